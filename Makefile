@@ -1,0 +1,87 @@
+# `make demo` and `make test` are all that a fresh machine needs: Python >= 3.11 and make.
+# A distribution is any folder of plugins/ or contrib/ with a pyproject.toml; adding one
+# changes nothing here.
+
+PYTHON ?= python3
+PYTEST_ARGS ?=
+
+VENV := .venv
+PY := $(VENV)/bin/python
+# -qq keeps pip's errors and drops its warnings. To use another installer:
+#   make test INSTALL="uv pip install -q --python .venv/bin/python"
+INSTALL ?= $(PY) -m pip install -qq --disable-pip-version-check --no-input
+PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml contrib/*/pyproject.toml)
+EDITABLE := $(foreach project,$(patsubst %/,%,$(dir $(PROJECTS))),-e ./$(project))
+
+.PHONY: help demo test lint format types wheels bench fuzz constraints clean FORCE
+.DELETE_ON_ERROR:
+
+help:
+	@echo 'make demo         install what running needs, then run `swink demo` (no key, no network)'
+	@echo 'make test         install the rest, then run all tests (PYTEST_ARGS="-k name")'
+	@echo 'make lint         ruff check and ruff format --check; `make format` repairs'
+	@echo 'make types        mypy, strict, over all distributions'
+	@echo 'make wheels       build every wheel and smoke-test each one on its own'
+	@echo 'make bench        measure the cost per event and per request'
+	@echo 'make fuzz         run the property tests with many fresh examples'
+	@echo 'make constraints  resolve all dependencies anew and write constraints.txt'
+	@echo 'make clean        remove .venv, caches and build products'
+
+demo: $(VENV)/.installed
+	@$(VENV)/bin/swink demo
+
+test: $(VENV)/.installed-dev
+	$(PY) -m pytest -q $(PYTEST_ARGS)
+
+lint: $(VENV)/.installed-dev
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+format: $(VENV)/.installed-dev
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+types: $(VENV)/.installed-dev
+	$(PY) -m mypy
+
+wheels: $(VENV)/.installed-dev
+	$(PY) tools/smoke_wheels.py
+
+bench: $(VENV)/.installed-dev
+	$(PY) -m benchmarks.run
+
+fuzz: $(VENV)/.installed-dev
+	$(PY) -m pytest -q -m hypothesis --hypothesis-profile=fuzz $(PYTEST_ARGS)
+
+# The environment names its own folder in every script and editable install, so one
+# that came along from another path is made again.
+ifneq ($(shell cat $(VENV)/.checkout 2>/dev/null),$(CURDIR))
+$(VENV)/.checkout: FORCE
+endif
+$(VENV)/.checkout:
+	@command -v $(PYTHON) >/dev/null || { echo "swink needs Python 3.11 or newer; there is no '$(PYTHON)' here. Install it, or name one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("swink needs Python 3.11 or newer; $(PYTHON) is %d.%d. Name another: make PYTHON=python3.12 ..." % sys.version_info[:2])'
+	@if [ -e $@ ]; then rm -rf $(VENV); fi
+	@echo "making $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@printf '%s\n' '$(CURDIR)' > $@
+
+$(VENV)/.installed: $(VENV)/.checkout $(PROJECTS) constraints.txt
+	@echo "installing swink into $(VENV)"
+	@$(PY) tools/dependency_group.py build > $(VENV)/build-requirements.txt
+	@$(INSTALL) -c constraints.txt -r $(VENV)/build-requirements.txt
+	@$(INSTALL) -c constraints.txt --no-build-isolation $(EDITABLE)
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	@echo "installing the tools for development into $(VENV)"
+	@$(PY) tools/dependency_group.py dev > $(VENV)/dev-requirements.txt
+	@$(INSTALL) -c constraints.txt -r $(VENV)/dev-requirements.txt
+	@touch $@
+
+constraints:
+	$(PYTHON) tools/constraints.py
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

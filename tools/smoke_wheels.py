@@ -1,0 +1,203 @@
+"""Build every distribution and try its wheel in an environment of its own.
+
+Each environment holds one wheel and what that wheel declares, nothing else. In it every
+module is imported, every entry point is loaded, a provider's is also called with its
+name, and the commands in `[tool.swink.smoke] commands` must succeed. Modules listed in
+`[tool.swink.smoke.extras]` are left out until their extra is installed.
+
+    python tools/smoke_wheels.py [DISTRIBUTION ...]
+"""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import tomllib
+import venv
+import zipfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+CONSTRAINTS = ROOT / "constraints.txt"
+
+# Runs inside the environment, so it may import nothing but the standard library.
+TRY = r"""
+import importlib, importlib.metadata, json, pkgutil, sys
+
+job = json.loads(sys.argv[1])
+
+def listed(name, prefixes):
+    return any(name == prefix or name.startswith(prefix + ".") for prefix in prefixes)
+
+def walk(name):
+    if listed(name, job["later"]):
+        return
+    module = importlib.import_module(name)
+    for child in pkgutil.iter_modules(getattr(module, "__path__", ()), name + "."):
+        if not child.name.endswith(".__main__"):
+            walk(child.name)
+
+for package in job["packages"]:
+    walk(package)
+for point in importlib.metadata.distribution(job["name"]).entry_points:
+    if listed(point.module, job["later"]):
+        continue
+    loaded = point.load()
+    if point.group == "swink.providers":
+        loaded(point.name)
+"""
+
+
+class SmokeFailure(Exception):
+    pass
+
+
+@dataclass(frozen=True)
+class Project:
+    name: str
+    version: str
+    folder: Path
+    packages: tuple[Path, ...]
+    commands: tuple[str, ...]
+    extras: dict[str, list[str]]
+
+    @classmethod
+    def read(cls, path: Path) -> "Project":
+        data: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+        smoke = data["tool"].get("swink", {}).get("smoke", {})
+        return cls(
+            name=data["project"]["name"],
+            version=data["project"]["version"],
+            folder=path.parent,
+            packages=tuple(
+                path.parent / package
+                for package in data["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+            ),
+            commands=tuple(smoke.get("commands", ())),
+            extras=smoke.get("extras", {}),
+        )
+
+
+def run(command: Sequence[str | Path], **options: Any) -> str:
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        **options,
+    )
+    if done.returncode:
+        shown = shlex.join(str(part) for part in command if part != TRY)
+        raise SmokeFailure(f"{shown}\n{done.stdout}")
+    return str(done.stdout)
+
+
+def build(project: Project, into: Path) -> Path:
+    # The wheel is made from the sdist, so this tries both.
+    out = into / project.name
+    run([sys.executable, "-m", "build", "--no-isolation", "--outdir", out, project.folder])
+    (wheel,) = out.glob("*.whl")
+    check_contents(project, wheel)
+    return wheel
+
+
+def check_contents(project: Project, wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        shipped = set(archive.namelist())
+    for package in project.packages:
+        expected = {
+            path.relative_to(package.parent).as_posix()
+            for path in package.rglob("*")
+            if path.is_file() and "__pycache__" not in path.parts
+        }
+        expected.add(f"{package.name}/py.typed")
+        if missing := sorted(expected - shipped):
+            raise SmokeFailure(f"{wheel.name} lacks {', '.join(missing)}")
+
+
+def download(projects: list[Project], wheels: list[Path], into: Path) -> None:
+    # One resolution for all; own wheels by path, so that no index can offer others.
+    wanted = [
+        f"{wheel}[{','.join(project.extras)}]" if project.extras else str(wheel)
+        for project, wheel in zip(projects, wheels, strict=True)
+    ]
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
+    run([*pip, "download", "-qq", "-c", CONSTRAINTS, "-d", into, *wanted])
+
+
+def smoke(project: Project, wheelhouse: Path, folder: Path) -> None:
+    home = folder / project.name
+    venv.create(home, with_pip=False)
+    python = home / "bin" / "python"
+    # Nothing of the caller's: no PYTHONPATH, no activated environment's commands.
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    environment["PATH"] = f"{home / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
+    options: dict[str, Any] = {"cwd": home, "env": environment}
+
+    def install(requirement: str) -> None:
+        pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check"]
+        source = ["--no-index", "--find-links", wheelhouse]
+        run([*pip, "install", "-qq", "--no-input", *source, requirement], cwd=home)
+
+    def try_all(later: list[str]) -> None:
+        packages = [package.name for package in project.packages]
+        job = {"name": project.name, "packages": packages, "later": later}
+        run([python, "-I", "-c", TRY, json.dumps(job)], **options)
+
+    install(f"{project.name}=={project.version}")
+    try_all([module for modules in project.extras.values() for module in modules])
+    for command in project.commands:
+        run([home / "bin" / (parts := shlex.split(command))[0], *parts[1:]], **options)
+    if project.extras:
+        install(f"{project.name}[{','.join(project.extras)}]=={project.version}")
+        try_all([])
+
+
+def main() -> int:
+    paths = [ROOT / "pyproject.toml"]
+    paths += sorted([*ROOT.glob("plugins/*/pyproject.toml"), *ROOT.glob("contrib/*/pyproject.toml")])
+    projects = [Project.read(path) for path in paths]
+    asked = sys.argv[1:]
+    if unknown := set(asked) - {project.name for project in projects}:
+        print(f"no distribution {', '.join(sorted(unknown))}", file=sys.stderr)
+        return 2
+
+    failed = 0
+    with (
+        tempfile.TemporaryDirectory(prefix="swink-wheels-") as name,
+        ThreadPoolExecutor(os.cpu_count()) as pool,
+    ):
+        folder = Path(name)
+        try:
+            wheels = list(pool.map(lambda project: build(project, folder / "dist"), projects))
+            download(projects, wheels, folder / "wheelhouse")
+        except SmokeFailure as failure:
+            print(failure, file=sys.stderr)
+            return 1
+        chosen = [project for project in projects if not asked or project.name in asked]
+        jobs = [
+            pool.submit(smoke, project, folder / "wheelhouse", folder / "venvs")
+            for project in chosen
+        ]
+        for project, job in zip(chosen, jobs, strict=True):
+            failure = job.exception()
+            if failure is None:
+                print(f"ok      {project.name}", flush=True)
+            elif isinstance(failure, SmokeFailure):
+                failed += 1
+                print(f"FAILED  {project.name}\n{failure}", flush=True)
+            else:
+                raise failure
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
