@@ -1,0 +1,1 @@
+"""Reproducible measurements of what swink costs; never part of the tests."""

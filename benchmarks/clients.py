@@ -1,0 +1,215 @@
+"""The contenders: each asks the server for one scenario and returns the text of the answer.
+
+A contender is opened once and keeps its connection for the whole run. Every one reads the body to
+its end, because a connection whose body was left unread cannot be used again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import AsyncExitStack
+from typing import Any, Protocol
+
+import aiohttp
+import orjson
+from aiohttp.client_proto import ResponseHandler
+
+API_KEY = "sk-bench"
+
+
+class Contender(Protocol):
+    """One way to read a stream."""
+
+    name: str
+
+    async def open(self, base_url: str) -> None:
+        """Make the client; none of this is measured."""
+
+    async def run(self, scenario: str) -> str:
+        """Ask for `scenario` and return the text; this is what is measured."""
+
+    async def close(self) -> None:
+        """Close the client."""
+
+
+class _AiohttpContender:
+    """What the two contenders that are bare aiohttp share."""
+
+    async def open(self, base_url: str) -> None:
+        self._url = f"{base_url}/chat/completions"
+        self._session = aiohttp.ClientSession(headers={"Authorization": f"Bearer {API_KEY}"})
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    def _post(self, scenario: str) -> Any:
+        body = {
+            "model": scenario,
+            "messages": [{"role": "user", "content": "hi"}],
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        return self._session.post(self._url, json=body)
+
+
+class Floor(_AiohttpContender):
+    """The least that any client in Python over aiohttp can do: no checks, no events, no types."""
+
+    name = "floor"
+
+    async def run(self, scenario: str) -> str:
+        parts: list[str] = []
+        loads = orjson.loads
+        rest = b""
+        async with self._post(scenario) as response:
+            response.raise_for_status()
+            async for data in response.content.iter_any():
+                *frames, rest = (rest + data).split(b"\n\n")
+                for frame in frames:
+                    if frame == b"data: [DONE]":
+                        continue
+                    choices = loads(frame[6:])["choices"]
+                    if choices:
+                        content = choices[0]["delta"].get("content")
+                        if content:
+                            parts.append(content)
+        return "".join(parts)
+
+
+class Hand(_AiohttpContender):
+    """The loop that people write: a line at a time, the standard library's json, a growing str."""
+
+    name = "hand"
+
+    async def run(self, scenario: str) -> str:
+        text = ""
+        async with self._post(scenario) as response:
+            response.raise_for_status()
+            async for raw in response.content:
+                line = raw.decode("utf-8").strip()
+                if not line.startswith("data: "):
+                    continue
+                payload = line[len("data: ") :]
+                if payload == "[DONE]":
+                    continue
+                chunk = json.loads(payload)
+                if chunk["choices"]:
+                    content = chunk["choices"][0]["delta"].get("content")
+                    if content:
+                        text += content
+        return text
+
+
+class Swink:
+    """swink through its public API, an event at a time."""
+
+    name = "swink"
+
+    async def open(self, base_url: str) -> None:
+        # Imported here, so that the other contenders run where swink is not installed.
+        import swink_core
+
+        # Any: the benchmark is type-checked with and without swink installed.
+        self._swink: Any = swink_core
+        self._base_url = base_url
+        self._stack = AsyncExitStack()
+        self._client: Any = await self._stack.enter_async_context(self._swink.Client())
+
+    async def close(self) -> None:
+        await self._stack.aclose()
+
+    def _stream(self, scenario: str) -> Any:
+        return self._client.stream(
+            f"openai/{scenario}", "hi", base_url=self._base_url, api_key=API_KEY
+        )
+
+    async def run(self, scenario: str) -> str:
+        parts: list[str] = []
+        event: Any = None
+        text_delta = self._swink.TextDelta
+        async with self._stream(scenario) as stream:
+            async for event in stream:
+                if type(event) is text_delta:
+                    parts.append(event.delta)
+        return _joined(parts, event)
+
+
+class SwinkBatches(Swink):
+    """swink through its public API, the events of one network read at a time."""
+
+    name = "batches"
+
+    async def run(self, scenario: str) -> str:
+        parts: list[str] = []
+        event: Any = None
+        text_delta = self._swink.TextDelta
+        async with self._stream(scenario) as stream:
+            async for batch in stream.batches():
+                for event in batch:
+                    if type(event) is text_delta:
+                        parts.append(event.delta)
+        return _joined(parts, event)
+
+
+def _joined(parts: list[str], last: object) -> str:
+    # swink's failures are events; without this, a failed call would only be a wrong text.
+    if not parts:
+        raise RuntimeError(f"swink returned no text; its last event was {last!r}")
+    return "".join(parts)
+
+
+CONTENDERS: dict[str, type[Contender]] = {
+    "floor": Floor,
+    "hand": Hand,
+    "swink": Swink,
+    "batches": SwinkBatches,
+}
+
+
+class Wire:
+    """Counts network reads and connections of everything in this process that uses aiohttp.
+
+    It stays installed while the clock runs: it adds one Python call to a network read, the same to
+    every contender, and so each measured run can be shown to be the scenario that it claims to be.
+    """
+
+    def __init__(self) -> None:
+        self.reads = 0
+        self.connections = 0
+
+    def install(self) -> None:
+        """Put a counter before aiohttp's protocol in each new connection, for this process."""
+        made = ResponseHandler.connection_made
+
+        def connection_made(handler: ResponseHandler, transport: asyncio.BaseTransport) -> None:
+            self.connections += 1
+            transport.set_protocol(_Counted(handler, self))
+            made(handler, transport)
+
+        patched: Any = ResponseHandler
+        patched.connection_made = connection_made
+
+
+class _Counted(asyncio.Protocol):
+    # Before the protocol and not a wrapper of its data_received: aiohttp calls that itself, with
+    # nothing, whenever its buffer has been read, which is neither a read nor ours to slow down.
+    def __init__(self, handler: ResponseHandler, wire: Wire) -> None:
+        self._handler = handler
+        self._wire = wire
+
+    def data_received(self, data: bytes) -> None:
+        self._wire.reads += 1
+        self._handler.data_received(data)
+
+    def eof_received(self) -> None:
+        self._handler.eof_received()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._handler.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        self._handler.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._handler.resume_writing()

@@ -1,0 +1,397 @@
+"""The harness: `python -m benchmarks.run` from the root of the repository.
+
+The speed of a core moves by half within seconds where machines are shared. So contenders take short
+turns, several in a round, and the order rotates: a slow moment hits all of them. A ratio is taken
+within a round, where both sides saw the same machine, and the median over the rounds is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import importlib.metadata
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.clients import CONTENDERS, Contender, Wire
+from benchmarks.server import expected_text
+
+BURST_LIMIT = 1.5
+PACED_LIMIT = 1.3
+# What "flat" means: a delta of the longest answer against one of the answer before it. The
+# shortest carries the fixed cost of a request and would flatter the comparison.
+GROWTH_LIMIT = 1.25
+
+PACKAGES = ("swink-core", "swink-provider-openai", "aiohttp", "orjson", "msgspec")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What a contender asks for in one round, and what the cost is divided by."""
+
+    title: str
+    kind: str
+    deltas: int
+    turns: int
+    requests: int  # In one turn.
+    unit: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}-{self.deltas}"
+
+    @property
+    def units(self) -> int:
+        return self.turns * self.requests * (self.deltas if self.unit == "delta" else 1)
+
+
+@dataclass
+class Row:
+    """What one contender cost in one scenario, one value a round."""
+
+    cpu_us: list[float] = field(default_factory=list)
+    reads: list[float] = field(default_factory=list)
+    connections: int = 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    rounds: int
+    scenarios: tuple[Scenario, ...]
+    growth: tuple[Scenario, ...]
+
+
+def _plan(rounds: int, quick: bool) -> Plan:
+    turns = 2 if quick else 10
+    sizes = (1_000, 10_000) if quick else (1_000, 10_000, 50_000)
+    return Plan(
+        rounds=rounds,
+        scenarios=(
+            Scenario("burst: many frames a read", "burst", 5_000, turns, 1, "delta"),
+            Scenario("paced: one frame a read", "paced", 100, turns, 1, "delta"),
+            Scenario("short answers, one connection", "short", 3, turns, 20, "request"),
+        ),
+        # The same number of deltas a round, whatever the length of the answer.
+        growth=tuple(
+            Scenario(f"{size:,} deltas", "burst", size, sizes[-1] // size, 1, "delta")
+            for size in sizes
+        ),
+    )
+
+
+@contextmanager
+def _server() -> Iterator[str]:
+    """Start the server in its own process and yield the base URL."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.server"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            port = process.stdout.readline().strip()
+            if not port:
+                raise RuntimeError("the benchmark's server did not start")
+            yield f"http://127.0.0.1:{port}/v1"
+        finally:
+            process.stdin.close()
+
+
+async def _turn(contender: Contender, scenario: Scenario) -> float:
+    """Return the CPU seconds of one turn, after making sure that the text is right."""
+    texts = []
+    # Everyone starts without garbage; the collector stays on, because its work on what a contender
+    # allocates is that contender's cost.
+    gc.collect()
+    start = time.process_time()
+    for _ in range(scenario.requests):
+        texts.append(await contender.run(scenario.name))
+    cpu = time.process_time() - start
+    expected = expected_text(scenario.deltas)
+    for text in texts:
+        if text != expected:
+            raise AssertionError(
+                f"{contender.name}, {scenario.name}: {len(text):,} characters that are not the"
+                f" {len(expected):,} expected ones; they end with {text[-40:]!r}"
+            )
+    return cpu
+
+
+async def _round(
+    contenders: Sequence[Contender], scenario: Scenario, wire: Wire, rows: dict[str, Row]
+) -> None:
+    cpu = dict.fromkeys(rows, 0.0)
+    reads = dict.fromkeys(rows, 0)
+    for turn in range(scenario.turns):
+        shift = turn % len(contenders)
+        for contender in (*contenders[shift:], *contenders[:shift]):
+            reads_before, connections_before = wire.reads, wire.connections
+            cpu[contender.name] += await _turn(contender, scenario)
+            reads[contender.name] += wire.reads - reads_before
+            rows[contender.name].connections += wire.connections - connections_before
+    for name, row in rows.items():
+        row.cpu_us.append(cpu[name] * 1e6 / scenario.units)
+        row.reads.append(reads[name] / scenario.units)
+
+
+async def _measure(
+    contenders: Sequence[Contender], scenario: Scenario, rounds: int, wire: Wire
+) -> dict[str, Row]:
+    rows = {contender.name: Row() for contender in contenders}
+    for contender in contenders:
+        await _turn(contender, scenario)  # Warm-up, thrown away.
+    for _ in range(rounds):
+        await _round(contenders, scenario, wire, rows)
+    return rows
+
+
+async def _grow(
+    contenders: Sequence[Contender], sizes: Sequence[Scenario], rounds: int, wire: Wire
+) -> dict[str, dict[str, Row]]:
+    """Measure answers of different lengths: rows by title and contender."""
+    rows = {size.title: {contender.name: Row() for contender in contenders} for size in sizes}
+    for _ in range(rounds):
+        for contender in contenders:
+            # Here lengths are compared, not contenders, so it is the lengths that stand together.
+            for size in sizes:
+                one = {contender.name: rows[size.title][contender.name]}
+                await _round([contender], size, wire, one)
+    return rows
+
+
+def _ratios(row: Row, floor: Row | None) -> list[float]:
+    if floor is None:
+        return []
+    return [ours / theirs for ours, theirs in zip(row.cpu_us, floor.cpu_us, strict=True)]
+
+
+def _summary(rows: dict[str, Row]) -> dict[str, dict[str, Any]]:
+    floor = rows.get("floor")
+    summary = {}
+    for name, row in rows.items():
+        ratios = _ratios(row, floor)
+        summary[name] = {
+            "cpu_us": statistics.median(row.cpu_us),
+            "ratio_to_floor": statistics.median(ratios) if ratios else None,
+            "reads": statistics.median(row.reads),
+            "new_connections": row.connections,
+            "cpu_us_rounds": row.cpu_us,
+            "ratio_rounds": ratios,
+        }
+    return summary
+
+
+def _spread(values: Sequence[float]) -> str:
+    return f"{min(values):.2f}-{max(values):.2f}" if values else "-"
+
+
+def _print_scenario(scenario: Scenario, rounds: int, summary: dict[str, dict[str, Any]]) -> None:
+    requests = rounds * scenario.turns * scenario.requests
+    print(f"\n{scenario.title} ({requests:,} requests for {scenario.name})")
+    heads = (f"us/{scenario.unit}", "spread", "ratio", "spread", f"reads/{scenario.unit}")
+    print(" " * 12 + "".join(f"{head:>15}" for head in heads))
+    for name, row in summary.items():
+        ratio = row["ratio_to_floor"]
+        cells = (
+            f"{row['cpu_us']:.2f}",
+            _spread(row["cpu_us_rounds"]),
+            "-" if ratio is None else f"{ratio:.2f}x",
+            _spread(row["ratio_rounds"]),
+            f"{row['reads']:.4f}",
+        )
+        print(f"  {name:10}" + "".join(f"{cell:>15}" for cell in cells))
+
+
+def _growth_ratio(growth: dict[str, dict[str, dict[str, Any]]], name: str) -> float:
+    """Return what a delta of the longest answer costs, in deltas of the answer before it."""
+    *_, before, longest = (summary[name]["cpu_us_rounds"] for summary in growth.values())
+    ratio: float = statistics.median(b / a for a, b in zip(before, longest, strict=True))
+    return ratio
+
+
+def _print_growth(growth: dict[str, dict[str, dict[str, Any]]]) -> None:
+    *_, before, longest = growth
+    print("\ngrowth: us/delta by length of the answer (burst)")
+    print(" " * 12 + "".join(f"{title:>15}" for title in growth) + f"{'growth':>15}")
+    for name in growth[longest]:
+        cells = "".join(f"{summary[name]['cpu_us']:>15.2f}" for summary in growth.values())
+        print(f"  {name:10}{cells}{f'{_growth_ratio(growth, name):.2f}x':>15}")
+    print(f"  growth: {longest} to {before}, within a round; flat is 1.00x")
+
+
+def _doubts(results: dict[str, dict[str, dict[str, Any]]]) -> list[str]:
+    """Return why a scenario was not what it claims to be, one sentence a reason."""
+    doubts = []
+    for scenario, summary in results.items():
+        for name, row in summary.items():
+            reads, where = row["reads"], f"{name}, {scenario}"
+            if scenario.startswith("burst") and reads > 0.1:
+                doubts.append(f"{where}: {1 / reads:.1f} deltas a read, a burst has more than 10")
+            # The head, role, finish, usage and [DONE] are reads too, so one a delta leaves slack.
+            if scenario.startswith("paced") and reads < 1:
+                doubts.append(f"{where}: {reads:.2f} reads a delta; the machine is too busy")
+            if row["new_connections"]:
+                doubts.append(f"{where}: {row['new_connections']} connections were not reused")
+    return doubts
+
+
+def _failures(
+    results: dict[str, dict[str, dict[str, Any]]], growth: dict[str, dict[str, dict[str, Any]]]
+) -> list[str]:
+    """Return what breaks the limits that `--check` enforces, one sentence each."""
+    failures = []
+    for kind, limit in (("burst", BURST_LIMIT), ("paced", PACED_LIMIT)):
+        summary = next(rows for name, rows in results.items() if name.startswith(kind))
+        ratio = summary["swink"]["ratio_to_floor"]
+        if ratio > limit:
+            failures.append(f"swink, {kind}: {ratio:.2f}x the floor, the limit is {limit}x")
+    ratio = _growth_ratio(growth, "swink")
+    if ratio > GROWTH_LIMIT:
+        failures.append(f"swink, growth: {ratio:.2f}x a delta, the limit is {GROWTH_LIMIT}x")
+    return failures
+
+
+def _cpu_model() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass  # Not Linux.
+    return platform.processor() or platform.machine()
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _environment() -> dict[str, Any]:
+    return {
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "packages": {package: _version(package) for package in PACKAGES},
+        "cpu": _cpu_model(),
+        "cores": os.cpu_count(),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def _print_environment(environment: dict[str, Any], rounds: int) -> None:
+    print("client CPU (time.process_time of the client process; the server is another process)")
+    print(f"  {environment['python']}, {environment['system']}")
+    print(f"  {environment['cpu']}, {environment['cores']} cores")
+    print("  " + ", ".join(f"{name} {v}" for name, v in environment["packages"].items()))
+    print(f"  median of {rounds} rounds; ratio: to the floor, within a round; spread: min-max")
+
+
+async def _bench(plan: Plan, names: Sequence[str], base_url: str) -> dict[str, Any]:
+    wire = Wire()
+    wire.install()
+    contenders: list[Contender] = [CONTENDERS[name]() for name in names]
+    opened: list[Contender] = []
+    try:
+        for contender in contenders:
+            await contender.open(base_url)
+            opened.append(contender)
+            await contender.run("short-3")  # Lazy imports, the connection.
+        # What the imports made is no contender's garbage: keep collections from walking it.
+        gc.collect()
+        gc.freeze()
+        results = {}
+        for scenario in plan.scenarios:
+            rows = await _measure(contenders, scenario, plan.rounds, wire)
+            results[scenario.name] = _summary(rows)
+            _print_scenario(scenario, plan.rounds, results[scenario.name])
+        rows_by_size = await _grow(contenders, plan.growth, plan.rounds, wire)
+        growth = {title: _summary(rows) for title, rows in rows_by_size.items()}
+        _print_growth(growth)
+        return {"results": results, "growth": growth}
+    finally:
+        for contender in opened:
+            await contender.close()
+
+
+def _names(value: str) -> list[str]:
+    names = value.split(",")
+    for name in names:
+        if name not in CONTENDERS:
+            known = ", ".join(CONTENDERS)
+            raise argparse.ArgumentTypeError(f"no contender {name!r}; there are: {known}")
+    return list(dict.fromkeys(names))
+
+
+def _positive(value: str) -> int:
+    if not value.isdecimal() or int(value) < 1:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a positive whole number")
+    return int(value)
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
+    parser.add_argument("--rounds", type=_positive, help="measured rounds (7; 3 with --quick)")
+    parser.add_argument("--quick", action="store_true", help="a fifth of the work; rough numbers")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write everything to FILE")
+    parser.add_argument(
+        "--only",
+        type=_names,
+        default=list(CONTENDERS),
+        metavar="NAMES",
+        help=f"contenders, separated by commas: {', '.join(CONTENDERS)} (all)",
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help=f"exit with 1 if swink costs more than {BURST_LIMIT}x the floor in a burst,"
+        f" {PACED_LIMIT}x paced, or {GROWTH_LIMIT}x more a delta in a longer answer",
+    )
+    options = parser.parse_args(argv)
+    if options.check and not {"floor", "swink"} <= set(options.only):
+        parser.error("--check compares swink with floor: --only leaves one of them out")
+    return options
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the benchmark and return the exit code."""
+    options = _arguments(argv)
+    plan = _plan(options.rounds or (3 if options.quick else 7), options.quick)
+    environment = _environment()
+    _print_environment(environment, plan.rounds)
+    with _server() as base_url:
+        try:
+            measured = asyncio.run(_bench(plan, options.only, base_url))
+        except ModuleNotFoundError as error:
+            if error.name != "swink_core":
+                raise
+            print("\nswink is not installed here: try --only floor,hand", file=sys.stderr)
+            return 2
+    doubts = _doubts(measured["results"])
+    for doubt in doubts:
+        print(f"\ndoubtful: {doubt}", file=sys.stderr)
+    if options.json:
+        report = {"environment": environment, "rounds": plan.rounds, "doubts": doubts, **measured}
+        options.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    if not options.check:
+        return 0
+    failures = _failures(measured["results"], measured["growth"])
+    for failure in failures:
+        print(f"\nfailed: {failure}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,158 @@
+"""The loopback server of the benchmark: chat.completion.chunk frames over chunked HTTP/1.1.
+
+It runs in a process of its own (`python -m benchmarks.server`), so that the CPU time of the client
+process is the client's alone. The `model` of the request's body names the scenario:
+
+    burst-N   N deltas, cut into 64 KiB writes wherever that falls: many frames a network read
+    paced-N   N deltas, one frame a write with a pause after each: one frame a network read
+    short-N   N deltas, the whole answer in one write
+
+The first line on stdout is the port. The server ends when its stdin closes, so that it cannot
+outlive the process that started it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import sys
+
+PATH = "/v1/chat/completions"
+WRITE_SIZE = 64 * 1024
+
+# A client wakes up, reads and sleeps again in about a tenth of this; the harness counts the reads,
+# so a machine on which this is too short is noticed.
+PACE_SECONDS = 0.001
+
+HEAD = (
+    b"HTTP/1.1 200 OK\r\n"
+    b"Content-Type: text/event-stream; charset=utf-8\r\n"
+    b"Cache-Control: no-cache\r\n"
+    b"Transfer-Encoding: chunked\r\n"
+    b"\r\n"
+)
+LAST_CHUNK = b"0\r\n\r\n"
+
+# Pieces the size of tokens. Some need JSON escapes and some are not ASCII, because in real text
+# some do and are, and decoders have a slower path for both.
+TOKENS = (
+    " the", " quick", " brown", " fox", " jumps", " over", " a", " lazy", " dog", ".",
+    "\n\n", " It", " said", ' "', "hello", '"', ",", " caf\u00e9", " \u2014", " \u65e5\u672c",
+    " return", " x", " +=", " 1", ";\n", " \U0001f600", " streaming", " tokens", "ization", " is",
+)  # fmt: skip
+
+
+def _event(value: object) -> bytes:
+    # The API writes compact JSON with raw UTF-8.
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return f"data: {text}\n\n".encode()
+
+
+def _chunk(choices: list[dict[str, object]], **more: object) -> bytes:
+    return _event(
+        {
+            "id": "chatcmpl-BenchBenchBenchBenchBenchBench",
+            "object": "chat.completion.chunk",
+            "created": 1_700_000_000,
+            "model": "bench-2025-01-01",
+            "system_fingerprint": "fp_0123456789",
+            "choices": choices,
+            **more,
+        }
+    )
+
+
+def _choice(delta: dict[str, str], finish_reason: str | None = None) -> list[dict[str, object]]:
+    return [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}]
+
+
+def expected_text(deltas: int) -> str:
+    """Return the text that an answer of this many deltas adds up to."""
+    return "".join(TOKENS[i % len(TOKENS)] for i in range(deltas))
+
+
+@functools.cache
+def frames(deltas: int) -> tuple[bytes, ...]:
+    """Return the frames of one answer: role, deltas, finish, usage, `[DONE]`."""
+    token_frames = [_chunk(_choice({"content": token})) for token in TOKENS]
+    usage = {"prompt_tokens": 8, "completion_tokens": deltas, "total_tokens": 8 + deltas}
+    return (
+        _chunk(_choice({"role": "assistant", "content": ""})),
+        *(token_frames[i % len(token_frames)] for i in range(deltas)),
+        _chunk(_choice({}, "stop")),
+        _chunk([], usage=usage),
+        b"data: [DONE]\n\n",
+    )
+
+
+def _http_chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+@functools.cache
+def _writes(kind: str, deltas: int) -> tuple[bytes, ...]:
+    """Return the answer cut into the writes of the scenario, each one an HTTP chunk."""
+    parts = frames(deltas)
+    if kind == "paced":
+        chunks = [_http_chunk(part) for part in parts]
+        return (HEAD, *chunks[:-1], chunks[-1] + LAST_CHUNK)
+    body = b"".join(parts)
+    if kind == "short":
+        return (HEAD + _http_chunk(body) + LAST_CHUNK,)
+    chunks = [_http_chunk(body[i : i + WRITE_SIZE]) for i in range(0, len(body), WRITE_SIZE)]
+    return (HEAD, *chunks, LAST_CHUNK)
+
+
+def _refusal(status: str, why: str) -> bytes:
+    body = json.dumps({"error": {"message": why, "type": "invalid_request_error"}}).encode()
+    head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+async def _answer(head: bytes, body: bytes, writer: asyncio.StreamWriter) -> None:
+    method, path, _ = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ", 2)
+    if (method, path) != ("POST", PATH):
+        writer.write(_refusal("404 Not Found", f"{method} {path}: this server has only {PATH}"))
+        return
+    kind, _, count = str(json.loads(body)["model"]).partition("-")
+    if kind not in {"burst", "paced", "short"} or not count.isdecimal():
+        writer.write(_refusal("400 Bad Request", "model is burst-N, paced-N or short-N"))
+        return
+    pause = PACE_SECONDS if kind == "paced" else 0.0
+    for data in _writes(kind, int(count)):
+        writer.write(data)
+        await writer.drain()
+        if pause:
+            await asyncio.sleep(pause)
+
+
+def _content_length(head: bytes) -> int:
+    for line in head.split(b"\r\n")[1:]:
+        name, _, value = line.partition(b":")
+        if name.strip().lower() == b"content-length":
+            return int(value)
+    raise ValueError("the benchmark's server needs a Content-Length")
+
+
+async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while True:
+            head = await reader.readuntil(b"\r\n\r\n")
+            await _answer(head, await reader.readexactly(_content_length(head)), writer)
+    except (asyncio.IncompleteReadError, ConnectionError):
+        pass  # The client closed the connection: that is how every one of them ends.
+    finally:
+        writer.close()
+
+
+async def _main() -> None:
+    server = await asyncio.start_server(_serve, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    # EOF on stdin means that the parent is done or gone.
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.buffer.read)
+    server.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(_main())
