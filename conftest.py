@@ -1,4 +1,4 @@
-"""Runs coroutine tests, for every test folder of the checkout, and sets how hard Hypothesis tries."""
+"""Coroutine tests and Hypothesis profiles, for every test folder of the checkout."""
 
 import asyncio
 import functools

@@ -143,7 +143,8 @@ def smoke(project: Project, wheelhouse: Path, folder: Path) -> None:
     options: dict[str, Any] = {"cwd": home, "env": environment}
 
     def install(requirement: str) -> None:
-        pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check"]
+        pip: list[str | Path] = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+        pip += ["--python", python]
         source = ["--no-index", "--find-links", wheelhouse]
         run([*pip, "install", "-qq", "--no-input", *source, requirement], cwd=home)
 
@@ -155,7 +156,8 @@ def smoke(project: Project, wheelhouse: Path, folder: Path) -> None:
     install(f"{project.name}=={project.version}")
     try_all([module for modules in project.extras.values() for module in modules])
     for command in project.commands:
-        run([home / "bin" / (parts := shlex.split(command))[0], *parts[1:]], **options)
+        script, *arguments = shlex.split(command)
+        run([home / "bin" / script, *arguments], **options)
     if project.extras:
         install(f"{project.name}[{','.join(project.extras)}]=={project.version}")
         try_all([])
@@ -163,7 +165,8 @@ def smoke(project: Project, wheelhouse: Path, folder: Path) -> None:
 
 def main() -> int:
     paths = [ROOT / "pyproject.toml"]
-    paths += sorted([*ROOT.glob("plugins/*/pyproject.toml"), *ROOT.glob("contrib/*/pyproject.toml")])
+    for group in ("plugins", "contrib"):
+        paths += sorted(ROOT.glob(f"{group}/*/pyproject.toml"))
     projects = [Project.read(path) for path in paths]
     asked = sys.argv[1:]
     if unknown := set(asked) - {project.name for project in projects}:
@@ -179,8 +182,8 @@ def main() -> int:
         try:
             wheels = list(pool.map(lambda project: build(project, folder / "dist"), projects))
             download(projects, wheels, folder / "wheelhouse")
-        except SmokeFailure as failure:
-            print(failure, file=sys.stderr)
+        except SmokeFailure as error:
+            print(error, file=sys.stderr)
             return 1
         chosen = [project for project in projects if not asked or project.name in asked]
         jobs = [
