@@ -7,9 +7,11 @@ PYTEST_ARGS ?=
 
 VENV := .venv
 PY := $(VENV)/bin/python
-# -qq keeps pip's errors and drops its warnings. To use another installer:
+# -qq keeps pip's errors and drops its warnings. Another installer:
 #   make test INSTALL="uv pip install -q --python .venv/bin/python"
-INSTALL ?= $(PY) -m pip install -qq --disable-pip-version-check --no-input
+QUIET ?= -qq
+INSTALL ?= $(PY) -m pip install $(QUIET) --disable-pip-version-check --no-input
+OR_FAIL := || { echo "the installation failed; for all that pip has to say, run this again with QUIET=" >&2; exit 1; }
 PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml contrib/*/pyproject.toml)
 EDITABLE := $(foreach project,$(patsubst %/,%,$(dir $(PROJECTS))),-e ./$(project))
 
@@ -69,14 +71,14 @@ $(VENV)/.checkout:
 $(VENV)/.installed: $(VENV)/.checkout $(PROJECTS) constraints.txt
 	@echo "installing swink into $(VENV)"
 	@$(PY) tools/dependency_group.py build > $(VENV)/build-requirements.txt
-	@$(INSTALL) -c constraints.txt -r $(VENV)/build-requirements.txt
-	@$(INSTALL) -c constraints.txt --no-build-isolation $(EDITABLE)
+	@$(INSTALL) -c constraints.txt -r $(VENV)/build-requirements.txt $(OR_FAIL)
+	@$(INSTALL) -c constraints.txt --no-build-isolation $(EDITABLE) $(OR_FAIL)
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	@echo "installing the tools for development into $(VENV)"
 	@$(PY) tools/dependency_group.py dev > $(VENV)/dev-requirements.txt
-	@$(INSTALL) -c constraints.txt -r $(VENV)/dev-requirements.txt
+	@$(INSTALL) -c constraints.txt -r $(VENV)/dev-requirements.txt $(OR_FAIL)
 	@touch $@
 
 constraints:

@@ -145,8 +145,8 @@ def smoke(project: Project, wheelhouse: Path, folder: Path) -> None:
     def install(requirement: str) -> None:
         pip: list[str | Path] = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
         pip += ["--python", python]
-        source = ["--no-index", "--find-links", wheelhouse]
-        run([*pip, "install", "-qq", "--no-input", *source, requirement], cwd=home)
+        pip += ["install", "-qq", "--no-input", "--no-index", "--find-links", wheelhouse]
+        run([*pip, requirement], cwd=home)
 
     def try_all(later: list[str]) -> None:
         packages = [package.name for package in project.packages]
