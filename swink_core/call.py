@@ -1,0 +1,114 @@
+"""One request of a caller's, over all its attempts; hooks and observers get it."""
+
+from __future__ import annotations
+
+import secrets as _secrets
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field
+
+from swink_core.advice import advise
+from swink_core.clock import Clock, LoopClock
+from swink_core.errors import Classification, Failure, redact
+from swink_core.events import Error
+from swink_core.messages import Context
+from swink_core.model import Model, ProviderInfo, StreamOptions
+from swink_core.outcome import Cost, Usage
+
+if TYPE_CHECKING:
+    from swink_core.http import HTTPClient
+
+__all__ = ["Call"]
+
+
+@define(eq=False)
+class Call:
+    """A call and what is known of it so far.
+
+    `model`, `options`, `context`, `provider_info` and `endpoint` are those of the current
+    attempt; `attempt` counts from 1 over all models. Times are the clock's seconds. `usage` and
+    `cost` sum all attempts, the voided ones too; `None` while nothing is known. `headers` go out
+    with every request of the call and may be changed (trace context); each of `taps` is called
+    with every piece of the response body as it was read. `convert()` and `classify()` ask the
+    hooks.
+    """
+
+    model: Model
+    context: Context = field(repr=False)
+    options: StreamOptions = field(repr=False)
+    id: str = field(factory=lambda: _secrets.token_hex(6))
+    attempt: int = 0
+    clock: Clock = field(factory=LoopClock, repr=False)
+    started_at: float = 0.0
+    first_event_at: float | None = None
+    ended_at: float | None = None
+    usage: Usage | None = None
+    cost: Cost | None = None
+    response_id: str | None = None
+    response_model: str | None = None
+    request_id: str | None = None
+    provider_info: ProviderInfo | None = field(default=None, repr=False)
+    endpoint: str | None = None
+    reported_cost: float | None = None
+    http: HTTPClient | None = field(default=None, repr=False)
+    headers: dict[str, str] = field(factory=dict, repr=False)
+    taps: list[Callable[[bytes], None]] = field(factory=list, repr=False)
+    secrets: set[str] = field(factory=set, repr=False)
+    convert_hook: Callable[..., Any] | None = field(default=None, repr=False)
+    price_hook: Callable[[Model, Usage | None], Cost | None] | None = field(
+        default=None, repr=False
+    )
+    classify_hook: Callable[..., Any] | None = field(default=None, repr=False)
+
+    def convert(self) -> Any:
+        """This will return the conversation as the provider's JSON data, through the hook."""
+        assert self.convert_hook is not None
+        return self.convert_hook(model=self.model, context=self.context, options=self.options)
+
+    def classify(self, failure: Failure) -> Classification:
+        """This will say what a failure means, through the hook."""
+        assert self.classify_hook is not None
+        result: Classification = self.classify_hook(model=self.model, failure=failure)
+        return result
+
+    def error(
+        self,
+        failure: Failure,
+        *,
+        usage: Usage | None = None,
+        response_id: str | None = None,
+        model: str | None = None,
+    ) -> Error:
+        """This will make the terminal event for a failure: classified, explained, redacted."""
+        meaning = self.classify(failure)
+        advice = advise(meaning.kind, failure, self.model, self.provider_info, self.endpoint)
+        what = failure.message
+        if not what and failure.exception is not None:
+            error = failure.exception
+            what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        if not what and failure.status is not None:
+            what = f"HTTP {failure.status}"
+        return Error(
+            error_message=redact(what or advice.title, self.secrets),
+            error_kind=meaning.kind,
+            retry_after=meaning.retry_after,
+            usage=usage,
+            response_id=response_id or self.response_id,
+            model=model or self.response_model,
+            request_id=failure.request_id or self.request_id,
+            status=failure.status,
+            phase=failure.phase,
+            title=advice.title,
+            resolution=redact(advice.resolution, self.secrets),
+            rule=meaning.rule,
+        )
+
+    def hide(self, headers: Mapping[str, str]) -> None:
+        """This will keep the values of credential headers out of every text for people."""
+        for name, value in headers.items():
+            if any(word in name.lower() for word in _CREDENTIAL_WORDS):
+                self.secrets.update(value.split()[-1:])
+
+
+_CREDENTIAL_WORDS = ("auth", "key", "token", "secret", "cookie", "password")

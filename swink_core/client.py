@@ -1,0 +1,232 @@
+"""`Client`: what callers hold. Owns the plugins and the connections."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+from attrs import evolve
+
+from swink_core.call import Call
+from swink_core.catalog import Catalog, cost_of
+from swink_core.clock import Clock, LoopClock
+from swink_core.conversion import check_context
+from swink_core.errors import InvalidContext, InvalidModel, InvalidOption, UsageError
+from swink_core.event_stream import EventStream, Target
+from swink_core.host import Host
+from swink_core.http import AiohttpClient, HTTPClient
+from swink_core.messages import AssistantMessage, Context, Message, Tool
+from swink_core.model import Model, StreamOptions
+from swink_core.outcome import Cost, Usage
+
+__all__ = ["Client", "complete", "complete_sync", "stream"]
+
+log = logging.getLogger(__name__)
+
+Conversation: TypeAlias = Context | str | Sequence[Message]
+OneModel: TypeAlias = str | Model
+ModelChoice: TypeAlias = OneModel | tuple[OneModel, Mapping[str, Any]]
+
+
+class Client:
+    """Streams from any installed provider. One client serves any number of calls at a time.
+
+        async with swink.Client() as client:
+            async with client.stream("acme/large", "Why is the sky blue?") as stream:
+                async for event in stream: ...
+
+    `plugins` are shared plugins beside the installed ones; `host`, `http` and `clock` replace
+    the parts that find plugins, send requests and tell the time; keyword options are the
+    defaults of every call. Raises InvalidOption for an unknown one.
+    """
+
+    def __init__(
+        self,
+        *,
+        plugins: Iterable[Any] = (),
+        host: Host | None = None,
+        http: HTTPClient | None = None,
+        clock: Clock | None = None,
+        **defaults: Any,
+    ) -> None:
+        self.host = host or Host(plugins)
+        self.catalog = Catalog(self.host)
+        self._http = http or AiohttpClient()
+        self._clock = clock or LoopClock()
+        self._defaults = defaults
+        _options(defaults)
+
+    def stream(
+        self,
+        model: ModelChoice | Sequence[ModelChoice],
+        context: Conversation,
+        *,
+        system_prompt: str | None = None,
+        tools: Sequence[Tool] | None = None,
+        **options: Any,
+    ) -> EventStream:
+        """This will return the stream of a call; nothing is sent before it is read.
+
+        `model` is `provider/id`, or a chain of them to fall back through, each perhaps a pair
+        of a name and its own options. `context` is a conversation, a list of messages or a
+        string; `system_prompt` and `tools` complete it. Options are those of
+        `StreamOptions`. Credentials, address and headers given here are for the first target's
+        provider only. Raises `UsageError` for a call that cannot be made.
+        """
+        conversation = _context(context, system_prompt, tools)
+        targets = self._targets(model, options)
+        first = targets[0]
+        call = Call(
+            first.model,
+            conversation,
+            first.options,
+            clock=self._clock,
+            http=self._http,
+            price_hook=_price,
+        )
+        return EventStream(call, targets)
+
+    async def complete(
+        self, model: ModelChoice | Sequence[ModelChoice], context: Conversation, **options: Any
+    ) -> AssistantMessage:
+        """This will make a call and return its message; see `stream` and `EventStream.result`."""
+        async with self.stream(model, context, **options) as events:
+            return await events.result()
+
+    async def aclose(self) -> None:
+        """This will close all connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    def _targets(self, models: Any, options: dict[str, Any]) -> list[Target]:
+        chain = models if isinstance(models, list) or _is_chain(models) else [models]
+        if not chain:
+            raise InvalidModel("the chain of models is empty")
+        targets: list[Target] = []
+        for choice in chain:
+            name, own = choice if isinstance(choice, tuple) else (choice, {})
+            model = self._model(name)
+            given = {**self._defaults, **options}
+            if targets and model.provider != targets[0].model.provider:
+                # what belongs to the first target's provider does not travel to the next
+                given = {k: v for k, v in given.items() if k not in _PERSONAL}
+            binding = self.host.bind(model.provider)
+            targets.append(
+                Target(
+                    model,
+                    _options({**given, **own}),
+                    binding,
+                    self.catalog.provider(model.provider),
+                )
+            )
+        return targets
+
+    def _model(self, name: Any) -> Model:
+        if not isinstance(name, str | Model):
+            raise InvalidModel(
+                f"a model is a name or a Model, not {type(name).__name__}",
+                resolution="Write provider/id, for example openai/gpt-5.",
+            )
+        try:
+            model = Model.parse(name) if isinstance(name, str) else name
+        except ValueError as error:
+            owners = [
+                f"{provider}/{name}"
+                for provider in self.host.provider_names()
+                if self.catalog.model(provider, str(name)) is not None
+            ]
+            hint = f"Did you mean {' or '.join(owners)}?" if owners else ""
+            raise InvalidModel(
+                str(error), resolution=hint or "swink models lists known ones."
+            ) from None
+        self.host.entry(model.provider)  # raises for an unknown provider
+        return self.catalog.resolve(model)
+
+
+_PERSONAL = frozenset({"api_key", "base_url", "headers", "extra"})
+
+
+def _is_chain(models: Any) -> bool:
+    """A tuple of a name and a mapping is one target with its options, any other a chain."""
+    return isinstance(models, tuple) and not (len(models) == 2 and isinstance(models[1], Mapping))
+
+
+def _options(values: dict[str, Any]) -> StreamOptions:
+    known = StreamOptions.names()
+    for name in values:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            raise InvalidOption(
+                f"no option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
+                resolution=f"Options are {', '.join(sorted(known))}.",
+            )
+    try:
+        return StreamOptions(**values)
+    except (TypeError, ValueError) as error:
+        raise InvalidOption(str(error)) from error
+
+
+def _context(context: Any, system_prompt: str | None, tools: Sequence[Tool] | None) -> Context:
+    try:
+        conversation = Context.of(context)
+    except TypeError as error:
+        raise InvalidContext(str(error)) from error
+    if system_prompt is not None:
+        conversation = evolve(conversation, system_prompt=system_prompt)
+    if tools is not None:
+        conversation = evolve(conversation, tools=list(tools))
+    check_context(conversation)
+    return conversation
+
+
+def _price(model: Model, usage: Usage | None) -> Cost | None:
+    return cost_of(usage, model.info.prices if model.info else None)
+
+
+def stream(
+    model: ModelChoice | Sequence[ModelChoice], context: Conversation, **options: Any
+) -> EventStream:
+    """This will stream one call with a client of its own, closed with the stream."""
+    client = Client()
+    events = client.stream(model, context, **options)
+    events._on_close = client.aclose
+    return events
+
+
+async def complete(
+    model: ModelChoice | Sequence[ModelChoice], context: Conversation, **options: Any
+) -> AssistantMessage:
+    """This will make one call with a client of its own and return its message."""
+    async with stream(model, context, **options) as events:
+        return await events.result()
+
+
+def complete_sync(
+    model: ModelChoice | Sequence[ModelChoice], context: Conversation, **options: Any
+) -> AssistantMessage:
+    """This will make one call and return its message, for scripts without an event loop.
+
+    Raises UsageError inside a running loop, which it would block.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(complete(model, context, **options))
+    raise UsageError(
+        "complete_sync() was called inside a running event loop",
+        resolution="Use: await swink.complete(…)",
+    )

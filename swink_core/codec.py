@@ -1,0 +1,112 @@
+"""Events and messages to JSON data and back, through one converter.
+
+Every class of a union carries its tag (`type` or `role`), whichever way it is reached, because a
+tagged union dumped without naming the union would silently lose it. Defaults are left out.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from swink_core import events as ev
+from swink_core import messages as ms
+
+if TYPE_CHECKING:
+    from cattrs import Converter
+
+__all__ = ["CodecError", "dump", "load", "load_event"]
+
+T = TypeVar("T")
+
+_EVENTS = (
+    ev.Start, ev.TextStart, ev.TextDelta, ev.TextEnd, ev.ThinkingStart, ev.ThinkingDelta,
+    ev.ThinkingEnd, ev.ToolCallStart, ev.ToolCallDelta, ev.ToolCallEnd, ev.Extension, ev.Notice,
+    ev.Retry, ev.Done, ev.Error,
+)  # fmt: skip
+_BLOCKS = (
+    ms.TextBlock, ms.ThinkingBlock, ms.ToolCallBlock, ms.ImageBlock, ms.DocumentBlock,
+    ms.AudioBlock, ms.ExtensionBlock,
+)  # fmt: skip
+_SOURCES = (ms.Base64Source, ms.UrlSource, ms.FileSource)
+_MESSAGES = (ms.UserMessage, ms.AssistantMessage, ms.ToolResultMessage)
+
+
+class CodecError(ValueError):
+    """JSON data that is not what it should be; the message says where and why."""
+
+
+@cache
+def _converter() -> Converter:
+    from cattrs import Converter
+    from cattrs.gen import make_dict_unstructure_fn
+
+    converter = Converter()
+
+    def tagged(cls: type[Any], tag: str) -> None:
+        plain: Any = make_dict_unstructure_fn(cls, converter, _cattrs_omit_if_default=True)
+        value = getattr(cls, tag)
+        converter.register_unstructure_hook(cls, lambda obj: {tag: value, **plain(obj)})
+
+    def union(kind: Any, classes: tuple[type, ...], tag: str) -> None:
+        by_tag = {getattr(cls, tag): cls for cls in classes}
+
+        def structure(data: Any, _: Any) -> Any:
+            if not isinstance(data, dict):
+                raise CodecError(f"an object with {tag!r} was expected, not {data!r:.80}")
+            cls = by_tag.get(data.get(tag))
+            if cls is None:
+                known = ", ".join(by_tag)
+                raise CodecError(f"unknown {tag} {data.get(tag)!r}; known: {known}")
+            return converter.structure(data, cls)
+
+        converter.register_structure_hook(kind, structure)
+        converter.register_unstructure_hook(kind, lambda obj: converter.unstructure(obj, type(obj)))
+
+    def content(data: Any, _: Any) -> Any:
+        if isinstance(data, str):
+            return data
+        return converter.structure(data, list[ms.Block])
+
+    converter.register_structure_hook(str | list[ms.Block], content)
+    converter.register_unstructure_hook(
+        str | list[ms.Block],
+        lambda data: data if isinstance(data, str) else [converter.unstructure(b) for b in data],
+    )
+    union(ms.Source, _SOURCES, "type")
+    union(ms.Block, _BLOCKS, "type")
+    union(ms.Message, _MESSAGES, "role")
+    union(ev.AssistantMessageEvent, _EVENTS, "type")
+    for part in (*_SOURCES, *_BLOCKS, *_EVENTS):
+        tagged(part, "type")
+    for message in _MESSAGES:
+        tagged(message, "role")
+    for whole in (ms.Context, ms.Tool):
+        plain: Any = make_dict_unstructure_fn(whole, converter, _cattrs_omit_if_default=True)
+        converter.register_unstructure_hook(whole, plain)
+    return converter
+
+
+def dump(value: Any) -> Any:
+    """This will return JSON data for an event, message, block, context or list of these."""
+    return _converter().unstructure(value)
+
+
+def load(kind: type[T], data: Any) -> T:
+    """This will return an object of `kind` (`Context`, `AssistantMessage`, `Message`, …).
+
+    Raises CodecError, which says where the data is wrong.
+    """
+    from cattrs import transform_error
+
+    try:
+        return _converter().structure(data, kind)
+    except CodecError:
+        raise
+    except Exception as error:
+        raise CodecError("; ".join(transform_error(error))) from error
+
+
+def load_event(data: Any) -> ev.AssistantMessageEvent:
+    """This will return the event that JSON data describes. Raises CodecError."""
+    return load(ev.AssistantMessageEvent, data)

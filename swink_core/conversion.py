@@ -1,0 +1,256 @@
+"""Conversations into a provider's terms, and conversations that began elsewhere.
+
+`normalise` states the rules by which a conversation begun on one provider continues on another;
+no converter changes the context it is given.
+
+1. What another provider marked as its own (thinking, extensions, metadata) is left out: a
+   signature is worth nothing elsewhere, and reasoning is not speech. Text and tool calls stay.
+2. An answer cut short keeps its text; its unfinished tool calls and unsigned thinking go.
+3. A tool call that was never answered gets an error result, since every API wants one.
+4. A result whose call is gone becomes the user's words.
+5. Messages that end up empty are left out.
+"""
+
+from __future__ import annotations
+
+import base64
+import mimetypes
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve
+
+from swink_core.errors import InvalidContext, MediaError
+from swink_core.messages import (
+    AssistantMessage,
+    AudioBlock,
+    Base64Source,
+    Block,
+    Context,
+    DocumentBlock,
+    ExtensionBlock,
+    FileSource,
+    ImageBlock,
+    Message,
+    Source,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+)
+from swink_core.model import StreamOptions
+from swink_core.outcome import StopReason
+
+__all__ = [
+    "MessageConverter",
+    "check_context",
+    "media_base64",
+    "media_type_of",
+    "normalise",
+    "required_features",
+    "text_of",
+]
+
+NO_RESULT = "No result: the call was not carried out."
+
+
+def text_of(content: str | Sequence[Block]) -> str:
+    """This will join the text of a message's content, leaving everything else out."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(block.text for block in content if isinstance(block, TextBlock))
+
+
+def media_type_of(source: Source) -> str | None:
+    """This will return a source's media type, for a file or address by its suffix if need be."""
+    if source.media_type:
+        return source.media_type
+    name = source.path if isinstance(source, FileSource) else getattr(source, "url", "")
+    return mimetypes.guess_type(name)[0]
+
+
+def media_base64(source: Source) -> Base64Source | None:
+    """This will return media as base64, reading a file; `None` for an address.
+
+    Raises MediaError for a file that cannot be read or whose type is unknown.
+    """
+    if isinstance(source, Base64Source):
+        return source
+    if not isinstance(source, FileSource):
+        return None
+    try:
+        data = Path(source.path).read_bytes()
+    except OSError as error:
+        raise MediaError(
+            f"{source.path}: {error.strerror or error}",
+            resolution="Check that the file exists and may be read.",
+        ) from error
+    media_type = media_type_of(source)
+    if media_type is None:
+        raise MediaError(
+            f"{source.path}: the kind of media cannot be told from the name",
+            resolution="Pass media_type=…, for example image/png.",
+        )
+    return Base64Source(media_type, base64.b64encode(data).decode())
+
+
+def required_features(context: Context, options: StreamOptions) -> set[str]:
+    """This will name the features without which a call would lose its meaning."""
+    wanted = set()
+    if context.tools:
+        wanted.add("tools")
+    if isinstance(options.response_format, str):
+        wanted.add("json")
+    elif options.response_format is not None:
+        wanted.add("structured_output")
+    if options.stop:
+        wanted.add("stop")
+    if options.tool_choice not in (None, "auto"):
+        wanted.add("tool_choice")
+    for message in context.messages:
+        if isinstance(message, AssistantMessage) or isinstance(message.content, str):
+            continue
+        for block in message.content:
+            if isinstance(block, ImageBlock | DocumentBlock | AudioBlock):
+                wanted.add(block.type if block.type == "audio" else f"{block.type}s")
+    return wanted
+
+
+def check_context(context: Context) -> None:
+    """This will refuse a conversation that no provider accepts.
+
+    Raises InvalidContext, which names the message and the fault, or MediaError for a file.
+    """
+    if not context.messages:
+        raise InvalidContext(
+            "the conversation is empty", resolution="Pass at least one user message."
+        )
+    calls: set[str] = set()
+    for number, message in enumerate(context.messages):
+        if not isinstance(message, Message):
+            raise InvalidContext(
+                f"message {number} is a {type(message).__name__}",
+                resolution="Use UserMessage, AssistantMessage or ToolResultMessage.",
+            )
+        if isinstance(message, AssistantMessage):
+            calls.update(block.id for block in message.tool_calls)
+        elif isinstance(message, ToolResultMessage) and message.tool_call_id not in calls:
+            raise InvalidContext(
+                f"message {number} answers tool call {message.tool_call_id!r}, which no message "
+                "before it makes",
+                resolution="Keep the assistant message with the call before its result.",
+            )
+        if isinstance(message.content, str):
+            continue
+        for block in message.content:
+            if not isinstance(block, Block):
+                raise InvalidContext(
+                    f"message {number} holds a {type(block).__name__}",
+                    resolution="Use the blocks of swink_core: TextBlock, ImageBlock, …",
+                )
+            source = getattr(block, "source", None)
+            if isinstance(source, FileSource):
+                media_base64(source)
+    names: set[str] = set()
+    for tool in context.tools:
+        if tool.name in names:
+            raise InvalidContext(
+                f"two tools are called {tool.name!r}", resolution="Give each tool its own name."
+            )
+        names.add(tool.name)
+
+
+def normalise(context: Context, provider: str) -> list[Message]:
+    """This will return the messages as `provider` may see them, by the rules above."""
+    result: list[Message] = []
+    waiting: dict[str, ToolCallBlock] = {}
+
+    def settle() -> None:
+        for call in waiting.values():
+            result.append(ToolResultMessage(call.id, call.name, NO_RESULT, is_error=True))
+        waiting.clear()
+
+    for message in context.messages:
+        if isinstance(message, ToolResultMessage):
+            if waiting.pop(message.tool_call_id, None) is None:
+                words = f"[result of {message.tool_name}] {text_of(message.content)}"
+                settle()
+                result.append(UserMessage(words))
+            else:
+                result.append(message)
+            continue
+        settle()
+        if isinstance(message, UserMessage):
+            if message.content:
+                result.append(message)
+            continue
+        own = message.provider is None or message.provider == provider
+        cut = message.stop_reason in (StopReason.ERROR, StopReason.ABORTED)
+        content = [kept for block in message.content if (kept := _keep(block, provider, own, cut))]
+        if content:
+            result.append(evolve(message, content=content))
+            waiting.update((b.id, b) for b in content if isinstance(b, ToolCallBlock))
+    settle()
+    return result
+
+
+def _keep(block: Block, provider: str, own: bool, cut: bool) -> Block | None:
+    if isinstance(block, ExtensionBlock):
+        return block if block.provider == provider else None
+    if isinstance(block, ThinkingBlock):
+        signed = block.signature is not None or block.metadata is not None
+        return block if own and (signed or not cut) else None
+    if isinstance(block, ToolCallBlock):
+        if cut and block.state != "complete":
+            return None
+        return block if own or block.metadata is None else evolve(block, metadata=None)
+    if isinstance(block, TextBlock):
+        if not block.text and not (own and block.metadata):
+            return None
+        return block if own or block.metadata is None else evolve(block, metadata=None)
+    return block
+
+
+class MessageConverter(ABC):
+    """Converts a conversation message by message; a provider says how each kind is written.
+
+    Each method returns the native messages that one of ours becomes, often one. Consecutive
+    tool results come together, since many APIs want them in one turn.
+    """
+
+    def __init__(self, provider: str) -> None:
+        self.provider = provider
+
+    def messages(self, context: Context) -> list[Any]:
+        """This will return the native messages of a whole conversation."""
+        native: list[Any] = []
+        results: list[ToolResultMessage] = []
+        for message in normalise(context, self.provider):
+            if isinstance(message, ToolResultMessage):
+                results.append(message)
+                continue
+            if results:
+                native.extend(self.tool_results(results))
+                results = []
+            if isinstance(message, UserMessage):
+                native.extend(self.user(message))
+            else:
+                native.extend(self.assistant(message))
+        if results:
+            native.extend(self.tool_results(results))
+        return native
+
+    @abstractmethod
+    def user(self, message: UserMessage) -> list[Any]:
+        """This will convert what the user says."""
+
+    @abstractmethod
+    def assistant(self, message: AssistantMessage) -> list[Any]:
+        """This will convert what the model said."""
+
+    @abstractmethod
+    def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
+        """This will convert results that follow one another."""

@@ -1,0 +1,46 @@
+"""What every decoder promises, whatever the wire format.
+
+A decoder is pure and sans-IO: bytes go in as the network delivered them, payloads come out.
+However the bytes are cut, the frames are the same. A frame is the payload's `bytes` and nothing
+more, so that a parser hands it to its JSON decoder without another object in between.
+"""
+
+from typing import Protocol
+
+DEFAULT_FRAME_LIMIT = 8 * 1024 * 1024
+"""The longest frame, in bytes, that a decoder holds unless told otherwise."""
+
+
+class FrameTooLong(ValueError):
+    """This will report a frame that outgrew its decoder's limit.
+
+    `what` names the kind of frame; `limit` is in bytes. Frames completed earlier in the same
+    `feed` are lost with it (a read is far smaller than a sensible limit), and the decoder must
+    not be fed again.
+    """
+
+    def __init__(self, what: str, limit: int) -> None:
+        super().__init__(what, limit)
+        self.what = what
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return f"{self.what} is longer than the limit of {self.limit} bytes"
+
+
+class Decoder(Protocol):
+    """This will turn a byte stream, cut anywhere, into frames."""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """This will return the frames that `data` completes, in order.
+
+        Raises `FrameTooLong` when a frame, complete or not, exceeds the decoder's limit.
+        """
+        ...
+
+    def finish(self) -> list[bytes]:
+        """This will return what the end of input left without its terminator: one frame at most.
+
+        Such a frame is incomplete by definition; whether it is of use is the caller's decision.
+        """
+        ...

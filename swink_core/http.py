@@ -1,0 +1,164 @@
+"""The network: one request, and its body as it is read. aiohttp is imported with the first one."""
+
+from __future__ import annotations
+
+import errno
+import ssl
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from attrs import define, field
+
+from swink_core.errors import Failure, Phase, ProviderFailure
+from swink_core.outcome import StreamErrorKind as Kind
+
+if TYPE_CHECKING:
+    import aiohttp
+
+__all__ = ["AiohttpClient", "HTTPClient", "HTTPRequest", "HTTPResponse"]
+
+
+@define
+class HTTPRequest:
+    """What to send. `headers` may carry credentials and never show in a repr."""
+
+    url: str
+    body: bytes = field(default=b"", repr=False)
+    headers: dict[str, str] = field(factory=dict, repr=False)
+    method: str = "POST"
+
+
+class HTTPResponse(Protocol):
+    """A response whose body is read piece by piece."""
+
+    status: int
+    headers: Mapping[str, str]
+    """Looked up without regard to case."""
+
+    async def read(self) -> bytes:
+        """This will return what the network has, at least a byte; `b""` at the end.
+
+        Raises ProviderFailure when the connection fails.
+        """
+
+    def close(self) -> None:
+        """This will close the connection at once, unless the body was read to its end."""
+
+
+class HTTPClient(Protocol):
+    """Sends requests. Redirects are not followed."""
+
+    async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
+        """This will send a request and return when the response's headers have come.
+
+        `connect_timeout` is in seconds, `None` for none. Raises ProviderFailure.
+        """
+
+    def close_idle(self) -> None:
+        """This will close connections that nobody uses, to free their descriptors."""
+
+    async def aclose(self) -> None:
+        """This will close all connections."""
+
+
+class AiohttpClient:
+    """`HTTPClient` on a pooled aiohttp session, made with the first request in its event loop.
+
+    No cap on connections: a pool of 100 is a silent queue for the hundred and first stream.
+    """
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+
+    async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
+        """This will send a request; see `HTTPClient.send`."""
+        import aiohttp
+
+        if self._session is None or self._session.closed:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trust_env=True,
+                auto_decompress=True,
+            )
+        try:
+            response = await self._session.request(
+                request.method,
+                request.url,
+                data=request.body or None,
+                headers=request.headers,
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(total=None, connect=connect_timeout),
+            )
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise ProviderFailure(failure_of(error, "connect")) from error
+        return _Response(response)
+
+    def close_idle(self) -> None:
+        """This will close connections that nobody uses."""
+        if self._session is not None and self._session.connector is not None:
+            connector = self._session.connector
+            for pool in connector._conns.values():  # no public way before aiohttp 4
+                while pool:
+                    pool.popleft()[0].close()
+
+    async def aclose(self) -> None:
+        """This will close all connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+
+class _Response:
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+        self._readany = response.content.readany
+        self.status = response.status
+        self.headers: Mapping[str, str] = response.headers
+
+    async def read(self) -> bytes:
+        try:
+            return await self._readany()
+        except (_client_error(), OSError, ValueError) as error:
+            raise ProviderFailure(failure_of(error, "streaming")) from error
+
+    def close(self) -> None:
+        self._response.close()
+
+
+def _client_error() -> type[Exception]:
+    import aiohttp
+
+    return aiohttp.ClientError
+
+
+def failure_of(error: BaseException, phase: Phase) -> Failure:
+    """This will turn what aiohttp or the system raised into facts with a code of the core's."""
+    import aiohttp
+
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    number = getattr(cause, "errno", None)
+    kind, code, message = Kind.NETWORK, "connection", str(error) or type(error).__name__
+    if isinstance(error, aiohttp.InvalidURL):
+        kind, code, message = Kind.INVALID_REQUEST, "url", f"not an address: {error}"
+    elif number in (errno.EMFILE, errno.ENFILE):
+        kind, code, message = Kind.RESOURCE, "no_descriptors", "too many open files"
+    elif number in (errno.ENOMEM, errno.ENOBUFS):
+        kind, code = Kind.RESOURCE, "no_memory"
+    elif isinstance(error, TimeoutError):
+        kind, code, message = Kind.TIMEOUT, "connect", "no connection within the limit"
+    elif isinstance(error, aiohttp.ClientConnectorDNSError):
+        code = "dns"
+    elif isinstance(error, aiohttp.ClientSSLError) or isinstance(cause, ssl.SSLError):
+        code = "tls"
+    elif isinstance(cause, ConnectionRefusedError):
+        code = "connection_refused"
+    elif isinstance(error, aiohttp.ServerDisconnectedError):
+        code, message = "disconnected", "the server closed the connection without an answer"
+    elif isinstance(error, aiohttp.ClientPayloadError):
+        code, message = "cut", "the response ended before its end"
+    elif isinstance(error, aiohttp.ClientResponseError):
+        kind, code = Kind.PROTOCOL, "http"
+    elif isinstance(error, ValueError):
+        kind, code = Kind.PROTOCOL, "encoding"
+    return Failure(phase, exception=error, kind=kind, code=code, message=message)

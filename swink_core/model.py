@@ -1,0 +1,318 @@
+"""What is asked for: a model, and how it should answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Literal, TypeAlias
+
+from attrs import define, field, fields_dict
+
+from swink_core.outcome import StreamErrorKind
+
+__all__ = [
+    "THINKING_BUDGETS",
+    "CacheStrategy",
+    "Model",
+    "ModelInfo",
+    "Prices",
+    "ProviderInfo",
+    "RetryPolicy",
+    "StreamOptions",
+    "ThinkingLevel",
+    "Timeouts",
+]
+
+Transport: TypeAlias = Literal["auto", "sse", "websocket", "buffered"]
+MalformedPolicy: TypeAlias = Literal["skip", "fail"]
+
+
+@define(frozen=True)
+class Prices:
+    """US dollars for a million tokens; `None` where unknown."""
+
+    input: float | None = None
+    output: float | None = None
+    cache_read: float | None = None
+    cache_write: float | None = None
+
+
+@define(frozen=True)
+class ModelInfo:
+    """What the catalogue knows of a model; `None` where it does not.
+
+    `capabilities` names features (`tools`, `images`, `documents`, `audio`, `thinking`,
+    `structured_output`, `json`); `api` chooses among a provider's endpoints; `as_of` is the ISO
+    date of the figures; `limits` are in tokens.
+    """
+
+    id: str
+    provider: str = ""
+    name: str | None = None
+    context_window: int | None = None
+    max_output: int | None = None
+    capabilities: frozenset[str] | None = None
+    status: str = "active"
+    prices: Prices | None = None
+    api: str | None = None
+    as_of: str | None = None
+    extra: Mapping[str, Any] = field(factory=dict)
+
+
+@define(frozen=True)
+class ProviderInfo:
+    """What a provider's package data says of it, known without importing the plugin.
+
+    `api_key_env` and `base_url_env` name environment variables, first found wins; `auth` is
+    `key`, `optional`, `none`, or a word of the provider's own; `portal` is where keys are made.
+    """
+
+    name: str
+    title: str = ""
+    wire_format: str = ""
+    base_url: str | None = None
+    api_key_env: tuple[str, ...] = ()
+    base_url_env: tuple[str, ...] = ()
+    auth: str = "key"
+    api_level: int = 1
+    docs: str | None = None
+    portal: str | None = None
+    dialect: Mapping[str, Any] = field(factory=dict)
+
+
+@define(frozen=True)
+class Model:
+    """A model of a provider, written `provider/id`. `info` is `None` outside the catalogue."""
+
+    provider: str
+    id: str
+    info: ModelInfo | None = field(default=None, eq=False, repr=False)
+
+    @classmethod
+    def parse(cls, name: str) -> Model:
+        """This will split `provider/id` at the first slash. Raises ValueError for anything else."""
+        provider, slash, model_id = name.partition("/")
+        if not (provider and slash and model_id):
+            raise ValueError(f"{name!r} is not a model name: write provider/id")
+        return cls(provider, model_id)
+
+    def __str__(self) -> str:
+        return f"{self.provider}/{self.id}"
+
+    def lacks(self, capability: str) -> bool:
+        """This will tell whether the catalogue says that the model has no such capability."""
+        info = self.info
+        return (
+            info is not None
+            and info.capabilities is not None
+            and capability not in info.capabilities
+        )
+
+
+class ThinkingLevel(StrEnum):
+    """How hard a model should reason, for providers that take a word or a token budget."""
+
+    OFF = "off"
+    MINIMAL = "minimal"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    EXTRA_HIGH = "extra_high"
+
+    @classmethod
+    def of_budget(cls, tokens: int) -> ThinkingLevel:
+        """This will return the smallest level whose budget covers `tokens`."""
+        if tokens <= 0:
+            return cls.OFF
+        return next((lv for lv, most in THINKING_BUDGETS.items() if tokens <= most), cls.EXTRA_HIGH)
+
+
+THINKING_BUDGETS: dict[ThinkingLevel, int] = {
+    ThinkingLevel.MINIMAL: 1024,
+    ThinkingLevel.LOW: 2048,
+    ThinkingLevel.MEDIUM: 5000,
+    ThinkingLevel.HIGH: 10000,
+    ThinkingLevel.EXTRA_HIGH: 20000,
+}
+"""Tokens of reasoning that a level stands for where a provider wants a number."""
+
+
+@define(frozen=True)
+class CacheStrategy:
+    """Whether prompt caching is asked for, and for how long (`ttl` in seconds; `None`: default)."""
+
+    mode: Literal["none", "auto"] = "auto"
+    ttl: int | None = None
+
+
+@define(frozen=True, kw_only=True)
+class Timeouts:
+    """Limits in seconds; `None` disables one. Each closes the connection when it passes.
+
+    `first_event` runs from the start of an attempt to its first event, `idle` between network
+    reads, `no_progress` between events (keep-alive comments do not count), `total` over the
+    whole call. With `min_chars_per_second`, an answer that stays slower over `window` seconds
+    has timed out too.
+    """
+
+    connect: float | None = 10.0
+    first_event: float | None = 300.0
+    idle: float | None = 300.0
+    no_progress: float | None = 1800.0
+    total: float | None = None
+    min_chars_per_second: float | None = None
+    window: float = 30.0
+
+
+RETRIES: dict[StreamErrorKind, int] = {
+    StreamErrorKind.THROTTLED: 5,
+    StreamErrorKind.OVERLOADED: 5,
+    StreamErrorKind.NETWORK: 3,
+    StreamErrorKind.EMPTY_RESPONSE: 1,
+    StreamErrorKind.TIMEOUT: 3,
+    StreamErrorKind.RESOURCE: 2,
+}
+
+
+@define(frozen=True, kw_only=True)
+class RetryPolicy:
+    """When a failed attempt is made again.
+
+    `retries` per kind of failure and per target; kinds that are not named are not retried.
+    `budget` bounds the waits of a call, together, in seconds. The wait grows from `base` by
+    `factor` to `max_delay`, with full jitter; a provider's Retry-After wins up to
+    `retry_after_cap`, beyond which the failure is final. `restart_after_output` allows a
+    restart, announced by a `Retry` event, after the caller has been handed content.
+    """
+
+    retries: Mapping[StreamErrorKind, int] = field(factory=lambda: dict(RETRIES))
+    budget: float = 120.0
+    base: float = 1.0
+    factor: float = 2.0
+    max_delay: float = 30.0
+    retry_after_cap: float = 60.0
+    restart_after_output: bool = False
+
+    @classmethod
+    def none(cls) -> RetryPolicy:
+        """This will return the policy that makes every call once."""
+        return cls(retries={})
+
+
+def _number(_: Any, attribute: Any, value: Any) -> None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise TypeError(f"{attribute.name} is a number, not {value!r}")
+
+
+def _count(_: Any, attribute: Any, value: Any) -> None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise TypeError(f"{attribute.name} is a positive whole number, not {value!r}")
+
+
+def _of(*types: type) -> Any:
+    def check(_: Any, attribute: Any, value: Any) -> None:
+        if value is not None and not isinstance(value, types):
+            names = " or ".join(t.__name__ for t in types)
+            raise TypeError(f"{attribute.name} is {names}, not {value!r}")
+
+    return check
+
+
+def _one_of(*allowed: str) -> Any:
+    def check(_: Any, attribute: Any, value: Any) -> None:
+        if value is not None and value not in allowed:
+            raise ValueError(f"{attribute.name} is one of {', '.join(allowed)}, not {value!r}")
+
+    return check
+
+
+def _thinking(value: Any) -> ThinkingLevel | int | None:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+        return value
+    try:
+        return ThinkingLevel(value)
+    except ValueError:
+        levels = ", ".join(ThinkingLevel)
+        raise ValueError(
+            f"thinking is one of {levels}, or a number of tokens, not {value!r}"
+        ) from None
+
+
+def _cache(value: Any) -> CacheStrategy | None:
+    if value is None or isinstance(value, CacheStrategy):
+        return value
+    if value in ("none", "auto"):
+        return CacheStrategy(value)
+    raise ValueError(f"cache is none, auto or a CacheStrategy, not {value!r}")
+
+
+def _stop(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    raise TypeError(f"stop is a string or a list of strings, not {value!r}")
+
+
+@define(frozen=True, kw_only=True)
+class StreamOptions:
+    """How the model should answer; `None` leaves a choice to the provider.
+
+    `thinking` is a level or a budget of tokens; `tool_choice` is `auto`, `none`, `required` or a
+    tool's name; `response_format` is `json` or a JSON schema; `malformed` is what happens to a
+    frame that does not parse; `max_output_chars` bounds the answer's size in characters; `extra`
+    is merged into the request body, where the typed fields win. `api_key` and `headers` never
+    show in a repr. Raises TypeError or ValueError for a value that no provider could take.
+    """
+
+    temperature: float | None = field(default=None, validator=_number)
+    top_p: float | None = field(default=None, validator=_number)
+    max_tokens: int | None = field(default=None, validator=_count)
+    stop: tuple[str, ...] = field(default=(), converter=_stop)
+    seed: int | None = field(default=None, validator=_of(int))
+    session_id: str | None = field(default=None, validator=_of(str))
+    transport: Transport = field(
+        default="auto", validator=_one_of("auto", "sse", "websocket", "buffered")
+    )
+    thinking: ThinkingLevel | int | None = field(default=None, converter=_thinking)
+    tool_choice: str | None = field(default=None, validator=_of(str))
+    parallel_tool_calls: bool | None = field(default=None, validator=_of(bool))
+    response_format: str | Mapping[str, Any] | None = field(default=None)
+    cache: CacheStrategy | None = field(default=None, converter=_cache)
+    api_key: str | None = field(default=None, repr=False, validator=_of(str))
+    base_url: str | None = field(default=None, validator=_of(str))
+    headers: Mapping[str, str] = field(factory=dict, repr=False)
+    timeouts: Timeouts = field(factory=Timeouts, validator=_of(Timeouts))
+    retry: RetryPolicy = field(factory=RetryPolicy, validator=_of(RetryPolicy))
+    malformed: MalformedPolicy | None = field(default=None, validator=_one_of("skip", "fail"))
+    max_output_chars: int | None = field(default=32 * 1024 * 1024, validator=_count)
+    extra: Mapping[str, Any] = field(factory=dict, repr=False)
+
+    @response_format.validator
+    def _check_response_format(self, _: Any, value: Any) -> None:
+        if not (value is None or value == "json" or isinstance(value, Mapping)):
+            raise ValueError(f"response_format is json or a JSON schema, not {value!r}")
+
+    @base_url.validator
+    def _check_base_url(self, _: Any, value: Any) -> None:
+        if value is not None and not str(value).startswith(("http://", "https://")):
+            raise ValueError(f"base_url begins with http:// or https://, not {value!r}")
+
+    @property
+    def thinking_budget(self) -> int | None:
+        """This will return tokens of reasoning: 0 for off, `None` where nothing was asked for."""
+        if isinstance(self.thinking, ThinkingLevel):
+            return THINKING_BUDGETS.get(self.thinking, 0)
+        return self.thinking
+
+    @property
+    def thinking_level(self) -> ThinkingLevel | None:
+        """This will return a level, that nearest a budget; `None` where nothing was asked for."""
+        if isinstance(self.thinking, int):
+            return ThinkingLevel.of_budget(self.thinking)
+        return self.thinking
+
+    @classmethod
+    def names(cls) -> frozenset[str]:
+        """This will return the names of all options."""
+        return frozenset(fields_dict(cls))

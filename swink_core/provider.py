@@ -1,0 +1,307 @@
+"""`HTTPProvider`: the template of a provider that speaks over HTTP.
+
+Four pure methods make a provider: `convert`, `request`, `parser` and `classify`; everything else
+is attributes. The hooks are final and delegate to these methods, because a hook overridden
+without its decorator would silently not be one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
+from typing import Any, ClassVar, final
+
+import msgspec
+
+from swink_core.call import Call
+from swink_core.catalog import package_catalog
+from swink_core.conversion import required_features
+from swink_core.errors import BODY_CAP, Classification, Failure, PluginError, ProviderFailure
+from swink_core.events import Notice
+from swink_core.framing import Decoder, SSEDecoder
+from swink_core.hookspecs import API_LEVEL, hookimpl
+from swink_core.http import HTTPRequest, HTTPResponse
+from swink_core.messages import Context
+from swink_core.model import CacheStrategy, Model, ProviderInfo, StreamOptions, ThinkingLevel
+from swink_core.outcome import StreamErrorKind as Kind
+from swink_core.source import EventSource, Parser
+
+__all__ = ["HTTPProvider"]
+
+REQUEST_ID_HEADERS = ("request-id", "x-request-id", "x-generation-id", "x-amzn-requestid")
+
+KNOBS = (
+    "temperature", "top_p", "max_tokens", "seed", "session_id", "thinking",
+    "parallel_tool_calls", "cache",
+)  # fmt: skip
+"""Options that tune an answer: a provider without one says so in a notice and goes on."""
+
+
+class HTTPProvider:
+    """The base of providers that stream over HTTP; made once per host, with its entry's name.
+
+    Facts that do not need the plugin (address, variables, wire format) come from the package's
+    `models.toml`. Attributes of the class: `features` (what a call may need: `tools`, `images`,
+    `documents`, `audio`, `json`, `structured_output`, `stop`, `tool_choice`), `knobs` (tuning
+    options that are sent), `decoder` (makes a decoder), `content_types` that a stream may
+    have, and `malformed`, the default policy for frames that do not parse.
+    """
+
+    api_level: ClassVar[int] = API_LEVEL
+    features: frozenset[str] = frozenset({"tools", "tool_choice", "stop"})
+    knobs: frozenset[str] = frozenset({"temperature", "top_p", "max_tokens"})
+    decoder: Callable[[], Decoder] = SSEDecoder
+    content_types: tuple[str, ...] = ("text/event-stream",)
+    malformed: str = "skip"
+    buffered: bool = False
+    """Whether `parser(…)` results have `whole(body, out)` for answers that are not streamed."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        catalog = package_catalog(type(self).__module__.partition(".")[0])
+        info = catalog.providers.get(name) if catalog else None
+        self.info = info or ProviderInfo(name, name)
+
+    # -- what a provider writes --------------------------------------------------------------
+
+    def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
+        """This will return the conversation as the provider's JSON data. Pure."""
+        raise NotImplementedError
+
+    def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
+        """This will return the request that carries `payload`. Pure; credentials come later."""
+        raise NotImplementedError
+
+    def parser(self, model: Model) -> Parser:
+        """This will make a parser for one response."""
+        raise NotImplementedError
+
+    def classify(self, failure: Failure) -> Classification | None:
+        """This will say what a failure means, or `None` to leave it to the core's defaults."""
+        return None
+
+    def error_facts(self, failure: Failure) -> None:
+        """This will fill `code`, `type` and `message` from the body of an HTTP error.
+
+        The default reads the shapes that most APIs use: `{"error": {…}}`, `{"error": "…"}`,
+        `{"message": …}`.
+        """
+        try:
+            data = msgspec.json.decode(failure.body)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return
+        if isinstance(data, list) and data:
+            data = data[0]
+        if not isinstance(data, dict):
+            return
+        error = data.get("error", data)
+        if isinstance(error, str):
+            failure.message = error
+            error = data
+        if not isinstance(error, dict):
+            return
+        failure.code = failure.code or _word(error.get("code")) or _word(error.get("status"))
+        failure.type = failure.type or _word(error.get("type"))
+        failure.message = failure.message or _word(error.get("message") or error.get("detail"))
+
+    async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
+        """This will add credentials to a request; the default is a bearer token.
+
+        Raises ProviderFailure where there are none.
+        """
+        key = self.api_key(options)
+        if key is not None:
+            request.headers.setdefault("Authorization", f"Bearer {key}")
+
+    async def refresh(self, call: Call) -> bool:
+        """This will renew credentials after a 401 and tell whether to send the request again."""
+        return False
+
+    # -- what it may use ---------------------------------------------------------------------
+
+    def api_key(
+        self, options: StreamOptions, environ: Mapping[str, str] = os.environ
+    ) -> str | None:
+        """This will return the caller's key, or that of the environment; `None` if none is needed.
+
+        Raises ProviderFailure (`auth`) where one is needed and none is set.
+        """
+        key = options.api_key or _first(self.info.api_key_env, environ)
+        if key is None and self.info.auth == "key":
+            names = " or ".join(self.info.api_key_env) or "api_key"
+            raise ProviderFailure(
+                Failure(
+                    "request",
+                    kind=Kind.AUTH,
+                    code="no_credentials",
+                    message=f"no API key for {self.name}: {names} is not set",
+                )
+            )
+        return key
+
+    def base_url(self, options: StreamOptions, environ: Mapping[str, str] = os.environ) -> str:
+        """This will return the address to use, without a slash at its end."""
+        url = options.base_url or _first(self.info.base_url_env, environ) or self.info.base_url
+        if not url:
+            raise ProviderFailure(
+                Failure(
+                    "request",
+                    kind=Kind.INVALID_REQUEST,
+                    code="no_base_url",
+                    message=f"no address for {self.name}: pass base_url=…"
+                    + "".join(f" or set {name}" for name in self.info.base_url_env[:1]),
+                )
+            )
+        return url.rstrip("/")
+
+    def json_request(
+        self, url: str, payload: Any, headers: Mapping[str, str] | None = None
+    ) -> HTTPRequest:
+        """This will make a POST of JSON data."""
+        return HTTPRequest(
+            url,
+            msgspec.json.encode(payload),
+            {
+                "Content-Type": "application/json",
+                "Accept": ", ".join(self.content_types),
+                **(headers or {}),
+            },
+        )
+
+    # -- the hooks, final --------------------------------------------------------------------
+
+    @final
+    @hookimpl
+    def convert_messages(self, model: Model, context: Context, options: StreamOptions) -> Any:
+        """Delegates to `convert`."""
+        return self.convert(model, context, options)
+
+    @final
+    @hookimpl
+    def classify_error(self, model: Model, failure: Failure) -> Classification | None:
+        """Delegates to `classify`, except where the core itself made the failure."""
+        return None if failure.kind is not None else self.classify(failure)
+
+    @final
+    @hookimpl
+    def stream(
+        self, model: Model, context: Context, options: StreamOptions, call: Call
+    ) -> AsyncIterable[Any]:
+        """Joins request, connection, decoder and parser."""
+        ignored = [name for name in KNOBS if name not in self.knobs and _is_set(options, name)]
+        if model.lacks("thinking") and _is_set(options, "thinking") and "thinking" in self.knobs:
+            ignored.append("thinking")
+        notices = tuple(
+            Notice("option_ignored", f"{model} has no option {name}; it was not sent")
+            for name in ignored
+        )
+        return EventSource(
+            call,
+            self._chunks(model, context, options, call),
+            type(self).decoder(),
+            self.parser(model),
+            malformed=options.malformed or self.malformed,
+            notices=notices,
+        )
+
+    async def _chunks(
+        self, model: Model, context: Context, options: StreamOptions, call: Call
+    ) -> AsyncIterator[bytes]:
+        self._check_features(model, context, options)
+        response = await self._respond(model, options, call)
+        try:
+            read = response.read
+            while data := await read():
+                yield data
+        finally:
+            response.close()
+
+    def _check_features(self, model: Model, context: Context, options: StreamOptions) -> None:
+        for feature in sorted(required_features(context, options)):
+            if feature not in self.features or (feature in _PER_MODEL and model.lacks(feature)):
+                raise ProviderFailure(
+                    Failure(
+                        "request",
+                        kind=Kind.UNSUPPORTED,
+                        code=feature,
+                        message=f"{model} does not support {feature.replace('_', ' ')}",
+                    )
+                )
+
+    async def _respond(self, model: Model, options: StreamOptions, call: Call) -> HTTPResponse:
+        """This will send the request and return a response that is a stream."""
+        if call.http is None:
+            raise PluginError("the call has no HTTP client")
+        payload = call.convert()
+        replayed = False
+        while True:
+            request = self.request(model, payload, options)
+            call.endpoint = request.url
+            request.headers.update(call.headers)
+            request.headers.update(options.headers)
+            await self.authorize(request, options, call)
+            call.hide(request.headers)
+            response = await call.http.send(request, options.timeouts.connect)
+            call.request_id = next(
+                (v for n in REQUEST_ID_HEADERS if (v := response.headers.get(n))), call.request_id
+            )
+            if response.status == 401 and not replayed and await self.refresh(call):
+                replayed = True
+                response.close()
+                continue
+            content_type = response.headers.get("Content-Type", "").partition(";")[0].strip()
+            if response.status == 200 and self._accepts(content_type.lower()):
+                return response
+            try:
+                raise ProviderFailure(await self._failure(response, content_type))
+            finally:
+                response.close()
+
+    def _accepts(self, content_type: str) -> bool:
+        return not content_type or content_type in self.content_types
+
+    async def _failure(self, response: HTTPResponse, content_type: str) -> Failure:
+        body = b""
+        try:
+            while len(body) < BODY_CAP and (data := await response.read()):
+                body += data
+        except ProviderFailure:
+            pass  # the status says enough
+        failure = Failure("request", response.status, dict(response.headers), body[:BODY_CAP])
+        if 300 <= response.status < 400:
+            target = response.headers.get("Location", "an unnamed place")
+            failure.code, failure.kind = "redirect", Kind.PROTOCOL
+            failure.message = f"redirected (HTTP {response.status}) to {target}"
+            return failure
+        self.error_facts(failure)
+        if response.status < 300 and not (failure.code or failure.type or failure.message):
+            failure.kind, failure.code = Kind.PROTOCOL, "content_type"
+            start = body[:80].decode("utf-8", "replace").strip()
+            failure.message = (
+                f"the answer is {content_type or 'of no stated type'}, not a stream: {start!r}"
+            )
+        elif not failure.message and body:
+            failure.message = f"HTTP {response.status}: {body[:200].decode('utf-8', 'replace')}"
+        return failure
+
+
+_PER_MODEL = frozenset({"tools", "images", "documents", "audio", "structured_output", "json"})
+
+
+def _is_set(options: StreamOptions, name: str) -> bool:
+    value = getattr(options, name)
+    if name == "thinking":
+        return value not in (None, ThinkingLevel.OFF, 0)
+    if name == "cache":
+        return isinstance(value, CacheStrategy) and value.mode != "none"
+    return value is not None
+
+
+def _word(value: Any) -> str | None:
+    if value is None or isinstance(value, dict | list):
+        return None
+    return str(value)
+
+
+def _first(names: tuple[str, ...], environ: Mapping[str, str]) -> str | None:
+    return next((environ[name] for name in names if environ.get(name)), None)

@@ -1,0 +1,222 @@
+"""`EventSource`: any async iterator of bytes, a decoder and a parser, joined into events.
+
+One network read is decoded in one go and becomes one batch. The source ends with exactly one
+terminal event: `Done` if the parser saw its provider's own completion, otherwise `Error`. After
+the terminal was handed out the rest of the input is drained, within bounds, so that the
+connection can be used again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Protocol
+
+import msgspec
+
+from swink_core import events as ev
+from swink_core.call import Call
+from swink_core.errors import Failure, MalformedFrame, Phase, ProviderFailure, UsageError
+from swink_core.framing import Decoder, FrameTooLong
+from swink_core.outcome import StopReason
+from swink_core.outcome import StreamErrorKind as Kind
+from swink_core.writer import EventWriter
+
+__all__ = ["EventSource", "Parser"]
+
+log = logging.getLogger(__name__)
+
+MALFORMED_IN_A_ROW = 3
+MALFORMED_IN_ALL = 10
+DRAIN_BYTES = 64 * 1024
+DRAIN_SECONDS = 0.1
+
+
+class Parser(Protocol):
+    """A provider's knowledge of its frames. It has no socket, clock or log."""
+
+    def feed(self, frame: bytes, out: EventWriter) -> None:
+        """This will tell `out` what a frame says; frames of unknown type say nothing.
+
+        Raises `msgspec.DecodeError` or `MalformedFrame` for a frame that does not parse.
+        """
+
+
+class EventSource:
+    """The events of one attempt, from bytes. Trusted: the writer keeps to the grammar.
+
+    `malformed` is `skip` (up to 3 in a row or 10 in all) or `fail`.
+    """
+
+    def __init__(
+        self,
+        call: Call,
+        chunks: AsyncIterator[bytes],
+        decoder: Decoder,
+        parser: Parser,
+        *,
+        malformed: str = "skip",
+        notices: tuple[ev.Notice, ...] = (),
+    ) -> None:
+        self.call = call
+        self.out = EventWriter(call.model.provider, f"{call.id}_{call.attempt}")
+        self._chunks = chunks
+        self._decoder = decoder
+        self._parser = parser
+        self._fail_malformed = malformed == "fail"
+        self._notices = notices
+        self._phase: Phase = "connect"
+        self._bad_run = self._bad_total = 0
+
+    def __aiter__(self) -> AsyncGenerator[ev.AssistantMessageEvent, None]:
+        return self._events()
+
+    async def _events(self) -> AsyncGenerator[ev.AssistantMessageEvent, None]:
+        async for batch in self.batches():
+            for event in batch:
+                yield event
+
+    async def batches(self) -> AsyncGenerator[list[ev.AssistantMessageEvent], None]:
+        """This will yield the events of each network read; an empty list is a sign of life."""
+        yield [ev.Start(), *self._notices]
+        drain = False
+        chunks = self._chunks
+        try:
+            failure = None
+            try:
+                async for data in chunks:
+                    self._take(data)
+                    if self.out.finished:
+                        break
+                    yield self.out.take()
+                else:
+                    self._take_rest()
+            except ProviderFailure as error:
+                failure = error.failure
+                if failure.phase == "connect" and self._phase != "connect":
+                    failure.phase = self._phase
+            except UsageError as error:
+                failure = Failure(
+                    "request", kind=Kind.INVALID_REQUEST, message=str(error), exception=error
+                )
+            drain = self.out.finished and self.out.failure is None
+            yield self._end(self.out.failure or failure)
+        finally:
+            if drain:
+                await _drain(chunks)
+            aclose = getattr(chunks, "aclose", None)
+            if aclose is not None:
+                await aclose()
+
+    def _take(self, data: bytes) -> None:
+        self._phase = "streaming"
+        for tap in self.call.taps:
+            tap(data)
+        out, feed = self.out, self._parser.feed
+        try:
+            frames = self._decoder.feed(data)
+        except FrameTooLong as error:
+            out.fail(Failure("streaming", kind=Kind.PROTOCOL, code="frame", message=str(error)))
+            return
+        for frame in frames:
+            try:
+                feed(frame, out)
+            except (msgspec.DecodeError, MalformedFrame, UnicodeDecodeError) as error:
+                self._malformed(frame, error)
+            else:
+                self._bad_run = 0
+            if out.finished:
+                break
+
+    def _take_rest(self) -> None:
+        """This will use a last frame without its end if it is whole; if not, it was cut."""
+        self._phase = "finalize"
+        for frame in self._decoder.finish():
+            try:
+                self._parser.feed(frame, self.out)
+            except (msgspec.DecodeError, MalformedFrame, UnicodeDecodeError):
+                log.debug("the input ends inside a frame of %d bytes", len(frame))
+
+    def _malformed(self, frame: bytes, error: Exception) -> None:
+        if (repaired := _repair(frame)) is not None:
+            try:
+                self._parser.feed(repaired, self.out)
+            except (msgspec.DecodeError, MalformedFrame):
+                pass
+            else:
+                return
+        self._bad_run += 1
+        self._bad_total += 1
+        detail = f"{error} in {frame[:120]!r}"
+        spent = self._bad_run > MALFORMED_IN_A_ROW or self._bad_total > MALFORMED_IN_ALL
+        if self._fail_malformed or spent:
+            self.out.fail(
+                Failure(
+                    "streaming",
+                    kind=Kind.PROTOCOL,
+                    code="malformed",
+                    message=f"a frame does not parse: {detail}",
+                )
+            )
+        else:
+            log.warning("%s: a malformed frame is skipped: %s", self.call.model, error)
+            self.out.notice("malformed_frame", detail)
+
+    def _end(self, failure: Failure | None) -> list[ev.AssistantMessageEvent]:
+        out, call = self.out, self.call
+        out.close()
+        call.response_id = out.response_id or call.response_id
+        call.response_model = out.model or call.response_model
+        usage = out.final_usage()
+        if out.cost is not None:
+            call.reported_cost = out.cost
+        if out.stop_reason is not None and out.failure is None:
+            if failure is not None:
+                log.debug("%s: the connection failed after the answer: %s", call.model, failure)
+            failure = None
+            if not out.has_answer and out.stop_reason in (StopReason.STOP, StopReason.TOOL_USE):
+                failure = Failure(
+                    "finalize",
+                    kind=Kind.EMPTY_RESPONSE,
+                    message="the answer has neither text nor a tool call",
+                )
+        elif failure is None:
+            failure = Failure(
+                self._phase,
+                kind=Kind.NETWORK,
+                code="cut",
+                message="the stream ended before the provider completed its answer",
+            )
+        batch = out.take()
+        if failure is not None:
+            batch.append(call.error(failure, usage=usage))
+        else:
+            assert out.stop_reason is not None
+            batch.append(
+                ev.Done(out.stop_reason, usage, None, out.response_id, out.model, call.request_id)
+            )
+        return batch
+
+
+def _repair(frame: bytes) -> bytes | None:
+    """This will rewrite JSON that only a lenient parser takes (lone surrogates), or return None."""
+    try:
+        value = json.loads(frame.decode("utf-8", "replace"))
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (ValueError, RecursionError):
+        return None
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+async def _drain(chunks: AsyncIterator[bytes]) -> None:
+    seen = 0
+    try:
+        async with asyncio.timeout(DRAIN_SECONDS):
+            async for data in chunks:
+                seen += len(data)
+                if seen > DRAIN_BYTES:
+                    break
+    except (ProviderFailure, TimeoutError):
+        pass

@@ -1,0 +1,148 @@
+"""Ends a wait from outside: time limits, and closing a stream from another task.
+
+While the stream waits for its source, the waiting task is known here. Interrupting it cancels
+that task with a reason; the stream catches the cancellation, takes it back (`uncancel`) and ends
+with the reason. A cancellation of anyone else's passes through. One timer serves all limits of a
+call and is re-armed only when it fires: a read costs two assignments.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from swink_core.clock import Clock, Timer
+from swink_core.errors import Failure, Phase
+from swink_core.model import Timeouts
+from swink_core.outcome import StreamErrorKind as Kind
+
+__all__ = ["Watchdog"]
+
+
+class Watchdog:
+    """Watches the waits of one call. `reason` says why it interrupted the current one.
+
+    `chars` returns how many characters have come so far, for the throughput floor.
+    """
+
+    def __init__(self, clock: Clock, chars: Callable[[], int]) -> None:
+        self.clock = clock
+        self.reason: Failure | None = None
+        self.waiting: asyncio.Task[object] | None = None
+        self.limits = Timeouts()
+        self._chars = chars
+        self._call_started = clock.time()
+        self._attempt_started = self._since = self._progress = self._call_started
+        self._has_event = self._fresh = False
+        self._window_chars = 0
+        self._window_waited = 0.0
+        self._timer: Timer | None = None
+
+    def begin_attempt(self, limits: Timeouts) -> None:
+        """This will start the limits of an attempt, at the next wait."""
+        self.limits = limits
+        self._fresh = True
+
+    def wait(self) -> None:
+        """This will mark that the current task waits for the source from now on."""
+        self.waiting = asyncio.current_task()
+        self._since = self.clock.time()
+        if self._fresh:
+            self._fresh = self._has_event = False
+            self._attempt_started = self._progress = self._since
+            self._window_chars, self._window_waited = self._chars(), 0.0
+            self._arm()
+
+    def back(self, events: int) -> None:
+        """This will mark that the wait is over, with so many events."""
+        self.waiting = None
+        if events:
+            self._has_event = True
+            self._progress = self.clock.time()
+        if self.limits.min_chars_per_second is not None:
+            self._window_waited += self.clock.time() - self._since
+
+    def interrupt(self, reason: Failure) -> bool:
+        """This will end the current wait; false if there is none."""
+        if self.waiting is None or self.reason is not None:
+            return False
+        self.reason = reason
+        self.waiting.cancel()
+        return True
+
+    def recover(self) -> Failure | None:
+        """This will return the reason if the cancellation at hand is ours, and take it back."""
+        reason, task = self.reason, asyncio.current_task()
+        self.waiting = None
+        if reason is None or task is None:
+            return None
+        self.reason = None
+        # somebody else cancelled as well: theirs wins
+        return reason if task.uncancel() == 0 else None
+
+    def stop(self) -> None:
+        """This will stop the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _deadlines(self) -> list[tuple[float, str, Phase, float]]:
+        limits = self.limits
+        rows: list[tuple[float | None, float, str, Phase]] = [
+            (limits.total, self._call_started, "total", "streaming"),
+        ]
+        if not self._has_event:
+            rows.append((limits.first_event, self._attempt_started, "first_event", "first_event"))
+        else:
+            rows.append((limits.idle, self._since, "idle", "streaming"))
+            rows.append((limits.no_progress, self._progress, "no_progress", "streaming"))
+            if limits.min_chars_per_second is not None:
+                began = self._since - self._window_waited
+                rows.append((limits.window, began, "throughput", "streaming"))
+        return [(start + limit, code, phase, limit) for limit, start, code, phase in rows if limit]
+
+    def _arm(self) -> None:
+        """This will set the timer to the earliest moment at which any limit could pass."""
+        self.stop()
+        limits = self.limits
+        shortest = [
+            limit
+            for limit in (limits.first_event, limits.idle, limits.no_progress, limits.total)
+            if limit
+        ]
+        if limits.min_chars_per_second is not None:
+            shortest.append(limits.window)
+        if shortest:
+            now = self.clock.time()
+            due = [row[0] for row in self._deadlines() if row[0] > now]
+            when = min([now + min(shortest), *due])
+            self._timer = self.clock.call_at(when, self._fire)
+
+    def _fire(self) -> None:
+        self._timer = None
+        if self.waiting is not None:  # while nobody waits, a slow consumer takes the time
+            now = self.clock.time()
+            for when, code, phase, limit in sorted(self._deadlines()):
+                if when <= now + 1e-3 and (code != "throughput" or self._too_slow()):
+                    self.interrupt(_timeout(code, phase, limit, self.limits))
+                    return
+        self._arm()
+
+    def _too_slow(self) -> bool:
+        chars, floor = self._chars(), self.limits.min_chars_per_second or 0.0
+        got = chars - self._window_chars
+        self._window_chars, self._window_waited = chars, 0.0
+        self._since = self.clock.time()
+        return got < floor * self.limits.window
+
+
+def _timeout(code: str, phase: Phase, limit: float, limits: Timeouts) -> Failure:
+    what = {
+        "total": f"the call took longer than {limit:g} s",
+        "first_event": f"no event within {limit:g} s",
+        "idle": f"nothing came for {limit:g} s",
+        "no_progress": f"only keep-alives came for {limit:g} s",
+        "throughput": f"less than {limits.min_chars_per_second or 0:g} characters/s came "
+        f"over {limit:g} s",
+    }[code]
+    return Failure(phase, kind=Kind.TIMEOUT, code=code, message=what)
