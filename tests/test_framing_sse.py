@@ -1,0 +1,393 @@
+"""Server-sent events: the specification's cases, whole and cut anywhere."""
+
+import json
+import random
+import re
+import tracemalloc
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swink_core.framing import FrameTooLong, ServerSentEvent, SSEDecoder, SSEEventDecoder
+
+CORPUS = Path(__file__).resolve().parents[1].parent / "shared" / "corpus" / "sse"
+CORPUS_CASES = sorted(CORPUS.glob("*.sse"))
+
+# Above this size, cutting at every position is left to smaller cases of the same shape.
+EVERY_CUT_BYTES = 5_000
+
+DECODERS = [SSEDecoder, SSEEventDecoder]
+
+
+def event(data: bytes, name: str = "message", id: str = "") -> ServerSentEvent:
+    return ServerSentEvent(name, data, id)
+
+
+def decode(
+    decoder: SSEDecoder | SSEEventDecoder, chunks: Iterable[bytes]
+) -> tuple[list[Any], list[Any]]:
+    """Feed the chunks; return the frames, and what end of input left."""
+    frames: list[Any] = []
+    for chunk in chunks:
+        frames += decoder.feed(chunk)
+    return frames, list(decoder.finish())
+
+
+def split(data: bytes, cuts: Iterable[int]) -> list[bytes]:
+    bounds = [0, *sorted(cuts), len(data)]
+    return [data[a:b] for a, b in pairwise(bounds)]
+
+
+def byte_by_byte(data: bytes) -> list[bytes]:
+    return split(data, range(1, len(data)))
+
+
+def chunkings(data: bytes) -> Iterable[list[bytes]]:
+    """Whole, byte by byte, with every single cut (of small inputs), and at random."""
+    yield [data]
+    yield byte_by_byte(data)
+    if len(data) <= EVERY_CUT_BYTES:
+        for cut in range(len(data) + 1):
+            yield split(data, [cut])
+    rng = random.Random(len(data))
+    for _ in range(25):
+        cuts = rng.choices(range(len(data) + 1), k=rng.randint(1, 40))
+        yield split(data, cuts)
+
+
+def interpret(stream: bytes) -> tuple[list[ServerSentEvent], list[ServerSentEvent]]:
+    """The specification's section 9.2.6, transcribed for one complete stream of bytes.
+
+    The second list is the event that lacks its blank line. A line cut short is left out of it
+    unless it is data, which is our rule and not the specification's.
+    """
+    *lines, cut_line = re.split(rb"\r\n|\r|\n", stream.removeprefix(b"\xef\xbb\xbf"))
+    if cut_line.split(b":")[0] == b"data":
+        lines.append(cut_line)
+    events, data, name, last_id = [], b"", "", ""
+    for line in lines:
+        if line == b"":
+            if data:
+                events.append(event(data[:-1], name or "message", last_id))
+            data, name = b"", ""
+        elif not line.startswith(b":"):
+            field, _, value = line.partition(b":")
+            value = value[1:] if value.startswith(b" ") else value
+            if field == b"data":
+                data += value + b"\n"
+            elif field == b"event":
+                name = value.decode(errors="replace")
+            elif field == b"id" and b"\0" not in value:
+                last_id = value.decode(errors="replace")
+    return events, [event(data[:-1], name or "message", last_id)] if data else []
+
+
+# The specification's rules, one or two cases each: (name, input, events).
+RULES = [
+    ("nothing", b"", []),
+    ("blank_lines_only", b"\n\r\r\n\n", []),
+    ("one_event", b"data: x\n\n", [event(b"x")]),
+    ("lf_ends_a_line", b"data: x\ndata: y\n\n", [event(b"x\ny")]),
+    ("cr_ends_a_line", b"data: x\rdata: y\r\r", [event(b"x\ny")]),
+    ("crlf_ends_a_line", b"data: x\r\ndata: y\r\n\r\n", [event(b"x\ny")]),
+    ("line_ends_may_be_mixed", b"data: x\r\ndata: y\rdata: z\n\r\n", [event(b"x\ny\nz")]),
+    ("lf_then_cr_is_two_line_ends", b"data: x\n\rdata: y\n\n", [event(b"x"), event(b"y")]),
+    ("form_feed_is_not_a_line_end", b"data: x\x0b\x0c\x85y\n\n", [event(b"x\x0b\x0c\x85y")]),
+    ("one_space_is_removed", b"data:  x \n\n", [event(b" x ")]),
+    ("a_tab_is_kept", b"data:\tx\n\n", [event(b"\tx")]),
+    ("the_space_is_optional", b"data:x\n\n", [event(b"x")]),
+    ("a_value_may_hold_colons", b"data: a:b: c\n\n", [event(b"a:b: c")]),
+    ("a_field_may_lack_its_colon", b"data\ndata\n\n", [event(b"\n")]),
+    ("one_empty_data_line_dispatches_empty_data", b"data:\n\n", [event(b"")]),
+    ("without_data_nothing_is_dispatched", b"event: ping\nid: 1\n\n", []),
+    ("a_name_does_not_outlive_its_frame", b"event: a\n\ndata: x\n\n", [event(b"x")]),
+    ("an_empty_name_is_message", b"event: a\nevent\ndata: x\n\n", [event(b"x")]),
+    ("the_last_name_counts", b"event: a\nevent: b\ndata: x\n\n", [event(b"x", "b")]),
+    (
+        "an_id_outlives_its_frame",
+        b"id: 1\ndata: x\n\ndata: y\n\n",
+        [event(b"x", id="1"), event(b"y", id="1")],
+    ),
+    (
+        "an_id_without_data_counts_for_later_events",
+        b"id: 1\n\ndata: x\n\n",
+        [event(b"x", id="1")],
+    ),
+    (
+        "an_empty_id_resets_it",
+        b"id: 1\ndata: x\n\nid\ndata: y\n\n",
+        [event(b"x", id="1"), event(b"y")],
+    ),
+    ("an_id_with_nul_is_ignored", b"id: 1\nid: a\0b\ndata: x\n\n", [event(b"x", id="1")]),
+    ("an_invalid_id_is_replaced", b"id: \xff\ndata: x\n\n", [event(b"x", id="\ufffd")]),
+    ("an_invalid_name_is_replaced", b"event: \xff\ndata: x\n\n", [event(b"x", "\ufffd")]),
+    ("invalid_data_is_the_parsers_affair", b"data: \xff\n\n", [event(b"\xff")]),
+    ("comments_are_ignored", b": x\n:\ndata: x\n:data: y\n\n:\n\n", [event(b"x")]),
+    ("unknown_fields_are_ignored", b"foo: x\nfoo\n data: y\nDATA: y\ndata: x\n\n", [event(b"x")]),
+    ("a_leading_bom_is_removed", b"\xef\xbb\xbfdata: x\n\n", [event(b"x")]),
+    ("a_second_bom_is_not", b"\xef\xbb\xbf\xef\xbb\xbfdata: x\n\n", []),
+    ("half_a_bom_is_not_one", b"\xef\xbbdata: x\n\ndata: y\n\n", [event(b"y")]),
+    ("a_bom_in_data_is_data", b"data: \xef\xbb\xbf\n\n", [event(b"\xef\xbb\xbf")]),
+    ("a_bom_after_a_frame_is_no_bom", b"data: x\n\n\xef\xbb\xbfdata: y\n\n", [event(b"x")]),
+]
+
+# Frames of the shapes that have a short cut, and their nearest neighbours that must not take it.
+SHORT_CUTS = [
+    ("openai", b'data: {"a":1}\n\n' * 3, [b'{"a":1}'] * 3),
+    ("without_space", b"data:x\n\ndata: y\n\ndata:  z\n\n", [b"x", b"y", b" z"]),
+    ("anthropic", b"event: a\ndata: x\n\nevent: b\ndata: y\n\n", [b"x", b"y"]),
+    ("named_and_unnamed", b"data: x\n\nevent: b\ndata: y\n\ndata: z\n\n", [b"x", b"y", b"z"]),
+    ("google", b"data: x\r\n\r\ndata: y\r\n\r\n", [b"x", b"y"]),
+    ("named_with_crlf", b"event: a\r\ndata: x\r\n\r\n" * 2, [b"x", b"x"]),
+    ("empty_payloads", b"data: \n\ndata:\n\ndata: x\n\ndata:\n\n", [b"", b"", b"x", b""]),
+    ("two_data_lines", b"data: x\n\ndata: y\ndata: z\n\n", [b"x", b"y\nz"]),
+    ("two_data_lines_with_crlf", b"data: x\r\n\r\ndata: y\r\ndata: z\r\n\r\n", [b"x", b"y\nz"]),
+    ("a_name_after_data", b"data: x\nevent: a\n\ndata: y\n\n", [b"x", b"y"]),
+    ("a_name_without_data", b"data: x\n\nevent: a\n\ndata: y\n\n", [b"x", b"y"]),
+    ("a_comment_between", b"data: x\n\n: ping\n\ndata: y\n\n", [b"x", b"y"]),
+    ("three_blank_lines", b"data: x\n\n\n\ndata: y\n\n", [b"x", b"y"]),
+    ("a_cr_in_data", b"data: x\n\ndata: y\rdata: z\n\n", [b"x", b"y\nz"]),
+    ("a_cr_in_data_of_crlf", b"data: x\r\n\r\ndata: y\rdata: z\r\n\r\n", [b"x", b"y\nz"]),
+    ("a_cr_ends_crlf_data", b"data: x\r\n\r\ndata: y\r\r\n\r\n", [b"x", b"y"]),
+    ("a_cr_in_a_name", b"event: a\rdata: x\ndata: y\n\n", [b"x\ny"]),
+    ("line_ends_change", b"data: x\n\ndata: y\r\n\r\ndata: z\r\r", [b"x", b"y", b"z"]),
+    ("a_payload_like_a_frame", b"data: data: x\n\ndata: event: y\n\n", [b"data: x", b"event: y"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("stream", "expected"), [case[1:] for case in RULES], ids=[case[0] for case in RULES]
+)
+def test_the_specifications_rules(stream: bytes, expected: list[ServerSentEvent]) -> None:
+    assert interpret(stream)[0] == expected
+    for chunks in chunkings(stream):
+        assert decode(SSEEventDecoder(), chunks)[0] == expected
+        assert decode(SSEDecoder(), chunks)[0] == [e.data for e in expected]
+
+
+@pytest.mark.parametrize(
+    ("stream", "expected"), [case[1:] for case in SHORT_CUTS], ids=[case[0] for case in SHORT_CUTS]
+)
+def test_short_cuts_and_their_neighbours_give_the_same_payloads(
+    stream: bytes, expected: list[bytes]
+) -> None:
+    assert [e.data for e in interpret(stream)[0]] == expected
+    for chunks in chunkings(stream):
+        assert decode(SSEDecoder(), chunks) == (expected, [])
+        # The first read of a stream never takes the short cut, so have one before.
+        assert decode(SSEDecoder(), [b"data: 0\n\n", *chunks]) == ([b"0", *expected], [])
+
+
+@pytest.mark.parametrize("path", CORPUS_CASES, ids=lambda path: path.stem)
+def test_the_corpus_however_it_is_cut(path: Path) -> None:
+    stream = path.read_bytes()
+    expect = json.loads(path.with_suffix(".meta.json").read_text(encoding="utf-8"))["expect"]
+    # The corpus gives text, and we give bytes.
+    expected = [(e["event"], e["data"], e["id"]) for e in expect["events"]]
+    for chunks in chunkings(stream):
+        decoder = SSEEventDecoder()
+        events, left = decode(decoder, chunks)
+        assert [(e.event, e.data.decode(errors="replace"), e.id) for e in events] == expected
+        assert bool(left) == expect["pending_discarded"]
+        assert decoder.retry == expect["retry"]
+        assert decoder.last_event_id == expect["last_event_id"]
+
+        payloads, _ = decode(SSEDecoder(), chunks)
+        assert [p.decode(errors="replace") for p in payloads] == [e[1] for e in expected]
+
+
+LINE_ENDS = [b"\n", b"\r", b"\r\n", b"\n\n", b"\r\n\r\n"]
+PARTS = [b":", b" ", b"data", b"data: ", b"data:x", b"event: ", b"id", b"foo", b"7"]
+ODD_BYTES = [b"\0", b"\xef\xbb\xbf", b"\xef", b"\xbb", b"\xff"]
+WHOLE = [b"id: 1\n", b"retry: 5\n", b"data: x\n\n", b"event: e\ndata: y\n\n", b"data: z\r\n\r\n"]
+PIECES = st.sampled_from([*LINE_ENDS, *PARTS, *ODD_BYTES, *WHOLE])
+
+
+@given(st.lists(PIECES, max_size=30).map(b"".join), st.lists(st.integers(0, 200), max_size=12))
+def test_any_chunking_of_any_stream_gives_what_the_specification_gives(
+    stream: bytes, positions: list[int]
+) -> None:
+    expected, left = interpret(stream)
+    for chunks in ([stream], split(stream, [min(p, len(stream)) for p in positions])):
+        assert decode(SSEEventDecoder(), chunks) == (expected, left)
+        assert decode(SSEDecoder(), chunks) == ([e.data for e in expected], [e.data for e in left])
+
+
+# (name, input, what finish() returns)
+LEFT_OVERS = [
+    ("nothing_after_a_complete_frame", b"data: x\n\n", []),
+    ("nothing_of_an_empty_stream", b"", []),
+    ("a_frame_without_its_blank_line", b"data: x\n", [event(b"x")]),
+    ("a_frame_without_its_line_end", b"event: e\nid: 1\ndata: x", [event(b"x", "e", "1")]),
+    ("a_frame_that_lacks_half_a_crlf", b"data: x\r", [event(b"x")]),
+    ("a_cut_data_line_after_a_whole_one", b"data: x\ndata: y", [event(b"x\ny")]),
+    ("not_a_cut_id", b"data: x\nid: 1", [event(b"x")]),
+    ("not_a_cut_name", b"data: x\nevent: e", [event(b"x")]),
+    ("not_a_cut_field_name", b"data: x\n\ndat", []),
+    ("not_a_frame_without_data", b"event: e\nid: 1\n", []),
+    ("not_a_comment", b": ping", []),
+    ("not_half_a_bom", b"\xef\xbb", []),
+]
+
+
+@pytest.mark.parametrize(
+    ("stream", "expected"), [case[1:] for case in LEFT_OVERS], ids=[case[0] for case in LEFT_OVERS]
+)
+def test_finish_returns_the_incomplete_frame(
+    stream: bytes, expected: list[ServerSentEvent]
+) -> None:
+    for chunks in chunkings(stream):
+        assert decode(SSEEventDecoder(), chunks)[1] == expected
+        assert decode(SSEDecoder(), chunks)[1] == [e.data for e in expected]
+
+
+@pytest.mark.parametrize("decoder_class", DECODERS)
+def test_finish_returns_the_incomplete_frame_once(
+    decoder_class: type[SSEDecoder | SSEEventDecoder],
+) -> None:
+    decoder = decoder_class()
+    assert decoder.feed(b"data: x\nfoo") == []
+    assert len(decoder.finish()) == 1
+    assert decoder.finish() == []
+
+
+# (value, milliseconds)
+RETRIES = [
+    (b"3000", 3000),
+    (b"0", 0),
+    (b"007", 7),
+    (b"", None),
+    (b"-1", None),
+    (b"1.5", None),
+    (b"1e3", None),
+    (b" 1", None),
+    (b"1 ", None),
+    ("٣".encode(), None),
+    (b"9" * 18, 10**18 - 1),
+    (b"9" * 5000, None),
+]
+
+
+@pytest.mark.parametrize(("value", "milliseconds"), RETRIES)
+def test_retry_takes_ascii_digits_only(value: bytes, milliseconds: int | None) -> None:
+    decoder = SSEEventDecoder()
+    assert decoder.feed(b"retry: " + value + b"\n\n") == []
+    assert decoder.retry == milliseconds
+
+
+def test_the_last_event_id_is_that_of_the_last_frame_that_ended() -> None:
+    decoder = SSEEventDecoder()
+    decoder.feed(b"id: 1\ndata: x\n\nid: 2\ndata: y\n")
+    assert decoder.last_event_id == "1"
+    decoder.feed(b"\n")
+    assert decoder.last_event_id == "2"
+    decoder.feed(b"id: 3\n")
+    assert decoder.finish() == []
+    assert decoder.last_event_id == "2"
+
+
+LIMIT = 20
+
+# (name, input, whether it is too long); "data: " is 6 bytes of a frame's 20.
+LIMITS = [
+    ("a_frame_at_the_limit", b"data: " + b"x" * 14 + b"\n\n", False),
+    ("a_frame_at_the_limit_with_crlf", b"data: " + b"x" * 14 + b"\r\n\r\n", False),
+    ("a_frame_at_the_limit_after_a_bom", b"\xef\xbb\xbfdata: " + b"x" * 14 + b"\n\n", False),
+    ("a_frame_one_over", b"data: " + b"x" * 15 + b"\n\n", True),
+    ("a_frame_one_over_with_crlf", b"data: " + b"x" * 15 + b"\r\n\r\n", True),
+    ("an_unterminated_line_at_the_limit", b"data: " + b"x" * 14, False),
+    ("an_unterminated_line_one_over", b"data: " + b"x" * 15, True),
+    ("an_unknown_line_one_over", b"foo: " + b"x" * 16 + b"\n", True),
+    ("lines_that_sum_to_the_limit", b"event: abc\ndata: wxyz\n\n", False),
+    ("lines_that_sum_to_one_over", b"event: abc\ndata: vwxyz\n\n", True),
+    ("an_unterminated_line_that_makes_the_sum_one_over", b"event: abc\ndata: vwxyz", True),
+    ("many_short_unknown_lines", b"a\n" * 21, True),
+    ("a_long_frame_after_short_ones", b"data: x\n\n" * 9 + b"data: " + b"x" * 15 + b"\n\n", True),
+    ("many_small_frames", b"data: xyz\n\n" * 100, False),
+    ("many_small_frames_and_a_cut_one", b"data: xyz\n\n" * 100 + b"data: ", False),
+    ("many_comments_in_a_frame", b": ping\n" * 100 + b"data: x\n" + b": ping\n" * 100, False),
+    ("a_long_comment", b":" + b"x" * 100 + b"\ndata: " + b"x" * 14 + b"\n\n", False),
+    ("a_long_unterminated_comment", b"data: " + b"x" * 14 + b"\n:" + b"x" * 100, False),
+    ("many_blank_lines", b"\n" * 100, False),
+]
+
+
+@pytest.mark.parametrize("decoder_class", DECODERS)
+@pytest.mark.parametrize(
+    ("stream", "too_long"), [case[1:] for case in LIMITS], ids=[case[0] for case in LIMITS]
+)
+def test_the_limit_counts_one_frames_lines(
+    stream: bytes, too_long: bool, decoder_class: type[SSEDecoder | SSEEventDecoder]
+) -> None:
+    for chunks in chunkings(stream):
+        decoder = decoder_class(limit=LIMIT)
+        if too_long:
+            with pytest.raises(FrameTooLong):
+                decode(decoder, chunks)
+        else:
+            decode(decoder, chunks)
+
+
+def test_a_frame_that_is_too_long_is_named_with_the_limit() -> None:
+    with pytest.raises(FrameTooLong, match="SSE frame is longer than the limit of 20 bytes") as e:
+        SSEDecoder(limit=LIMIT).feed(b"data: " + b"x" * 15)
+    assert e.value.limit == LIMIT
+
+
+SIZE = 50_000
+
+# (name, a stream of about SIZE bytes that arrives byte by byte)
+SLOW_STREAMS = [
+    ("one_long_line", b"data: " + b"x" * SIZE + b"\n\n"),
+    ("many_data_lines", b"data: x\n" * (SIZE // 8) + b"\n"),
+    ("a_long_comment", b":" + b"x" * SIZE + b"\n\n"),
+    ("many_comments", b"data: x\n" + b":\n" * (SIZE // 2) + b"\n"),
+]
+
+
+@pytest.mark.parametrize("decoder_class", DECODERS)
+@pytest.mark.parametrize(
+    "stream", [case[1] for case in SLOW_STREAMS], ids=[case[0] for case in SLOW_STREAMS]
+)
+def test_bytes_that_arrive_one_by_one_are_copied_a_constant_number_of_times(
+    stream: bytes, decoder_class: type[SSEDecoder | SSEEventDecoder]
+) -> None:
+    # What a call allocates bounds what it copies; copying all that is pending on each of the
+    # 50,000 calls would sum to 1.2 GB.
+    assert allocated_by(decoder_class().feed, stream) < 1_000 * SIZE
+
+
+@pytest.mark.parametrize("decoder_class", DECODERS)
+def test_an_endless_comment_is_not_kept(
+    decoder_class: type[SSEDecoder | SSEEventDecoder],
+) -> None:
+    decoder = decoder_class()
+    decoder.feed(b":")
+    tracemalloc.start()
+    try:
+        for _ in range(100):
+            decoder.feed(b"x" * 1_000)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 20_000
+
+
+def allocated_by(feed: Callable[[bytes], object], stream: bytes) -> int:
+    """Feed the stream byte by byte; return the sum of the calls' peak allocations in bytes."""
+    total = 0
+    tracemalloc.start()
+    try:
+        for piece in byte_by_byte(stream):
+            before, _ = tracemalloc.get_traced_memory()
+            tracemalloc.reset_peak()
+            feed(piece)
+            total += tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+    return total
