@@ -5,7 +5,7 @@ unterminated end of a read waits in a bytearray that is appended to and never se
 only new bytes are split, which keeps the cost linear however small the reads are.
 """
 
-from .frame import DEFAULT_FRAME_LIMIT, FrameTooLong
+from swink_core.framing.frame import DEFAULT_FRAME_LIMIT, FrameTooLong
 
 # An int, because `in` with bytes first fails to convert them to one, at 80 ns a read.
 _CR = 0x0D

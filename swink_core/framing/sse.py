@@ -27,7 +27,7 @@ import re
 
 import attrs
 
-from .frame import DEFAULT_FRAME_LIMIT, FrameTooLong
+from swink_core.framing.frame import DEFAULT_FRAME_LIMIT, FrameTooLong
 
 _BOM = b"\xef\xbb\xbf"
 
