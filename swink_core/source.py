@@ -115,11 +115,11 @@ class EventSource:
         for tap in self.call.taps:
             tap(data)
         out, feed = self.out, self._parser.feed
+        too_long = None
         try:
             frames = self._decoder.feed(data)
         except FrameTooLong as error:
-            out.fail(Failure("streaming", kind=Kind.PROTOCOL, code="frame", message=str(error)))
-            return
+            frames, too_long = error.frames, error
         for frame in frames:
             try:
                 feed(frame, out)
@@ -128,7 +128,9 @@ class EventSource:
             else:
                 self._bad_run = 0
             if out.finished:
-                break
+                return
+        if too_long is not None:
+            out.fail(Failure("streaming", kind=Kind.PROTOCOL, code="frame", message=str(too_long)))
 
     def _take_rest(self) -> None:
         """This will use a last frame without its end if it is whole; if not, it was cut."""

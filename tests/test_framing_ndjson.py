@@ -134,3 +134,18 @@ def test_bytes_that_arrive_one_by_one_are_copied_a_constant_number_of_times() ->
     finally:
         tracemalloc.stop()
     assert total < 1_000 * len(stream)
+
+
+@pytest.mark.parametrize("pieces", [1, 3, 1000])
+def test_frames_before_one_that_is_too_long_are_not_lost(pieces: int) -> None:
+    body = b'{"a":1}\n{"b":2}\n' + b"x" * 40 + b"\n"
+    decoder = NDJSONDecoder(limit=20)
+    frames: list[bytes] = []
+
+    def feed_all() -> None:
+        for start in range(0, len(body), pieces):
+            frames.extend(decoder.feed(body[start : start + pieces]))
+
+    with pytest.raises(FrameTooLong) as caught:
+        feed_all()
+    assert frames + caught.value.frames == [b'{"a":1}', b'{"b":2}']

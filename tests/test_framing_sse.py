@@ -391,3 +391,18 @@ def allocated_by(feed: Callable[[bytes], object], stream: bytes) -> int:
     finally:
         tracemalloc.stop()
     return total
+
+
+@pytest.mark.parametrize("pieces", [1, 3, 1000])
+def test_frames_before_one_that_is_too_long_are_not_lost(pieces: int) -> None:
+    body = b"data: a\n\n: c\n\ndata: b\n\ndata: " + b"x" * 40 + b"\n\n"
+    decoder = SSEDecoder(limit=20)
+    frames: list[bytes] = []
+
+    def feed_all() -> None:
+        for start in range(0, len(body), pieces):
+            frames.extend(decoder.feed(body[start : start + pieces]))
+
+    with pytest.raises(FrameTooLong) as caught:
+        feed_all()
+    assert frames + caught.value.frames == [b"a", b"b"]

@@ -14,15 +14,15 @@ DEFAULT_FRAME_LIMIT = 8 * 1024 * 1024
 class FrameTooLong(ValueError):
     """This will report a frame that outgrew its decoder's limit.
 
-    `what` names the kind of frame; `limit` is in bytes. Frames completed earlier in the same
-    `feed` are lost with it (a read is far smaller than a sensible limit), and the decoder must
-    not be fed again.
+    `what` names the kind of frame; `limit` is in bytes. `frames` are those that the same `feed`
+    had completed before it, so that nothing is lost. The decoder must not be fed again.
     """
 
     def __init__(self, what: str, limit: int) -> None:
         super().__init__(what, limit)
         self.what = what
         self.limit = limit
+        self.frames: list[bytes] = []
 
     def __str__(self) -> str:
         return f"{self.what} is longer than the limit of {self.limit} bytes"

@@ -5,6 +5,8 @@ unterminated end of a read waits in a bytearray that is appended to and never se
 only new bytes are split, which keeps the cost linear however small the reads are.
 """
 
+import itertools
+
 from swink_core.framing.frame import DEFAULT_FRAME_LIMIT, FrameTooLong
 
 # An int, because `in` with bytes first fails to convert them to one, at 80 ns a read.
@@ -37,12 +39,14 @@ class NDJSONDecoder:
             self._partial.clear()
         self._partial += rest
         if longest_possible > self._limit:
-            longest = max(map(len, [*lines, self._partial]))
-            if longest > self._limit:
-                raise FrameTooLong("an NDJSON line", self._limit)
+            whole = list(itertools.takewhile(lambda line: len(line) <= self._limit, lines))
+            if len(whole) < len(lines) or len(self._partial) > self._limit:
+                error = FrameTooLong("an NDJSON line", self._limit)
+                error.frames = _stripped(whole)
+                raise error
         # A carriage return that ends the first line may have come with an earlier read.
         if _CR in data or (lines and lines[0].endswith(b"\r")):
-            lines = [line.removesuffix(b"\r") for line in lines]
+            return _stripped(lines)
         return [line for line in lines if line and not line.isspace()]
 
     def finish(self) -> list[bytes]:
@@ -50,3 +54,7 @@ class NDJSONDecoder:
         line = bytes(self._partial)
         self._partial.clear()
         return [line] if line.strip() else []
+
+
+def _stripped(lines: list[bytes]) -> list[bytes]:
+    return [line.removesuffix(b"\r") for line in lines if line and not line.isspace()]

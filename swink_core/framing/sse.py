@@ -116,18 +116,24 @@ class SSEEventDecoder:
             lines[0] = bytes(self._partial) + lines[0]
             self._partial.clear()
         events: list[ServerSentEvent] = []
+        try:
+            self._take_lines(lines, rest, events)
+        except FrameTooLong as error:
+            error.frames = [event.data for event in events]
+            raise
+        return events
+
+    def _take_lines(self, lines: list[bytes], rest: bytes, events: list[ServerSentEvent]) -> None:
         for line in lines:
             if line:
                 self._take_line(line)
             else:
                 self._end_frame(events)
-
         self._partial += rest
         if self._partial.startswith(b":"):
             del self._partial[1:]
         elif self._size + len(self._partial) > self._limit:
             raise FrameTooLong("an SSE frame", self._limit)
-        return events
 
     def finish(self) -> list[ServerSentEvent]:
         """This will return the event that end of input left without its blank line, if any.
@@ -220,14 +226,19 @@ class SSEDecoder:
     def _feed_piecewise(self, data: bytes) -> list[bytes]:
         blank = b"\r\n\r\n" if _CR in data else b"\n\n"
         last = data.rfind(blank)
-        if last < 0:
-            frames = self._feed_slowly(data)
-        else:
-            start = 0 if self._between_frames else data.find(blank) + len(blank)
-            stop = last + len(blank)
-            frames = self._feed_slowly(data[:start])
-            frames += self._plain(data, start, stop) or self._feed_slowly(data[start:stop])
-            frames += self._feed_slowly(data[stop:])
+        frames: list[bytes] = []
+        try:
+            if last < 0:
+                frames = self._feed_slowly(data)
+            else:
+                start = 0 if self._between_frames else data.find(blank) + len(blank)
+                stop = last + len(blank)
+                frames += self._feed_slowly(data[:start])
+                frames += self._plain(data, start, stop) or self._feed_slowly(data[start:stop])
+                frames += self._feed_slowly(data[stop:])
+        except FrameTooLong as error:
+            error.frames[:0] = frames
+            raise
         self._between_frames = self._events.between_frames
         return frames
 
