@@ -26,7 +26,7 @@ __all__ = ["Call"]
 class Call:
     """A call and what is known of it so far.
 
-    `model`, `options`, `context`, `provider_info` and `endpoint` are those of the current
+    `model`, `options`, `provider`, `provider_info` and `endpoint` are those of the current
     attempt; `attempt` counts from 1 over all models. Times are the clock's seconds. `usage` and
     `cost` sum all attempts, the voided ones too; `None` while nothing is known. `headers` go out
     with every request of the call and may be changed (trace context); each of `taps` is called
@@ -49,6 +49,7 @@ class Call:
     response_model: str | None = None
     request_id: str | None = None
     provider_info: ProviderInfo | None = field(default=None, repr=False)
+    provider: Any = field(default=None, repr=False)
     endpoint: str | None = None
     reported_cost: float | None = None
     http: HTTPClient | None = field(default=None, repr=False)

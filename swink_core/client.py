@@ -13,15 +13,17 @@ from attrs import evolve
 
 from swink_core.call import Call
 from swink_core.catalog import Catalog, cost_of
+from swink_core.circuit import Circuits
 from swink_core.clock import Clock, LoopClock
 from swink_core.conversion import check_context
 from swink_core.errors import InvalidContext, InvalidModel, InvalidOption, UsageError
-from swink_core.event_stream import EventStream, Target
+from swink_core.event_stream import EventStream
 from swink_core.host import Host
 from swink_core.http import AiohttpClient, HTTPClient
 from swink_core.messages import AssistantMessage, Context, Message, Tool
 from swink_core.model import Model, StreamOptions
 from swink_core.outcome import Cost, Usage
+from swink_core.retry import Target
 
 __all__ = ["Client", "complete", "complete_sync", "stream"]
 
@@ -57,6 +59,7 @@ class Client:
         self.catalog = Catalog(self.host)
         self._http = http or AiohttpClient()
         self._clock = clock or LoopClock()
+        self._circuits = Circuits()
         self._defaults = defaults
         _options(defaults)
 
@@ -88,7 +91,7 @@ class Client:
             http=self._http,
             price_hook=_price,
         )
-        return EventStream(call, targets)
+        return EventStream(call, targets, self._circuits)
 
     async def complete(
         self, model: ModelChoice | Sequence[ModelChoice], context: Conversation, **options: Any

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import ssl
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from attrs import define, field
 
@@ -79,8 +79,9 @@ class AiohttpClient:
                 connector=aiohttp.TCPConnector(limit=0),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trust_env=True,
-                auto_decompress=True,
+                trace_configs=[_reuse_trace()],
             )
+        reused: list[bool] = []
         try:
             response = await self._session.request(
                 request.method,
@@ -89,9 +90,13 @@ class AiohttpClient:
                 headers=request.headers,
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=None, connect=connect_timeout),
+                trace_request_ctx=reused,
             )
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise ProviderFailure(failure_of(error, "connect")) from error
+            failure = failure_of(error, "connect")
+            if reused and failure.code in ("disconnected", "connection"):
+                failure.code = STALE
+            raise ProviderFailure(failure) from error
         return _Response(response)
 
     def close_idle(self) -> None:
@@ -107,6 +112,21 @@ class AiohttpClient:
         if self._session is not None:
             await self._session.close()
             self._session = None
+
+
+STALE = "stale"
+"""The code of a failure of a pooled connection that the server had given up meanwhile."""
+
+
+def _reuse_trace() -> aiohttp.TraceConfig:
+    import aiohttp
+
+    async def note(_: aiohttp.ClientSession, context: Any, __: object) -> None:
+        context.trace_request_ctx.append(True)
+
+    trace = aiohttp.TraceConfig()
+    trace.on_connection_reuseconn.append(note)
+    return trace
 
 
 class _Response:

@@ -182,7 +182,9 @@ class RetryPolicy:
     `budget` bounds the waits of a call, together, in seconds. The wait grows from `base` by
     `factor` to `max_delay`, with full jitter; a provider's Retry-After wins up to
     `retry_after_cap`, beyond which the failure is final. `restart_after_output` allows a
-    restart, announced by a `Retry` event, after the caller has been handed content.
+    restart, announced by a `Retry` event, after the caller has been handed content. In a chain
+    of models, one that failed `circuit_threshold` times in a row is passed over for
+    `circuit_cooldown` seconds.
     """
 
     retries: Mapping[StreamErrorKind, int] = field(factory=lambda: dict(RETRIES))
@@ -192,6 +194,8 @@ class RetryPolicy:
     max_delay: float = 30.0
     retry_after_cap: float = 60.0
     restart_after_output: bool = False
+    circuit_threshold: int = 5
+    circuit_cooldown: float = 30.0
 
     @classmethod
     def none(cls) -> RetryPolicy:

@@ -7,24 +7,27 @@ without its decorator would silently not be one.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 from typing import Any, ClassVar, final
 
 import msgspec
+from attrs import evolve
 
 from swink_core.call import Call
 from swink_core.catalog import package_catalog
 from swink_core.conversion import required_features
 from swink_core.errors import BODY_CAP, Classification, Failure, PluginError, ProviderFailure
 from swink_core.events import Notice
-from swink_core.framing import Decoder, SSEDecoder
+from swink_core.framing import Decoder, FrameTooLong, SSEDecoder
 from swink_core.hookspecs import API_LEVEL, hookimpl
 from swink_core.http import HTTPRequest, HTTPResponse
 from swink_core.messages import Context
 from swink_core.model import CacheStrategy, Model, ProviderInfo, StreamOptions, ThinkingLevel
 from swink_core.outcome import StreamErrorKind as Kind
 from swink_core.source import EventSource, Parser
+from swink_core.writer import EventWriter
 
 __all__ = ["HTTPProvider"]
 
@@ -54,10 +57,16 @@ class HTTPProvider:
     content_types: tuple[str, ...] = ("text/event-stream",)
     malformed: str = "skip"
     buffered: bool = False
-    """Whether `parser(…)` results have `whole(body, out)` for answers that are not streamed."""
+    """Whether the provider also reads whole answers: `request` asks for one where
+    `options.transport` is `buffered`, and the parser has `whole(body, out)`."""
+
+    websocket: bool = False
+    """Whether `options.transport` may be `websocket`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self._renewals = 0
+        self._renewing = asyncio.Lock()
         catalog = package_catalog(type(self).__module__.partition(".")[0])
         info = catalog.providers.get(name) if catalog else None
         self.info = info or ProviderInfo(name, name)
@@ -103,6 +112,11 @@ class HTTPProvider:
         failure.code = failure.code or _word(error.get("code")) or _word(error.get("status"))
         failure.type = failure.type or _word(error.get("type"))
         failure.message = failure.message or _word(error.get("message") or error.get("detail"))
+
+    def buffers(self, model: Model, context: Context, options: StreamOptions) -> bool:
+        """This will tell whether this call is better not streamed, because the endpoint's
+        streaming is known to be broken for it."""
+        return False
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
         """This will add credentials to a request; the default is a bearer token.
@@ -195,11 +209,17 @@ class HTTPProvider:
             Notice("option_ignored", f"{model} has no option {name}; it was not sent")
             for name in ignored
         )
+        if options.transport == "auto" and self.buffers(model, context, options):
+            options = evolve(options, transport="buffered")
+            notices += (Notice("buffered", f"{model} streams this badly; asked for it whole"),)
+        parser, decoder = self.parser(model), type(self).decoder()
+        if options.transport == "buffered" and self.buffered:
+            parser, decoder = _WholeParser(parser), _WholeDecoder()
         return EventSource(
             call,
             self._chunks(model, context, options, call),
-            type(self).decoder(),
-            self.parser(model),
+            decoder,
+            parser,
             malformed=options.malformed or self.malformed,
             notices=notices,
         )
@@ -217,7 +237,12 @@ class HTTPProvider:
             response.close()
 
     def _check_features(self, model: Model, context: Context, options: StreamOptions) -> None:
-        for feature in sorted(required_features(context, options)):
+        wanted = required_features(context, options)
+        if options.transport == "buffered" and not self.buffered:
+            wanted.add("buffered_transport")
+        if options.transport == "websocket" and not self.websocket:
+            wanted.add("websocket_transport")
+        for feature in sorted(wanted):
             if feature not in self.features or (feature in _PER_MODEL and model.lacks(feature)):
                 raise ProviderFailure(
                     Failure(
@@ -241,21 +266,32 @@ class HTTPProvider:
             request.headers.update(options.headers)
             await self.authorize(request, options, call)
             call.hide(request.headers)
+            renewals = self._renewals
             response = await call.http.send(request, options.timeouts.connect)
             call.request_id = next(
                 (v for n in REQUEST_ID_HEADERS if (v := response.headers.get(n))), call.request_id
             )
-            if response.status == 401 and not replayed and await self.refresh(call):
+            if response.status == 401 and not replayed and await self._renew(call, renewals):
                 replayed = True
                 response.close()
                 continue
             content_type = response.headers.get("Content-Type", "").partition(";")[0].strip()
-            if response.status == 200 and self._accepts(content_type.lower()):
+            buffered = options.transport == "buffered" and content_type.lower() == _JSON
+            if response.status == 200 and (buffered or self._accepts(content_type.lower())):
                 return response
             try:
                 raise ProviderFailure(await self._failure(response, content_type))
             finally:
                 response.close()
+
+    async def _renew(self, call: Call, renewals: int) -> bool:
+        """Calls that fail together renew together: whoever comes later finds it done."""
+        async with self._renewing:
+            if self._renewals == renewals:
+                if not await self.refresh(call):
+                    return False
+                self._renewals += 1
+            return True
 
     def _accepts(self, content_type: str) -> bool:
         return not content_type or content_type in self.content_types
@@ -284,6 +320,34 @@ class HTTPProvider:
             failure.message = f"HTTP {response.status}: {body[:200].decode('utf-8', 'replace')}"
         return failure
 
+
+class _WholeDecoder:
+    """Collects a body that is not a stream: its only frame comes at the end."""
+
+    def __init__(self) -> None:
+        self._body = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        self._body += data
+        if len(self._body) > WHOLE_LIMIT:
+            raise FrameTooLong("an answer", WHOLE_LIMIT)
+        return []
+
+    def finish(self) -> list[bytes]:
+        return [bytes(self._body)]
+
+
+class _WholeParser:
+    def __init__(self, parser: Any) -> None:
+        self._whole = parser.whole
+
+    def feed(self, frame: bytes, out: EventWriter) -> None:
+        self._whole(frame, out)
+
+
+_JSON = "application/json"
+WHOLE_LIMIT = 64 * 1024 * 1024
+"""Bytes of an answer that is not streamed."""
 
 _PER_MODEL = frozenset({"tools", "images", "documents", "audio", "structured_output", "json"})
 

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Hashable, Iterator, Sequence
 from contextlib import aclosing
 from typing import NamedTuple
 
+from attrs import define
+
 from swink_core import events as ev
 from swink_core.call import Call
-from swink_core.model import RetryPolicy
+from swink_core.circuit import Circuits
+from swink_core.host import Binding
+from swink_core.model import Model, ProviderInfo, RetryPolicy, StreamOptions
 from swink_core.outcome import StreamErrorKind as Kind
 
-__all__ = ["Next", "RetryPlan", "attempts"]
+__all__ = ["CONTENT", "Next", "RetryPlan", "Target", "attempts"]
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +36,22 @@ FALLS_BACK = frozenset(
 UNREACHABLE = ("core:connection_refused", "core:dns")
 """Rules of failures where one more try is enough before falling back."""
 
-NEXT_TARGET_DELAY = 0.0
+_RESTS = FALLS_BACK - {Kind.UNSUPPORTED, Kind.MODEL_NOT_FOUND}
+
+
+@define
+class Target:
+    """One model of a fallback chain, ready to be called. `key` is what it fails as."""
+
+    model: Model
+    options: StreamOptions
+    binding: Binding
+    info: ProviderInfo | None
+
+    @property
+    def key(self) -> Hashable:
+        """Failures of a model at one address say nothing of the same model at another."""
+        return self.model, self.options.base_url
 
 
 class Next(NamedTuple):
@@ -53,6 +72,7 @@ class RetryPlan:
         self._retries: Counter[Kind] = Counter()
         self._made = 1
         self._waited = 0.0
+        self._stale = False
         self._waits: dict[Kind, Iterator[float | None]] = {}
 
     def after(self, error: ev.Error) -> Next | None:
@@ -62,6 +82,9 @@ class RetryPlan:
         allowed = policy.retries.get(kind, 0)
         if error.rule in UNREACHABLE or (kind is Kind.TIMEOUT and error.phase == "first_event"):
             allowed = min(allowed, 1)
+        if error.rule == "core:stale" and not self._stale:
+            self._stale = True  # not the provider's fault, so it does not count
+            return Next(self._target, self._made, self._made + allowed, 0.0)
         final = error.rule == "core:total" or (error.retry_after or 0.0) > policy.retry_after_cap
         if not final and self._retries[kind] < allowed:
             delay = error.retry_after
@@ -78,12 +101,18 @@ class RetryPlan:
             return None
         if self._target + 1 >= len(self._policies):
             return None
+        self.skip()
+        most = 1 + max(self._policies[self._target].retries.values(), default=0)
+        return Next(self._target, 1, most, 0.0)
+
+    def skip(self) -> int:
+        """This will go on to the next target and return its number."""
         self._target += 1
         self._retries.clear()
         self._waits.clear()
         self._made = 1
-        most = 1 + max(self._policies[self._target].retries.values(), default=0)
-        return Next(self._target, 1, most, NEXT_TARGET_DELAY)
+        self._stale = False
+        return self._target
 
     def _backoff(self, kind: Kind, policy: RetryPolicy) -> float:
         import backoff
@@ -97,24 +126,30 @@ class RetryPlan:
         return float(backoff.full_jitter(next(waits) or 0.0))
 
 
-_CONTENT = (ev.TextStart, ev.ThinkingStart, ev.ToolCallStart, ev.Extension)
+CONTENT = frozenset({ev.TextStart, ev.ThinkingStart, ev.ToolCallStart, ev.Extension})
+"""The events that hand content out."""
 
 
 async def attempts(
     call: Call,
-    targets: Sequence[str],
-    plan: RetryPlan,
-    policies: Sequence[RetryPolicy],
-    open_attempt: Callable[[int], AsyncGenerator[list[ev.AssistantMessageEvent], None]],
+    targets: Sequence[Target],
+    circuits: Circuits,
+    open_attempt: Callable[[Target], AsyncGenerator[list[ev.AssistantMessageEvent], None]],
     unseen: Callable[[], bool],
 ) -> AsyncGenerator[list[ev.AssistantMessageEvent], None]:
     """This will yield the batches of one attempt after another until one is final.
 
-    `open_attempt(n)` makes the attempt on target n; `unseen()` tells whether nothing is handed
-    out before the end, so that output does not count as seen.
+    `open_attempt` makes an attempt on a target; `unseen()` tells whether nothing is handed out
+    before the end, so that output does not count as seen.
     """
-    target = 0
+    plan = RetryPlan([target.options.retry for target in targets])
+    number = 0
+    while not _rested(call, targets, number, circuits):
+        yield [ev.Notice("target_resting", f"{targets[number].model} keeps failing; passed over")]
+        number = plan.skip()
     while True:
+        target = targets[number]
+        policy = target.options.retry
         call.attempt += 1
         seen = False
         upcoming: Next | None = None
@@ -123,9 +158,13 @@ async def attempts(
                 if batch:
                     last = batch[-1]
                     if not seen:
-                        seen = any(type(event) in _CONTENT for event in batch)
-                    if type(last) is ev.Error and last.stop_reason == "error":
-                        may = not seen or policies[target].restart_after_output or unseen()
+                        seen = any(type(event) in CONTENT for event in batch)
+                    if type(last) is ev.Done:
+                        circuits.succeeded(target.key)
+                    elif type(last) is ev.Error and last.stop_reason == "error":
+                        if last.error_kind in _RESTS:
+                            circuits.failed(target.key, call.clock.time(), policy.circuit_threshold)
+                        may = not seen or policy.restart_after_output or unseen()
                         upcoming = plan.after(last) if may else None
                         if upcoming is not None:
                             batch[-1] = _retry(last, upcoming, targets)
@@ -133,23 +172,31 @@ async def attempts(
                 yield batch
         if upcoming is None:
             return
-        target = upcoming.target
+        number = upcoming.target
         if upcoming.delay > 0:
             await call.clock.sleep(upcoming.delay)
 
 
-def _retry(error: ev.Error, upcoming: Next, targets: Sequence[str]) -> ev.Retry:
+def _rested(call: Call, targets: Sequence[Target], number: int, circuits: Circuits) -> bool:
+    """The last target is always tried: there is nothing better to do."""
+    if number + 1 >= len(targets):
+        return True
+    cooldown = targets[number].options.retry.circuit_cooldown
+    return circuits.allows(targets[number].key, call.clock.time(), cooldown)
+
+
+def _retry(error: ev.Error, upcoming: Next, targets: Sequence[Target]) -> ev.Retry:
     return ev.Retry(
         upcoming.attempt,
         upcoming.max_attempts,
         upcoming.delay,
         error.error_message,
-        targets[upcoming.target],
+        str(targets[upcoming.target].model),
         error.error_kind,
     )
 
 
-def _log_retry(call: Call, error: ev.Error, upcoming: Next, targets: Sequence[str]) -> None:
+def _log_retry(call: Call, error: ev.Error, upcoming: Next, targets: Sequence[Target]) -> None:
     log.warning(
         "call %s: %s failed (%s: %s); attempt %d/%d on %s in %.2f s",
         call.id,
@@ -158,6 +205,6 @@ def _log_retry(call: Call, error: ev.Error, upcoming: Next, targets: Sequence[st
         error.error_message,
         upcoming.attempt,
         upcoming.max_attempts,
-        targets[upcoming.target],
+        targets[upcoming.target].model,
         upcoming.delay,
     )

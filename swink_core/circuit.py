@@ -1,0 +1,47 @@
+"""Gives a target that keeps failing a rest, for all calls of a client.
+
+A circuit opens after so many consecutive failures of a target, and half-opens after a cooldown:
+one call is let through, and its outcome closes the circuit or opens it anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from attrs import define
+
+__all__ = ["Circuits"]
+
+
+@define
+class _Circuit:
+    failures: int = 0
+    opened_at: float | None = None
+
+
+class Circuits:
+    """The circuits of a client's targets. Times are a monotonic clock's seconds."""
+
+    def __init__(self) -> None:
+        self._circuits: dict[Hashable, _Circuit] = {}
+
+    def allows(self, target: Hashable, now: float, cooldown: float) -> bool:
+        """This will tell whether a target may be tried; half-open, only the first who asks may."""
+        circuit = self._circuits.get(target)
+        if circuit is None or circuit.opened_at is None:
+            return True
+        if now - circuit.opened_at < cooldown:
+            return False
+        circuit.opened_at = now  # the next ones wait for what becomes of this try
+        return True
+
+    def succeeded(self, target: Hashable) -> None:
+        """This will close a target's circuit."""
+        self._circuits.pop(target, None)
+
+    def failed(self, target: Hashable, now: float, threshold: int) -> None:
+        """This will count a failure and open the circuit when there were enough in a row."""
+        circuit = self._circuits.setdefault(target, _Circuit())
+        circuit.failures += 1
+        if circuit.failures >= threshold:
+            circuit.opened_at = now
