@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets as _secrets
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 
 from swink_core.advice import advise
+from swink_core.classification import classify_default
 from swink_core.clock import Clock, LoopClock
 from swink_core.errors import Classification, Failure, redact
 from swink_core.events import Error
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from swink_core.http import HTTPClient
 
 __all__ = ["Call"]
+
+log = logging.getLogger(__name__)
 
 
 @define(eq=False)
@@ -69,8 +73,12 @@ class Call:
 
     def classify(self, failure: Failure) -> Classification:
         """This will say what a failure means, through the hook."""
-        assert self.classify_hook is not None
-        result: Classification = self.classify_hook(model=self.model, failure=failure)
+        try:
+            assert self.classify_hook is not None
+            result: Classification = self.classify_hook(model=self.model, failure=failure)
+        except Exception:
+            log.exception("a classify_error hook raised; the core's defaults are used")
+            return classify_default(failure)
         return result
 
     def error(

@@ -206,7 +206,7 @@ def stream(
     """This will stream one call with a client of its own, closed with the stream."""
     client = Client()
     events = client.stream(model, context, **options)
-    events._on_close = client.aclose
+    events._run.on_close = client.aclose
     return events
 
 

@@ -35,14 +35,11 @@ class EventStream:
     `message` is what has arrived so far, at any time, also after a failure.
     """
 
-    def __init__(
-        self, call: Call, targets: list[Target], circuits: Circuits, on_close: Any = None
-    ) -> None:
+    def __init__(self, call: Call, targets: list[Target], circuits: Circuits) -> None:
         self._run = Run(call, targets, circuits)
         self._driver: AsyncGenerator[Batch, None] | None = None
         self._rest: Iterator[ev.AssistantMessageEvent] = iter(())
         self._closed = False
-        self._on_close = on_close
 
     @property
     def call(self) -> Call:
@@ -124,11 +121,7 @@ class EventStream:
         assert self._driver is not None
         self._closed = True
         await self._driver.aclose()
-        if not self._run.ended:  # closed before the first read
-            self._run.deliver(self._run.cut(abandoned()))
-        if self._on_close is not None:
-            close, self._on_close = self._on_close, None
-            await close()
+        await self._run.close()  # for a stream that was never read
 
     async def __aenter__(self) -> Self:
         return self

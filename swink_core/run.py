@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -23,12 +23,12 @@ from swink_core import events as ev
 from swink_core.builder import MessageBuilder
 from swink_core.call import Call
 from swink_core.circuit import Circuits
-from swink_core.errors import Failure
+from swink_core.errors import Failure, ProviderFailure, UsageError
 from swink_core.outcome import Cost, StopReason
 from swink_core.outcome import StreamErrorKind as Kind
 from swink_core.protocol import Automaton
 from swink_core.retry import CONTENT, Target, attempts
-from swink_core.source import EventSource
+from swink_core.source import SETTLE_SECONDS, EventSource
 from swink_core.watchdog import Watchdog
 
 __all__ = ["Batch", "Run", "abandoned"]
@@ -56,7 +56,11 @@ class Run:
         self.buffer = False  # memory ran out: ask for whole answers from now on
         self.unseen = False  # the caller waits for the result and sees nothing before it
         self.left: asyncio.Future[None] | None = None
+        self.on_close: Callable[[], Awaitable[None]] | None = None
         call.started_at = call.clock.time()
+        if log.isEnabledFor(logging.DEBUG):
+            self.observers.append(("log", lambda event: log.debug("call %s: %r", call.id, event)))
+        log.info("call %s: %s begins", call.id, call.model)
 
     @property
     def ended(self) -> bool:
@@ -75,6 +79,8 @@ class Run:
             return
         step = batches.__anext__
         limit = call.options.max_output_chars
+        source = self.source if type(self.source) is EventSource else None
+        settling = False
         async with aclosing(batches):
             while True:
                 try:
@@ -85,7 +91,14 @@ class Run:
                     reason = self.dog.recover()
                     if reason is None:
                         raise
-                    batch = self.cut(reason)
+                    if source is not None and source.completed() and reason.code != "closed":
+                        batch = source.settle()
+                    else:
+                        batch = self.cut(reason)
+                except ProviderFailure as error:
+                    batch = self.cut(error.failure)
+                except UsageError as error:
+                    batch = self.cut(_bad_request(error))
                 except MemoryError as error:
                     batch = self.cut(_no_memory(error))
                 except Exception as error:
@@ -96,6 +109,9 @@ class Run:
                     yield batch
                     return
                 yield batch
+                if source is not None and not settling and source.completed():
+                    settling = True
+                    self.dog.expect_end(SETTLE_SECONDS)
                 if limit is not None and self.builder.chars > limit:
                     large = self.cut(_too_large(limit))
                     self._account(large[-1])
@@ -225,10 +241,17 @@ class Run:
         finally:
             dog.waiting = None
             dog.stop()
-            if not self.ended:
-                batch = self.cut(abandoned())
-                self._account(batch[-1])
-                self.deliver(batch)
+            await self.close()
+
+    async def close(self) -> None:
+        """Ends a call that has not ended, and closes what was opened for it alone."""
+        if not self.ended:
+            batch = self.cut(abandoned())
+            self._account(batch[-1])
+            self.deliver(batch)
+        if self.on_close is not None:
+            on_close, self.on_close = self.on_close, None
+            await on_close()
 
     def deliver(self, batch: Batch) -> None:
         """Shows a batch to the observers and folds it into the message."""
@@ -266,6 +289,10 @@ def _fault(error: Exception, what: str) -> Failure:
     log.error("%s", what, exc_info=error)
     message = f"{what}: {type(error).__name__}: {error}"
     return Failure("streaming", kind=Kind.INTERNAL, code="plugin", message=message, exception=error)
+
+
+def _bad_request(error: UsageError) -> Failure:
+    return Failure("request", kind=Kind.INVALID_REQUEST, message=str(error), exception=error)
 
 
 def _no_memory(error: MemoryError) -> Failure:

@@ -32,6 +32,8 @@ MALFORMED_IN_A_ROW = 3
 MALFORMED_IN_ALL = 10
 DRAIN_BYTES = 64 * 1024
 DRAIN_SECONDS = 0.1
+SETTLE_SECONDS = 5.0
+"""How long a completed answer may keep the connection open before its end is taken as read."""
 
 
 class Parser(Protocol):
@@ -110,6 +112,14 @@ class EventSource:
             if aclose is not None:
                 await aclose()
 
+    def completed(self) -> bool:
+        """This will tell whether the provider has completed its answer, though not the stream."""
+        return self.out.stop_reason is not None and self.out.failure is None
+
+    def settle(self) -> list[ev.AssistantMessageEvent]:
+        """This will return the last batch of a completed answer whose connection stays open."""
+        return self._end(None)
+
     def _take(self, data: bytes) -> None:
         self._phase = "streaming"
         for tap in self.call.taps:
@@ -174,7 +184,7 @@ class EventSource:
         usage = out.final_usage()
         if out.cost is not None:
             call.reported_cost = out.cost
-        if out.stop_reason is not None and out.failure is None:
+        if self.completed():
             if failure is not None:
                 log.debug("%s: the connection failed after the answer: %s", call.model, failure)
             failure = None

@@ -34,6 +34,7 @@ class Watchdog:
         self._call_started = clock.time()
         self._attempt_started = self._since = self._progress = self._call_started
         self._has_event = self._fresh = False
+        self._settle: float | None = None
         self._window_chars = 0
         self._window_waited = 0.0
         self._timer: Timer | None = None
@@ -49,6 +50,7 @@ class Watchdog:
         self._since = self.clock.time()
         if self._fresh:
             self._fresh = self._has_event = False
+            self._settle = None
             self._attempt_started = self._progress = self._since
             self._window_chars, self._window_waited = self._chars(), 0.0
             self._arm()
@@ -61,6 +63,11 @@ class Watchdog:
             self._progress = self.clock.time()
         if self.limits.min_chars_per_second is not None:
             self._window_waited += self.clock.time() - self._since
+
+    def expect_end(self, seconds: float) -> None:
+        """This will limit what remains of the attempt: its answer is complete."""
+        self._settle = self.clock.time() + seconds
+        self._arm()
 
     def interrupt(self, reason: Failure) -> bool:
         """This will end the current wait; false if there is none."""
@@ -99,7 +106,10 @@ class Watchdog:
             if limits.min_chars_per_second is not None:
                 began = self._since - self._window_waited
                 rows.append((limits.window, began, "throughput", "streaming"))
-        return [(start + limit, code, phase, limit) for limit, start, code, phase in rows if limit]
+        due = [(start + limit, code, phase, limit) for limit, start, code, phase in rows if limit]
+        if self._settle is not None:
+            due.append((self._settle, "settle", "finalize", 0.0))
+        return due
 
     def _arm(self) -> None:
         """This will set the timer to the earliest moment at which any limit could pass."""
@@ -112,10 +122,10 @@ class Watchdog:
         ]
         if limits.min_chars_per_second is not None:
             shortest.append(limits.window)
-        if shortest:
-            now = self.clock.time()
-            due = [row[0] for row in self._deadlines() if row[0] > now]
-            when = min([now + min(shortest), *due])
+        now = self.clock.time()
+        due = [row[0] for row in self._deadlines() if row[0] > now]
+        if shortest or due:
+            when = min([now + limit for limit in shortest] + due)
             self._timer = self.clock.call_at(when, self._fire)
 
     def _fire(self) -> None:
@@ -142,6 +152,7 @@ def _timeout(code: str, phase: Phase, limit: float, limits: Timeouts) -> Failure
         "first_event": f"no event within {limit:g} s",
         "idle": f"nothing came for {limit:g} s",
         "no_progress": f"only keep-alives came for {limit:g} s",
+        "settle": "the answer is complete, the connection stays open",
         "throughput": f"less than {limits.min_chars_per_second or 0:g} characters/s came "
         f"over {limit:g} s",
     }[code]
