@@ -1,0 +1,324 @@
+"""An HTTP/1.1 server on a free loopback port that does exactly what it is told.
+
+It speaks to the socket itself, so that a test decides every write, may stop in the middle of
+one, and sees at once when the client leaves. A subclass says in `respond` what an exchange gets.
+Requests are read in full (`Content-Length` or chunked), connections are kept alive.
+
+    async with Server() as server:              # in the running loop
+    with Server() as server:                    # in a thread of its own, for synchronous code
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Mapping
+from http import HTTPStatus
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import parse_qsl, urlsplit
+
+import msgspec
+
+__all__ = ["Exchange", "LoopbackServer"]
+
+HOST = "127.0.0.1"
+START_SECONDS = 10
+
+
+class Exchange:
+    """One request and what became of its response.
+
+    `path` is without the query, `query` is decoded; `headers` have lower-case names. `pieces`
+    counts the writes of the body, `ended` tells whether the response was sent to its end.
+    `disconnected_at` is when the client left before that (`time.monotonic`), `None` if it did
+    not; times compare with `received_at`.
+    """
+
+    def __init__(
+        self,
+        connection: _Connection,
+        method: str,
+        target: str,
+        headers: dict[str, str],
+        body: bytes,
+    ) -> None:
+        parts = urlsplit(target)
+        self.method = method
+        self.path = parts.path
+        self.query = dict(parse_qsl(parts.query, keep_blank_values=True))
+        self.headers = headers
+        self.body = body
+        self.received_at = time.monotonic()
+        self.disconnected_at: float | None = None
+        self.pieces = 0
+        self.ended = False
+        self._connection = connection
+        self._disconnected = asyncio.Event()
+
+    @property
+    def json(self) -> Any:
+        """The request's body as JSON data."""
+        return msgspec.json.decode(self.body)
+
+    async def disconnected(self) -> float:
+        """This will wait until the client has left and return `disconnected_at`.
+
+        For a test that wants to see the connection closed; call it in the server's loop.
+        """
+        await self._disconnected.wait()
+        assert self.disconnected_at is not None
+        return self.disconnected_at
+
+    async def start(self, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
+        """This will send the response's head; the body follows in HTTP chunks."""
+        lines = [f"HTTP/1.1 {status} {_reason(status)}"]
+        lines += [
+            f"{name}: {value}"
+            for name, value in (headers or {}).items()
+            if name.lower() not in _OWN_HEADERS
+        ]
+        lines += ["Transfer-Encoding: chunked", "", ""]
+        await self.raw("\r\n".join(lines).encode("latin-1"))
+
+    async def write(self, data: bytes) -> None:
+        """This will send a piece of the body in a write of its own; nothing for no data."""
+        if data:
+            await self.raw(b"%x\r\n%s\r\n" % (len(data), data))
+            self.pieces += 1
+
+    async def end(self) -> None:
+        """This will end the body; the connection stays open for the next request."""
+        await self.raw(b"0\r\n\r\n")
+        self.ended = True
+
+    async def raw(self, data: bytes) -> None:
+        """This will send bytes as they are, waiting while the client does not read."""
+        await self._connection.send(data)
+
+    def reset(self) -> None:
+        """This will break the connection off, with nothing more sent."""
+        self._connection.abort()
+
+    def left(self) -> None:
+        """This will note that the client's side of the connection is gone."""
+        if not self.ended and self.disconnected_at is None:
+            self.disconnected_at = time.monotonic()
+            self._disconnected.set()
+
+
+class LoopbackServer:
+    """The base of test servers; `exchanges` are all requests in the order of their arrival."""
+
+    def __init__(self) -> None:
+        self.exchanges: list[Exchange] = []
+        self._server: asyncio.Server | None = None
+        self._connections: set[_Connection] = set()
+        self._errors: list[BaseException] = []
+        self._thread: _ServerThread | None = None
+        self._port = 0
+
+    async def respond(self, exchange: Exchange) -> None:
+        """This will answer one request; it is cancelled when the client leaves."""
+        raise NotImplementedError
+
+    @property
+    def url(self) -> str:
+        """The server's address, without a slash at its end."""
+        return f"http://{HOST}:{self._port}"
+
+    async def start(self) -> None:
+        """This will listen on a free port."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: _Connection(self), HOST, 0)
+        self._port = self._server.sockets[0].getsockname()[1]
+
+    async def aclose(self) -> None:
+        """This will break off all connections. Raises what `respond` raised meanwhile."""
+        if self._server is not None:
+            self._server.close()
+            tasks = [c.task for c in self._connections if c.task is not None]
+            for connection in list(self._connections):
+                connection.abort()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._server.wait_closed()
+            self._server = None
+        if self._errors:
+            raise self._errors.pop(0)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    def __enter__(self) -> Self:
+        self._thread = _ServerThread(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._thread is not None
+        self._thread.stop()
+
+
+class _Connection(asyncio.Protocol):
+    """One client. Requests are answered one after another, in a task each."""
+
+    def __init__(self, server: LoopbackServer) -> None:
+        self.task: asyncio.Task[None] | None = None
+        self._server = server
+        self._input = bytearray()
+        self._exchange: Exchange | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._server._connections.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._input += data
+        self._next()
+
+    def eof_received(self) -> bool:
+        return False  # a client that has stopped sending has gone: close, and so learn of it
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        self._server._connections.discard(self)
+        if self._exchange is not None:
+            self._exchange.left()
+        if self.task is not None:
+            self.task.cancel()
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    async def send(self, data: bytes) -> None:
+        if self._transport is None:
+            raise ConnectionResetError("the client has left")
+        self._transport.write(data)
+        await self._writable.wait()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _next(self) -> None:
+        if self.task is None and (request := _take_request(self._input)) is not None:
+            exchange = self._exchange = Exchange(self, *request)
+            self._server.exchanges.append(exchange)
+            self.task = asyncio.get_running_loop().create_task(self._answer(exchange))
+
+    async def _answer(self, exchange: Exchange) -> None:
+        try:
+            await self._server.respond(exchange)
+        except ConnectionResetError:
+            pass  # connection_lost has noted it
+        except Exception as error:
+            self._server._errors.append(error)
+            self.abort()
+        else:
+            self.task = None
+            self._next()
+
+
+class _ServerThread:
+    """A server in an event loop of its own."""
+
+    def __init__(self, server: LoopbackServer) -> None:
+        self._server = server
+        self._ready = threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="swink-loopback", daemon=True)
+        self._thread.start()
+        if not self._ready.wait(START_SECONDS):
+            raise RuntimeError("the loopback server did not start")
+
+    def stop(self) -> None:
+        """This will close the server and raise what its `respond` raised."""
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except Exception as error:
+            self._error = error
+
+    async def _serve(self) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        async with self._server:
+            self._ready.set()
+            await self._stop.wait()
+
+
+_OWN_HEADERS = frozenset({"content-length", "transfer-encoding", "content-encoding", "connection"})
+"""Headers of a recorded response that were its connection's, or no longer fit the stored body."""
+
+_Request = tuple[str, str, dict[str, str], bytes]
+
+
+def _take_request(data: bytearray) -> _Request | None:
+    """This will take one whole request out of the input; `None` while it is incomplete."""
+    head, blank, _ = data.partition(b"\r\n\r\n")
+    if not blank:
+        return None
+    first, *lines = head.decode("latin-1").split("\r\n")
+    method, target, _version = first.split(" ", 2)
+    headers = {
+        name.strip().lower(): value.strip()
+        for name, _, value in (line.partition(":") for line in lines)
+    }
+    start = len(head) + 4
+    if headers.get("transfer-encoding", "").lower() == "chunked":
+        body, end = _unchunk(data, start)
+        if end is None:
+            return None
+    else:
+        end = start + int(headers.get("content-length", "0"))
+        if len(data) < end:
+            return None
+        body = bytes(data[start:end])
+    del data[:end]
+    return method, target, headers, body
+
+
+def _unchunk(data: bytearray, at: int) -> tuple[bytes, int | None]:
+    """This will read a chunked body (RFC 9112 section 7.1); its end is `None` if not there yet."""
+    body = b""
+    while (line := data.find(b"\r\n", at)) >= 0:
+        size = int(data[at:line].partition(b";")[0], 16)
+        at = line + 2 + size + 2
+        if len(data) < at:
+            break
+        if size == 0:
+            return body, at
+        body += data[line + 2 : line + 2 + size]
+    return body, None
+
+
+def _reason(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "Other"
