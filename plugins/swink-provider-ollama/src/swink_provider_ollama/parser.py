@@ -1,0 +1,145 @@
+"""The answer of `/api/chat`: one JSON object a line, the last of them with `done`.
+
+https://github.com/ollama/ollama/blob/main/docs/api.md#generate-a-chat-completion. The lines of
+`/api/generate` differ only in that text and reasoning are not wrapped in a message, so they are
+read as well.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from swink_core import EventWriter, Failure, StopReason
+
+__all__ = ["ChatParser"]
+
+
+class _Function(msgspec.Struct):
+    name: str | None = None
+    arguments: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _ToolCall(msgspec.Struct):
+    id: str | None = None
+    function: _Function | None = None
+
+
+class _Message(msgspec.Struct):
+    content: str | None = None
+    thinking: str | None = None
+    tool_calls: list[_ToolCall] | None = None
+
+
+class _Line(msgspec.Struct):
+    """`*_count` are tokens, `*_duration` nanoseconds; both come with the last line only."""
+
+    model: str | None = None
+    message: _Message | None = None
+    response: str | None = None
+    thinking: str | None = None
+    done: bool | None = None
+    done_reason: str | None = None
+    error: str | dict[str, Any] | None = None
+    prompt_eval_count: int | float | None = None
+    eval_count: int | float | None = None
+    total_duration: int | float | None = None
+    load_duration: int | float | None = None
+    prompt_eval_duration: int | float | None = None
+    eval_duration: int | float | None = None
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+
+_STOP_REASONS = {
+    None: StopReason.STOP,  # older servers do not say
+    "stop": StopReason.STOP,
+    "length": StopReason.LENGTH,
+}
+_NOTHING_ASKED = ("load", "unload")
+"""Answers to a request without anything to answer: the model was only loaded, or unloaded."""
+
+_DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
+
+
+class ChatParser:
+    """Reads one answer, streamed or whole."""
+
+    def __init__(self) -> None:
+        self._calls = 0
+        self._named = False
+
+    def feed(self, frame: bytes, out: EventWriter) -> None:
+        """This will tell `out` what a line says."""
+        line = _decode(frame)
+        if line.error:
+            out.fail(_failure(line.error))
+            return
+        if not self._named:
+            out.response(model=line.model)
+            self._named = line.model is not None
+        if (message := line.message) is not None:
+            if message.thinking:
+                out.thinking(message.thinking)
+            if message.content:
+                out.text(message.content)
+            for call in message.tool_calls or ():
+                self._tool_call(call, out)
+        if line.thinking:
+            out.thinking(line.thinking)
+        if line.response:
+            out.text(line.response)
+        if line.done:
+            self._done(line, out)
+
+    def whole(self, body: bytes, out: EventWriter) -> None:
+        """This will read an answer that was not streamed: the same object, complete."""
+        self.feed(body, out)
+
+    def _tool_call(self, call: _ToolCall, out: EventWriter) -> None:
+        # calls come whole; only newer servers number them or give them ids, so we count
+        key = self._calls
+        self._calls += 1
+        function = call.function or _Function()
+        out.tool_call(key, id=call.id, name=function.name, arguments=_text(function.arguments))
+        out.end(key)
+
+    def _done(self, line: _Line, out: EventWriter) -> None:
+        durations = {name: value for name in _DURATIONS if (value := getattr(line, name))}
+        out.usage(line.prompt_eval_count, line.eval_count, extra=durations)  # type: ignore[arg-type]  # the writer makes them whole numbers
+        if line.done_reason in _NOTHING_ASKED and not out.has_answer:
+            out.fail(
+                Failure(
+                    "finalize",
+                    code=line.done_reason,
+                    message="Ollama found nothing to answer in the conversation and only "
+                    f"{line.done_reason}ed the model: it has no user message",
+                )
+            )
+            return
+        reason = _STOP_REASONS.get(line.done_reason)
+        if reason is None:
+            out.notice("unknown_stop_reason", f"{line.done_reason}, taken for a plain stop")
+            reason = StopReason.STOP
+        out.stop(reason)
+        out.finish()
+
+
+def _text(arguments: msgspec.Raw) -> str:
+    """This will return arguments as JSON text, unwrapped where a server sent text of JSON."""
+    text = bytes(arguments).decode()
+    if text.startswith('"'):
+        return msgspec.json.decode(text, type=str)
+    return "" if text == "null" else text
+
+
+def _failure(error: str | dict[str, Any]) -> Failure:
+    if isinstance(error, str):
+        return Failure("streaming", message=error)
+    code, message = error.get("code"), error.get("message")
+    return Failure(
+        "streaming",
+        code=None if code is None else str(code),
+        message=str(error) if message is None else str(message),
+    )

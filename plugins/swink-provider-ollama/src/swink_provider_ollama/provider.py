@@ -1,0 +1,177 @@
+"""`ollama/<model>`: a server of one's own, or Ollama's cloud, over `/api/chat`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from ipaddress import IPv6Address
+from typing import Any
+from urllib.parse import urlsplit
+
+from swink_core import (
+    Call,
+    Classification,
+    Context,
+    Failure,
+    HTTPProvider,
+    HTTPRequest,
+    Model,
+    NDJSONDecoder,
+    StreamOptions,
+    ThinkingLevel,
+    by_tables,
+)
+from swink_core import StreamErrorKind as Kind
+from swink_provider_ollama.conversion import conversation
+from swink_provider_ollama.parser import ChatParser
+
+__all__ = ["OllamaProvider"]
+
+DEFAULT_PORT = 11434
+CLOUD_HOST = "ollama.com"
+
+WORDINGS = (
+    ("404 page not found", Kind.INVALID_REQUEST),  # not Ollama's address, or with a path too much
+    ("does not support ", Kind.UNSUPPORTED),  # tools, thinking, image input, chat
+    ("missing data required for image input", Kind.UNSUPPORTED),
+    ("usage limit", Kind.QUOTA_EXHAUSTED),
+    ("requires a subscription", Kind.MODEL_NOT_FOUND),
+    ("context length", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("available context size", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("requires more system memory", Kind.RESOURCE),
+    ("maximum pending requests exceeded", Kind.OVERLOADED),
+    ("running the model", Kind.NETWORK),
+    ("llama runner", Kind.NETWORK),  # the process that computes; the server starts another
+    ("model runner", Kind.NETWORK),
+)
+"""Ollama has no error codes, and an error in a stream has no status: its words are all there is
+(https://github.com/ollama/ollama/blob/main/server/routes.go and its issue tracker)."""
+
+CODES = {"load": Kind.INVALID_REQUEST, "unload": Kind.INVALID_REQUEST}
+
+LEVELS = {
+    ThinkingLevel.MINIMAL: "low",
+    ThinkingLevel.LOW: "low",
+    ThinkingLevel.MEDIUM: "medium",
+    ThinkingLevel.HIGH: "high",
+    ThinkingLevel.EXTRA_HIGH: "high",
+}
+LEVELLED_FAMILIES = ("gpt-oss",)
+"""Models that take a word for `think` and ignore a boolean; for all others it is the reverse
+(https://docs.ollama.com/capabilities/thinking)."""
+
+
+class OllamaProvider(HTTPProvider):
+    """Ollama's native chat API."""
+
+    features = frozenset({"tools", "images", "json", "structured_output", "stop"})
+    knobs = frozenset({"temperature", "top_p", "max_tokens", "seed", "thinking"})
+    decoder = NDJSONDecoder
+    # a load notice and the answers of some proxies are labelled as plain JSON
+    content_types = ("application/x-ndjson", "application/json")
+    buffered = True
+
+    def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
+        """This will return `messages` and `tools`; see `conversation`."""
+        return conversation(context, self.name)
+
+    def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
+        """This will return the request of `/api/chat`.
+
+        `extra` may hold any field of the API, such as `keep_alive`, and in `options` any
+        parameter of the model, such as `num_ctx`.
+        """
+        body = {
+            **options.extra,
+            **payload,
+            "model": model.id,
+            "stream": options.transport != "buffered",
+        }
+        if tuning := {**options.extra.get("options", {}), **_tuning(options)}:
+            body["options"] = tuning
+        if options.response_format is not None:
+            body["format"] = options.response_format
+        if (level := options.thinking_level) is not None and not model.lacks("thinking"):
+            body["think"] = _think(model, level)
+        return self.json_request(f"{self.base_url(options)}/api/chat", body)
+
+    def parser(self, model: Model) -> ChatParser:
+        """This will make a parser for one answer."""
+        return ChatParser()
+
+    def classify(self, failure: Failure) -> Classification | None:
+        """This will go by the wording, since there are no codes."""
+        return by_tables(failure, CODES, WORDINGS)
+
+    def error_facts(self, failure: Failure) -> None:
+        """This will add to a missing model's message how to get it."""
+        super().error_facts(failure)
+        name = re.match(r"model ['\"](.+?)['\"] not found", failure.message or "")
+        if name:
+            failure.message = f"{name.group()}; to download it: ollama pull {name.group(1)}"
+
+    async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
+        """This will add a key if there is one, and note that one's own server costs nothing."""
+        await super().authorize(request, options, call)
+        priced = call.model.info is not None and call.model.info.prices is not None
+        if not priced and not _is_cloud(request.url, call.model):
+            call.reported_cost = 0.0
+
+    def base_url(self, options: StreamOptions, environ: Mapping[str, str] = os.environ) -> str:
+        """This will return the server's address, also from what Ollama allows in `OLLAMA_HOST`.
+
+        There the scheme, the host and the port may each be missing, and the host may be the one
+        that the server listens on (https://docs.ollama.com/faq).
+        """
+        return _address(super().base_url(options, environ))
+
+
+def _tuning(options: StreamOptions) -> dict[str, Any]:
+    named = {
+        "temperature": options.temperature,
+        "top_p": options.top_p,
+        "num_predict": options.max_tokens,
+        "seed": options.seed,
+        "stop": list(options.stop) or None,
+    }
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _think(model: Model, level: ThinkingLevel) -> bool | str:
+    family = model.id.rpartition("/")[2].partition(":")[0]
+    if family in LEVELLED_FAMILIES and level in LEVELS:
+        return LEVELS[level]
+    return level is not ThinkingLevel.OFF
+
+
+def _is_cloud(url: str, model: Model) -> bool:
+    """Models with such a tag run in Ollama's cloud, whichever server hands them on."""
+    host = urlsplit(url).hostname or ""
+    tag = model.id.partition(":")[2]
+    return host == CLOUD_HOST or host.endswith(f".{CLOUD_HOST}") or tag.endswith("cloud")
+
+
+def _address(text: str) -> str:
+    scheme, _, rest = text.rpartition("://")
+    place, slash, path = rest.partition("/")
+    parts = _PLACE.fullmatch(_bracketed(place))
+    if parts is None:  # a user's name, or nothing that the HTTP client would take
+        return text
+    host, port = parts.groups("")
+    if not scheme:
+        scheme, default = ("https", "") if host == CLOUD_HOST else ("http", f":{DEFAULT_PORT}")
+        port = port or default
+    return f"{scheme}://{_LISTENING.get(host, host)}{port}{slash}{path}".rstrip("/")
+
+
+_PLACE = re.compile(r"(\[[^]]*\]|[^:]*)(:\d+)?")
+_LISTENING = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
+"""Where to connect to for what a server may listen on."""
+
+
+def _bracketed(host: str) -> str:
+    try:
+        return f"[{IPv6Address(host)}]"
+    except ValueError:
+        return host
