@@ -49,6 +49,7 @@ __all__ = [
     "check_context",
     "media_base64",
     "media_type_of",
+    "merged_turns",
     "normalise",
     "required_features",
     "text_of",
@@ -212,6 +213,22 @@ def _keep(block: Block, provider: str, own: bool, cut: bool) -> Block | None:
             return None
         return block if own or block.metadata is None else evolve(block, metadata=None)
     return block
+
+
+def merged_turns(
+    messages: Sequence[dict[str, Any]], parts: str = "content"
+) -> list[dict[str, Any]]:
+    """This will join native messages of one role that follow one another, where turns alternate.
+
+    `parts` is the key of the list that each message holds beside its `role`.
+    """
+    turns: list[dict[str, Any]] = []
+    for message in messages:
+        if turns and turns[-1]["role"] == message["role"]:
+            turns[-1] = {**turns[-1], parts: [*turns[-1][parts], *message[parts]]}
+        else:
+            turns.append(message)
+    return turns
 
 
 class MessageConverter(ABC):

@@ -89,11 +89,25 @@ class HTTPProvider:
         """This will say what a failure means, or `None` to leave it to the core's defaults."""
         return None
 
+    def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
+        """This will say which of the call's options are not sent as they were given. Pure.
+
+        The default names what `knobs` lacks. A provider whose API bends an option (one that
+        excludes another, a limit) adds to it what `request` does then.
+        """
+        ignored = [name for name in KNOBS if name not in self.knobs and _is_set(options, name)]
+        if model.lacks("thinking") and _is_set(options, "thinking") and "thinking" in self.knobs:
+            ignored.append("thinking")
+        return tuple(
+            Notice("option_ignored", f"{model} has no option {name}; it was not sent")
+            for name in ignored
+        )
+
     def error_facts(self, failure: Failure) -> None:
         """This will fill `code`, `type` and `message` from the body of an HTTP error.
 
         The default reads the shapes that most APIs use: `{"error": {…}}`, `{"error": "…"}`,
-        `{"message": …}`.
+        `{"message": …}`, each perhaps beside a `request_id`.
         """
         try:
             data = msgspec.json.decode(failure.body)
@@ -103,6 +117,7 @@ class HTTPProvider:
             data = data[0]
         if not isinstance(data, dict):
             return
+        failure.request_id = failure.request_id or _word(data.get("request_id"))
         error = data.get("error", data)
         if isinstance(error, str):
             failure.message = error
@@ -202,13 +217,7 @@ class HTTPProvider:
         self, model: Model, context: Context, options: StreamOptions, call: Call
     ) -> AsyncIterable[Any]:
         """Joins request, connection, decoder and parser."""
-        ignored = [name for name in KNOBS if name not in self.knobs and _is_set(options, name)]
-        if model.lacks("thinking") and _is_set(options, "thinking") and "thinking" in self.knobs:
-            ignored.append("thinking")
-        notices = tuple(
-            Notice("option_ignored", f"{model} has no option {name}; it was not sent")
-            for name in ignored
-        )
+        notices = self.notices(model, options)
         if options.transport == "auto" and self.buffers(model, context, options):
             options = evolve(options, transport="buffered")
             notices += (Notice("buffered", f"{model} streams this badly; asked for it whole"),)

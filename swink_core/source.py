@@ -63,7 +63,7 @@ class EventSource:
         notices: tuple[ev.Notice, ...] = (),
     ) -> None:
         self.call = call
-        self.out = EventWriter(call.model.provider, f"{call.id}_{call.attempt}")
+        self.out = EventWriter(call.model.provider, f"{call.id}_{call.attempt}", str(call.model))
         self._chunks = chunks
         self._decoder = decoder
         self._parser = parser

@@ -39,14 +39,17 @@ class _ToolCall:
 class EventWriter:
     """Turns what a parser learns into events.
 
-    `provider` labels extension blocks; `id_prefix` makes synthetic tool-call ids unique. What
+    `provider` labels extension blocks; `id_prefix` makes synthetic tool-call ids unique; `model`
+    (`provider/id`) is the one that was asked, for the event that announces a restart. What
     was said is in `usage`, `cost` (US dollars, as the provider reported), `stop_reason` (set:
     the provider completed its answer), `failure`, `response_id` and `model`; `finished` means
     that no further input is wanted.
     """
 
-    def __init__(self, provider: str = "", id_prefix: str = "0") -> None:
+    def __init__(self, provider: str = "", id_prefix: str = "0", model: str = "") -> None:
         self.provider = provider
+        self._asked = model
+        self._tries = 1
         self.usage_seen: Usage | None = None
         self.cost: float | None = None
         self.stop_reason: StopReason | None = None
@@ -203,6 +206,22 @@ class EventWriter:
         """This will record the provider's id of the response and the model that answers."""
         self.response_id = id or self.response_id
         self.model = model or self.model
+
+    def restart(self, why: str) -> None:
+        """This will void all that was said: the provider's side begins its answer anew.
+
+        For intermediaries that lose their upstream and put a second answer into the same body.
+        Callers are told as they are of any other attempt, by a `Retry` without a wait.
+        """
+        self.close()
+        self._tries += 1
+        self._append(ev.Retry(self._tries, self._tries, 0.0, why, self._asked))
+        self._append(ev.Start())
+        self._started = 0
+        self._has_calls = self.has_answer = False
+        self._by_key.clear()
+        self._by_id.clear()
+        self.stop_reason = self.usage_seen = self.response_id = self.model = None
 
     def notice(self, code: str, detail: str = "") -> None:
         """This will tell observers something that is not content."""

@@ -1,0 +1,68 @@
+"""An answer that begins anew in the same body: everything before it is void, and says so."""
+
+from __future__ import annotations
+
+import pytest
+
+from swink_core import (
+    AssistantMessageEvent,
+    Automaton,
+    EventWriter,
+    MessageBuilder,
+    Retry,
+    Start,
+    StopReason,
+    ToolCallBlock,
+)
+
+
+def _restarted() -> tuple[EventWriter, list[AssistantMessageEvent]]:
+    out = EventWriter("acme", "7", "acme/large")
+    out.response("first", "large-1")
+    out.usage(input=5, output=1)
+    out.thinking("hm", signature="one")
+    out.tool_call(0, id="a", name="look", arguments='{"at": ')
+    out.restart("the answer begins anew")
+    out.response("second", "large-2")
+    out.tool_call(0, id="b", name="look", arguments='{"at": 2}')
+    out.stop(StopReason.STOP)
+    out.close()
+    return out, [Start(), *out.take()]
+
+
+def test_what_came_before_a_restart_is_closed_and_void() -> None:
+    _, events = _restarted()
+    builder = MessageBuilder("acme", "large")
+    builder.feed(events)
+    assert builder.message.content == [
+        ToolCallBlock("b", "look", {"at": 2}, '{"at": 2}', "complete")
+    ]
+
+
+def test_a_restart_is_announced_as_a_retry_without_a_wait() -> None:
+    _, events = _restarted()
+    at = next(number for number, event in enumerate(events) if isinstance(event, Retry))
+    assert events[at : at + 2] == [
+        Retry(2, 2, 0.0, "the answer begins anew", "acme/large"),
+        Start(),
+    ]
+
+
+def test_a_restarted_stream_keeps_to_the_grammar() -> None:
+    automaton = Automaton()
+    assert [broken for event in _restarted()[1] if (broken := automaton.step(event))] == []
+
+
+@pytest.mark.parametrize(
+    ("fact", "expected"), [("response_id", "second"), ("model", "large-2"), ("usage_seen", None)]
+)
+def test_facts_of_the_void_answer_are_forgotten(fact: str, expected: object) -> None:
+    assert getattr(_restarted()[0], fact) == expected
+
+
+def test_a_restart_before_any_tool_call_forgets_that_there_was_an_answer() -> None:
+    out = EventWriter("acme", "7", "acme/large")
+    out.tool_call(0, id="a", name="look", arguments="{}")
+    out.restart("anew")
+    out.stop(StopReason.STOP)
+    assert (out.stop_reason, out.has_answer) == (StopReason.STOP, False)
