@@ -1,0 +1,228 @@
+"""The whole answer, composed before a word of it is said: a pure function of what was asked."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Mapping
+from itertools import count, zip_longest
+from typing import Any, NamedTuple
+
+from swink_core import (
+    AssistantMessageEvent,
+    Cost,
+    Done,
+    Failure,
+    ProviderFailure,
+    StopReason,
+    StreamErrorKind,
+    StreamOptions,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingLevel,
+    ThinkingStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    Usage,
+)
+from swink_provider_echo.sample import sample
+from swink_provider_echo.script import Script
+
+__all__ = ["compose", "cost", "count_words"]
+
+NOTHING = "(nothing was said)"
+
+DEFAULT_TOOL: dict[str, Any] = {
+    "name": "echo",
+    "parameters": {"type": "object", "properties": {"text": {"type": "string"}}},
+}
+"""What is called where no tool is offered."""
+
+_WORDS = re.compile(r"\s*\S+(?:\s+\Z)?|\s+\Z")
+
+
+def compose(
+    payload: Mapping[str, Any], script: Script, options: StreamOptions, model_id: str
+) -> list[AssistantMessageEvent]:
+    """This will return the answer to a conversation: its blocks, then `Done`.
+
+    Raises ProviderFailure where the tool that must be called is not offered.
+    """
+    text = _heard(payload) if script.reply is None else script.reply
+    tools = _tools_to_call(payload, script, options)
+    out = _Writer(script.delta, options.max_tokens)
+    if not script.silent:
+        if _thinks(script, options):
+            out.thinking(f"I was told {count_words(text)} words. I shall say them again.")
+        if tools:
+            out.tool_calls(_calls(tools, payload, script, text))
+        else:
+            out.text(_spoken(text, script, options))
+    reason = StopReason.TOOL_USE if tools else StopReason.STOP
+    if out.is_cut:
+        reason = StopReason.LENGTH
+    heard = _words_in(payload)
+    usage = Usage(
+        input=heard,
+        output=out.words,
+        reasoning=out.thought,
+        total=heard + out.words,
+        reported=True,
+    )
+    number = zlib.crc32(json.dumps(payload, sort_keys=True).encode())
+    done = Done(script.stop or reason, usage, cost(), f"echo-{number:08x}", model_id)
+    return [*out.events, done]
+
+
+def cost() -> Cost:
+    """This will say that it costs nothing."""
+    return Cost(input=0.0, output=0.0, total=0.0)
+
+
+def count_words(text: str) -> int:
+    """This will count words, which are echo's tokens."""
+    return len(text.split())
+
+
+class _ToolCall(NamedTuple):
+    id: str
+    name: str
+    arguments: str
+
+
+class _Writer:
+    """Turns texts into blocks of deltas, up to `room` words in all (`None`: no limit)."""
+
+    def __init__(self, delta: int | None, room: int | None) -> None:
+        self.events: list[AssistantMessageEvent] = []
+        self.words = 0
+        self.thought = 0
+        self.is_cut = False
+        self._delta = delta
+        self._room = room
+        self._index = count()
+
+    def text(self, text: str) -> None:
+        if deltas := self._deltas(text):
+            index = next(self._index)
+            said = [TextDelta(index, delta) for delta in deltas]
+            self.events += [TextStart(index), *said, TextEnd(index)]
+
+    def thinking(self, text: str) -> None:
+        if deltas := self._deltas(text):
+            self.thought = self.words
+            index = next(self._index)
+            said = [ThinkingDelta(index, delta) for delta in deltas]
+            signature = f"echo-{zlib.crc32(''.join(deltas).encode()):08x}"
+            self.events += [ThinkingStart(index), *said, ThinkingEnd(index, signature)]
+
+    def tool_calls(self, calls: list[_ToolCall]) -> None:
+        """This will write calls whose deltas take turns, as parallel calls do on the wire."""
+        written = []
+        for call in calls:
+            deltas = self._deltas(call.arguments)
+            if self.is_cut and not deltas:
+                break
+            index = next(self._index)
+            self.events.append(ToolCallStart(index, call.id, call.name))
+            written.append([ToolCallDelta(index, delta) for delta in deltas])
+        rounds = zip_longest(*written)
+        self.events += [delta for turn in rounds for delta in turn if delta is not None]
+        last = next(self._index)
+        self.events += [ToolCallEnd(last - len(written) + n) for n in range(len(written))]
+        self._index = count(last)
+
+    def _deltas(self, text: str) -> list[str]:
+        words = _WORDS.findall(text)
+        if self._room is not None and len(words) > self._room - self.words:
+            self.is_cut = True
+            words = words[: self._room - self.words]
+        self.words += len(words)
+        if self._delta is None:
+            return words
+        said = "".join(words)
+        return [said[start : start + self._delta] for start in range(0, len(said), self._delta)]
+
+
+def _heard(payload: Mapping[str, Any]) -> str:
+    """This will return what was last said to the model."""
+    texts = [m["text"] for m in payload["messages"] if m["role"] != "assistant"]
+    return texts[-1] if texts and texts[-1].strip() else NOTHING
+
+
+def _thinks(script: Script, options: StreamOptions) -> bool:
+    if options.thinking is None:
+        return script.think
+    return options.thinking not in (ThinkingLevel.OFF, 0)
+
+
+def _spoken(text: str, script: Script, options: StreamOptions) -> str:
+    if script.words is not None:
+        words = text.split() or [NOTHING]
+        text = " ".join(words[n % len(words)] for n in range(script.words))
+    if options.response_format is not None or script.json:
+        schema = options.response_format
+        data = {"echo": text} if schema is None or isinstance(schema, str) else sample(schema, text)
+        text = json.dumps(data, ensure_ascii=False)
+    found = [at for stop in options.stop if stop and (at := text.find(stop)) >= 0]
+    return text[: min(found)] if found else text
+
+
+def _tools_to_call(
+    payload: Mapping[str, Any], script: Script, options: StreamOptions
+) -> list[dict[str, Any]]:
+    """This will choose tools; none once they have answered, unless one must be called."""
+    offered: list[dict[str, Any]] = payload["tools"]
+    choice = options.tool_choice
+    if choice not in (None, "auto", "none", "required"):
+        return [_offered(choice, offered)]
+    answered = payload["messages"][-1]["role"] == "tool" if payload["messages"] else False
+    if choice == "none" or (choice != "required" and (not script.tool or answered)):
+        return []
+    if isinstance(script.tool, str):
+        return [_offered(script.tool, offered)]
+    every = script.parallel and options.parallel_tool_calls is not False
+    return (offered or [DEFAULT_TOOL])[: None if every else 1]
+
+
+def _offered(name: str | None, offered: list[dict[str, Any]]) -> dict[str, Any]:
+    for tool in offered:
+        if tool["name"] == name:
+            return tool
+    names = ", ".join(tool["name"] for tool in offered) or "none"
+    raise ProviderFailure(
+        Failure(
+            "request",
+            kind=StreamErrorKind.INVALID_REQUEST,
+            message=f"tool {name!r} is to be called; offered: {names}",
+        )
+    )
+
+
+def _calls(
+    tools: list[dict[str, Any]], payload: Mapping[str, Any], script: Script, text: str
+) -> list[_ToolCall]:
+    made = sum(len(message.get("tool_calls", ())) for message in payload["messages"])
+    calls = []
+    for number, tool in enumerate(tools, made + 1):
+        arguments = script.arguments
+        if arguments is None:
+            arguments = sample({"type": "object", **tool["parameters"]}, text)
+        if not isinstance(arguments, str):
+            arguments = json.dumps(arguments, ensure_ascii=False)
+        calls.append(_ToolCall(f"echo_call_{number}", tool["name"], arguments))
+    return calls
+
+
+def _words_in(payload: Mapping[str, Any]) -> int:
+    words = count_words(payload["system"] or "")
+    for message in payload["messages"]:
+        words += count_words(message["text"])
+        for call in message.get("tool_calls", ()):
+            words += count_words(json.dumps(call["arguments"], ensure_ascii=False))
+    return words

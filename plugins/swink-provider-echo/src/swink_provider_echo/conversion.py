@@ -1,0 +1,99 @@
+"""Conversations in echo's own terms: everything becomes words.
+
+{"system": "…" | null, "tools": [{"name", "parameters"}, …],
+ "messages": [{"role": "user" | "tool", "text": "…"},
+              {"role": "assistant", "text": "…", "thinking": [{"text", "signature"}, …],
+               "tool_calls": [{"id", "name", "arguments"}, …]}, …]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from swink_core import (
+    AssistantMessage,
+    AudioBlock,
+    Block,
+    Context,
+    DocumentBlock,
+    ImageBlock,
+    MessageConverter,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultMessage,
+    UserMessage,
+    media_base64,
+    media_type_of,
+)
+
+__all__ = ["EchoConverter", "words_of"]
+
+
+class EchoConverter(MessageConverter):
+    """Writes a conversation as echo reads it."""
+
+    def payload(self, context: Context) -> dict[str, Any]:
+        """This will return the whole conversation as JSON data."""
+        return {
+            "system": context.system_prompt,
+            "tools": [{"name": t.name, "parameters": t.parameters} for t in context.tools],
+            "messages": self.messages(context),
+        }
+
+    def user(self, message: UserMessage) -> list[Any]:
+        """This will put a user's words and what stands for their media on a line each."""
+        return [{"role": "user", "text": words_of(message.content)}]
+
+    def assistant(self, message: AssistantMessage) -> list[Any]:
+        """This will keep an answer's text, its signed thinking and its tool calls."""
+        return [
+            {
+                "role": "assistant",
+                "text": message.text,
+                "thinking": [
+                    {"text": block.thinking, "signature": block.signature}
+                    for block in message.content
+                    if isinstance(block, ThinkingBlock)
+                ],
+                "tool_calls": [
+                    {"id": call.id, "name": call.name, "arguments": call.arguments}
+                    for call in message.tool_calls
+                ],
+            }
+        ]
+
+    def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
+        """This will tell in words what the tools returned."""
+        lines = [
+            f"{m.tool_name} {'failed' if m.is_error else 'returned'}: {words_of(m.content)}"
+            for m in messages
+        ]
+        return [{"role": "tool", "text": "\n".join(lines)}]
+
+
+def words_of(content: str | Sequence[Block]) -> str:
+    """This will return content as text; media as `[image image/png 123 bytes]`."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(word for block in content if (word := _word(block)))
+
+
+def _word(block: Block) -> str:
+    if isinstance(block, TextBlock):
+        return block.text
+    if not isinstance(block, ImageBlock | DocumentBlock | AudioBlock):
+        return f"[{block.type}]"
+    facts = [block.type]
+    if isinstance(block, DocumentBlock) and block.name:
+        facts.append(block.name)
+    held = media_base64(block.source)
+    media_type = media_type_of(block.source if held is None else held)
+    if media_type:
+        facts.append(media_type)
+    if held is None:
+        facts.append(getattr(block.source, "url", ""))
+    else:
+        size = len(held.data) * 3 // 4 - held.data[-2:].count("=")
+        facts.append(f"{size} bytes")
+    return f"[{' '.join(facts)}]"

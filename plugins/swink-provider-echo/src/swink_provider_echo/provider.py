@@ -1,0 +1,196 @@
+"""The provider: takes its directions, then plays the composed answer in time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from typing import Any, ClassVar
+
+from swink_core import (
+    API_LEVEL,
+    AssistantMessageEvent,
+    Call,
+    Context,
+    Done,
+    Error,
+    Failure,
+    Model,
+    Notice,
+    ProviderFailure,
+    Start,
+    StopReason,
+    StreamErrorKind,
+    StreamOptions,
+    TextDelta,
+    TextEnd,
+    ThinkingDelta,
+    ThinkingEnd,
+    ToolCallDelta,
+    ToolCallEnd,
+    Usage,
+    UsageError,
+    hookimpl,
+    required_features,
+)
+from swink_provider_echo.composition import compose, cost, count_words
+from swink_provider_echo.conversion import EchoConverter
+from swink_provider_echo.script import Script, script_for
+
+__all__ = ["EchoProvider"]
+
+_DELTAS = (TextDelta, ThinkingDelta, ToolCallDelta)
+_ENDS = (TextEnd, ThinkingEnd, ToolCallEnd)
+
+_UNUSED = ("temperature", "top_p", "seed", "session_id")
+
+
+class EchoProvider:
+    """Answers with the user's last words; see `Script` for what else it can be told."""
+
+    api_level: ClassVar[int] = API_LEVEL
+    features = frozenset(
+        {"tools", "tool_choice", "stop", "images", "documents", "audio", "json",
+         "structured_output"}
+    )  # fmt: skip
+    knobs = frozenset({"max_tokens", "thinking", "parallel_tool_calls"})
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._converter = EchoConverter(name)
+
+    @hookimpl
+    def convert_messages(self, model: Model, context: Context, options: StreamOptions) -> Any:
+        """This will return the conversation as words; see `conversion`."""
+        return self._converter.payload(context)
+
+    @hookimpl
+    def stream(
+        self, model: Model, context: Context, options: StreamOptions, call: Call
+    ) -> AsyncIterator[AssistantMessageEvent]:
+        """This will answer; nothing in it is left to chance."""
+        return self._events(model, context, options, call)
+
+    async def _events(
+        self, model: Model, context: Context, options: StreamOptions, call: Call
+    ) -> AsyncGenerator[AssistantMessageEvent, None]:
+        yield Start()
+        for notice in _notices(model, options):
+            yield notice
+        try:
+            self._check(model, context, options)
+            script = script_for(model.id, options)
+            events = compose(call.convert(), script, options, model.id)
+        except ProviderFailure as error:
+            yield call.error(error.failure)
+            return
+        except UsageError as error:
+            kind = StreamErrorKind.INVALID_REQUEST
+            yield call.error(Failure("request", kind=kind, message=str(error), exception=error))
+            return
+        async for event in _played(events, script, call):
+            yield event
+
+    def _check(self, model: Model, context: Context, options: StreamOptions) -> None:
+        for feature in sorted(required_features(context, options) - self.features):
+            raise ProviderFailure(
+                Failure(
+                    "request",
+                    kind=StreamErrorKind.UNSUPPORTED,
+                    code=feature,
+                    message=f"{model} does not support {feature.replace('_', ' ')}",
+                )
+            )
+
+
+async def _played(
+    events: list[AssistantMessageEvent], script: Script, call: Call
+) -> AsyncGenerator[AssistantMessageEvent, None]:
+    """Says the events in time, to the end or to where they are to break off."""
+    fails = script.fail is not None and (
+        script.fail_attempts is None or call.attempt <= script.fail_attempts
+    )
+    breaks_at = script.fail_after if fails else script.stall_after
+    position = len(events) - 1 if breaks_at is None else _position(events, breaks_at)
+    for event in events[:position]:
+        if isinstance(event, _DELTAS):
+            # one turn of the event loop for each at least, as a network would take
+            await call.clock.sleep(script.delay)
+        yield event
+    if breaks_at is None:
+        yield _terminal(events[-1], call)
+    elif fails:
+        for end in _missing_ends(events, position):
+            yield end
+        yield _failed(events, position, script, call)
+    else:
+        await asyncio.get_running_loop().create_future()  # until someone gives up
+
+
+def _position(events: list[AssistantMessageEvent], deltas: int) -> int:
+    """This will return the index of the first event after so many deltas, `Done` at the latest."""
+    said = 0
+    for position, event in enumerate(events[:-1]):
+        if said == deltas:
+            return position
+        said += isinstance(event, _DELTAS)
+    return len(events) - 1
+
+
+def _missing_ends(
+    events: list[AssistantMessageEvent], position: int
+) -> Iterator[AssistantMessageEvent]:
+    open_blocks = {getattr(event, "content_index", None) for event in events[:position]}
+    open_blocks -= {event.content_index for event in events[:position] if isinstance(event, _ENDS)}
+    for event in events[position:]:
+        if isinstance(event, _ENDS) and event.content_index in open_blocks:
+            yield event
+
+
+def _failed(
+    events: list[AssistantMessageEvent], position: int, script: Script, call: Call
+) -> Error:
+    """This will report the failure that was asked for, with the usage so far if there was any."""
+    said = "".join(event.delta for event in events[:position] if isinstance(event, _DELTAS))
+    done = events[-1]
+    usage = None
+    if said and isinstance(done, Done) and done.usage is not None:
+        words = count_words(said)
+        heard = done.usage.input or 0
+        usage = Usage(input=heard, output=words, total=heard + words, reported=True)
+    failure = Failure(
+        "streaming" if said else "request",
+        kind=script.fail,
+        message=f"echo was told to fail: {script.fail}",
+        retry_after=script.retry_after,
+    )
+    error = call.error(failure, usage=usage)
+    error.cost = cost() if usage else None
+    return error
+
+
+def _terminal(done: AssistantMessageEvent, call: Call) -> AssistantMessageEvent:
+    """This will return `Done`, or the `Error` that a stop reason of no success means."""
+    if not isinstance(done, Done) or done.stop_reason not in _FAILURES:
+        return done
+    failure = Failure(
+        "finalize",
+        kind=_FAILURES[done.stop_reason],
+        message=f"echo was told to stop with {done.stop_reason}",
+    )
+    error = call.error(failure, usage=done.usage, response_id=done.response_id, model=done.model)
+    error.stop_reason, error.cost = done.stop_reason, done.cost
+    return error
+
+
+_FAILURES = {
+    StopReason.ERROR: StreamErrorKind.UNKNOWN,
+    StopReason.ABORTED: StreamErrorKind.CANCELLED,
+}
+
+
+def _notices(model: Model, options: StreamOptions) -> Iterator[Notice]:
+    ignored = [name for name in _UNUSED if getattr(options, name) is not None]
+    if options.cache is not None and options.cache.mode != "none":
+        ignored.append("cache")
+    for name in ignored:
+        yield Notice("option_ignored", f"{model} has no option {name}; it was not used")
