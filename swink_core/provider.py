@@ -26,7 +26,7 @@ from swink_core.http import HTTPRequest, HTTPResponse
 from swink_core.messages import Context
 from swink_core.model import CacheStrategy, Model, ProviderInfo, StreamOptions, ThinkingLevel
 from swink_core.outcome import StreamErrorKind as Kind
-from swink_core.source import EventSource, Parser
+from swink_core.source import EventSource, Parser, lenient_json
 from swink_core.writer import EventWriter
 
 __all__ = ["HTTPProvider"]
@@ -187,9 +187,13 @@ class HTTPProvider:
         self, url: str, payload: Any, headers: Mapping[str, str] | None = None
     ) -> HTTPRequest:
         """This will make a POST of JSON data."""
+        try:
+            body = msgspec.json.encode(payload)
+        except UnicodeEncodeError:
+            body = lenient_json(payload)
         return HTTPRequest(
             url,
-            msgspec.json.encode(payload),
+            body,
             {
                 "Content-Type": "application/json",
                 "Accept": ", ".join(self.content_types),

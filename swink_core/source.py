@@ -12,7 +12,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -215,10 +215,15 @@ class EventSource:
 def _repair(frame: bytes) -> bytes | None:
     """This will rewrite JSON that only a lenient parser takes (lone surrogates), or return None."""
     try:
-        value = json.loads(frame.decode("utf-8", "replace"))
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        return lenient_json(json.loads(frame.decode("utf-8", "replace")))
     except (ValueError, RecursionError):
         return None
+
+
+def lenient_json(value: Any) -> bytes:
+    """This will encode JSON data whose strings may hold surrogates: pairs are joined, lone ones,
+    which models do produce and UTF-8 cannot hold, become U+FFFD."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 
