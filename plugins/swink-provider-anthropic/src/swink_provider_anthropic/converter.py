@@ -1,0 +1,242 @@
+"""Conversations as the Messages API wants them: https://platform.claude.com/docs/en/api/messages.
+
+A list of turns whose content is a list of blocks, the system prompt and the tools beside it.
+User and assistant take turns, results of tools are the user's, and their order comes first in
+the turn. What the API gave with a signature, encrypted or by a tool of its own goes back as it
+came and where it was; text must not be empty.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from swink_core import (
+    AssistantMessage,
+    Block,
+    CacheStrategy,
+    Context,
+    DocumentBlock,
+    ExtensionBlock,
+    ImageBlock,
+    MessageConverter,
+    Source,
+    StopReason,
+    TextBlock,
+    ThinkingBlock,
+    Tool,
+    ToolCallBlock,
+    ToolResultMessage,
+    UrlSource,
+    UserMessage,
+    media_base64,
+    merged_turns,
+)
+from swink_provider_anthropic.parser import CONTAINER
+
+__all__ = ["conversation"]
+
+FIVE_MINUTES = 300
+
+_CUT = (StopReason.ERROR, StopReason.ABORTED, StopReason.LENGTH)
+_UNMARKED = ("thinking", "redacted_thinking")
+_FOREIGN_CHARACTER = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+def conversation(
+    context: Context, provider: str, cache: CacheStrategy | None = None
+) -> dict[str, Any]:
+    """This will return `messages` and, where there are any, `system`, `tools`, `container`.
+
+    With a cache strategy the system prompt, the last tool and the last user turn are marked.
+    Raises MediaError for a file that cannot be read.
+    """
+    turns = merged_turns(_Converter(provider).messages(context))
+    _trim_prefill(turns)
+    native: dict[str, Any] = {"messages": turns}
+    if context.system_prompt:
+        native["system"] = [{"type": "text", "text": context.system_prompt}]
+    if context.tools:
+        native["tools"] = [_tool(tool) for tool in context.tools]
+    if (container := _container(context)) is not None:
+        native["container"] = container
+    if cache is not None and cache.mode != "none":
+        _mark(native, cache)
+    return native
+
+
+class _Converter(MessageConverter):
+    def user(self, message: UserMessage) -> list[Any]:
+        content = _content(message.content) or [{"type": "text", "text": " "}]
+        return [{"role": "user", "content": content}]
+
+    def assistant(self, message: AssistantMessage) -> list[Any]:
+        content = [native for block in message.content if (native := _answered(block))]
+        if message.stop_reason in _CUT:
+            content = _without_unanswered(content)
+        return [{"role": "assistant", "content": content}] if content else []
+
+    def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
+        return [{"role": "user", "content": [_tool_result(message) for message in messages]}]
+
+
+# -- what the model said ---------------------------------------------------------------------
+
+
+def _answered(block: Block) -> dict[str, Any] | None:
+    match block:
+        case TextBlock():
+            return _text(block)
+        case ThinkingBlock(redacted=True):
+            return {"type": "redacted_thinking", "data": block.signature or ""}
+        case ThinkingBlock(signature=str(signature)):
+            return {"type": "thinking", "thinking": block.thinking, "signature": signature}
+        case ToolCallBlock():
+            return {
+                "type": "tool_use",
+                "id": _tool_id(block.id),
+                "name": block.name,
+                "input": _input(block),
+                **(block.metadata or {}),
+            }
+        case ExtensionBlock(data=dict(data)) if block.kind != CONTAINER:
+            # input that was cut off is not an object, and the API takes nothing else
+            return data if isinstance(data.get("input", {}), dict) else None
+    return None  # unsigned thinking is refused
+
+
+def _input(call: ToolCallBlock) -> dict[str, Any]:
+    """The API wants an object even where the model did not write one. The name is the one that
+    https://platform.claude.com/docs/en/agents-and-tools/tool-use/fine-grained-tool-streaming
+    uses for this."""
+    if call.state == "complete":
+        return call.arguments
+    return {"INVALID_JSON": call.raw_arguments or ""}
+
+
+def _text(block: TextBlock) -> dict[str, Any] | None:
+    citations = (block.metadata or {}).get("citations")
+    if citations:
+        return {"type": "text", "text": block.text, "citations": [_citation(c) for c in citations]}
+    return {"type": "text", "text": block.text} if block.text.strip() else None
+
+
+def _citation(citation: Any) -> Any:
+    """The API refuses one field of its own citations."""
+    if not isinstance(citation, dict):
+        return citation
+    return {name: value for name, value in citation.items() if name != "file_id"}
+
+
+def _without_unanswered(content: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """In an answer that was cut, a server's tool may lack its result, which the API refuses."""
+    answered = {block.get("tool_use_id") for block in content}
+    return [
+        block
+        for block in content
+        if block["type"] not in ("server_tool_use", "mcp_tool_use") or block.get("id") in answered
+    ]
+
+
+def _tool_id(id: str) -> str:
+    """Ids of other providers may have characters that the API refuses; the same id always
+    becomes the same, and two never become one."""
+    cleaned = _FOREIGN_CHARACTER.sub("_", id)
+    if cleaned == id and id:
+        return id
+    return f"{cleaned[:40]}_{hashlib.sha256(id.encode()).hexdigest()[:12]}"
+
+
+def _container(context: Context) -> str | None:
+    """A container is named again where the server waits in it for what the last answer asked."""
+    answers = [m for m in context.messages if isinstance(m, AssistantMessage)]
+    for block in answers[-1].content if answers else ():
+        if isinstance(block, ExtensionBlock) and block.kind == CONTAINER:
+            name: str | None = block.data.get("id")
+            return name
+    return None
+
+
+def _trim_prefill(turns: list[dict[str, Any]]) -> None:
+    """An answer to be continued must not end in white space."""
+    if turns and turns[-1]["role"] == "assistant":
+        last = turns[-1]["content"][-1]
+        if last["type"] == "text" and "citations" not in last:
+            last["text"] = last["text"].rstrip()
+
+
+# -- what the user says ----------------------------------------------------------------------
+
+
+def _content(content: str | Sequence[Block]) -> list[dict[str, Any]]:
+    if isinstance(content, str):
+        content = [TextBlock(content)]
+    return [native for block in content if (native := _said(block)) is not None]
+
+
+def _said(block: Block) -> dict[str, Any] | None:
+    match block:
+        case TextBlock():
+            return {"type": "text", "text": block.text} if block.text.strip() else None
+        case ImageBlock():
+            return {"type": "image", "source": _source(block.source)}
+        case DocumentBlock():
+            return _document(block)
+    return None
+
+
+def _document(block: DocumentBlock) -> dict[str, Any]:
+    source = _source(block.source)
+    if source["type"] == "base64" and source["media_type"].startswith("text/"):
+        text = base64.b64decode(source["data"]).decode("utf-8", "replace")
+        source = {"type": "text", "media_type": "text/plain", "data": text}
+    native: dict[str, Any] = {"type": "document", "source": source}
+    if block.name:
+        native["title"] = block.name
+    for name in ("citations", "context"):
+        if block.metadata and name in block.metadata:
+            native[name] = block.metadata[name]
+    return native
+
+
+def _source(source: Source) -> dict[str, Any]:
+    if isinstance(source, UrlSource):
+        return {"type": "url", "url": source.url}
+    data = media_base64(source)
+    assert data is not None  # only an address has none
+    return {"type": "base64", "media_type": data.media_type, "data": data.data}
+
+
+def _tool_result(message: ToolResultMessage) -> dict[str, Any]:
+    native: dict[str, Any] = {
+        "type": "tool_result",
+        "tool_use_id": _tool_id(message.tool_call_id),
+    }
+    if content := _content(message.content):
+        native["content"] = content
+    if message.is_error:
+        native["is_error"] = True
+    return native
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    native = {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
+    return {name: value for name, value in native.items() if value != ""}
+
+
+# -- caching ---------------------------------------------------------------------------------
+
+
+def _mark(native: dict[str, Any], cache: CacheStrategy) -> None:
+    """Each mark caches all before it: tools, then the system prompt, then the conversation
+    (https://platform.claude.com/docs/en/build-with-claude/prompt-caching)."""
+    control = {"type": "ephemeral"}
+    if cache.ttl is not None:
+        control["ttl"] = "5m" if cache.ttl <= FIVE_MINUTES else "1h"
+    users = [turn["content"] for turn in native["messages"] if turn["role"] == "user"]
+    for blocks in (native.get("tools"), native.get("system"), users[-1] if users else None):
+        if blocks:
+            blocks[-1] = {**blocks[-1], "cache_control": control}

@@ -1,0 +1,56 @@
+"""What the API's errors mean: https://platform.claude.com/docs/en/api/errors.
+
+The types are few and wide (`invalid_request_error` is a full context window, an empty account
+and a spelling mistake), so the wording is asked first, and only for what the type leaves open.
+"""
+
+from __future__ import annotations
+
+from swink_core import Classification, Failure, by_tables
+from swink_core import StreamErrorKind as Kind
+
+__all__ = ["classify"]
+
+WORDINGS = (
+    ("prompt is too long", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("input is too long", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("exceed context limit", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("exceeds the context window", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("credit balance is too low", Kind.QUOTA_EXHAUSTED),
+    ("api usage limits", Kind.QUOTA_EXHAUSTED),  # "You have reached your specified …", until a date
+    ("required for long context requests", Kind.QUOTA_EXHAUSTED),
+    ("content filtering policy", Kind.CONTENT_FILTERED),
+)
+
+TYPES = {
+    "authentication_error": Kind.AUTH,
+    "permission_error": Kind.AUTH,
+    "billing_error": Kind.QUOTA_EXHAUSTED,
+    "not_found_error": Kind.MODEL_NOT_FOUND,
+    "invalid_request_error": Kind.INVALID_REQUEST,
+    "request_too_large": Kind.INVALID_REQUEST,
+    "rate_limit_error": Kind.THROTTLED,
+    "overloaded_error": Kind.OVERLOADED,
+    "timeout_error": Kind.NETWORK,
+    "api_error": Kind.NETWORK,
+}
+
+STATUSES = {409: Kind.OVERLOADED}
+"""A conflict with another request, which the vendor's own client sends again."""
+
+
+def classify(failure: Failure) -> Classification | None:
+    """This will go by wording, then by type, and let `x-should-retry` have the last word.
+
+    The API sets that header where the status alone misleads: `false` on a limit that waiting
+    does not lift, `true` on a refusal that is only for now.
+    """
+    found = by_tables(failure, {}, WORDINGS) or by_tables(failure, TYPES, (), STATUSES)
+    if found is None:
+        return None
+    advice = next((v for n, v in failure.headers.items() if n.lower() == "x-should-retry"), None)
+    if advice == "false" and found.kind is Kind.THROTTLED:
+        return Classification(Kind.QUOTA_EXHAUSTED, found.retry_after, "header:x-should-retry")
+    if advice == "true" and found.kind is Kind.INVALID_REQUEST:
+        return Classification(Kind.OVERLOADED, found.retry_after, "header:x-should-retry")
+    return found

@@ -1,0 +1,260 @@
+"""Answers of the Messages API: frames to events.
+
+An answer is a list of content blocks, each told apart by its index. Text, thinking and tool
+calls are handed on as they come. Every other block (server-side tools and their results, MCP,
+compaction, fallback, whatever is new) is opaque: it is collected, its deltas merged into it, and
+kept whole as an extension, which the converter sends back in its place.
+
+A block is over at its `content_block_stop`, or when the next begins, which may come first. The
+answer is complete at `message_stop` alone; a `message_delta` before it says why.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from swink_core import EventWriter, Failure, StopReason, parse_arguments
+from swink_provider_anthropic.wire import (
+    Delta,
+    ErrorBody,
+    Frame,
+    Message,
+    decode_frame,
+    decode_message,
+)
+
+__all__ = ["CONTAINER", "MessagesParser"]
+
+STOP_REASONS = {
+    "end_turn": StopReason.STOP,
+    "stop_sequence": StopReason.STOP,
+    "tool_use": StopReason.TOOL_USE,
+    "max_tokens": StopReason.LENGTH,
+    "model_context_window_exceeded": StopReason.LENGTH,
+    "pause_turn": StopReason.PAUSE,
+    "compaction": StopReason.PAUSE,
+    "refusal": StopReason.CONTENT_FILTER,
+}
+"""https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons"""
+
+CONTAINER = "container"
+"""The kind of the extension that names the container in which the server waits to go on."""
+
+_COUNTED = frozenset(
+    {"input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"}
+)
+
+
+class _Opaque:
+    """A block that is only collected. Strings of its deltas are appended to its own."""
+
+    def __init__(self, block: dict[str, Any]) -> None:
+        self._block = block
+        self._strings: dict[str, list[str]] = {}
+
+    def merge(self, delta: dict[str, Any]) -> None:
+        for name, value in delta.items():
+            if name == "citation":
+                self._block["citations"] = [*(self._block.get("citations") or ()), value]
+            elif isinstance(value, str) and name != "type":
+                self._strings.setdefault(name, []).append(value)
+            elif name != "type":
+                self._block[name] = value
+
+    def whole(self) -> dict[str, Any]:
+        for name, parts in self._strings.items():
+            text = "".join(parts)
+            if name != "partial_json":
+                self._block[name] = (self._block.get(name) or "") + text
+            elif text:  # input that does not parse stays text
+                arguments = parse_arguments(text)
+                self._block["input"] = text if arguments is None else arguments
+        return self._block
+
+
+class MessagesParser:
+    """Reads one response."""
+
+    def __init__(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
+        self._message: Message | None = None
+        self._begun = False
+        self._opaque: dict[Any, _Opaque] = {}
+        self._inputs: dict[Any, str] = {}
+        self._citations: dict[Any, list[Any]] = {}
+        self._usage: dict[str, Any] = {}
+        self._calls_from_server = False
+        self._end = Delta()
+
+    def feed(self, frame: bytes, out: EventWriter) -> None:
+        """This will tell `out` what a frame says; frames of unknown type say nothing."""
+        data = decode_frame(frame)
+        match data.type:
+            case "content_block_delta":
+                self._delta(data, frame, out)
+            case "content_block_start" if data.content_block is not None:
+                self._start(data.index, data.content_block, out)
+            case "content_block_stop":
+                self._stop(data.index, out)
+            case "message_start" if data.message is not None:
+                self._begin(data.message, out)
+            case "message_delta":
+                self._settle(out)
+                self._count(data.usage, out)
+                self._ending(data.delta or Delta())
+            case "message_stop":
+                self._finish(out)
+            case "error":
+                _fail(data.error, out)
+
+    def whole(self, body: bytes, out: EventWriter) -> None:
+        """This will read an answer that was not streamed."""
+        message = decode_message(body)
+        if message.error is not None:
+            _fail(message.error, out)
+        elif message.content is not None:
+            self._begin(message, out)
+            self._finish(out)
+
+    # -- the answer --------------------------------------------------------------------------
+
+    def _begin(self, message: Message, out: EventWriter) -> None:
+        """Gateways send this frame twice for one answer, or splice a second answer into the body
+        of one that they lost: then the first is void, since it cannot be sent back."""
+        if self._message is not None and self._message.id == message.id:
+            return
+        if self._begun:
+            out.restart("the provider began its answer anew")
+            self._clear()
+        self._message = message
+        out.response(message.id, message.model)
+        self._count(message.usage, out)
+        for index, block in enumerate(message.content or ()):
+            self._start(index, block, out)
+            self._stop(index, out)
+        self._ending(
+            Delta(
+                stop_reason=message.stop_reason,
+                stop_details=message.stop_details,
+                container=message.container,
+            )
+        )
+
+    def _ending(self, delta: Delta) -> None:
+        end = self._end
+        end.stop_reason = delta.stop_reason or end.stop_reason
+        end.stop_details = delta.stop_details or end.stop_details
+        end.container = delta.container or end.container
+
+    def _finish(self, out: EventWriter) -> None:
+        self._settle(out)
+        word, details = self._end.stop_reason, self._end.stop_details or {}
+        reason = STOP_REASONS.get(word or "")
+        if reason is None:
+            out.notice("stop_reason", f"the answer stopped for an unknown reason: {word}")
+        elif word == "model_context_window_exceeded":
+            out.notice("stop_reason", "the context window was full before max_tokens was reached")
+        elif reason is StopReason.CONTENT_FILTER:
+            facts = [details.get("category"), details.get("explanation")]
+            out.notice("refusal", ": ".join(str(fact) for fact in facts if fact))
+        if self._end.container and (reason is StopReason.PAUSE or self._calls_from_server):
+            out.extension(CONTAINER, self._end.container)
+        out.stop(reason or StopReason.STOP)
+        out.finish()
+
+    def _count(self, usage: dict[str, Any] | None, out: EventWriter) -> None:
+        """Figures are cumulative: the last of each holds, and one left out holds on."""
+        if not usage:
+            return
+        self._usage.update((name, value) for name, value in usage.items() if value is not None)
+        seen = self._usage
+        fresh, output = _number(seen.get("input_tokens")), _number(seen.get("output_tokens"))
+        read = _number(seen.get("cache_read_input_tokens"))
+        write = _number(seen.get("cache_creation_input_tokens"))
+        details = seen.get("output_tokens_details")
+        out.usage(
+            input=None if fresh is None else fresh + (read or 0) + (write or 0),
+            output=output,
+            cache_read=read,
+            cache_write=write,
+            reasoning=_number(details.get("thinking_tokens"))
+            if isinstance(details, dict)
+            else None,
+            extra={name: value for name, value in seen.items() if name not in _COUNTED},
+        )
+
+    # -- blocks ------------------------------------------------------------------------------
+
+    def _start(self, index: Any, block: dict[str, Any], out: EventWriter) -> None:
+        self._settle(out)
+        self._begun = True
+        match block.get("type"):
+            case "text":
+                citations = self._citations[index] = list(block.get("citations") or ())
+                known = {"citations": citations} if citations else None
+                out.text(block.get("text") or "", index, known)
+            case "thinking":
+                out.thinking(block.get("thinking") or "", index, block.get("signature"))
+            case "redacted_thinking":
+                out.thinking("", index, block.get("data"), redacted=True)
+            case "tool_use":
+                self._tool_use(index, block, out)
+            case _:
+                self._opaque[index] = _Opaque(block)
+
+    def _tool_use(self, index: Any, block: dict[str, Any], out: EventWriter) -> None:
+        if given := block.get("input"):  # whole already, unless deltas follow
+            self._inputs[index] = msgspec.json.encode(given).decode()
+        rest = {k: v for k, v in block.items() if k not in ("type", "id", "name", "input")}
+        caller = rest.get("caller")
+        if isinstance(caller, dict) and caller.get("type") != "direct":
+            self._calls_from_server = True
+        out.tool_call(index, block.get("id"), block.get("name"), metadata=rest or None)
+
+    def _delta(self, data: Frame, frame: bytes, out: EventWriter) -> None:
+        delta, index = data.delta, data.index
+        if delta is None:
+            return
+        if index in self._opaque:
+            self._opaque[index].merge(msgspec.json.decode(frame)["delta"])
+            return
+        match delta.type:
+            case "text_delta":
+                out.text(delta.text or "", index)
+            case "input_json_delta":
+                if delta.partial_json:
+                    self._inputs.pop(index, None)
+                    out.tool_call(index, arguments=delta.partial_json)
+            case "thinking_delta":
+                out.thinking(delta.thinking or "", index)
+            case "signature_delta":
+                out.thinking("", index, delta.signature)
+            case "citations_delta":
+                citations = self._citations.setdefault(index, [])
+                citations.append(delta.citation)
+                out.text("", index, {"citations": citations})
+
+    def _stop(self, index: Any, out: EventWriter) -> None:
+        if (block := self._opaque.pop(index, None)) is not None:
+            data = block.whole()
+            out.extension(str(data.get("type")), data)
+        elif (arguments := self._inputs.pop(index, None)) is not None:
+            out.tool_call(index, arguments=arguments)
+        out.end(index)
+
+    def _settle(self, out: EventWriter) -> None:
+        for index in [*self._opaque, *self._inputs]:
+            self._stop(index, out)
+
+
+def _fail(error: ErrorBody | None, out: EventWriter) -> None:
+    error = error or ErrorBody()
+    out.fail(Failure("streaming", type=error.type, message=error.message))
+
+
+def _number(value: Any) -> int | None:
+    return int(value) if isinstance(value, int | float) else None

@@ -1,0 +1,96 @@
+"""`anthropic/<model>`: the Messages API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from swink_core import (
+    Call,
+    Classification,
+    Context,
+    Failure,
+    HTTPProvider,
+    HTTPRequest,
+    Model,
+    Notice,
+    StreamOptions,
+)
+from swink_provider_anthropic import errors
+from swink_provider_anthropic.converter import conversation
+from swink_provider_anthropic.parameters import parameters
+from swink_provider_anthropic.parser import MessagesParser
+
+__all__ = ["AnthropicProvider"]
+
+VERSION = "2023-06-01"
+"""https://platform.claude.com/docs/en/api/versioning; betas are asked for by the header
+`anthropic-beta`, which callers pass in `headers`."""
+
+_CREDENTIALS = ("x-api-key", "authorization")
+
+
+class AnthropicProvider(HTTPProvider):
+    """The Messages API, Anthropic's own or another's that speaks it."""
+
+    features = frozenset(
+        {"tools", "tool_choice", "stop", "images", "documents", "structured_output"}
+    )
+    knobs = frozenset(
+        {
+            "temperature", "top_p", "max_tokens", "session_id", "thinking",
+            "parallel_tool_calls", "cache",
+        }
+    )  # fmt: skip
+    buffered = True
+
+    def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
+        """This will return `messages`, `system`, `tools`; see `conversation`."""
+        return conversation(context, self.name, options.cache)
+
+    def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
+        """This will return the request of `/v1/messages`.
+
+        `extra` may hold any field of the API. Its `tools` (the server's own) come after the
+        conversation's; its `thinking` and `output_config` add to what the options make.
+        """
+        fields, _ = parameters(model, options)
+        if not (payload.get("tools") or options.extra.get("tools")):
+            fields.pop("tool_choice", None)  # refused without tools
+        body = _over(options.extra, {**fields, **payload, "model": model.id})
+        body["stream"] = options.transport != "buffered"
+        base = self.base_url(options).removesuffix("/v1")
+        return self.json_request(f"{base}/v1/messages", body, {"anthropic-version": VERSION})
+
+    def parser(self, model: Model) -> MessagesParser:
+        """This will make a parser for one answer."""
+        return MessagesParser()
+
+    def classify(self, failure: Failure) -> Classification | None:
+        """This will go by the API's wording and types; see `errors`."""
+        return errors.classify(failure)
+
+    def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
+        """This will add what the API's rules make of the options."""
+        _, changed = parameters(model, options)
+        return (
+            *super().notices(model, options),
+            *(Notice("option_changed", f"{model}: {what}") for what in changed),
+        )
+
+    async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
+        """This will add the key, unless the caller's headers carry credentials already."""
+        if not any(name.lower() in _CREDENTIALS for name in request.headers):
+            request.headers["x-api-key"] = self.api_key(options) or ""
+
+
+def _over(extra: Mapping[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+    """This will lay `body` over `extra`, joining lists and objects that both have."""
+    joined = {**extra, **body}
+    for name in extra.keys() & body.keys():
+        theirs, ours = extra[name], body[name]
+        if isinstance(theirs, Mapping) and isinstance(ours, Mapping):
+            joined[name] = {**theirs, **ours}
+        elif name == "tools":
+            joined[name] = [*ours, *theirs]
+    return joined

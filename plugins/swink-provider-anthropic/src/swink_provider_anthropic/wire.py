@@ -1,0 +1,65 @@
+"""The frames of `/v1/messages`, as far as they are understood.
+
+https://platform.claude.com/docs/en/build-with-claude/streaming. One struct stands for all frame
+types, every field may be absent or null and numbers may be floats, so that a type or a field
+that did not exist yesterday is no error. Content blocks stay dictionaries: those of server-side
+tools go back to the API as they came, with fields that nobody here knows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+__all__ = ["Delta", "ErrorBody", "Frame", "Message", "decode_frame", "decode_message"]
+
+
+class ErrorBody(msgspec.Struct):
+    """What went wrong, in a frame of type `error` or in the body of an HTTP error."""
+
+    type: str | None = None
+    message: str | None = None
+
+
+class Delta(msgspec.Struct):
+    """A piece of a content block; in `message_delta`, how the answer ended."""
+
+    type: str | None = None
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    partial_json: str | None = None
+    citation: Any = None
+    stop_reason: str | None = None
+    stop_details: dict[str, Any] | None = None
+    container: dict[str, Any] | None = None
+
+
+class Message(msgspec.Struct):
+    """An answer: begun in `message_start`, whole where it is not streamed."""
+
+    id: str | None = None
+    model: str | None = None
+    content: list[dict[str, Any]] | None = None
+    usage: dict[str, Any] | None = None
+    stop_reason: str | None = None
+    stop_details: dict[str, Any] | None = None
+    container: dict[str, Any] | None = None
+    error: ErrorBody | None = None
+
+
+class Frame(msgspec.Struct):
+    """One event of the stream; its SSE name repeats `type` and is not needed."""
+
+    type: str | None = None
+    index: int | float | None = None
+    delta: Delta | None = None
+    content_block: dict[str, Any] | None = None
+    message: Message | None = None
+    usage: dict[str, Any] | None = None
+    error: ErrorBody | None = None
+
+
+decode_frame = msgspec.json.Decoder(Frame).decode
+decode_message = msgspec.json.Decoder(Message).decode
