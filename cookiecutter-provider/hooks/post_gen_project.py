@@ -1,0 +1,12 @@
+"""Removes what this kind of plugin does not have."""
+
+import shutil
+from pathlib import Path
+
+KIND = "{{ cookiecutter.kind }}"
+PACKAGE = Path("src/{{ cookiecutter.package }}")
+
+if KIND in ("stream", "observer", "wrapper"):
+    shutil.rmtree(PACKAGE / "recordings")
+if KIND in ("observer", "wrapper"):
+    (PACKAGE / "models.toml").unlink()

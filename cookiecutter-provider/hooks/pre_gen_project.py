@@ -1,0 +1,9 @@
+"""Refuses a name that cannot be one."""
+
+import re
+import sys
+
+NAME = "{{ cookiecutter.name }}"
+
+if not re.fullmatch(r"[a-z][a-z0-9_-]*", NAME):
+    sys.exit(f"{NAME!r} cannot name a plugin: use lower-case letters, digits, - and _")

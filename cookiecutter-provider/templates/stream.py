@@ -1,0 +1,38 @@
+"""{{ cookiecutter.title }}, without HTTP: the events come from a `stream` hook of its own."""
+
+from collections.abc import AsyncIterator
+
+import swink_core as swink
+
+
+class {{ cookiecutter.class_name }}:
+    """Replace the body of `_events` with whatever your provider is: a process, a library."""
+
+    api_level = 1
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @swink.hookimpl
+    def stream(
+        self,
+        model: swink.Model,
+        context: swink.Context,
+        options: swink.StreamOptions,
+        call: swink.Call,
+    ) -> AsyncIterator[swink.AssistantMessageEvent]:
+        return self._events(context)
+
+    async def _events(self, context: swink.Context) -> AsyncIterator[swink.AssistantMessageEvent]:
+        last = context.messages[-1]
+        yield swink.Start()
+        yield swink.TextStart(0)
+        yield swink.TextDelta(0, f"You said: {swink.text_of(last.content)}")
+        yield swink.TextEnd(0)
+        yield swink.Done(swink.StopReason.STOP)
+
+    @swink.hookimpl
+    def convert_messages(
+        self, model: swink.Model, context: swink.Context, options: swink.StreamOptions
+    ) -> object:
+        return [swink.dump(message) for message in swink.normalise(context, self.name)]

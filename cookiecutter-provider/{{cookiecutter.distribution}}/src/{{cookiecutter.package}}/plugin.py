@@ -1,0 +1,1 @@
+{% include ("streaming" if cookiecutter.kind in ["sse", "ndjson"] else cookiecutter.kind) ~ ".py" -%}
