@@ -8,7 +8,8 @@ from typing import Any
 __all__ = ["sample"]
 
 DEEPEST = 6
-"""Levels of a schema that are filled; deeper, only what is required (a schema may recur)."""
+"""Levels of a schema that are filled. A schema may recur: deeper, only what is required is, and
+at twice this depth nothing any more."""
 
 
 def sample(schema: Mapping[str, Any], text: str) -> Any:
@@ -21,7 +22,7 @@ def sample(schema: Mapping[str, Any], text: str) -> Any:
 
 
 def _value(schema: Any, text: str, root: Mapping[str, Any], depth: int) -> Any:
-    if not isinstance(schema, Mapping):
+    if not isinstance(schema, Mapping) or depth > 2 * DEEPEST:
         return text  # `true` allows anything
     if "$ref" in schema:
         return _value(_resolve(schema["$ref"], root), text, root, depth + 1)
@@ -48,7 +49,7 @@ def _typed(schema: Mapping[str, Any], text: str, root: Mapping[str, Any], depth:
         return {
             name: _value(part, text, root, depth + 1)
             for name, part in schema.get("properties", {}).items()
-            if depth < DEEPEST or (name in required and depth < 2 * DEEPEST)
+            if depth < DEEPEST or name in required
         }
     if kind == "array":
         return [_value(schema.get("items", True), text, root, depth + 1)] if depth < DEEPEST else []

@@ -7,7 +7,7 @@ A name is a row of `MODELS`; those that fail or stall take `-after-N`, for N del
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -18,20 +18,24 @@ __all__ = ["MODELS", "Script", "script_for"]
 LONG = 2_000
 SLOW = 0.05
 
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+_Seconds = Annotated[float, msgspec.Meta(ge=0)]
+
 
 class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How to answer. Every field may be given in `extra={"echo": {…}}`.
 
     `reply` replaces the user's words; `words` repeats the answer until it has so many. `think`
     thinks first. `tool` calls a tool (true: the first offered), `parallel` all offered ones, with
-    `arguments` as JSON data or as raw text. `fail` fails after `fail_after` deltas, in the
-    first `fail_attempts` attempts (`None`: in all), asking for `retry_after` seconds.
-    `stall_after` falls silent after so many deltas. `stop` ends with that reason. `delta` is
-    the characters of a delta (`None`: one word), `delay` the seconds before each.
+    `arguments` as JSON data or as raw text. `json` answers in JSON, `silent` not at all. `fail`
+    after `fail_after` deltas, in the first `fail_attempts` attempts (`None`: in all), asking for
+    `retry_after` seconds. `stall_after` falls silent after so many deltas. `stop` ends with that
+    reason. `delta` is the characters of a delta (`None`: one word), `delay` the seconds before
+    each.
     """
 
     reply: str | None = None
-    words: int | None = None
+    words: _Count | None = None
     think: bool = False
     tool: bool | str = False
     parallel: bool = False
@@ -39,13 +43,13 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     json: bool = False
     silent: bool = False
     fail: StreamErrorKind | None = None
-    fail_after: int = 0
-    fail_attempts: int | None = None
-    retry_after: float | None = None
-    stall_after: int | None = None
+    fail_after: _Count = 0
+    fail_attempts: _Count | None = None
+    retry_after: _Seconds | None = None
+    stall_after: _Count | None = None
     stop: StopReason | None = None
-    delta: int | None = None
-    delay: float = 0.0
+    delta: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    delay: _Seconds = 0.0
 
 
 MODELS: dict[str, Script] = {
