@@ -1,0 +1,84 @@
+"""`swink new`: a plugin package from the template."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+import swink_core as swink
+from swink_cli.terminal import say
+
+__all__ = ["command"]
+
+TEMPLATE = Path(__file__).resolve().parent.parent / "template"
+NAME = re.compile(r"[a-z][a-z0-9_-]*")
+KINDS = ("sse", "ndjson", "openai", "stream", "observer", "wrapper")
+
+
+@click.command("new")
+@click.argument("name")
+@click.option(
+    "--kind",
+    type=click.Choice(KINDS),
+    prompt="What it speaks (or observer, wrapper: no provider at all)",
+    default="sse",
+    help="SSE or NDJSON over HTTP, an OpenAI-compatible API, a stream hook of its own, or a "
+    "plugin that is no provider.",
+)
+@click.option(
+    "--auth",
+    type=click.Choice(("bearer", "header", "none")),
+    default="bearer",
+    show_default=True,
+    help="How the key travels: Authorization: Bearer, an x-api-key header, or not at all.",
+)
+@click.option("--title", help="The name for people. Default: NAME, capitalised.")
+@click.option("--base-url", help="The address of the API.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(),
+    help="Where to make the package's folder. Default: here.",
+)
+def command(
+    name: str, kind: str, auth: str, title: str | None, base_url: str | None, output: Path
+) -> int:
+    """Make a plugin package called NAME, with tests that pass before you write a line.
+
+    \b
+      swink new acme --kind sse
+      cd swink-provider-acme && pip install -e . && pytest
+    """
+    if not NAME.fullmatch(name):
+        raise _failed(
+            f"{name!r} cannot name a plugin",
+            "Use lower-case letters, digits, - and _, and begin with a letter.",
+        )
+    try:
+        from cookiecutter.exceptions import CookiecutterException, OutputDirExistsException
+        from cookiecutter.main import cookiecutter
+    except ImportError as error:
+        raise swink.SwinkError(
+            "swink new needs cookiecutter",
+            title="Nothing was made",
+            resolution="pip install 'swink-cli[new]'",
+        ) from error
+    answers = {"name": name, "kind": kind, "auth": auth, "title": title, "base_url": base_url}
+    given = {key: value for key, value in answers.items() if value is not None}
+    try:
+        folder = cookiecutter(
+            str(TEMPLATE), no_input=True, extra_context=given, output_dir=str(output)
+        )
+    except OutputDirExistsException as error:
+        raise _failed(str(error), "Choose another name or folder.") from error
+    except CookiecutterException as error:
+        raise _failed(str(error), "") from error
+    say(f"made {folder}")
+    say(f"next: cd {folder} && pip install -e . && pytest")
+    return 0
+
+
+def _failed(message: str, resolution: str) -> swink.UsageError:
+    return swink.UsageError(message, title="Nothing was made", resolution=resolution)
