@@ -28,6 +28,7 @@ TYPES = {
     "billing_error": Kind.QUOTA_EXHAUSTED,
     "not_found_error": Kind.MODEL_NOT_FOUND,
     "invalid_request_error": Kind.INVALID_REQUEST,
+    "exceed_context_size_error": Kind.CONTEXT_WINDOW_EXCEEDED,  # llama.cpp, at this address
     "request_too_large": Kind.INVALID_REQUEST,
     "rate_limit_error": Kind.THROTTLED,
     "overloaded_error": Kind.OVERLOADED,
