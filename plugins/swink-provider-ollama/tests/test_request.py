@@ -185,7 +185,7 @@ CONVERSATIONS: list[tuple[str, list[Message], list[dict[str, Any]]]] = [
                 "content": "",
                 "tool_calls": [
                     {
-                        "function": {"name": "go", "arguments": {"invalid_arguments": '{"to'}},
+                        "function": {"name": "go", "arguments": {"INVALID_JSON": '{"to'}},
                         "id": "call_1",
                     }
                 ],

@@ -89,7 +89,7 @@ def _image(block: ImageBlock) -> str:
 def _tool_call(call: ToolCallBlock) -> dict[str, Any]:
     # what did not parse has to travel inside an object, since the API takes nothing else
     whole = call.state == "complete"
-    arguments = call.arguments if whole else {"invalid_arguments": call.raw_arguments or ""}
+    arguments = call.arguments if whole else {"INVALID_JSON": call.raw_arguments or ""}
     native: dict[str, Any] = {"function": {"name": call.name, "arguments": arguments}}
     if not is_synthetic_id(call.id):
         native["id"] = call.id

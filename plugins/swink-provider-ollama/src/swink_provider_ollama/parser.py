@@ -120,7 +120,9 @@ class ChatParser:
             return
         reason = _STOP_REASONS.get(line.done_reason)
         if reason is None:
-            out.notice("unknown_stop_reason", f"{line.done_reason}, taken for a plain stop")
+            out.notice(
+                "stop_reason", f"the answer stopped for an unknown reason: {line.done_reason}"
+            )
             reason = StopReason.STOP
         out.stop(reason)
         out.finish()
