@@ -1,0 +1,304 @@
+"""How answers of the Messages API begin, end, fail and are counted, in made-up ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from messages_api import (
+    CITATION,
+    SERVER_TOOL,
+    START,
+    STOP,
+    TEXT,
+    TOOL,
+    block,
+    body,
+    ended,
+    input_json,
+    text,
+)
+
+from swink_core import (
+    AssistantMessageEvent,
+    Client,
+    Done,
+    Error,
+    ExtensionBlock,
+    Notice,
+    Retry,
+    RetryPolicy,
+    StopReason,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    Usage,
+)
+from swink_core import StreamErrorKind as Kind
+from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
+from swink_provider_anthropic import AnthropicProvider
+
+PROVIDER = AnthropicProvider("anthropic")
+
+
+async def _events(*frames: dict[str, Any]) -> list[AssistantMessageEvent]:
+    return await drive_bytes(PROVIDER, "any", [body(*frames)])
+
+
+CALLER = {"type": "code_execution_20250825", "tool_id": "s1"}
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason", "notices"),
+    [
+        ("end_turn", StopReason.STOP, []),
+        ("stop_sequence", StopReason.STOP, []),
+        ("tool_use", StopReason.TOOL_USE, []),
+        ("max_tokens", StopReason.LENGTH, []),
+        ("pause_turn", StopReason.PAUSE, []),
+        ("compaction", StopReason.PAUSE, []),
+        ("refusal", StopReason.CONTENT_FILTER, [Notice("refusal", "")]),
+        (
+            "model_context_window_exceeded",
+            StopReason.LENGTH,
+            [Notice("stop_reason", "the context window was full before max_tokens was reached")],
+        ),
+        (
+            "boredom",
+            StopReason.STOP,
+            [Notice("stop_reason", "the answer stopped for an unknown reason: boredom")],
+        ),
+        (
+            None,
+            StopReason.STOP,
+            [Notice("stop_reason", "the answer stopped for an unknown reason: None")],
+        ),
+    ],
+)
+async def test_stop_reasons(raw: str | None, reason: StopReason, notices: list[Notice]) -> None:
+    events = await _events(START, *block(0, TEXT, text("a")), ended(raw), STOP)
+    assert isinstance(events[-1], Done)
+    assert events[-1].stop_reason is reason
+    assert [event for event in events if isinstance(event, Notice)] == notices
+
+
+async def test_a_refusal_says_what_it_refused() -> None:
+    details = {"type": "refusal", "category": "bio", "explanation": "No viruses."}
+    end = {"type": "message_delta", "delta": {"stop_reason": "refusal", "stop_details": details}}
+    events = await _events(START, end, STOP)
+    assert Notice("refusal", "bio: No viruses.") in events
+
+
+USAGES: list[tuple[str, dict[str, Any] | None, dict[str, Any] | None, Usage | None]] = [
+    ("nothing said", None, None, None),
+    (
+        "output grows",
+        {"input_tokens": 10, "output_tokens": 1},
+        {"output_tokens": 7},
+        Usage(10, 7, total=17, reported=True),
+    ),
+    (
+        "the cache is a part of the input",
+        {
+            "input_tokens": 10,
+            "cache_read_input_tokens": 100,
+            "cache_creation_input_tokens": 1000,
+            "output_tokens": 1,
+        },
+        {"output_tokens": 2},
+        Usage(1110, 2, 100, 1000, total=1112, reported=True),
+    ),
+    (
+        "the last figure of each counts",
+        {"input_tokens": 10, "cache_read_input_tokens": 5, "output_tokens": 1},
+        {"input_tokens": 20, "cache_read_input_tokens": None, "output_tokens": 2},
+        Usage(25, 2, 5, total=27, reported=True),
+    ),
+    (
+        "figures with a point",
+        {"input_tokens": 10.0, "output_tokens": 1.0},
+        None,
+        Usage(10, 1, total=11, reported=True),
+    ),
+    (
+        "thinking is a part of the output",
+        {"input_tokens": 1},
+        {"output_tokens": 9, "output_tokens_details": {"thinking_tokens": 4}},
+        Usage(
+            1,
+            9,
+            reasoning=4,
+            total=10,
+            extra={"output_tokens_details": {"thinking_tokens": 4}},
+            reported=True,
+        ),
+    ),
+    (
+        "what else is counted",
+        {"input_tokens": 1, "service_tier": "standard"},
+        {"output_tokens": 2, "server_tool_use": {"web_search_requests": 3}},
+        Usage(
+            1,
+            2,
+            total=3,
+            extra={"service_tier": "standard", "server_tool_use": {"web_search_requests": 3}},
+            reported=True,
+        ),
+    ),
+    ("only output", None, {"output_tokens": 3}, Usage(None, 3, reported=True)),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "last", "expected"), USAGES, ids=[n.replace(" ", "-") for n, *_ in USAGES]
+)
+async def test_usage(name: str, first: Any, last: Any, expected: Usage | None) -> None:
+    start = {"type": "message_start", "message": {"id": "m", "usage": first}}
+    events = await _events(start, *block(0, TEXT, text("a")), ended(usage=last), STOP)
+    assert isinstance(events[-1], Done)
+    assert events[-1].usage == expected
+
+
+async def test_an_answer_cut_short_says_what_it_has_cost_so_far() -> None:
+    start = {"type": "message_start", "message": {"usage": {"input_tokens": 5, "output_tokens": 1}}}
+    last = (await _events(start, *block(0, TEXT, text("a"))))[-1]
+    assert isinstance(last, Error)
+    assert last.usage == Usage(5, 1, total=6, reported=True)
+
+
+SECOND = {"type": "message_start", "message": {"id": "msg_2", "model": "claude-b", "content": []}}
+HALF_A_CALL = block(1, TOOL, input_json('{"at": '))[:-1]
+
+
+async def test_a_second_start_of_the_same_answer_is_ignored() -> None:
+    blocks = block(0, TEXT, text("a"))
+    once = await _events(START, *blocks, ended(), STOP)
+    assert await _events(START, START, *blocks, ended(), STOP) == once
+    assert await _events(START, *blocks, START, ended(), STOP) == once
+
+
+async def test_a_second_answer_in_one_body_voids_the_first() -> None:
+    first = [*block(0, TEXT, text("a")), *HALF_A_CALL]
+    events = await _events(START, *first, SECOND, *block(0, TEXT, text("b")), ended(), STOP)
+    message = fold(events, "anthropic")
+    assert message.content == [TextBlock("b")]
+    assert (message.response_id, message.model) == ("msg_2", "claude-b")
+    assert message.stop_reason is StopReason.STOP
+    assert [event.model for event in events if isinstance(event, Retry)] == ["anthropic/any"]
+
+
+async def test_a_second_answer_before_any_content_voids_nothing() -> None:
+    events = await _events(START, SECOND, *block(0, TEXT, text("b")), ended(), STOP)
+    assert not any(isinstance(event, Retry) for event in events)
+    assert fold(events).response_id == "msg_2"
+
+
+async def test_nothing_after_message_stop_is_read() -> None:
+    events = await _events(START, *block(0, TEXT, text("a")), ended(), STOP, SECOND)
+    assert fold(events).response_id == "msg_1"
+    assert isinstance(events[-1], Done)
+
+
+CONTAINER = {"id": "container_1", "expires_at": "2026-11-20T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "reason", "kept"),
+    [
+        ("the answer is complete", TEXT, "end_turn", False),
+        ("the server pauses", TEXT, "pause_turn", True),
+        ("code in it waits for a result", {**TOOL, "caller": CALLER}, "tool_use", True),
+        ("the model itself made the call", TOOL, "tool_use", False),
+        ("and says so", {**TOOL, "caller": {"type": "direct"}}, "tool_use", False),
+    ],
+)
+async def test_a_container_is_kept_where_something_waits_in_it(
+    name: str, start: dict[str, Any], reason: str, kept: bool
+) -> None:
+    delta = {"stop_reason": reason, "container": CONTAINER}
+    end = {"type": "message_delta", "delta": delta}
+    message = fold(await _events(START, *block(0, start, text("a")), end, STOP), "anthropic")
+    containers = [ExtensionBlock("anthropic", "container", CONTAINER)]
+    assert [b for b in message.content if isinstance(b, ExtensionBlock)] == containers[: int(kept)]
+
+
+@pytest.mark.parametrize(
+    ("type", "kind"),
+    [
+        ("overloaded_error", Kind.OVERLOADED),
+        ("rate_limit_error", Kind.THROTTLED),
+        ("api_error", Kind.NETWORK),
+        ("authentication_error", Kind.AUTH),
+        ("of_tomorrow_error", Kind.UNKNOWN),
+    ],
+)
+async def test_an_error_in_the_stream_has_the_kind_of_its_http_twin(type: str, kind: Kind) -> None:
+    error = {"type": "error", "error": {"details": None, "type": type, "message": "Sorry"}}
+    last = (await _events(START, *block(0, TEXT, text("a")), error, STOP))[-1]
+    assert isinstance(last, Error)
+    assert (last.error_kind, last.error_message) == (kind, "Sorry")
+
+
+async def test_a_frame_that_does_not_parse_is_skipped_with_a_notice() -> None:
+    good = body(START, *block(0, TEXT, text("a")))
+    bad = b'event: content_block_delta\ndata: {"type": "content_block_delta", "index": \n\n'
+    events = await drive_bytes(PROVIDER, "any", [good, bad, body(ended(), STOP)])
+    assert [event.code for event in events if isinstance(event, Notice)] == ["malformed_frame"]
+    assert isinstance(events[-1], Done)
+
+
+# -- answers that are not streamed -----------------------------------------------------------
+
+WHOLE = {
+    "type": "message",
+    "id": "msg_1",
+    "model": "claude",
+    "role": "assistant",
+    "content": [
+        {"type": "thinking", "thinking": "hm", "signature": "c2ln"},
+        {"type": "redacted_thinking", "data": "ZW5j"},
+        {"type": "text", "text": "Hello", "citations": [CITATION]},
+        {**SERVER_TOOL, "input": {"query": "x"}},
+        {**TOOL, "input": {"at": 1}},
+    ],
+    "stop_reason": "tool_use",
+    "usage": {"input_tokens": 3, "output_tokens": 4},
+}
+
+
+async def _ask_whole(data: dict[str, Any], status: int = 200) -> tuple[Any, MemoryHTTPClient]:
+    http = MemoryHTTPClient(MemoryResponse.of_json(data, status))
+    async with (
+        Client(http=http, api_key="test", retry=RetryPolicy.none()) as client,
+        client.stream("anthropic/any", "Hi", transport="buffered") as stream,
+    ):
+        events = [event async for event in stream]
+    return (stream.message, events[-1]), http
+
+
+async def test_a_whole_answer_becomes_the_message_that_its_stream_would() -> None:
+    (message, last), http = await _ask_whole(WHOLE)
+    assert http.bodies[0]["stream"] is False
+    assert message.content == [
+        ThinkingBlock("hm", "c2ln"),
+        ThinkingBlock("", "ZW5j", redacted=True),
+        TextBlock("Hello", {"citations": [CITATION]}),
+        ExtensionBlock("anthropic", "server_tool_use", {**SERVER_TOOL, "input": {"query": "x"}}),
+        ToolCallBlock("t1", "look", {"at": 1}, '{"at":1}'),
+    ]
+    assert isinstance(last, Done)
+    assert last.usage == Usage(3, 4, total=7, reported=True)
+    assert (last.stop_reason, last.response_id, last.model) == ("tool_use", "msg_1", "claude")
+
+
+async def test_an_error_instead_of_a_whole_answer() -> None:
+    error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    (_, last), _ = await _ask_whole(error)
+    assert isinstance(last, Error)
+    assert last.error_kind is Kind.OVERLOADED
+
+
+async def test_something_else_instead_of_a_whole_answer_is_no_answer() -> None:
+    (_, last), _ = await _ask_whole({"hello": "world"})
+    assert isinstance(last, Error)
+    assert last.error_kind is Kind.NETWORK
