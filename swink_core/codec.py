@@ -60,7 +60,8 @@ def _converter() -> Converter:
                 raise CodecError(f"unknown {tag} {data.get(tag)!r}; known: {known}")
             return converter.structure(data, cls)
 
-        converter.register_structure_hook(kind, structure)
+        # by predicate, because a hook for a base class serves its subclasses too: without end
+        converter.register_structure_hook_func(lambda cls: cls == kind, structure)
         converter.register_unstructure_hook(kind, lambda obj: converter.unstructure(obj, type(obj)))
 
     def content(data: Any, _: Any) -> Any:
