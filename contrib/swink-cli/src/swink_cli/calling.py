@@ -1,0 +1,100 @@
+"""One call, shown as it streams, and stopped by Ctrl-C without losing what arrived."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import signal
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager, suppress
+
+import swink_core as swink
+from swink_cli.display import Display, Sink
+from swink_cli.summary import summary
+from swink_cli.terminal import one_screen, say, show_error
+
+__all__ = ["interruptible", "name_broken_plugins", "name_unknown_models", "show_call", "show_end"]
+
+PLUGIN_GROUP = "swink.plugins"
+
+
+@asynccontextmanager
+async def interruptible(stream: swink.EventStream) -> AsyncGenerator[None, None]:
+    """This will close the stream at the first Ctrl-C, so that its loop ends with `aborted`.
+
+    A second Ctrl-C raises KeyboardInterrupt.
+    """
+    loop = asyncio.get_running_loop()
+    closing: list[asyncio.Task[None]] = []
+
+    def stop() -> None:
+        loop.remove_signal_handler(signal.SIGINT)
+        closing.append(loop.create_task(stream.aclose()))
+
+    # an event loop without signal handlers cancels its task instead, which closes as well
+    with suppress(NotImplementedError):
+        loop.add_signal_handler(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        with suppress(NotImplementedError):
+            loop.remove_signal_handler(signal.SIGINT)
+        if closing:
+            await closing[0]
+
+
+async def show_call(stream: swink.EventStream, sink: Sink) -> Display:
+    """This will show a call to its end and return the display, which knows how it ended."""
+    display = Display(sink)
+    try:
+        async with stream, interruptible(stream):
+            async for batch in stream.batches():
+                display.feed(batch)
+    finally:
+        display.close()
+    return display
+
+
+def show_end(stream: swink.EventStream, display: Display) -> bool:
+    """This will say how a call ended, and return whether the answer is complete."""
+    terminal = display.terminal
+    if one_screen() and display.first_token_at is not None:
+        say("")
+    if isinstance(terminal, swink.Error):
+        if terminal.stop_reason is swink.StopReason.ABORTED:
+            say("stopped")
+        else:
+            _explain(terminal)
+    if display.first_token_at is not None or isinstance(terminal, swink.Done):
+        say(summary(stream, display))
+    return isinstance(terminal, swink.Done)
+
+
+def _explain(error: swink.Error) -> None:
+    show_error(error.title or "The call failed", error.error_message, error.resolution or "")
+    facts = []
+    if error.retry_after is not None:
+        facts.append(f"the provider asks to wait {error.retry_after:.0f} s")
+    if error.request_id:
+        facts.append(f"request id {error.request_id}")
+    if facts:
+        say("; ".join(facts))
+
+
+def name_broken_plugins(client: swink.Client) -> None:
+    """This will name shared plugins that could not be loaded; the call goes on without them."""
+    for entry in client.host.entries():
+        if entry.group == PLUGIN_GROUP and entry.error:
+            say(f"notice: plugin {entry.name} ({entry.distribution}) is left out: {entry.error}")
+
+
+def name_unknown_models(client: swink.Client, models: Iterable[str]) -> None:
+    """This will name models that look misspelt; only the provider knows whether they are."""
+    for name in models:
+        model = client.catalog.resolve(name)
+        known = [info.id for info in client.catalog.models(model.provider)]
+        near = difflib.get_close_matches(model.id, known, 1)
+        if model.info is None and near:
+            say(
+                f"notice: {model} is not in the catalogue; did you mean {model.provider}/{near[0]}?"
+            )

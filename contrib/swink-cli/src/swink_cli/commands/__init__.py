@@ -1,0 +1,1 @@
+"""The commands, one module each; a module's `command` is what `swink NAME` runs."""

@@ -1,0 +1,26 @@
+"""`swink chat`: a conversation in the terminal, or from a script."""
+
+from __future__ import annotations
+
+import click
+
+from swink_cli.options import CallOptions, call_options
+
+__all__ = ["command"]
+
+
+@click.command("chat")
+@call_options
+@click.option("--load", "file", metavar="FILE", help="Go on with a conversation that was saved.")
+@click.option("--plain", is_flag=True, help="Show text as it comes, not as formatted Markdown.")
+def command(call: CallOptions, file: str | None, plain: bool) -> int:
+    """Hold a conversation, on one model or on several in turn.
+
+    A line that ends with a backslash goes on; so does everything between two lines of \"\"\".
+    /help lists the commands. Ctrl-C stops an answer and keeps what came, Ctrl-D leaves. From a
+    pipe or file the lines of standard input are the turns.
+    """
+    from swink_cli.chat import Chat
+
+    call.require_model()
+    return Chat(call, plain=plain).run(file)

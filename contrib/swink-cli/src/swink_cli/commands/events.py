@@ -1,0 +1,47 @@
+"""`swink events`: one question, every event of the answer as a line of JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+
+import click
+
+import swink_core as swink
+from swink_cli.calling import interruptible
+from swink_cli.exits import EXIT_FAILURE, EXIT_INTERRUPTED
+from swink_cli.files import encode_json
+from swink_cli.options import CallOptions, call_options, prompt_message, prompt_options
+
+__all__ = ["command"]
+
+
+@click.command("events")
+@call_options
+@prompt_options
+def command(
+    call: CallOptions, prompt: Sequence[str], images: Sequence[str], attachments: Sequence[str]
+) -> int:
+    """Ask a model and print every event, as it comes, as a line of JSON (UTF-8).
+
+    The last line is a `done` or an `error`; after an error the exit code is not zero.
+    """
+    call.require_model()
+    message = prompt_message(prompt, images, attachments)
+    return asyncio.run(_print_events(call, message))
+
+
+async def _print_events(call: CallOptions, message: swink.UserMessage) -> int:
+    async with swink.Client() as client:
+        stream = client.stream(call.models, call.context([message]), **call.options)
+        async with stream, interruptible(stream):
+            async for batch in stream.batches():
+                sys.stdout.buffer.write(b"".join(encode_json(swink.dump(event)) for event in batch))
+                sys.stdout.buffer.flush()
+        match stream.message.stop_reason:
+            case swink.StopReason.ERROR:
+                return EXIT_FAILURE
+            case swink.StopReason.ABORTED:
+                return EXIT_INTERRUPTED
+        return 0

@@ -1,0 +1,113 @@
+"""`swink models`: what installed catalogues know of models."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import click
+
+from swink_cli.completion import complete_provider
+from swink_cli.listing import installed_providers, print_json, print_lines
+from swink_cli.terminal import say, table
+from swink_core import Catalog, Host, ModelInfo
+
+__all__ = ["command", "is_stale"]
+
+STALE_AFTER = 180
+"""Days after which a catalogue's figures are marked."""
+
+
+@click.command("models")
+@click.argument("provider", required=False, shell_complete=complete_provider)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(provider: str | None, as_json: bool) -> None:
+    """List known models: limits in tokens, US dollars per million tokens, features.
+
+    A provider may serve more models than its catalogue knows; they can be asked all the same.
+    """
+    host = Host()
+    catalog = Catalog(host)
+    if provider is None:
+        found = installed_providers(host, catalog)
+        names = [one.name for one in found if one.error is None]
+        for one in found:
+            if one.error:
+                say(f"notice: {one.name} is left out: {one.error}")
+    else:
+        host.entry(provider)  # raises for an unknown one
+        names = [provider]
+    models = [info for name in names for info in catalog.models(name)]
+    if as_json:
+        print_json(map(_data, models))
+        return
+    if not models:
+        print_lines(
+            [f"No models are listed for {provider or 'any provider'}; any name can be asked."]
+        )
+        return
+    headings = ("MODEL", "CONTEXT", "OUTPUT", "$ IN", "$ OUT", "AS OF", "FEATURES")
+    print_lines(table([_row(info) for info in models], headings))
+    if any(is_stale(info) for info in models):
+        say(f"* older than {STALE_AFTER} days: prices and limits may have changed")
+
+
+def is_stale(info: ModelInfo, today: date | None = None) -> bool:
+    """This will tell whether a model's figures are too old to rely on."""
+    if info.as_of is None:
+        return False
+    try:
+        age = (today or date.today()) - date.fromisoformat(info.as_of)
+    except ValueError:
+        return True  # a date that cannot be read says nothing of its age
+    return age.days > STALE_AFTER
+
+
+def _row(info: ModelInfo) -> tuple[str, ...]:
+    prices = info.prices
+    features = sorted(info.capabilities or ())
+    if info.status != "active":
+        features.insert(0, f"[{info.status}]")
+    return (
+        f"{info.provider}/{info.id}",
+        _short(info.context_window),
+        _short(info.max_output),
+        _price(prices.input if prices else None),
+        _price(prices.output if prices else None),
+        (info.as_of or "-") + ("*" if is_stale(info) else ""),
+        " ".join(features) or "-",
+    )
+
+
+def _short(count: int | None) -> str:
+    """Writes 200000 as 200k, and a number that is not round as it is told: 131072 is 131k."""
+    if count is None:
+        return "-"
+    if count >= 1_000_000:
+        return f"{count / 1_000_000:.2f}".rstrip("0").rstrip(".") + "M"
+    return f"{count / 1000:.0f}k" if count >= 1000 else str(count)
+
+
+def _price(dollars: float | None) -> str:
+    return "-" if dollars is None else f"{dollars:g}"
+
+
+def _data(info: ModelInfo) -> dict[str, object]:
+    prices = info.prices
+    return {
+        "id": info.id,
+        "provider": info.provider,
+        "name": info.name,
+        "context_window": info.context_window,
+        "max_output": info.max_output,
+        "capabilities": None if info.capabilities is None else sorted(info.capabilities),
+        "status": info.status,
+        "prices": prices
+        and {
+            "input": prices.input,
+            "output": prices.output,
+            "cache_read": prices.cache_read,
+            "cache_write": prices.cache_write,
+        },
+        "as_of": info.as_of,
+        "stale": is_stale(info),
+    }

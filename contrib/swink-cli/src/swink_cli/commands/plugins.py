@@ -1,0 +1,72 @@
+"""`swink plugins`: every installed plugin, whether it works or not."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import click
+
+from swink_cli.exits import EXIT_FAILURE
+from swink_cli.listing import PROVIDER_GROUP, print_json, print_lines
+from swink_cli.terminal import table
+from swink_core import Host, PluginError
+
+__all__ = ["command"]
+
+
+@click.command("plugins")
+@click.option("--load", is_flag=True, help="Load each one and say what is wrong with it.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(load: bool, as_json: bool) -> int:
+    """List installed plugins: providers, and the shared ones that see every call.
+
+    Nothing is imported unless --load is given; then the exit code says whether all could be.
+    SWINK_PLUGINS and SWINK_DISABLE_PLUGINS, names separated by commas, say what may load.
+    """
+    host = Host()
+    clashes = _load_all(host) if load else {}
+    rows: list[dict[str, str | None]] = [
+        {
+            "name": entry.name,
+            "group": entry.group,
+            "distribution": entry.distribution,
+            "version": entry.version,
+            "object": entry.value,
+            "error": entry.error
+            or (clashes.get(entry.name) if entry.group == PROVIDER_GROUP else None),
+        }
+        for entry in host.entries()
+    ]
+    if as_json:
+        print_json(rows)
+    elif not rows:
+        print_lines(["No plugin is installed. Try: pip install swink-provider-openai"])
+    else:
+        headings = ("NAME", "GROUP", "DISTRIBUTION", "VERSION", "STATE" if load else "OBJECT")
+        print_lines(table([_cells(row, load) for row in rows], headings))
+    return EXIT_FAILURE if any(row["error"] for row in rows) else 0
+
+
+def _load_all(host: Host) -> dict[str, str]:
+    """Loads every plugin (the shared ones come with the first provider).
+
+    Returns the errors that belong to no single plugin, by provider name: two claim one.
+    """
+    errors: dict[str, str] = {}
+    for name in host.provider_names():
+        try:
+            host.entry(name)
+        except PluginError as error:
+            errors[name] = error.message
+            continue
+        with suppress(PluginError):  # its entry keeps the error
+            host.bind(name)
+    return errors
+
+
+def _cells(row: dict[str, str | None], load: bool) -> tuple[str, ...]:
+    state = f"broken: {row['error']}" if row["error"] else "loads" if load else row["object"]
+    return tuple(
+        text or "-"
+        for text in (row["name"], row["group"], row["distribution"], row["version"], state)
+    )

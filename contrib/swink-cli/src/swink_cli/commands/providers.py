@@ -1,0 +1,60 @@
+"""`swink providers`: what is installed, read without importing it."""
+
+from __future__ import annotations
+
+import click
+
+from swink_cli.credentials import describe, is_ready
+from swink_cli.listing import Installed, installed_providers, print_json, print_lines
+from swink_cli.terminal import table
+from swink_core import Catalog, Host
+
+__all__ = ["command"]
+
+
+@click.command("providers")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(as_json: bool) -> None:
+    """List installed providers: name, title, wire format, and the variables they read.
+
+    No plugin is imported: a broken one is listed all the same.
+    """
+    host = Host()
+    found = installed_providers(host, Catalog(host))
+    if as_json:
+        print_json(map(_data, found))
+    elif not found:
+        print_lines(["No provider is installed. Try: pip install swink-provider-openai"])
+    else:
+        print_lines(table(_rows(found)))
+
+
+def _rows(found: list[Installed]) -> list[tuple[str, ...] | str]:
+    rows: list[tuple[str, ...] | str] = []
+    for one in found:
+        title = f"{one.distribution} {one.version}"
+        if title not in rows:
+            rows.append(title)
+        info = one.info
+        state = f"broken: {one.error}" if one.error else describe(info)
+        rows.append((one.name, info.title, info.wire_format or "-", state))
+    return rows
+
+
+def _data(one: Installed) -> dict[str, object]:
+    info = one.info
+    return {
+        "name": one.name,
+        "title": info.title,
+        "wire_format": info.wire_format,
+        "version": one.version,
+        "distribution": one.distribution,
+        "base_url": info.base_url,
+        "api_key_env": list(info.api_key_env),
+        "base_url_env": list(info.base_url_env),
+        "auth": info.auth,
+        "ready": one.error is None and is_ready(info),
+        "docs": info.docs,
+        "portal": info.portal,
+        "error": one.error,
+    }

@@ -1,0 +1,64 @@
+"""Shell completion of providers and models, from catalogues alone; a fault completes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import click
+from click.shell_completion import CompletionItem
+
+__all__ = ["complete_model", "complete_provider", "model_names"]
+
+
+def complete_provider(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """This will offer the installed providers."""
+    return _quietly(lambda: _providers(incomplete, ""))
+
+
+def complete_model(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """This will offer `provider/`, and the models of a provider that is certain."""
+    return _quietly(lambda: _models(incomplete))
+
+
+def model_names(start: str) -> list[str]:
+    """This will list what the beginning of a model's name may become."""
+    return [item.value for item in _quietly(lambda: _models(start))]
+
+
+def _providers(start: str, end: str) -> list[CompletionItem]:
+    from swink_core import Catalog, Host
+
+    host = Host()
+    catalog = Catalog(host)
+    return [
+        CompletionItem(name + end, help=getattr(catalog.provider(name), "title", None))
+        for name in host.provider_names()
+        if name.startswith(start)
+    ]
+
+
+def _models(start: str) -> list[CompletionItem]:
+    from swink_core import Catalog, Host
+
+    provider, slash, _ = start.partition("/")
+    if not slash:
+        providers = _providers(start, "/")
+        if len(providers) != 1:
+            return providers
+        # a shell adds a space to the only choice; several models keep it at `provider/`
+        provider, start = providers[0].value[:-1], providers[0].value
+    known = [f"{provider}/{info.id}" for info in Catalog(Host()).models(provider)]
+    names = [name for name in known if name.startswith(start)]
+    return [CompletionItem(name) for name in names or ([] if slash else [start])]
+
+
+def _quietly(offer: Callable[[], list[CompletionItem]]) -> list[CompletionItem]:
+    """A broken catalogue must not print a traceback between a person's keystrokes."""
+    try:
+        return offer()
+    except Exception:
+        return []

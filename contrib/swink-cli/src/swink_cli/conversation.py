@@ -1,0 +1,98 @@
+"""A conversation that outlives its failures, and the file that it is kept in."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import swink_core as swink
+from swink_cli.files import encode_json, read_json
+
+__all__ = ["Conversation", "read_conversation"]
+
+
+class Conversation:
+    """Messages so far, with what is attached to the next one."""
+
+    def __init__(self, context: swink.Context) -> None:
+        self.context = context
+        self.attached: list[swink.Block] = []
+        self.file: Path | None = None
+
+    def ask(self, text: str) -> None:
+        """This will add the user's turn, with what is attached."""
+        content: str | list[swink.Block] = text
+        if self.attached:
+            content = [*self.attached, swink.TextBlock(text)]
+            self.attached = []
+        self.context.messages.append(swink.UserMessage(content))
+
+    def answer(self, message: swink.AssistantMessage) -> None:
+        """This will add what the model said, a part of an answer too; not one without content."""
+        if message.content:
+            self.context.messages.append(message)
+
+    def take_back(self) -> bool:
+        """This will drop the last answer, so that its question can be asked again.
+
+        Returns whether there is a question. Tool results count as one.
+        """
+        messages = self.context.messages
+        end = len(messages)
+        while end and isinstance(messages[end - 1], swink.AssistantMessage):
+            end -= 1
+        if end:
+            del messages[end:]
+        return end > 0
+
+    def save(self, path: Path, *, force: bool = False) -> None:
+        """This will write the conversation as JSON, whole or not at all.
+
+        Raises MediaError where it cannot, or where another file would be lost.
+        """
+        path = path.expanduser()
+        if path.exists() and not force and self.file != path.resolve():
+            raise swink.MediaError(
+                f"{path} exists",
+                title="Nothing was saved",
+                resolution=f"Choose another name, or overwrite it: /save -f {path}",
+            )
+        data = encode_json(swink.dump(self.context), indent=1)
+        try:
+            _replace(path, data)
+        except OSError as error:
+            raise swink.MediaError(
+                f"{path}: {error.strerror or error}",
+                title="Nothing was saved",
+                resolution="Choose a file in a folder that exists and may be written to.",
+            ) from error
+        self.file = path.resolve()
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Writes beside the file first, so that a full disk leaves the old one as it was."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with open(handle, "wb") as file:
+            file.write(data)
+        os.replace(name, path)
+    except OSError:
+        os.unlink(name)
+        raise
+
+
+def read_conversation(path: Path) -> Conversation:
+    """This will read a conversation that `save` wrote. Raises MediaError, saying what is wrong."""
+    path = path.expanduser()
+    data = read_json(path, "saved conversation", dict)
+    try:
+        context = swink.load(swink.Context, data)
+    except swink.CodecError as error:
+        raise swink.MediaError(
+            f"{path} is not a saved conversation: {error}",
+            resolution="It should hold what /save writes. The conversation at hand is unchanged.",
+        ) from error
+    conversation = Conversation(context)
+    conversation.file = path.resolve()
+    return conversation

@@ -1,0 +1,57 @@
+"""Which installed provider needs which variable, read without importing any."""
+
+from __future__ import annotations
+
+import os
+
+from swink_cli.terminal import table
+from swink_core import Catalog, Host, ProviderInfo, SwinkError
+
+__all__ = ["choices", "describe", "is_ready"]
+
+
+def is_ready(info: ProviderInfo) -> bool:
+    """This will tell whether the credentials that a provider needs are set, as far as known."""
+    return info.auth in ("none", "optional") or _key_variable(info) is not None
+
+
+def describe(info: ProviderInfo) -> str:
+    """This will say which variables hold a provider's credentials and whether they are set."""
+    if found := _key_variable(info):
+        return f"{found} is set"
+    names = " or ".join(info.api_key_env)
+    match info.auth:
+        case "none":
+            return "none needed"
+        case "optional":
+            return f"none needed; {names} if you have one" if names else "none needed"
+        case "key":
+            return f"{names or 'its key'} is not set"
+    return f"{info.auth}: {names} not set" if names else f"{info.auth}: see its documentation"
+
+
+def _key_variable(info: ProviderInfo) -> str | None:
+    return next((name for name in info.api_key_env if os.environ.get(name)), None)
+
+
+def choices() -> str:
+    """This will list what may be asked on this machine, and what works without any key."""
+    host = Host()
+    catalog = Catalog(host)
+    rows = []
+    for name in host.provider_names():
+        try:
+            info = catalog.provider(name) or ProviderInfo(name)
+            models = [model for model in catalog.models(name) if model.status == "active"]
+        except SwinkError:
+            continue  # `swink providers` says what is wrong with it
+        example = f"-m {name}/{models[0].id if models else 'MODEL'}"
+        rows.append((not is_ready(info), example, describe(info)))
+    lines = ["Installed providers and their keys:"]
+    lines += ["  " + line for line in table([row[1:] for row in sorted(rows)])]
+    without = ["swink demo"]
+    if "echo" in host.provider_names():
+        without.append('swink ask -m echo/echo "Hello"')
+    if not rows:
+        lines = ["No provider is installed."]
+    return "\n".join([*lines, "", f"Without any key: {' or '.join(without)}"])

@@ -1,0 +1,201 @@
+"""`swink demo`: installed providers, each with its own adapter, against recordings.
+
+A loopback server replays what real services sent, in the time in which they sent it; a real
+client with a dummy key asks it. A provider that needs no network is simply asked. Whatever goes
+wrong with one provider is told in its row and stops no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Sequence
+
+from attrs import define, field
+
+import swink_core as swink
+from swink_cli.summary import amount, money, seconds
+from swink_core.testing.recordings import Recording, bundled_recordings
+from swink_core.testing.server import ReplayServer
+
+__all__ = ["HEADINGS", "Performance", "perform", "plan", "remarks", "result"]
+
+PROMPT = "Why do all providers stream the same events here?"
+LIMITS = swink.Timeouts(first_event=60, idle=60)
+AGREEABLE = 12.0
+"""Seconds that a recording may take if there is a shorter one."""
+
+_STYLES = {swink.TextDelta: "text", swink.ThinkingDelta: "thinking", swink.ToolCallDelta: "tool"}
+
+
+@define(eq=False)
+class Performance:
+    """One stream of the demo, as far as it has come. `pieces` are (style, text).
+
+    `problem` is what went wrong, and `broken` whether it went wrong here, not in the recording.
+    """
+
+    provider: str
+    title: str
+    wire_format: str
+    model: str = ""
+    recording: Recording | None = field(default=None, repr=False)
+    pieces: list[tuple[str, str]] = field(factory=list)
+    events: int = 0
+    first_token: float | None = None
+    message: swink.AssistantMessage | None = None
+    problem: str | None = None
+    over: bool = False
+    changed: asyncio.Event = field(factory=asyncio.Event, repr=False)
+
+    @property
+    def broken(self) -> bool:
+        """Whether something went wrong that the recording does not hold."""
+        recorded = self.recording.message if self.recording else None
+        expected = recorded is not None and recorded.error_kind is not None
+        return self.problem is not None and not expected
+
+    def feed(self, batch: Sequence[swink.AssistantMessageEvent], seconds: float) -> None:
+        """This will take the events of one read, so many seconds after the start."""
+        self.events += len(batch)
+        for event in batch:
+            style = _STYLES.get(type(event))
+            if style is not None:
+                if self.first_token is None:
+                    self.first_token = seconds
+                self.pieces.append((style, event.delta))  # type: ignore[attr-defined]  # a delta
+            elif isinstance(event, swink.ToolCallStart):
+                self.pieces.append(("tool", f"\n{event.name} "))
+            elif isinstance(event, swink.ThinkingEnd):
+                self.pieces.append(("thinking", "\n"))
+            elif isinstance(event, swink.Error):
+                self.problem = f"{event.title or 'failed'}: {event.error_message}"
+        self.changed.set()
+
+
+def plan(client: swink.Client, names: Sequence[str] = ()) -> list[Performance]:
+    """This will choose what to show: one stream of each provider, or all of those named.
+
+    A provider that needs a network and brings no recordings has nothing to show. Raises
+    UnknownProvider for a name that is not installed.
+    """
+    chosen = []
+    for name in names or client.host.provider_names():
+        if names:
+            client.host.entry(name)
+        try:
+            chosen += _plan_one(client, name, everything=bool(names))
+        except swink.SwinkError as error:
+            chosen.append(Performance(name, name, "-", problem=error.message, over=True))
+    return chosen
+
+
+def _plan_one(client: swink.Client, name: str, *, everything: bool) -> list[Performance]:
+    info = client.catalog.provider(name) or swink.ProviderInfo(name)
+    wire_format = info.wire_format or "-"
+    recordings = _recordings(client.host.entry(name).package, name, wire_format)
+    if recordings:
+        shown = recordings if everything else [min(recordings, key=_dullness)]
+        return [
+            Performance(
+                name,
+                f"{name} {one.name}" if everything else name,
+                wire_format,
+                f"{name}/{one.model}",
+                one,
+            )
+            for one in shown
+        ]
+    models = client.catalog.models(name)
+    if info.auth == "none" and info.base_url is None and models:
+        return [Performance(name, name, wire_format, f"{name}/{models[0].id}")]
+    return []
+
+
+def _recordings(package: str, provider: str, wire_format: str) -> list[Recording]:
+    """Reads a provider's recordings; those of its wire format if none is its own.
+
+    Several providers of one package may differ in nothing but their address.
+    """
+    found = [Recording.load(folder) for folder in bundled_recordings(package)]
+    own = [one for one in found if one.provider == provider]
+    return own or [one for one in found if one.wire_format == wire_format]
+
+
+def _dullness(recording: Recording) -> tuple[bool, bool, int, int]:
+    """Orders recordings: an answer before a failure, short ones first, the richest of these."""
+    message = recording.message
+    answered = message is not None and message.error_kind is None
+    kinds = {block.type for block in message.content} if message else set()
+    long = bool(recording.chunks) and recording.chunks[-1][0] > AGREEABLE
+    return (not answered, long, -len(kinds), -len(recording.chunks))
+
+
+async def perform(client: swink.Client, shown: Iterable[Performance], speed: float) -> None:
+    """This will play everything at the same time, `speed` times as fast as recorded."""
+    async with ReplayServer(speed=speed) as server, asyncio.TaskGroup() as tasks:
+        for number, one in enumerate(shown):
+            if not one.over:
+                options: dict[str, object] = {}
+                if one.recording is not None:
+                    options["base_url"] = server.add(str(number), one.recording)
+                    options["api_key"] = "demo-key"
+                tasks.create_task(_perform_one(client, one, options))
+
+
+async def _perform_one(client: swink.Client, one: Performance, options: dict[str, object]) -> None:
+    began = time.monotonic()
+    try:
+        stream = client.stream(
+            one.model, PROMPT, timeouts=LIMITS, retry=swink.RetryPolicy.none(), **options
+        )
+        async with stream:
+            async for batch in stream.batches():
+                one.feed(batch, time.monotonic() - began)
+        one.message = stream.message
+    except swink.SwinkError as error:
+        one.problem = error.message
+    except Exception as error:
+        one.problem = f"{type(error).__name__}: {error}"
+    one.over = True
+    one.changed.set()
+
+
+HEADINGS = ("PROVIDER", "WIRE FORMAT", "EVENTS", "FIRST TOKEN", "IN/OUT", "STOP", "COST")
+
+
+def result(one: Performance) -> tuple[str, ...]:
+    """This will make a row of the table: what came of a stream."""
+    message = one.message or swink.AssistantMessage([])
+    usage, cost = message.usage or swink.Usage(), message.cost
+    return (
+        one.title,
+        one.wire_format,
+        str(one.events) if one.events else "-",
+        "-" if one.first_token is None else seconds(one.first_token),
+        f"{amount(usage.input)}/{amount(usage.output)}" if message.usage else "-",
+        message.error_kind or message.stop_reason or "broken",
+        "-" if cost is None or cost.total is None else money(cost.total),
+    )
+
+
+def remarks(shown: Sequence[Performance], names: Iterable[str]) -> list[str]:
+    """This will say whose recordings were replayed, and which providers had nothing to show."""
+    silent = sorted(set(names) - {one.provider for one in shown})
+    lines = _borrowings(shown)
+    if silent:
+        lines.append(f"nothing to replay: {', '.join(silent)} (no recordings in the package)")
+    return lines
+
+
+def _borrowings(shown: Iterable[Performance]) -> list[str]:
+    borrowers: dict[str, list[str]] = {}
+    for one in shown:
+        if one.recording is not None and one.recording.provider != one.provider:
+            names = borrowers.setdefault(one.recording.provider, [])
+            if one.provider not in names:
+                names.append(one.provider)
+    return [
+        f"{', '.join(names)}: recorded from {owner}, whose wire format they speak"
+        for owner, names in borrowers.items()
+    ]

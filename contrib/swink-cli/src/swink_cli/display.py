@@ -1,0 +1,241 @@
+"""A stream for a person: the answer goes to a sink, everything about it to stderr.
+
+Standard output carries nothing but the answer, so that it can be piped. On a terminal the two
+share one screen: the sink is told to step aside before stderr is written to, and a line that is
+begun on one is ended before the other goes on.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import click
+
+import swink_core as swink
+from swink_cli.terminal import is_terminal, one_screen, printable, say, styled
+
+__all__ = ["Display", "HeldText", "PlainText", "Sink", "describe_retry", "make_sink"]
+
+ARGUMENTS_SHOWN = 2000
+"""Characters of a tool call's arguments that are shown."""
+
+
+class Sink(Protocol):
+    """Where the answer's text goes."""
+
+    def write(self, text: str) -> None:
+        """This will show more of the answer."""
+
+    def flush(self) -> None:
+        """This will make sure that what was written can be seen."""
+
+    def step_aside(self) -> None:
+        """This will leave the cursor at the start of a line, for stderr to be written to."""
+
+    def end_block(self) -> None:
+        """This will be told that a block of text is complete."""
+
+    def discard(self) -> bool:
+        """This will take back what was written, and tell whether nothing of it is left."""
+
+    def close(self) -> None:
+        """This will finish, with a line's end."""
+
+
+class PlainText:
+    """Text as it comes."""
+
+    def __init__(self) -> None:
+        self._out = sys.stdout
+        self._shared = one_screen()
+        self._clean = printable if is_terminal(sys.stdout) else str
+        self._in_line = False
+        self._written = False
+
+    def write(self, text: str) -> None:
+        """This will write text at once."""
+        if text:
+            self._out.write(self._clean(text))
+            self._in_line, self._written = not text.endswith("\n"), True
+
+    def flush(self) -> None:
+        """This will flush standard output."""
+        self._out.flush()
+
+    def step_aside(self) -> None:
+        """This will end the line on the screen, by way of stderr: the answer stays as it is."""
+        if self._in_line and self._shared:
+            self.flush()
+            click.echo(err=True)
+            self._in_line = False
+
+    def end_block(self) -> None:
+        """Nothing to do: blocks of an answer are one text."""
+
+    def discard(self) -> bool:
+        """This will forget; what was written stays written."""
+        written, self._written, self._in_line = self._written, False, False
+        return not written
+
+    def close(self) -> None:
+        """This will end the last line."""
+        if self._in_line:
+            self.write("\n")
+        self.flush()
+
+
+class HeldText(PlainText):
+    """Text that is written when the answer is complete, because until then it may be void."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts: list[str] = []
+
+    def write(self, text: str) -> None:
+        """This will keep text."""
+        self._parts.append(text)
+
+    def discard(self) -> bool:
+        """This will drop what was kept."""
+        self._parts.clear()
+        return True
+
+    def close(self) -> None:
+        """This will write everything."""
+        super().write("".join(self._parts))
+        super().close()
+
+
+def make_sink(*, plain: bool = False, held: bool = False) -> Sink:
+    """This will choose how the answer is shown: as Markdown only where a person looks at it.
+
+    `held` keeps it back until it is complete, where it could not be taken back.
+    """
+    if not plain and is_terminal(sys.stdout):
+        from swink_cli.markdown import LiveMarkdown
+
+        return LiveMarkdown()
+    return HeldText() if held else PlainText()
+
+
+class Display:
+    """Shows the events of one call. `terminal` is the terminal event once it has come.
+
+    `first_token_at` and `ended_at` are `time.monotonic()` seconds; `None` before.
+    """
+
+    def __init__(self, sink: Sink) -> None:
+        self.terminal: swink.Done | swink.Error | None = None
+        self.first_token_at: float | None = None
+        self.ended_at: float | None = None
+        self._sink = sink
+        self._shared = one_screen()
+        self._thinking = False
+        self._calls: dict[int, tuple[str, list[str]]] = {}
+
+    def feed(self, batch: Sequence[swink.AssistantMessageEvent]) -> None:
+        """This will show the events of one network read."""
+        for event in batch:
+            show = _SHOW.get(type(event))
+            if show is not None:
+                show(self, event)
+        self._sink.flush()
+
+    def close(self) -> None:
+        """This will leave the screen in order, however the stream ended."""
+        self._end_thinking()
+        self._sink.close()
+
+    def _note(self, text: str, **style: Any) -> None:
+        self._end_thinking()
+        self._sink.step_aside()
+        say(text, **style)
+
+    def _token(self) -> None:
+        if self.first_token_at is None:
+            self.first_token_at = time.monotonic()
+
+    def _text(self, event: swink.TextDelta) -> None:
+        self._token()
+        self._end_thinking()
+        self._sink.write(event.delta)
+
+    def _text_end(self, _: swink.TextEnd) -> None:
+        self._sink.end_block()
+
+    def _think(self, event: swink.ThinkingDelta) -> None:
+        self._token()
+        if not self._thinking:
+            self._sink.step_aside()
+            self._thinking = True
+        text = styled(printable(event.delta), dim=True, italic=True)
+        click.echo(text, err=True, nl=False)
+
+    def _think_end(self, _: swink.ThinkingEnd) -> None:
+        self._end_thinking()
+
+    def _end_thinking(self) -> None:
+        if self._thinking:
+            self._thinking = False
+            click.echo("\n" if self._shared else "", err=True)
+
+    def _call_start(self, event: swink.ToolCallStart) -> None:
+        self._token()
+        self._calls[event.content_index] = (event.name, [])
+
+    def _call_delta(self, event: swink.ToolCallDelta) -> None:
+        self._calls[event.content_index][1].append(event.delta)
+
+    def _call_end(self, event: swink.ToolCallEnd) -> None:
+        name, parts = self._calls.pop(event.content_index)
+        arguments = "".join(parts).strip() or "{}"
+        if len(arguments) > ARGUMENTS_SHOWN:
+            arguments = arguments[:ARGUMENTS_SHOWN] + "…"
+        self._note(f"tool call: {name} {arguments}", fg="cyan")
+
+    def _extension(self, event: swink.Extension) -> None:
+        self._note(f"[{event.provider}: {event.kind}]")
+
+    def _notice(self, event: swink.Notice) -> None:
+        self._note(f"notice: {event.detail or event.code}")
+
+    def _retry(self, event: swink.Retry) -> None:
+        self._end_thinking()
+        gone = self._sink.discard()
+        self.first_token_at = None
+        self._calls.clear()
+        if not gone:
+            self._note("the text above is void", fg="yellow")
+        self._note(describe_retry(event), fg="yellow")
+
+    def _finish(self, event: swink.Done | swink.Error) -> None:
+        self.terminal = event
+        self.ended_at = time.monotonic()
+
+
+def describe_retry(event: swink.Retry) -> str:
+    """This will say in a line why and when a call is made again."""
+    when = f"in {event.delay:.1f} s" if event.delay >= 0.05 else "now"
+    return (
+        f"{event.error.rstrip('.')}; trying {event.model} {when} "
+        f"(attempt {event.attempt} of {event.max_attempts})"
+    )
+
+
+_SHOW: dict[type, Callable[[Display, Any], None]] = {
+    swink.TextDelta: Display._text,
+    swink.TextEnd: Display._text_end,
+    swink.ThinkingDelta: Display._think,
+    swink.ThinkingEnd: Display._think_end,
+    swink.ToolCallStart: Display._call_start,
+    swink.ToolCallDelta: Display._call_delta,
+    swink.ToolCallEnd: Display._call_end,
+    swink.Extension: Display._extension,
+    swink.Notice: Display._notice,
+    swink.Retry: Display._retry,
+    swink.Done: Display._finish,
+    swink.Error: Display._finish,
+}

@@ -1,0 +1,9 @@
+"""Exit codes."""
+
+EXIT_FAILURE = 1
+EXIT_USAGE = 2
+"""The call could not be made as it was asked for; the code that click uses too."""
+EXIT_INTERRUPTED = 130
+"""128 + SIGINT, what shells report for a program stopped by Ctrl-C."""
+EXIT_BROKEN_PIPE = 141
+"""128 + SIGPIPE, what shells report for a program whose reader went away."""

@@ -1,0 +1,54 @@
+"""What the listing commands share: installed plugins from metadata, output as text or JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import click
+from attrs import define
+
+from swink_cli.files import encode_json
+from swink_core import Catalog, Host, ProviderInfo, SwinkError
+
+__all__ = ["PROVIDER_GROUP", "Installed", "installed_providers", "print_json", "print_lines"]
+
+PROVIDER_GROUP = "swink.providers"
+
+
+@define
+class Installed:
+    """An installed provider; `error` is why its catalogue cannot be read."""
+
+    name: str
+    distribution: str
+    version: str
+    info: ProviderInfo
+    error: str | None = None
+
+
+def installed_providers(host: Host, catalog: Catalog) -> list[Installed]:
+    """This will list the providers by distribution and name, importing none."""
+    found = []
+    for entry in host.entries():
+        if entry.group != PROVIDER_GROUP:
+            continue
+        error = None
+        try:
+            info = catalog.provider(entry.name)
+        except SwinkError as fault:
+            info, error = None, fault.message
+        info = info or ProviderInfo(entry.name)
+        found.append(Installed(entry.name, entry.distribution, entry.version, info, error))
+    return sorted(found, key=lambda one: (one.distribution, one.name))
+
+
+def print_json(rows: Iterable[dict[str, Any]]) -> None:
+    """This will print a list of objects."""
+    click.echo(encode_json(list(rows), indent=1), nl=False)
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """This will print lines, without styles where nobody would see them."""
+    for line in lines:
+        click.echo(line)

@@ -1,0 +1,160 @@
+"""The `swink` command: a group whose commands are imported when they are called.
+
+Nothing heavy is imported here (no core, no rich, no plugin), so that `swink --version` and
+completion stay quick whatever is installed. `main` is the last line of defence: whatever goes
+wrong becomes a few words for people and an exit code.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from io import TextIOWrapper
+
+import click
+
+from swink_cli.exits import EXIT_BROKEN_PIPE, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE
+from swink_cli.terminal import say, show_error
+
+__all__ = ["COMMANDS", "cli", "main"]
+
+COMMANDS = {
+    "ask": "Ask a model; the answer streams to standard output.",
+    "chat": "Hold a conversation, on one model or on several in turn.",
+    "events": "Ask a model and print every event as a line of JSON.",
+    "demo": "Watch every installed provider stream a recording: no key, no network.",
+    "providers": "List installed providers and the variables they read.",
+    "models": "List known models with their limits and prices.",
+    "plugins": "List all installed plugins.",
+    "record": "Ask a model and keep the answer as it came, for a test or a bug report.",
+    "replay": "Play a recording back: no key, no network.",
+    "new": "Make a plugin package whose tests pass before you write a line.",
+}
+"""The commands in the order of the help text; `NAME` is `swink_cli.commands.NAME.command`."""
+
+
+class _LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"swink_cli.commands.{cmd_name}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], COMMANDS, 1)
+            if not near or args[0].startswith("-"):
+                raise
+            raise click.UsageError(
+                f"No such command {args[0]!r}. Did you mean {near[0]!r}?", error.ctx
+            ) from error
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # click would call it a failure
+            _forget_output()
+            return EXIT_BROKEN_PIPE
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        from importlib.metadata import version
+
+        click.echo(f"swink {version('swink-cli')} (swink-core {version('swink-core')})")
+        ctx.exit()
+
+
+@click.group(
+    "swink",
+    cls=_LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Try `swink demo` first: it needs no key and no network.",
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the versions and exit.",
+)
+@click.option("--debug", is_flag=True, help="Log to standard error and show tracebacks.")
+def cli(debug: bool) -> None:
+    """One streaming interface to every language-model provider."""
+    import logging
+
+    if debug:
+        logging.basicConfig(level=logging.DEBUG, format="%(levelname)s %(name)s: %(message)s")
+    else:  # what is logged is also said; Python's last resort would print it twice
+        logging.getLogger().addHandler(logging.NullHandler())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """This will run a command line and return its exit code; no exception leaves it."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # models do produce lone surrogates
+    try:
+        code = cli.main(arguments, prog_name="swink", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _forget_output()
+        return EXIT_BROKEN_PIPE
+    except (KeyboardInterrupt, click.Abort):
+        say("\nstopped")
+        return EXIT_INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except Exception as error:
+        return _explain(error, debug=_wants_debug(arguments))
+    return code if isinstance(code, int) else 0
+
+
+def _explain(error: Exception, debug: bool) -> int:
+    from swink_core import SwinkError, UsageError
+
+    if debug:
+        import traceback
+
+        traceback.print_exception(error)
+    if isinstance(error, SwinkError):
+        show_error(error.title, error.message, error.resolution)
+        return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILURE
+    show_error(
+        "Unexpected failure",
+        f"{type(error).__name__}: {error}",
+        "" if debug else "This is a bug: please report it with what `swink --debug …` prints.",
+    )
+    return EXIT_FAILURE
+
+
+def _wants_debug(arguments: Sequence[str]) -> bool:
+    """Tells whether --debug stands among the group's own options."""
+    for argument in arguments:
+        if not argument.startswith("-"):
+            return False
+        if argument == "--debug":
+            return True
+    return False
+
+
+def _forget_output() -> None:
+    """Points stdout elsewhere, because the interpreter flushes it once more when it exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

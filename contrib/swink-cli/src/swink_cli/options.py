@@ -1,0 +1,293 @@
+"""From the command line's words to the arguments of `Client.stream`.
+
+Everything that can be wrong about them is said here, or by the client, before anything is sent.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import click
+from attrs import define, field, fields_dict
+
+import swink_core as swink
+from swink_cli.completion import complete_model
+from swink_cli.files import media_block, read_json
+from swink_cli.terminal import as_unicode, is_terminal
+
+__all__ = ["CallOptions", "call_options", "prompt_message", "prompt_options"]
+
+MODEL_ENV = "SWINK_MODEL"
+
+_NESTED = {"timeouts": swink.Timeouts, "retry": swink.RetryPolicy, "cache": swink.CacheStrategy}
+_FREE = ("extra", "headers")
+"""Options whose keys are the provider's affair."""
+_WORDS = ("session_id", "transport", "tool_choice", "api_key", "base_url", "malformed", "headers")
+"""Options whose value is text even where it reads like a number."""
+
+Function: TypeAlias = Callable[..., Any]
+
+_CALL_OPTIONS = (
+    click.option(
+        "-m",
+        "--model",
+        "models",
+        multiple=True,
+        envvar=MODEL_ENV,
+        metavar="PROVIDER/MODEL",
+        shell_complete=complete_model,
+        help="The model; give several to fall back through. "
+        f"Default: {MODEL_ENV}, separated by spaces.",
+    ),
+    click.option("-s", "--system", metavar="TEXT", help="The system prompt."),
+    click.option("-t", "--temperature", type=float, help="How freely to choose words, from 0."),
+    click.option("--max-tokens", type=int, help="The most tokens to answer with."),
+    click.option(
+        "--thinking",
+        metavar="LEVEL|TOKENS",
+        help="How hard to think: off, minimal, low, medium, high, extra_high, or a budget.",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Ask for an answer in JSON."),
+    click.option(
+        "--schema",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Ask for JSON of the JSON schema in FILE.",
+    ),
+    click.option(
+        "--tool",
+        "tool_files",
+        type=click.Path(path_type=Path),
+        multiple=True,
+        metavar="FILE",
+        help="Offer the tool, or list of tools, described in FILE (JSON).",
+    ),
+    click.option("--base-url", metavar="URL", help="Another address of the (first) provider."),
+    click.option(
+        "--api-key",
+        metavar="KEY",
+        help="The key; others see it in the process list, so prefer the provider's variable.",
+    ),
+    click.option("--timeout", type=float, metavar="SECONDS", help="The most time for the call."),
+    click.option(
+        "-o",
+        "--option",
+        "pairs",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Any other option: top_p=0.9, stop=END, timeouts.idle=60, headers.X-Team=a; "
+        "extra.KEY=VALUE goes into the request as it is.",
+    ),
+)
+
+_PROMPT_OPTIONS = (
+    click.option("--image", "images", multiple=True, metavar="FILE", help="Show an image."),
+    click.option(
+        "--attach",
+        "attachments",
+        multiple=True,
+        metavar="FILE",
+        help="Attach a document, image or sound.",
+    ),
+    click.argument("prompt", nargs=-1),
+)
+
+
+@define
+class CallOptions:
+    """What a call is made with, besides the conversation."""
+
+    models: list[str]
+    system: str | None = None
+    tools: list[swink.Tool] = field(factory=list)
+    options: dict[str, Any] = field(factory=dict, repr=False)
+
+    def context(self, messages: list[swink.Message]) -> swink.Context:
+        """This will make a conversation of messages with the system prompt and tools given."""
+        return swink.Context(messages, self.system, self.tools)
+
+    def require_model(self) -> None:
+        """This will refuse a call without a model, saying what this machine could ask."""
+        if not self.models:
+            from swink_cli.credentials import choices
+
+            raise swink.InvalidModel(
+                f"Name one with -m PROVIDER/MODEL, or set {MODEL_ENV}.\n\n{choices()}",
+                title="No model chosen",
+            )
+
+
+def call_options(command: Function) -> Function:
+    """This will give a command the options of a call; it gets them as one `CallOptions`."""
+
+    @functools.wraps(command)
+    def with_options(**given: Any) -> Any:
+        names = (
+            "models", "system", "temperature", "max_tokens", "thinking", "as_json", "schema",
+            "tool_files", "base_url", "api_key", "timeout", "pairs",
+        )  # fmt: skip
+        return command(call=_parse(**{name: given.pop(name) for name in names}), **given)
+
+    return _apply(_CALL_OPTIONS, with_options)
+
+
+def prompt_options(command: Function) -> Function:
+    """This will give a command PROMPT, --image and --attach."""
+    return _apply(_PROMPT_OPTIONS, command)
+
+
+def _apply(decorators: Sequence[Callable[[Function], Function]], command: Function) -> Function:
+    for decorate in reversed(decorators):
+        command = decorate(command)
+    return command
+
+
+def _parse(
+    models: Sequence[str],
+    system: str | None,
+    temperature: float | None,
+    max_tokens: int | None,
+    thinking: str | None,
+    as_json: bool,
+    schema: Path | None,
+    tool_files: Sequence[Path],
+    base_url: str | None,
+    api_key: str | None,
+    timeout: float | None,
+    pairs: Sequence[str],
+) -> CallOptions:
+    if as_json and schema is not None:
+        raise swink.InvalidOption("--json and --schema exclude each other", resolution="Give one.")
+    plain = {
+        "temperature": temperature,
+        "max_tokens": max_tokens,
+        "base_url": base_url,
+        "api_key": api_key,
+        "thinking": int(thinking) if thinking and thinking.isdecimal() else thinking,
+        "response_format": "json" if as_json else None,
+    }
+    options = {name: value for name, value in plain.items() if value is not None}
+    if schema is not None:
+        options["response_format"] = read_json(schema, "JSON schema", dict)
+    if timeout is not None:
+        pairs = [*pairs, f"timeouts.total={timeout}"]
+    options.update(_parse_pairs(pairs))
+    return CallOptions(list(models), system, _tools(tool_files), options)
+
+
+# -- KEY=VALUE -----------------------------------------------------------------------------------
+
+
+def _parse_pairs(pairs: Sequence[str]) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    parts: dict[str, dict[str, Any]] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not (key and equals):
+            raise swink.InvalidOption(
+                f"{pair!r} is not KEY=VALUE", resolution="Write for example -o top_p=0.9"
+            )
+        name, dot, part = key.partition(".")
+        if name not in swink.StreamOptions.names():
+            raise _unknown(key)
+        if not dot:
+            options[name] = _value(name, text)
+        elif name in _NESTED or name in _FREE:
+            parts.setdefault(name, {})[part] = _value(name, text)
+        else:
+            raise swink.InvalidOption(f"the option {name!r} has no parts: {key!r}")
+    for name, values in parts.items():
+        options[name] = values if name in _FREE else _nested(name, values)
+    return options
+
+
+def _value(name: str, text: str) -> Any:
+    if name in _WORDS:
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _nested(name: str, values: Mapping[str, Any]) -> Any:
+    kind: type[Any] = _NESTED[name]
+    known = fields_dict(kind)
+    for part, value in values.items():
+        if part not in known or part == "retries":
+            near = difflib.get_close_matches(part, known, 1)
+            raise swink.InvalidOption(
+                f"{name} has no part {part!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
+                resolution=f"Its parts are {', '.join(known)}.",
+            )
+        if isinstance(value, str) and part != "mode":
+            raise swink.InvalidOption(f"{name}.{part} is a number, not {value!r}")
+    return kind(**values)
+
+
+def _unknown(key: str) -> swink.InvalidOption:
+    known = sorted(swink.StreamOptions.names())
+    near = difflib.get_close_matches(key, known, 1)
+    return swink.InvalidOption(
+        f"no option {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
+        resolution=f"Options are {', '.join(known)}. "
+        f"To send it to the provider as it is: -o extra.{key}=…",
+    )
+
+
+def _tools(files: Sequence[Path]) -> list[swink.Tool]:
+    tools: list[swink.Tool] = []
+    for path in files:
+        data = read_json(path, "tool, or a list of tools,", (dict, list))
+        try:
+            tools += swink.load(list[swink.Tool], data if isinstance(data, list) else [data])
+        except swink.CodecError as error:
+            raise swink.MediaError(
+                f"{path}: {error}",
+                resolution="A tool is an object with name, description and parameters, "
+                "the last a JSON schema.",
+            ) from error
+    return tools
+
+
+# -- the prompt -----------------------------------------------------------------------------------
+
+
+def prompt_message(
+    prompt: Sequence[str], images: Sequence[str], attachments: Sequence[str]
+) -> swink.UserMessage:
+    """This will make the user's message: what is piped in, then the prompt, after any files."""
+    parts = [part for part in (_piped(), as_unicode(" ".join(prompt)).strip()) if part]
+    blocks = [media_block(path, image=True) for path in images]
+    blocks += [media_block(path) for path in attachments]
+    if not parts and not blocks:
+        raise swink.InvalidContext(
+            "there is no prompt",
+            title="Nothing to ask",
+            resolution="Write one after the options, or pipe text in.",
+        )
+    text = "\n\n".join(parts)
+    if not blocks:
+        return swink.UserMessage(text)
+    return swink.UserMessage([*blocks, swink.TextBlock(text)] if text else blocks)
+
+
+def _piped() -> str:
+    """Reads standard input, unless a person sits at it or there is none."""
+    if sys.stdin is None or is_terminal(sys.stdin):
+        return ""
+    try:
+        return sys.stdin.buffer.read().decode().strip("\n")
+    except UnicodeDecodeError as error:
+        raise swink.MediaError(
+            f"standard input is not UTF-8 text (byte {error.start})",
+            resolution="Pass other files with --image or --attach.",
+        ) from error
+    except OSError:  # a closed or background terminal
+        return ""

@@ -1,0 +1,119 @@
+"""The demo on a terminal: streams side by side, in panels as large as the screen allows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from math import ceil
+from typing import NamedTuple
+
+from rich.box import ROUNDED, SIMPLE_HEAD
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from swink_cli.demo import Performance
+from swink_cli.terminal import printable
+
+__all__ = ["Layout", "choose_layout", "show_live", "show_table"]
+
+REDRAW = 1 / 12
+"""Seconds between two drawings."""
+WIDTHS = (38, 26)
+"""The least columns of a panel, if possible and if need be."""
+LEAST_HEIGHT, MOST_HEIGHT = 4, 12
+
+_STYLES = {"text": "", "thinking": "dim italic", "tool": "cyan"}
+
+
+class Layout(NamedTuple):
+    """How many panels stand side by side, and their height; a height of 1 is a line each."""
+
+    columns: int
+    height: int
+
+
+def choose_layout(count: int, width: int, height: int) -> Layout:
+    """This will arrange `count` panels so that all are seen at once."""
+    for least in WIDTHS:
+        columns = max(1, min(count, width // least))
+        rows = ceil(count / columns)
+        each = min(MOST_HEIGHT, (height - 1) // rows)
+        if each >= LEAST_HEIGHT:
+            columns = ceil(count / rows)  # no column that only the first rows would have
+            return Layout(columns, each)
+    return Layout(1, 1)
+
+
+async def show_live(shown: Sequence[Performance], console: Console) -> None:
+    """This will draw until all is over; the last picture stays."""
+    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+        while True:
+            over = all(one.over for one in shown)
+            live.update(_picture(shown, console), refresh=True)
+            if over:
+                return
+            await asyncio.sleep(REDRAW)
+
+
+def _picture(shown: Sequence[Performance], console: Console) -> RenderableType:
+    layout = choose_layout(len(shown), console.width, console.height)
+    grid = Table.grid(expand=True)
+    if layout.height == 1:
+        grid.add_column(no_wrap=True)
+        grid.add_column(ratio=1, no_wrap=True)
+        names = max(len(one.title) for one in shown)
+        for one in shown:
+            line = Text(f"{one.title:<{names}}  ", style=_colour(one))
+            grid.add_row(line, _tail(one, console, console.width - names - 2, 1))
+        return grid
+    for _ in range(layout.columns):
+        grid.add_column(ratio=1)
+    width = console.width // layout.columns - 4
+    panels = [_panel(one, console, width, layout.height) for one in shown]
+    for start in range(0, len(panels), layout.columns):
+        grid.add_row(*panels[start : start + layout.columns])
+    return grid
+
+
+def _panel(one: Performance, console: Console, width: int, height: int) -> Panel:
+    return Panel(
+        _tail(one, console, width, height - 2),
+        title=Text(one.title, style="bold"),
+        title_align="left",
+        height=height,
+        box=ROUNDED,
+        border_style=_colour(one),
+    )
+
+
+def _colour(one: Performance) -> str:
+    return "red" if one.problem else "green" if one.over else "yellow"
+
+
+def _tail(one: Performance, console: Console, width: int, height: int) -> Text:
+    """The last lines of what was said, as they break at this width."""
+    text = Text()
+    for style, piece in one.pieces[-4 * width * height :]:  # a piece has a character at least
+        text.append(printable(piece), _STYLES[style])
+    if one.problem:
+        text.append(("\n" if one.pieces else "") + printable(one.problem), "red")
+    lines = list(text.wrap(console, max(1, width)))
+    while lines and not lines[0].plain.strip():
+        del lines[0]
+    while lines and not lines[-1].plain.strip():
+        del lines[-1]
+    return Text("\n").join(lines[-height:])
+
+
+def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], console: Console) -> None:
+    """This will print what came of it."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for number, heading in enumerate(headings):
+        numeric = number in (2, 3, 4, 6)
+        table.add_column(heading, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console.print(table)

@@ -1,0 +1,74 @@
+"""The line that ends an answer, and the numbers in it."""
+
+from __future__ import annotations
+
+import swink_core as swink
+from swink_cli.display import Display
+
+__all__ = ["amount", "money", "rate", "seconds", "summary", "tokens"]
+
+MEASURABLE = 0.02
+"""Seconds below which a rate says nothing: the answer came in one read or two."""
+
+_REASONS = {
+    swink.StopReason.LENGTH: "cut off at the token limit",
+    swink.StopReason.CONTENT_FILTER: "stopped by a content filter",
+    swink.StopReason.PAUSE: "paused by the provider: ask again to go on",
+    swink.StopReason.TOOL_USE: "waits for its tools",
+}
+
+
+def amount(count: int | None) -> str:
+    """This will write a number of tokens with separators; `?` for an unknown one."""
+    return "?" if count is None else f"{count:,}"
+
+
+def money(dollars: float) -> str:
+    """This will write US dollars with three figures that mean something, at least cents."""
+    if dollars == 0:
+        return "$0"
+    decimals = 2
+    while decimals < 9 and abs(dollars) < 10 ** (2 - decimals):
+        decimals += 1
+    return f"${dollars:,.{decimals}f}"
+
+
+def seconds(value: float) -> str:
+    """This will write a duration that people have waited for."""
+    return f"{value * 1000:.0f} ms" if value < 0.9995 else f"{value:.1f} s"
+
+
+def rate(count: int | None, duration: float) -> float | None:
+    """This will return tokens a second; `None` where the two do not say."""
+    return None if count is None or duration < MEASURABLE else count / duration
+
+
+def tokens(usage: swink.Usage | None) -> str:
+    """This will write what an answer took."""
+    if usage is None or (usage.input is None and usage.output is None):
+        return "tokens unknown"
+    read = f" ({amount(usage.cache_read)} cached)" if usage.cache_read else ""
+    thought = f" ({amount(usage.reasoning)} thinking)" if usage.reasoning else ""
+    return f"{amount(usage.input)} tokens in{read}, {amount(usage.output)} out{thought}"
+
+
+def summary(stream: swink.EventStream, display: Display) -> str:
+    """This will write who answered, what it took, and how fast it came."""
+    call, message = stream.call, stream.message
+    asked = str(call.model)
+    answered = message.model
+    named = answered in (None, call.model.id, asked)
+    parts = [asked if named else f"{asked} ({answered})", tokens(call.usage)]
+    if call.cost is not None and call.cost.total is not None:
+        parts.append(money(call.cost.total))
+    first, end = display.first_token_at, display.ended_at
+    if first is not None:
+        parts.append(f"first token {seconds(first - call.started_at)}")
+        last = message.usage.output if message.usage else None
+        if end is not None and (speed := rate(last, end - first)) is not None:
+            parts.append(f"{speed:,.0f} tokens/s")
+    if call.attempt > 1:
+        parts.append(f"{call.attempt} attempts")
+    if message.stop_reason in _REASONS:
+        parts.append(_REASONS[message.stop_reason])
+    return " · ".join(parts)
