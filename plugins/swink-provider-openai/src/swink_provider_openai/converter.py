@@ -1,0 +1,200 @@
+"""Conversations in Chat Completions' terms.
+
+Source: OpenAI's API reference, "Create chat completion", `messages` and `tools`. Two things have
+no place of their own there: whether a tool failed, and media in a tool's result. A failure's
+text begins with `Error: `, and media follow the results as a user message.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from swink_core import (
+    AssistantMessage,
+    AudioBlock,
+    Block,
+    Context,
+    DocumentBlock,
+    Failure,
+    ImageBlock,
+    MessageConverter,
+    Model,
+    ProviderFailure,
+    TextBlock,
+    ThinkingBlock,
+    Tool,
+    ToolCallBlock,
+    ToolResultMessage,
+    UrlSource,
+    UserMessage,
+    is_synthetic_id,
+    media_base64,
+    text_of,
+)
+from swink_core import StreamErrorKind as Kind
+from swink_provider_openai.dialect import Dialect
+
+__all__ = ["ChatConverter"]
+
+AUDIO_FORMATS = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav", "vnd.wave": "wav"}
+"""Subtypes of media types that the API calls by another name."""
+
+
+class ChatConverter(MessageConverter):
+    """Converts one conversation; made anew for each.
+
+    Servers that send tool calls without ids still want ids back: `tool_id` numbers those calls.
+    A service with its own rules for ids overrides it with a function of the id alone.
+    """
+
+    def __init__(self, provider: str, dialect: Dialect) -> None:
+        super().__init__(provider)
+        self.dialect = dialect
+        self._numbers: dict[str, int] = {}
+
+    def conversation(self, model: Model, context: Context) -> dict[str, Any]:
+        """This will return `messages`, and `tools` where there are any."""
+        messages = self.messages(context)
+        if context.system_prompt:
+            thinks = model.info is not None and "thinking" in (model.info.capabilities or ())
+            role = "developer" if self.dialect.developer_role and thinks else "system"
+            messages.insert(0, {"role": role, "content": context.system_prompt})
+        native: dict[str, Any] = {"messages": messages}
+        if context.tools:
+            native["tools"] = [self.tool(tool) for tool in context.tools]
+        return native
+
+    def tool(self, tool: Tool) -> dict[str, Any]:
+        """This will convert a tool on offer."""
+        function: dict[str, Any] = {"name": tool.name}
+        if tool.description:
+            function["description"] = tool.description
+        return {"type": "function", "function": {**function, "parameters": tool.parameters}}
+
+    def tool_id(self, tool_call_id: str) -> str:
+        """This will return the id under which a tool call goes back."""
+        if not is_synthetic_id(tool_call_id):
+            return tool_call_id
+        return f"call_{self._numbers.setdefault(tool_call_id, len(self._numbers))}"
+
+    def user(self, message: UserMessage) -> list[Any]:
+        """This will convert what the user says; text alone stays a string, as all servers take."""
+        content = message.content
+        if isinstance(content, list):
+            if len(content) == 1 and isinstance(content[0], TextBlock):
+                content = content[0].text
+            else:
+                return [{"role": "user", "content": [self.part(block) for block in content]}]
+        return [{"role": "user", "content": content}]
+
+    def assistant(self, message: AssistantMessage) -> list[Any]:
+        """This will convert what the model said, with its reasoning where the dialect wants it."""
+        calls = [self.tool_call(call) for call in message.tool_calls]
+        text = message.text
+        native: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else "")}
+        native.update(self.reasoning(message))
+        if calls:
+            native["tool_calls"] = calls
+        elif not text and len(native) == 2:
+            return []
+        return [native]
+
+    def reasoning(self, message: AssistantMessage) -> dict[str, Any]:
+        """This will return the field that takes earlier reasoning back, if there is something.
+
+        After a tool call, DeepSeek refuses a conversation whose `reasoning_content` is missing,
+        though it may be empty.
+        """
+        field = self.dialect.replay
+        if field == "reasoning_details":
+            blocks = [block for block in message.content if isinstance(block, ThinkingBlock)]
+            details = [
+                detail
+                for block in blocks
+                for detail in (block.metadata or {}).get("reasoning_details", ())
+            ]
+            return {field: details} if details else {}
+        if field is None or not (message.thinking or message.tool_calls):
+            return {}
+        if field == "reasoning" and not message.thinking:
+            return {}
+        return {field: message.thinking}
+
+    def tool_call(self, call: ToolCallBlock) -> dict[str, Any]:
+        """This will convert a call, its arguments byte for byte as the model wrote them.
+
+        Servers parse the arguments, so that text which is no JSON goes back wrapped in an object.
+        """
+        if call.state != "complete":
+            arguments = json.dumps({"invalid_arguments": call.raw_arguments or ""})
+        else:
+            arguments = call.raw_arguments or json.dumps(call.arguments)
+        return {
+            "id": self.tool_id(call.id),
+            "type": "function",
+            "function": {"name": call.name, "arguments": arguments},
+            **(call.metadata or {}),
+        }
+
+    def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
+        """This will convert results, and after them the media that they hold."""
+        native: list[Any] = []
+        media: list[Any] = []
+        for message in messages:
+            text = text_of(message.content)
+            if not isinstance(message.content, str):
+                blocks = [block for block in message.content if not isinstance(block, TextBlock)]
+                if blocks:
+                    media.append({"type": "text", "text": f"From {message.tool_name}:"})
+                    media.extend(self.part(block) for block in blocks)
+                    text = text or "The result follows."
+            if message.is_error:
+                text = f"Error: {text}"
+            tool_id = self.tool_id(message.tool_call_id)
+            native.append({"role": "tool", "tool_call_id": tool_id, "content": text})
+        if media:
+            native.append({"role": "user", "content": media})
+        return native
+
+    def part(self, block: Block) -> dict[str, Any]:
+        """This will convert a block of a user's message. Raises MediaError for a bad file."""
+        match block:
+            case TextBlock():
+                return {"type": "text", "text": block.text}
+            case ImageBlock():
+                return {"type": "image_url", "image_url": {"url": _url(block)}}
+            case DocumentBlock():
+                return self.document(block)
+            case AudioBlock():
+                media = media_base64(block.source)
+                if media is None:
+                    raise _unsupported("audio that is an address; send the data")
+                subtype = media.media_type.partition("/")[2]
+                sound = {"data": media.data, "format": AUDIO_FORMATS.get(subtype, subtype)}
+                return {"type": "input_audio", "input_audio": sound}
+        raise _unsupported(f"{block.type} blocks in what a user says")
+
+    def document(self, block: DocumentBlock) -> dict[str, Any]:
+        """This will convert a document, whose data or, by dialect, address is `file_data`."""
+        if isinstance(block.source, UrlSource) and not self.dialect.file_urls:
+            raise _unsupported("documents that are an address; send the data")
+        return {
+            "type": "file",
+            "file": {"filename": block.name or "document.pdf", "file_data": _url(block)},
+        }
+
+
+def _url(block: ImageBlock | DocumentBlock) -> str:
+    if isinstance(block.source, UrlSource):
+        return block.source.url
+    media = media_base64(block.source)
+    assert media is not None  # only an address has none
+    return f"data:{media.media_type};base64,{media.data}"
+
+
+def _unsupported(what: str) -> ProviderFailure:
+    message = f"Chat Completions has no place for {what}"
+    return ProviderFailure(
+        Failure("request", kind=Kind.UNSUPPORTED, code="content", message=message)
+    )

@@ -1,0 +1,57 @@
+"""How an endpoint departs from plain Chat Completions, declared as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from attrs import define, field
+
+__all__ = ["Dialect"]
+
+EFFORTS: dict[str, str] = {
+    "minimal": "low",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "extra_high": "high",
+}
+"""The words of `reasoning_effort` that all who have it take."""
+
+
+def _efforts(words: Mapping[str, str]) -> Mapping[str, str]:
+    return {**EFFORTS, **words}
+
+
+@define(frozen=True, kw_only=True)
+class Dialect:
+    """Deviations from the wire format; the defaults are what most servers take.
+
+    `max_tokens` is the name of that field. `include_usage`: `stream_options` asks for token
+    counts. `json_object`: plain JSON mode exists; without it a schema that allows any object
+    stands for it. `developer_role`: models that think take the system prompt as `developer`.
+    `cache_key` is the field for the session's id, `None` where there is none. `headers` maps
+    names of request headers to environment variables. `file_urls`: a document may be an address.
+
+    `thinking` is how reasoning is asked for: `effort` sends `reasoning_effort`; `reasoning` an
+    object of that name with `effort` or `max_tokens`; `switch` adds `thinking: {type}` to the
+    effort; `template` adds `chat_template_kwargs: {enable_thinking}` to it. `efforts` are the
+    words for our levels; without one for `off`, reasoning cannot be turned off. `replay` is the
+    field of an assistant message that takes earlier reasoning back. `think_tags`: reasoning may
+    come as `<think>…</think>` at the start of the content.
+
+    `lacks` names features and tuning options of swink's that the endpoint does not have.
+    """
+
+    max_tokens: str = "max_tokens"
+    include_usage: bool = True
+    json_object: bool = True
+    developer_role: bool = False
+    cache_key: str | None = None
+    headers: Mapping[str, str] = field(factory=dict)
+    file_urls: bool = False
+    thinking: Literal["effort", "reasoning", "switch", "template"] = "effort"
+    efforts: Mapping[str, str] = field(factory=dict, converter=_efforts)
+    replay: Literal["reasoning_content", "reasoning", "reasoning_details"] | None = None
+    think_tags: bool = False
+    lacks: frozenset[str] = field(default=frozenset(), converter=frozenset)

@@ -1,0 +1,184 @@
+"""What the errors of these services say, and what they mean.
+
+The same objects come as bodies of HTTP errors and as frames of a stream, so that one reader and
+one set of tables serve both.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from swink_core import Classification, Failure, by_tables, duration_seconds
+from swink_core import StreamErrorKind as Kind
+
+__all__ = ["classify", "read_error"]
+
+
+def read_error(data: Any, failure: Failure) -> bool:
+    """This will fill `failure` from an error in any of the known shapes; `False` if it is none.
+
+    `{"error": {message, type, code}}` (most), `{"code", "error": "text"}` (xAI), `{"object":
+    "error", message, type, code}` (vLLM, Mistral), `{"detail": …}` (frameworks in front of them).
+    A number of 400 to 599 as the code, or `status_code`, stands for an HTTP status.
+    """
+    if isinstance(data, list) and data:
+        data = data[0]
+    if not isinstance(data, dict):
+        return False
+    error = data.get("error") or None
+    groq = data.get("x_groq")
+    if error is None and isinstance(groq, dict):
+        error = groq.get("error")
+    if isinstance(error, str):
+        error = {**data, "message": error}
+    elif error is None and (data.get("object") == "error" or data.get("type") == "error"):
+        error = data
+    elif error is None and data.get("detail"):
+        error = {"message": _text(data["detail"])}
+    if not isinstance(error, dict):
+        return False
+    failure.code = failure.code or _word(error.get("code"))
+    failure.type = failure.type or _word(error.get("type"))
+    failure.message = failure.message or _message(error)
+    if failure.status is None:
+        failure.status = _status(error.get("status_code")) or _status(error.get("code"))
+    return True
+
+
+def _message(error: dict[str, Any]) -> str:
+    message = _text(error.get("message") or error.get("detail") or "")
+    metadata = error.get("metadata")
+    raw = metadata.get("raw") if isinstance(metadata, dict) else None  # OpenRouter's upstream
+    parts = [part for part in (message, _text(raw) if raw else "") if part]
+    return ": ".join(parts) or "the provider reported an error without a message"
+
+
+def _text(value: Any) -> str:
+    """This will flatten what is not a string, such as a list of validation errors."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "; ".join(map(_text, value))
+    if isinstance(value, dict):
+        return _text(value.get("msg") or value.get("message") or str(value))
+    return str(value)
+
+
+def _word(value: Any) -> str | None:
+    return str(value) if isinstance(value, str | int) and value != "" else None
+
+
+def _status(value: Any) -> int | None:
+    if isinstance(value, str) and value.isdigit():
+        value = int(value)
+    return value if isinstance(value, int) and 400 <= value < 600 else None
+
+
+SPECIFIC_CODES: dict[str, Kind] = {
+    "context_length_exceeded": Kind.CONTEXT_WINDOW_EXCEEDED,
+    "exceed_context_size_error": Kind.CONTEXT_WINDOW_EXCEEDED,  # llama.cpp
+    "tokens_limit_reached": Kind.CONTEXT_WINDOW_EXCEEDED,  # Azure
+    "insufficient_quota": Kind.QUOTA_EXHAUSTED,
+    "billing_hard_limit_reached": Kind.QUOTA_EXHAUSTED,
+    "billing_not_active": Kind.QUOTA_EXHAUSTED,
+    "usage_not_included": Kind.QUOTA_EXHAUSTED,
+    "QUOTA_EXHAUSTED": Kind.QUOTA_EXHAUSTED,
+    "content_filter": Kind.CONTENT_FILTERED,  # Azure
+    "content_policy_violation": Kind.CONTENT_FILTERED,
+    "invalid_prompt": Kind.CONTENT_FILTERED,
+    "ResponsibleAIPolicyViolation": Kind.CONTENT_FILTERED,
+}
+
+SPECIFIC_WORDINGS: tuple[tuple[str, Kind], ...] = (
+    ("maximum context length", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("max context length", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("context window", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("context limit", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("available context size", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("maximum prompt length", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("prompt is too long", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("prompt too long", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("input is too long", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("too many input tokens", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("exceeds the maximum number of tokens", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("too large for model", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("current quota", Kind.QUOTA_EXHAUSTED),
+    ("insufficient balance", Kind.QUOTA_EXHAUSTED),
+    ("insufficient credits", Kind.QUOTA_EXHAUSTED),
+    ("requires more credits", Kind.QUOTA_EXHAUSTED),
+    ("per day", Kind.QUOTA_EXHAUSTED),
+    ("per-day", Kind.QUOTA_EXHAUSTED),
+    ("limit: 0,", Kind.QUOTA_EXHAUSTED),
+    ("content management policy", Kind.CONTENT_FILTERED),
+    ("usage guidelines", Kind.CONTENT_FILTERED),  # xAI, with a 403
+    ("requires moderation", Kind.CONTENT_FILTERED),  # OpenRouter, with a 403
+)
+"""What outranks a general code: a rate limit that lasts a day, or that no waiting would satisfy."""
+
+CODES: dict[str, Kind] = {
+    "invalid_api_key": Kind.AUTH,
+    "authentication_error": Kind.AUTH,
+    "permission_denied": Kind.AUTH,
+    "forbidden": Kind.AUTH,
+    "rate_limit_exceeded": Kind.THROTTLED,
+    "rate_limit_error": Kind.THROTTLED,
+    "rate_limited": Kind.THROTTLED,  # Mistral
+    "RateLimitReached": Kind.THROTTLED,  # Azure
+    "too_many_requests": Kind.THROTTLED,
+    "slow_down": Kind.OVERLOADED,
+    "server_is_overloaded": Kind.OVERLOADED,
+    "overloaded_error": Kind.OVERLOADED,
+    "MODEL_CAPACITY_EXHAUSTED": Kind.OVERLOADED,
+    "insufficient_system_resource": Kind.OVERLOADED,  # DeepSeek's finish reason
+    "model_not_found": Kind.MODEL_NOT_FOUND,
+    "model_decommissioned": Kind.MODEL_NOT_FOUND,  # Groq
+    "model_not_available": Kind.MODEL_NOT_FOUND,
+    "invalid_model": Kind.MODEL_NOT_FOUND,  # Mistral, with a 400
+    "DeploymentNotFound": Kind.MODEL_NOT_FOUND,  # Azure
+}
+
+WORDINGS: tuple[tuple[str, Kind], ...] = (
+    ("incorrect api key", Kind.AUTH),  # xAI, with a 400
+    ("overloaded", Kind.OVERLOADED),
+    ("at capacity", Kind.OVERLOADED),
+    ("is not a valid model", Kind.MODEL_NOT_FOUND),  # OpenRouter, with a 400
+    ("has been decommissioned", Kind.MODEL_NOT_FOUND),
+    ("no endpoints found that support", Kind.UNSUPPORTED),  # OpenRouter, with a 404
+    ("image input is not supported", Kind.UNSUPPORTED),  # llama.cpp, with a 500
+    ("cannot use both", Kind.INVALID_REQUEST),  # llama.cpp, with a 500
+)
+
+GENERAL: dict[str, Kind] = {
+    "invalid_request_error": Kind.INVALID_REQUEST,
+    "BadRequestError": Kind.INVALID_REQUEST,  # vLLM
+    "tool_use_failed": Kind.INVALID_REQUEST,  # Groq: the model's call did not fit the schema
+    "NotFoundError": Kind.MODEL_NOT_FOUND,
+    "not_found_error": Kind.MODEL_NOT_FOUND,
+    "service_unavailable": Kind.OVERLOADED,
+    "server_error": Kind.NETWORK,
+    "api_error": Kind.NETWORK,
+    "internal_server_error": Kind.NETWORK,
+    "InternalServerError": Kind.NETWORK,
+    "error": Kind.NETWORK,  # a finish reason
+    "abort": Kind.NETWORK,  # a finish reason
+}
+"""Words that say no more than a status does: asked where an in-stream error has none."""
+
+_TRY_AGAIN = re.compile(r"(?:try again|retry) (?:in|after) ([\d.]+\s?(?:ms|s|m|h)[\d.hms]*)", re.I)
+
+
+def classify(failure: Failure) -> Classification | None:
+    """This will classify by these tables; `None` leaves it to the status.
+
+    The wait is also read from wordings such as "Please try again in 6.78s" (OpenAI, Groq).
+    """
+    found = by_tables(failure, SPECIFIC_CODES, SPECIFIC_WORDINGS) or by_tables(
+        failure, CODES, WORDINGS
+    )
+    if found is None and failure.status is None:
+        found = by_tables(failure, GENERAL)
+    if found is not None and found.retry_after is None:
+        wait = _TRY_AGAIN.search(failure.message or "")
+        found.retry_after = duration_seconds(wait[1].rstrip(".")) if wait else None
+    return found

@@ -1,0 +1,258 @@
+"""Frames of Chat Completions, in all dialects, to what they say.
+
+Nearly every frame of an answer carries a piece of text and nothing else. `feed` tests for that
+frame with as few attribute reads as it can and hands its text on; everything else takes the
+thorough way through `_take`. While the answer's id, its model or a think tag are still expected,
+every frame does (`_plain` is false).
+
+An answer is complete when its `finish_reason` has come; some servers never send `[DONE]`, and
+one that sends `[DONE]` alone has completed its answer too. With `n` above 1 the choices
+interleave: only choice 0 is the answer, the others are left out with a notice.
+
+Error frames come in many shapes, often beside a normal chunk. They are rare, so that they are
+read a second time as plain JSON data by the code that reads the bodies of HTTP errors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from swink_core import EventWriter, Failure, MalformedFrame, StopReason
+from swink_provider_openai.dialect import Dialect
+from swink_provider_openai.errors import read_error
+from swink_provider_openai.reasoning import ReasoningDetails, ThinkTags
+from swink_provider_openai.usage import report_usage
+from swink_provider_openai.wire import Answer, Chunk, Delta, FirstChunk, Part, ToolCall
+
+__all__ = ["ChatParser"]
+
+_decode_first = msgspec.json.Decoder(FirstChunk).decode
+_decode_next = msgspec.json.Decoder(Chunk).decode
+_decode_answer = msgspec.json.Decoder(Answer).decode
+
+DONE = b"[DONE]"
+
+FINISH: dict[str, StopReason] = {
+    "stop": StopReason.STOP,
+    "eos": StopReason.STOP,  # Together
+    "eos_token": StopReason.STOP,  # Text Generation Inference
+    "stop_sequence": StopReason.STOP,
+    "end_turn": StopReason.STOP,
+    "length": StopReason.LENGTH,
+    "max_tokens": StopReason.LENGTH,
+    "model_length": StopReason.LENGTH,  # Mistral
+    "tool_calls": StopReason.TOOL_USE,
+    "tool_use": StopReason.TOOL_USE,
+    "function_call": StopReason.TOOL_USE,
+    "content_filter": StopReason.CONTENT_FILTER,
+    "safety": StopReason.CONTENT_FILTER,
+    "refusal": StopReason.CONTENT_FILTER,
+}
+
+BROKEN_OFF = frozenset({"error", "insufficient_system_resource", "abort"})
+"""Finish reasons that say that the provider gave up (Mistral and OpenRouter, DeepSeek, vLLM)."""
+
+LEGACY_CALL = "function_call"
+"""The key of the one call that the field before `tool_calls` could hold."""
+
+
+class ChatParser:
+    """Reads one response; `Dialect` says whether its content may hold think tags."""
+
+    def __init__(self, dialect: Dialect | None = None) -> None:
+        self._decode: Any = _decode_first
+        self._plain = False
+        self._identified = False
+        self._tags = ThinkTags() if dialect is not None and dialect.think_tags else None
+        self._details = ReasoningDetails()
+        self._sources: dict[str, Any] = {}
+        self._called = self._refused = self._several = False
+
+    def feed(self, frame: bytes, out: EventWriter) -> None:
+        """This will tell `out` what a frame says."""
+        try:
+            chunk = self._decode(frame)
+        except msgspec.DecodeError:
+            if frame.strip() != DONE:
+                raise
+            self._done(out)
+            return
+        choices = chunk.choices
+        if choices and self._plain and chunk.usage is None and chunk.error is None:
+            choice = choices[0]
+            delta = choice.delta
+            if (
+                delta is not None
+                and choice.finish_reason is None
+                and not choice.index
+                and delta.tool_calls is None
+                and delta.reasoning_content is None
+                and delta.reasoning is None
+                and delta.reasoning_details is None
+                and delta.annotations is None
+                and not delta.refusal
+                and delta.content.__class__ is str
+            ):
+                out.text(delta.content)
+                return
+        self._take(chunk, frame, out)
+
+    def whole(self, body: bytes, out: EventWriter) -> None:
+        """This will tell `out` what a response that is not streamed says."""
+        answer = _decode_answer(body)
+        out.response(answer.id, answer.model)
+        if answer.usage is not None:
+            report_usage(answer.usage, out)
+        if answer.error or not answer.choices:
+            self._fail(body, out)
+            if out.failure is None:
+                raise MalformedFrame("the answer has no choices")
+            return
+        self._note_sources(answer)
+        for choice in answer.choices:
+            if choice.index:
+                self._leave_out(out)
+                continue
+            if choice.message is not None:
+                self._say(choice.message, out)
+            if choice.finish_reason:
+                self._stop(choice.finish_reason, out)
+        self._done(out)
+
+    # -- the thorough way --------------------------------------------------------------------
+
+    def _take(self, chunk: Chunk, frame: bytes, out: EventWriter) -> None:
+        if isinstance(chunk, FirstChunk):
+            out.response(chunk.id, chunk.model)
+            if out.response_id and out.model:
+                self._identified = True
+                self._decode = _decode_next
+        groq = chunk.x_groq or {}
+        usage = chunk.usage or groq.get("usage")
+        if usage:
+            report_usage(usage, out)
+        self._note_sources(chunk)
+        for choice in chunk.choices or ():
+            if choice.index:
+                self._leave_out(out)
+                continue
+            if choice.delta is not None:
+                self._say(choice.delta, out)
+            if choice.finish_reason and not chunk.error:
+                self._stop(choice.finish_reason, out)
+        if chunk.choices is None or chunk.error or groq.get("error"):
+            self._fail(frame, out)
+        self._plain = self._identified and self._tags is None and not self._details
+
+    def _say(self, delta: Delta, out: EventWriter) -> None:
+        if delta.reasoning_details:
+            shown = "".join(map(self._details.add, delta.reasoning_details))
+        else:
+            shown = ""
+        out.thinking(delta.reasoning_content or delta.reasoning or delta.thinking or shown)
+        if delta.annotations:
+            self._sources.setdefault("annotations", []).extend(delta.annotations)
+        if delta.executed_tools:
+            self._sources["executed_tools"] = delta.executed_tools
+        content = delta.content
+        if isinstance(content, str):
+            self._text(content, out)
+        elif content is not None:
+            for part in content:
+                self._part(part, out)
+        if delta.refusal:
+            self._refused = True
+            self._text(delta.refusal, out)
+        if delta.tool_calls:
+            for call in delta.tool_calls:
+                self._call(call.index, call, out)
+        elif delta.function_call is not None:
+            self._call(LEGACY_CALL, ToolCall(function=delta.function_call), out)
+
+    def _part(self, part: Part, out: EventWriter) -> None:
+        thinking = part.thinking
+        if isinstance(thinking, list):
+            thinking = "".join(piece.text or "" for piece in thinking)
+        if thinking:
+            out.thinking(thinking)
+        elif part.text:
+            self._text(part.text, out)
+
+    def _text(self, text: str, out: EventWriter) -> None:
+        if not text:
+            return
+        self._end_details(out)
+        if self._tags is None:
+            out.text(text)
+        elif not self._tags.feed(text, out):
+            self._tags = None
+
+    def _call(self, key: Any, call: ToolCall, out: EventWriter) -> None:
+        function = call.function
+        if function is None and not call.id:
+            return
+        self._settle(out)
+        self._called = True
+        name = arguments = None
+        if function is not None:
+            name, given = function.name, function.arguments
+            arguments = msgspec.json.encode(given).decode() if isinstance(given, dict) else given
+        extra = None if call.extra_content is None else {"extra_content": call.extra_content}
+        out.tool_call(key, call.id, name, arguments, extra)
+
+    def _settle(self, out: EventWriter) -> None:
+        """This will write what belongs to the blocks so far, before another or the end."""
+        if self._tags is not None:
+            self._tags.flush(out)
+        self._end_details(out)
+        if self._sources and out.has_answer and not self._called:
+            out.text("", metadata=self._sources)
+            self._sources = {}
+
+    def _end_details(self, out: EventWriter) -> None:
+        if self._details:
+            out.thinking("", metadata={"reasoning_details": self._details.take()})
+
+    def _note_sources(self, chunk: Chunk | Answer) -> None:
+        if chunk.citations:
+            self._sources["citations"] = chunk.citations
+        if chunk.search_results:
+            self._sources["search_results"] = chunk.search_results
+
+    def _leave_out(self, out: EventWriter) -> None:
+        if not self._several:
+            self._several = True
+            out.notice("other_choices", "several answers came; only the first is used")
+
+    # -- the end -----------------------------------------------------------------------------
+
+    def _stop(self, word: str, out: EventWriter) -> None:
+        self._settle(out)
+        if word in BROKEN_OFF:
+            message = f"the provider broke the answer off: {word}"
+            out.fail(Failure("streaming", code=word, message=message))
+            return
+        reason = FINISH.get(word.lower())
+        if reason is None:
+            out.notice("finish_reason", word)
+            reason = StopReason.STOP
+        if reason is StopReason.STOP and self._refused:
+            reason = StopReason.CONTENT_FILTER
+        out.stop(reason)
+
+    def _done(self, out: EventWriter) -> None:
+        if out.stop_reason is None and out.failure is None:
+            out.notice("finish_reason", "the provider completed its answer without one")
+            self._stop("stop", out)
+        out.finish()
+
+    def _fail(self, frame: bytes, out: EventWriter) -> None:
+        """This will end the attempt if the frame holds an error; one of unknown type says nothing.
+
+        An error that no status came with may name one: then it is what an HTTP error would be.
+        """
+        failure = Failure("streaming")
+        if read_error(msgspec.json.decode(frame), failure):
+            out.fail(failure)

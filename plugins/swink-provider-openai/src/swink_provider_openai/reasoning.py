@@ -1,0 +1,106 @@
+"""Reasoning that does not come as a plain field: think tags, and OpenRouter's details."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from swink_core import EventWriter
+
+__all__ = ["ReasoningDetails", "ThinkTags"]
+
+OPEN, CLOSE = "<think>", "</think>"
+
+VISIBLE = {"reasoning.text": "text", "reasoning.summary": "summary"}
+"""The types of details that hold readable text, and where."""
+
+
+class ThinkTags:
+    """Splits content that begins with `<think>…</think>` into reasoning and text.
+
+    Only the very start of the content may open the tag, so that an answer *about* tags stays
+    text. What might be the beginning of a tag is held back until the next piece decides.
+    """
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._inside = False
+
+    def feed(self, piece: str, out: EventWriter) -> bool:
+        """This will pass a piece on; `False` once all that follows is text."""
+        held = self._held + piece
+        if not self._inside:
+            start = held.lstrip()
+            if len(start) < len(OPEN) and OPEN.startswith(start):
+                self._held = held
+                return True
+            if not start.startswith(OPEN):
+                out.text(held)
+                return False
+            self._inside = True
+            held = start[len(OPEN) :]
+        thought, closed, text = held.partition(CLOSE)
+        if closed:
+            out.thinking(thought)
+            out.text(text)
+            return False
+        keep = _tag_begun(held)
+        out.thinking(held[: len(held) - keep])
+        self._held = held[len(held) - keep :]
+        return True
+
+    def flush(self, out: EventWriter) -> None:
+        """This will pass on what was held back, at the end of the content."""
+        if self._inside:
+            out.thinking(self._held)
+        elif self._held.strip():
+            out.text(self._held)
+        self._held = ""
+
+
+def _tag_begun(text: str) -> int:
+    """This will return how many characters at the end may be the start of the closing tag."""
+    return next((n for n in range(len(CLOSE) - 1, 0, -1) if text.endswith(CLOSE[:n])), 0)
+
+
+class ReasoningDetails:
+    """Joins the pieces of `reasoning_details` into the entries that go back with the next request.
+
+    Pieces of readable text with one `type`, `index` and `id` are one entry, whose signature
+    comes last; anything else, encrypted data above all, is an entry by itself and kept as it is.
+    Source: OpenRouter, "Reasoning tokens", preserving reasoning blocks.
+    """
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[dict[str, Any], list[str]]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._entries)
+
+    def add(self, detail: dict[str, Any]) -> str:
+        """This will take a piece and return its readable text."""
+        name = VISIBLE.get(detail.get("type") or "", "")
+        text = detail.get(name)
+        pieces = [text] if isinstance(text, str) else []
+        last = self._entries[-1] if self._entries else None
+        if last is not None and name and _continues(last[0], detail):
+            last[0].update((k, v) for k, v in detail.items() if v is not None)
+            last[1].extend(pieces)
+        else:
+            self._entries.append((dict(detail), pieces))
+        return "".join(pieces)
+
+    def take(self) -> list[dict[str, Any]]:
+        """This will return the entries and begin anew."""
+        entries, self._entries = self._entries, []
+        for detail, pieces in entries:
+            if len(pieces) > 1:
+                detail[VISIBLE[detail["type"]]] = "".join(pieces)
+        return [detail for detail, _ in entries]
+
+
+def _continues(earlier: dict[str, Any], detail: dict[str, Any]) -> bool:
+    return (
+        detail.get("index") is not None
+        and not earlier.get("signature")
+        and all(earlier.get(name) == detail.get(name) for name in ("type", "index", "id"))
+    )

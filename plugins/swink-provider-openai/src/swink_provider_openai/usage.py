@@ -1,0 +1,71 @@
+"""Token counts in the shapes in which the services report them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from swink_core import EventWriter
+
+__all__ = ["report_usage"]
+
+TICKS_PER_DOLLAR = 1e10
+"""xAI's `cost_in_usd_ticks`; recorded answers times the published prices give this number."""
+
+_COUNTS: dict[str, tuple[str, ...]] = {
+    "input": ("prompt_tokens", "input_tokens"),
+    "output": ("completion_tokens", "output_tokens"),
+    "total": ("total_tokens",),
+    "reasoning": ("completion_tokens_details.reasoning_tokens", "reasoning_tokens"),
+    "cache_read": (
+        "prompt_tokens_details.cached_tokens",
+        "prompt_cache_hit_tokens",  # DeepSeek
+        "cached_tokens",  # Together
+        "cache_read_input_tokens",  # Databricks, Venice
+    ),
+    "cache_write": ("prompt_tokens_details.cache_write_tokens", "cache_creation_input_tokens"),
+}
+"""Our counts, and the fields that may hold each, best first."""
+
+_KNOWN = frozenset(name for names in _COUNTS.values() for name in names)
+
+
+def report_usage(usage: Mapping[str, Any], out: EventWriter) -> None:
+    """This will tell `out` what a `usage` object says; other figures go to `extra` by their names.
+
+    Some services (xAI) count reasoning beside the completion and not in it, which their totals
+    show.
+    """
+    flat = _flatten(usage)
+    counts = {
+        ours: next((n for name in names if (n := _number(flat.get(name))) is not None), None)
+        for ours, names in _COUNTS.items()
+    }
+    read, wrote, thought = counts["input"], counts["output"], counts["reasoning"]
+    parts = (read or 0, wrote or 0, thought or 0)
+    if thought and wrote is not None and counts["total"] == sum(parts):
+        counts["output"] = wrote + thought
+    extra = {k: v for k, v in flat.items() if v is not None and k not in _KNOWN}
+    out.usage(**counts, cost=_cost(flat), extra=extra)
+
+
+def _flatten(usage: Mapping[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in usage.items():
+        if isinstance(value, dict):
+            flat.update((f"{name}.{inner}", item) for inner, item in value.items())
+        else:
+            flat[name] = value
+    return flat
+
+
+def _number(value: Any) -> int | None:
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _cost(flat: Mapping[str, Any]) -> float | None:
+    for name in ("cost", "cost.total_cost"):  # OpenRouter; Perplexity
+        if isinstance(flat.get(name), int | float):
+            return float(flat[name])
+    ticks = flat.get("cost_in_usd_ticks")  # 0 where another service bills for it
+    return ticks / TICKS_PER_DOLLAR if isinstance(ticks, int | float) and ticks > 0 else None

@@ -1,0 +1,99 @@
+"""The frames of Chat Completions, as far as swink reads them.
+
+Source: OpenAI's API reference, "The chat completion chunk object", and recorded streams of the
+services that speak this format. Every field may be absent or null, whatever is documented.
+Fields named here are the only ones that cost anything: msgspec skips the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+__all__ = ["Answer", "Choice", "Chunk", "Delta", "FirstChunk", "Function", "Part", "ToolCall"]
+
+
+class Part(Struct, gc=False):
+    """A piece of content that is an array (Mistral): `text`, or `thinking` made of pieces."""
+
+    type: str | None = None
+    text: str | None = None
+    thinking: str | list[Part] | None = None
+
+
+class Function(Struct, gc=False):
+    """What is called. `arguments` is a piece of JSON text; some servers send the object."""
+
+    name: str | None = None
+    arguments: str | dict[str, Any] | None = None
+
+
+class ToolCall(Struct, gc=False):
+    """A fragment of a tool call. `extra_content` is opaque and belongs to the call."""
+
+    index: int | float | None = None
+    id: str | None = None
+    function: Function | None = None
+    extra_content: Any = None
+
+
+class Delta(Struct, gc=False):
+    """What is new in a message; a whole message has the same fields."""
+
+    content: str | list[Part] | None = None
+    tool_calls: list[ToolCall] | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    reasoning_details: list[dict[str, Any]] | None = None
+    thinking: str | None = None
+    refusal: str | None = None
+    annotations: list[Any] | None = None
+    executed_tools: list[Any] | None = None
+    function_call: Function | None = None
+
+
+class Choice(Struct, gc=False):
+    """One of the answers that were asked for with `n`."""
+
+    delta: Delta | None = None
+    finish_reason: str | None = None
+    index: int | float | None = None
+
+
+class Chunk(Struct, gc=False):
+    """A frame of a stream. `error` may be there beside everything else (OpenRouter)."""
+
+    choices: list[Choice] | None = None
+    usage: dict[str, Any] | None = None
+    error: Any = None
+    x_groq: dict[str, Any] | None = None
+    citations: list[Any] | None = None
+    search_results: list[Any] | None = None
+
+
+class FirstChunk(Chunk, gc=False):
+    """A frame read while the answer's id and model are not known yet."""
+
+    id: str | None = None
+    model: str | None = None
+
+
+class WholeChoice(Struct, gc=False):
+    """One of the answers of a response that is not streamed."""
+
+    message: Delta | None = None
+    finish_reason: str | None = None
+    index: int | float | None = None
+
+
+class Answer(Struct, gc=False):
+    """A response that is not streamed ("The chat completion object")."""
+
+    id: str | None = None
+    model: str | None = None
+    choices: list[WholeChoice] | None = None
+    usage: dict[str, Any] | None = None
+    error: Any = None
+    citations: list[Any] | None = None
+    search_results: list[Any] | None = None
