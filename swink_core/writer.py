@@ -9,13 +9,15 @@ name has not come yet is held back until it can be announced.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from swink_core import events as ev
 from swink_core.errors import Failure
 from swink_core.messages import parse_arguments, synthetic_id
 from swink_core.outcome import StopReason, Usage
+from swink_core.outcome import StreamErrorKind as Kind
+from swink_core.protocol import Automaton
 
 __all__ = ["EventWriter"]
 
@@ -50,6 +52,7 @@ class EventWriter:
         self.provider = provider
         self._asked = model
         self._tries = 1
+        self._relayed: Automaton | None = None
         self.usage_seen: Usage | None = None
         self.cost: float | None = None
         self.stop_reason: StopReason | None = None
@@ -82,13 +85,13 @@ class EventWriter:
 
         Empty text without metadata opens no block. Metadata is merged into the block's.
         """
+        if not delta and metadata is None:
+            return
+        if self._run_kind != "text" or self._run_key != key:
+            self._open_run("text", key)
         if delta:
-            if self._run_kind != "text" or self._run_key != key:
-                self._open_run("text", key)
             self._append(ev.TextDelta(self._run, delta))
         if metadata is not None:
-            if self._run_kind != "text" or self._run_key != key:
-                self._open_run("text", key)
             self._run_metadata = {**(self._run_metadata or {}), **metadata}
 
     def thinking(
@@ -223,6 +226,29 @@ class EventWriter:
         self._by_id.clear()
         self.stop_reason = self.usage_seen = self.response_id = self.model = None
 
+    def relay(self, event: ev.AssistantMessageEvent) -> None:
+        """This will pass on an event that a remote swink made, held against the grammar.
+
+        Its first `Start` is taken as read. A broken rule fails the attempt as `protocol`.
+        """
+        relayed = self._relayed = self._relayed or Automaton()
+        opened = relayed.phase != "before" or self._tries > 1
+        broken = relayed.step(event)
+        if broken is not None:
+            self.fail(Failure("streaming", kind=Kind.PROTOCOL, code="grammar", message=broken))
+        elif isinstance(event, ev.Done | ev.Error):
+            self.usage_seen, self.cost = event.usage, event.cost.total if event.cost else None
+            self.response(event.response_id, event.model)
+            self.has_answer = self.finished = True  # whether it is one, the remote side has said
+            if isinstance(event, ev.Done):
+                self.stop_reason = event.stop_reason
+            else:
+                self.fail(_relayed_failure(event))
+        elif opened or not isinstance(event, ev.Start):
+            self._append(event)
+        if isinstance(event, ev.Retry):
+            self._tries += 1
+
     def notice(self, code: str, detail: str = "") -> None:
         """This will tell observers something that is not content."""
         self._append(ev.Notice(code, detail))
@@ -230,7 +256,7 @@ class EventWriter:
     def stop(self, reason: StopReason) -> None:
         """This will record that the provider completed its answer, and why it stopped.
 
-        A plain stop after a tool call is a stop for tool use, whatever the provider calls it.
+        A plain stop after a tool call is a stop for tool use.
         """
         if reason is StopReason.STOP and self._has_calls:
             reason = StopReason.TOOL_USE
@@ -259,6 +285,10 @@ class EventWriter:
     def close(self) -> None:
         """This will close every open block."""
         self._close_run()
+        if self._relayed is not None:
+            for index, kind in self._relayed.open.items():
+                self._append(_ENDS[kind](index))
+            self._relayed.open.clear()
         for call in list(self._calls):
             self._close_call(call)
 
@@ -268,8 +298,6 @@ class EventWriter:
         if seen and seen.total is None and seen.input is not None and seen.output is not None:
             seen.total = seen.input + seen.output
         return seen
-
-    # -- blocks ------------------------------------------------------------------------------
 
     def _open_run(self, kind: str, key: Hashable) -> None:
         self._close_run()
@@ -351,3 +379,22 @@ class EventWriter:
                     self._append(ev.ToolCallDelta(call.index, tail))
                     return True
         return False
+
+
+_ENDS: dict[str, Callable[[int], ev.AssistantMessageEvent]] = {
+    "text": ev.TextEnd,
+    "thinking": ev.ThinkingEnd,
+    "tool_call": ev.ToolCallEnd,
+}
+
+
+def _relayed_failure(event: ev.Error) -> Failure:
+    return Failure(
+        "streaming",
+        event.status,
+        code="relayed",
+        message=event.error_message,
+        kind=event.error_kind or Kind.UNKNOWN,
+        retry_after=event.retry_after,
+        request_id=event.request_id,
+    )

@@ -1,0 +1,5 @@
+"""The client of swink's native protocol: any model behind a swink gateway."""
+
+from swink_provider_proxy.provider import ProxyProvider
+
+__all__ = ["ProxyProvider"]

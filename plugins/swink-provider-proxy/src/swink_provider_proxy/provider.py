@@ -1,0 +1,119 @@
+"""`proxy/<provider>/<model>`: swink's own protocol, one JSON event to an SSE frame.
+
+The events are those of `swink_core.codec`, the partial message left out: the client folds the
+deltas itself. They are held against the grammar, an upstream's `Retry` included.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from attrs import asdict, evolve
+
+from swink_core import (
+    AssistantMessage,
+    Base64Source,
+    Block,
+    Classification,
+    CodecError,
+    Context,
+    EventWriter,
+    Failure,
+    HTTPProvider,
+    HTTPRequest,
+    MalformedFrame,
+    Message,
+    Model,
+    StreamOptions,
+    by_tables,
+    dump,
+    load_event,
+    media_base64,
+)
+from swink_core import StreamErrorKind as Kind
+
+__all__ = ["ProxyProvider"]
+
+STATUSES = {
+    401: Kind.AUTH,
+    403: Kind.AUTH,
+    429: Kind.THROTTLED,
+    504: Kind.NETWORK,
+}
+
+SENT = (
+    "temperature", "top_p", "max_tokens", "stop", "seed", "session_id", "thinking",
+    "tool_choice", "parallel_tool_calls", "response_format",
+)  # fmt: skip
+"""Options that travel; what is about the connection to this gateway does not."""
+
+
+class _Parser:
+    def feed(self, frame: bytes, out: EventWriter) -> None:
+        """This will pass on the event of a frame; the end marker of other protocols is ignored."""
+        if frame == b"[DONE]":
+            return
+        try:
+            event = load_event(msgspec.json.decode(frame))
+        except CodecError as error:
+            raise MalformedFrame(str(error)) from error
+        out.relay(event)
+
+
+class ProxyProvider(HTTPProvider):
+    """Any model behind a gateway that speaks `POST {base}/v1/stream`.
+
+    A frame that is not an event ends the stream as `protocol`: the gateway is broken, and
+    nothing is retried.
+    """
+
+    features = frozenset(
+        {"tools", "tool_choice", "stop", "images", "documents", "audio", "json"}
+        | {"structured_output"}
+    )
+    knobs = frozenset(
+        {"temperature", "top_p", "max_tokens", "seed", "session_id", "thinking"}
+        | {"parallel_tool_calls", "cache"}
+    )
+    malformed = "fail"
+
+    def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
+        """This will return the conversation as it is, with files read: the gateway has none."""
+        return {
+            "system": context.system_prompt,
+            "messages": [dump(self._portable(message)) for message in context.messages],
+            "tools": [dump(tool) for tool in context.tools],
+        }
+
+    def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
+        """This will return the request: model, conversation, and options by their names."""
+        sent = {name: value for name in SENT if (value := getattr(options, name)) not in (None, ())}
+        if options.cache is not None:
+            sent["cache"] = asdict(options.cache)
+        body = {**options.extra, "model": model.id, **payload, "options": sent}
+        return self.json_request(f"{self.base_url(options)}/v1/stream", body)
+
+    def parser(self, model: Model) -> _Parser:
+        """This will make a parser for one answer."""
+        return _Parser()
+
+    def classify(self, failure: Failure) -> Classification | None:
+        """This will go by the status: the gateway's errors before a stream are HTTP's."""
+        return by_tables(failure, {}, (), STATUSES)
+
+    def _portable(self, message: Message) -> Message:
+        if isinstance(message, AssistantMessage):
+            # what this proxy handed out is the own word of whatever model answers next
+            return evolve(message, provider=None) if message.provider == self.name else message
+        if isinstance(message.content, str):
+            return message
+        return evolve(message, content=[_with_data(block) for block in message.content])
+
+
+def _with_data(block: Block) -> Block:
+    source = getattr(block, "source", None)
+    if source is None or isinstance(source, Base64Source):
+        return block
+    data = media_base64(source)
+    return block if data is None else evolve(block, source=data)  # type: ignore[arg-type]  # only media blocks have a source

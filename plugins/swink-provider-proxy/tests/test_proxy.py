@@ -1,0 +1,199 @@
+"""The native protocol against a small reference server, which is any swink client behind HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+import swink_core as swink
+from swink_core import StreamErrorKind as Kind
+
+Answer = Callable[[dict[str, Any]], list[swink.AssistantMessageEvent]]
+
+
+class Gateway:
+    """Answers `POST /v1/stream` with given frames, or with what echo says."""
+
+    def __init__(self, frames: list[str] | None = None, status: int = 200) -> None:
+        self.frames = frames
+        self.status = status
+        self.requests: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+
+    async def __aenter__(self) -> str:
+        app = web.Application()
+        app.router.add_post("/v1/stream", self._stream)
+        self._runner = web.AppRunner(app)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        host, port = self._runner.addresses[0][:2]
+        return f"http://{host}:{port}"
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._runner.cleanup()
+
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        self.requests.append(body)
+        self.headers.append(dict(request.headers))
+        if self.status != 200:
+            headers = {"Retry-After": "7"} if self.status == 429 else {}
+            return web.json_response(
+                {"error": {"message": "no"}}, status=self.status, headers=headers
+            )
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        if self.frames is not None:
+            for frame in self.frames:
+                await response.write(f"data: {frame}\n\n".encode())
+            return response
+        context = swink.load(
+            swink.Context,
+            {
+                "messages": body["messages"],
+                "system_prompt": body["system"],
+                "tools": body["tools"],
+            },
+        )
+        async with swink.Client() as client, client.stream(body["model"], context) as events:
+            async for event in events:
+                await response.write(f"data: {json.dumps(swink.dump(event))}\n\n".encode())
+        return response
+
+
+def frames(*events: swink.AssistantMessageEvent) -> list[str]:
+    return [json.dumps(swink.dump(event)) for event in events]
+
+
+HELLO = [swink.Start(), swink.TextStart(0), swink.TextDelta(0, "Hello"), swink.TextEnd(0)]
+DONE = swink.Done(swink.StopReason.STOP, swink.Usage(input=1, output=2, total=3, reported=True))
+
+
+async def read(
+    base_url: str, model: str = "proxy/echo/echo", **options: Any
+) -> tuple[list[swink.AssistantMessageEvent], swink.AssistantMessage]:
+    options = {"retry": swink.RetryPolicy.none(), **options}
+    async with swink.Client() as client:
+        async with client.stream(model, "one two", base_url=base_url, **options) as stream:
+            events = [event async for event in stream]
+        return events, stream.message
+
+
+@pytest.mark.parametrize("model", ["echo/echo", "echo/think", "echo/tool"])
+async def test_a_model_answers_through_the_gateway_as_it_does_directly(model: str) -> None:
+    async with swink.Client() as client, client.stream(model, "one two") as stream:
+        direct = [event async for event in stream]
+    async with Gateway() as base_url:
+        relayed, _ = await read(base_url, f"proxy/{model}")
+    assert [type(event) for event in relayed] == [type(event) for event in direct]
+    assert relayed[1:-1] == direct[1:-1]
+    assert relayed[-1].stop_reason == direct[-1].stop_reason  # type: ignore[attr-defined]  # Done
+    assert relayed[-1].usage == direct[-1].usage  # type: ignore[attr-defined]  # Done
+
+
+async def test_the_request_carries_model_conversation_tools_and_options_by_name() -> None:
+    gateway = Gateway(frames(*HELLO, DONE))
+    tool = swink.Tool("f", "does", {"type": "object"})
+    async with gateway as base_url:
+        await read(
+            base_url,
+            "proxy/acme/large",
+            system_prompt="Be brief.",
+            tools=[tool],
+            temperature=0.5,
+            thinking="low",
+            session_id="s1",
+            tool_choice="f",
+            api_key="canary-key",
+        )
+    assert gateway.requests[0] == {
+        "model": "acme/large",
+        "system": "Be brief.",
+        "messages": [{"role": "user", "content": "one two"}],
+        "tools": [{"name": "f", "description": "does", "parameters": {"type": "object"}}],
+        "options": {
+            "temperature": 0.5,
+            "thinking": "low",
+            "session_id": "s1",
+            "tool_choice": "f",
+        },
+    }
+    assert gateway.headers[0]["Authorization"] == "Bearer canary-key"
+
+
+TABLE = [
+    ("eof_before_the_terminal_is_a_network_error", frames(*HELLO), Kind.NETWORK),
+    ("a_frame_that_is_not_json", [*frames(*HELLO), "{oops"], Kind.PROTOCOL),
+    ("a_frame_that_is_no_event", [*frames(*HELLO), '{"type": "song"}'], Kind.PROTOCOL),
+    ("a_delta_of_a_block_that_is_not_open", frames(swink.Start(), HELLO[2]), Kind.PROTOCOL),
+    ("a_second_start", frames(swink.Start(), swink.Start()), Kind.PROTOCOL),
+    ("nothing_at_all", [], Kind.NETWORK),
+    (
+        "the_upstreams_error_keeps_its_kind",
+        frames(*HELLO, swink.AssistantMessageEvent.error_overloaded("full", 3.0)),
+        Kind.OVERLOADED,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("sent", "kind"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
+)
+async def test_what_is_wrong_ends_in_one_error_with_blocks_closed(
+    sent: list[str], kind: Kind
+) -> None:
+    gateway = Gateway(sent)
+    async with gateway as base_url:
+        events, message = await read(base_url)
+    grammar = swink.Automaton()
+    assert [grammar.step(event) for event in events] == [None] * len(events)
+    assert isinstance(events[-1], swink.Error)
+    assert events[-1].error_kind is kind
+    assert message.text == ("Hello" if len(sent) > 3 else "")
+    assert len(gateway.requests) == 1
+
+
+STATUSES = [
+    (401, Kind.AUTH), (403, Kind.AUTH), (429, Kind.THROTTLED), (504, Kind.NETWORK),
+    (500, Kind.NETWORK), (503, Kind.OVERLOADED), (404, Kind.MODEL_NOT_FOUND),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "kind"), STATUSES)
+async def test_the_gateways_statuses(status: int, kind: Kind) -> None:
+    async with Gateway(status=status) as base_url:
+        events, _ = await read(base_url)
+    assert [type(event) for event in events] == [swink.Start, swink.Error]
+    error = events[-1]
+    assert isinstance(error, swink.Error)
+    assert (error.error_kind, error.error_message) == (kind, "no")
+    assert error.retry_after == (7.0 if status == 429 else None)
+
+
+async def test_an_upstreams_retry_is_passed_on_and_voids_what_came_before() -> None:
+    again = swink.Retry(2, 4, 0.0, "dropped", "acme/large")
+    sent = frames(*HELLO[:2], swink.TextEnd(0), again, *HELLO, DONE)
+    async with Gateway(sent) as base_url:
+        events, message = await read(base_url)
+    assert [type(event) for event in events].count(swink.Retry) == 1
+    assert [type(event) for event in events].count(swink.Start) == 2
+    assert message.text == "Hello"
+    assert message.usage == DONE.usage
+
+
+async def test_opaque_state_goes_back_unchanged() -> None:
+    answer = swink.AssistantMessage(
+        [swink.ThinkingBlock("hm", "c2ln", metadata={"k": [1]}), swink.TextBlock("Hi")],
+        provider="proxy",
+    )
+    gateway = Gateway(frames(*HELLO, DONE))
+    async with gateway as base_url, swink.Client() as client:
+        turns = [swink.UserMessage("a"), answer, swink.UserMessage("b")]
+        await client.complete("proxy/acme/large", turns, base_url=base_url)
+    sent = swink.load(swink.AssistantMessage, gateway.requests[0]["messages"][1])
+    assert sent.content == answer.content
+    assert sent.provider is None
