@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from attrs import define
 from engine import Engine, running_engine
-from make_tiny_gguf import ANSWER, CONTEXT, REASONED_ANSWER, REASONING
+from make_tiny_gguf import ANSWER, CONTEXT, REASONED_ANSWER, REASONING, write_model
 
 from swink_core import (
     AssistantMessage,
@@ -211,3 +212,24 @@ async def test_a_prompt_too_long_for_the_context_is_named_so(engine: Engine, wir
 
     assert error.error_kind is StreamErrorKind.CONTEXT_WINDOW_EXCEEDED
     assert str(CONTEXT) in error.error_message
+
+
+def test_the_engine_is_gone_when_its_context_is_left(tmp_path: Path) -> None:
+    with running_engine(tmp_path) as engine:
+        assert engine.get("/health") == {"status": "ok"}
+    with pytest.raises(OSError, match="refused"):
+        engine.get("/health")
+
+
+def test_an_engine_that_does_not_start_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.write_model", lambda path: path.write_bytes(b"no model"))
+    with pytest.raises(RuntimeError, match="engine ended"), running_engine(tmp_path):
+        pass
+
+
+def test_the_same_script_makes_the_same_model(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        write_model(tmp_path / name)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
