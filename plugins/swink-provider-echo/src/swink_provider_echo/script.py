@@ -27,11 +27,12 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     `reply` replaces the user's words; `words` repeats the answer until it has so many. `think`
     thinks first. `tool` calls a tool (true: the first offered), `parallel` all offered ones, with
-    `arguments` as JSON data or as raw text. `json` answers in JSON, `silent` not at all. `fail`
-    after `fail_after` deltas, in the first `fail_attempts` attempts (`None`: in all), asking for
-    `retry_after` seconds. `stall_after` falls silent after so many deltas. `stop` ends with that
-    reason. `delta` is the characters of a delta (`None`: one word), `delay` the seconds before
-    each.
+    `arguments` as JSON data or as raw text. `json` answers in JSON, `silent` not at all.
+
+    `fail` fails so after `fail_after` deltas, in the first `fail_attempts` attempts (`None`: in
+    all), asking for `retry_after` seconds. `stall_after` falls silent after so many deltas. `stop`
+    ends with that reason. `delta` is the characters of a delta (`None`: one word), `delay` the
+    seconds before each.
     """
 
     reply: str | None = None
