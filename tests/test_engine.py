@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,21 @@ async def test_leaving_in_the_middle_frees_the_slot(engine: Engine, wire: Wire) 
         assert stream.message.stop_reason is StopReason.ABORTED
         assert stream.message.text.startswith("on further on")
         assert (await client.complete(context="Hello", **wire.target(engine))).text == ANSWER
+
+
+async def test_an_engine_that_dies_in_the_middle_is_a_network_failure(
+    tmp_path: Path, wire: Wire
+) -> None:
+    with ExitStack() as stack:
+        engine = stack.enter_context(running_engine(tmp_path))
+        asked = {**wire.target(engine), "max_tokens": CONTEXT}
+        async with _client() as client, client.stream(context="LONG", **asked) as stream:
+            async for event in stream:
+                if isinstance(event, TextDelta):
+                    await asyncio.to_thread(stack.close)
+
+    assert stream.message.error_kind is StreamErrorKind.NETWORK
+    assert stream.message.text.startswith("on")
 
 
 async def test_a_wrong_key_is_refused(engine: Engine, wire: Wire) -> None:
