@@ -6,6 +6,7 @@ import errno
 import ssl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
 
 from attrs import define, field
 
@@ -69,6 +70,7 @@ class AiohttpClient:
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
+        self._proxies: dict[str, str] | None = None
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
         """This will send a request; see `HTTPClient.send`."""
@@ -78,7 +80,6 @@ class AiohttpClient:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                trust_env=True,
                 trace_configs=[_reuse_trace()],
             )
         reused: list[bool] = []
@@ -91,6 +92,7 @@ class AiohttpClient:
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=None, connect=connect_timeout),
                 trace_request_ctx=reused,
+                proxy=self._proxy(request.url),
             )
         except (aiohttp.ClientError, OSError, ValueError) as error:
             failure = failure_of(error, "connect")
@@ -98,6 +100,19 @@ class AiohttpClient:
                 failure.code = STALE
             raise ProviderFailure(failure) from error
         return _Response(response)
+
+    def _proxy(self, url: str) -> str | None:
+        """Finds the environment's proxy. aiohttp's own way asks two threads at every request."""
+        from urllib.request import getproxies, proxy_bypass
+
+        if self._proxies is None:
+            self._proxies = getproxies()
+        if not self._proxies:
+            return None
+        parts = urlsplit(url)
+        if parts.hostname is None or proxy_bypass(parts.hostname):
+            return None
+        return self._proxies.get(parts.scheme) or self._proxies.get("all")
 
     def close_idle(self) -> None:
         """This will close connections that nobody uses."""
