@@ -107,7 +107,7 @@ class ChatParser:
 
     def _done(self, line: _Line, out: EventWriter) -> None:
         durations = {name: value for name in _DURATIONS if (value := getattr(line, name))}
-        out.usage(line.prompt_eval_count, line.eval_count, extra=durations)  # type: ignore[arg-type]  # the writer makes them whole numbers
+        out.usage(_count(line.prompt_eval_count), _count(line.eval_count), extra=durations)
         if line.done_reason in _NOTHING_ASKED and not out.has_answer:
             out.fail(
                 Failure(
@@ -126,6 +126,10 @@ class ChatParser:
             reason = StopReason.STOP
         out.stop(reason)
         out.finish()
+
+
+def _count(tokens: int | float | None) -> int | None:
+    return None if tokens is None else int(tokens)
 
 
 def _text(arguments: msgspec.Raw) -> str:
