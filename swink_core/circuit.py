@@ -25,18 +25,26 @@ class Circuits:
     def __init__(self) -> None:
         self._circuits: dict[Hashable, _Circuit] = {}
 
-    def allows(self, target: Hashable, now: float, cooldown: float) -> bool:
-        """This will tell whether a target may be tried; half-open, only the first who asks may."""
+    def is_open(self, target: Hashable, now: float, cooldown: float) -> bool:
+        """This will tell whether a target is at rest; asking changes nothing."""
         circuit = self._circuits.get(target)
-        if circuit is None or circuit.opened_at is None:
-            return True
-        if now - circuit.opened_at < cooldown:
+        return (
+            circuit is not None
+            and circuit.opened_at is not None
+            and now - circuit.opened_at < cooldown
+        )
+
+    def allows(self, target: Hashable, now: float, cooldown: float) -> bool:
+        """This will tell whether a call may turn to a target; half-open, only the first may."""
+        if self.is_open(target, now, cooldown):
             return False
-        circuit.opened_at = now  # the next ones wait for what becomes of this try
+        circuit = self._circuits.get(target)
+        if circuit is not None and circuit.opened_at is not None:
+            circuit.opened_at = now  # the next ones wait for what becomes of this try
         return True
 
-    def succeeded(self, target: Hashable) -> None:
-        """This will close a target's circuit."""
+    def answered(self, target: Hashable) -> None:
+        """This will close a target's circuit: it works, whatever it answered."""
         self._circuits.pop(target, None)
 
     def failed(self, target: Hashable, now: float, threshold: int) -> None:

@@ -33,15 +33,27 @@ FALLS_BACK = frozenset(
 )  # fmt: skip
 """Kinds after which the next model of a chain is tried."""
 
-UNREACHABLE = ("core:connection_refused", "core:dns")
-"""Rules of failures where one more try is enough before falling back."""
+MOST_RETRIES = {
+    "core:connection_refused": 1,
+    "core:dns": 1,
+    "core:tls": 0,
+    "core:first_event": 1,
+}
+"""Retries, whatever the policy allows more, after failures that rarely pass by themselves."""
 
-_RESTS = FALLS_BACK - {Kind.UNSUPPORTED, Kind.MODEL_NOT_FOUND}
+FINAL = "core:total"
+"""The rule of the limit over the whole call, after which there is no time left for anything."""
+
+_TIRES = FALLS_BACK - {Kind.UNSUPPORTED, Kind.MODEL_NOT_FOUND, Kind.RESOURCE}
+"""Kinds that count towards giving a target a rest."""
+
+_WORKS = frozenset({Kind.INVALID_REQUEST, Kind.CONTEXT_WINDOW_EXCEEDED, Kind.CONTENT_FILTERED})
+"""Kinds that speak of one request only: the target that says so is well."""
 
 
 @define
 class Target:
-    """One model of a fallback chain, ready to be called. `key` is what it fails as."""
+    """One model of a fallback chain, ready to be called."""
 
     model: Model
     options: StreamOptions
@@ -50,8 +62,8 @@ class Target:
 
     @property
     def key(self) -> Hashable:
-        """Failures of a model at one address say nothing of the same model at another."""
-        return self.model, self.options.base_url
+        """This will return what a circuit is of: a model at one address with one key."""
+        return self.model, self.options.base_url, hash(self.options.api_key)
 
 
 class Next(NamedTuple):
@@ -64,10 +76,22 @@ class Next(NamedTuple):
 
 
 class RetryPlan:
-    """Counts retries per kind on each target, and the waits of the whole call."""
+    """Counts retries per kind on each target, and the waits of the whole call.
 
-    def __init__(self, policies: Sequence[RetryPolicy]) -> None:
+    `opens(n)` says whether the call may turn to target `n`, `rests(n)` whether that one, tried
+    already, has begun to rest meanwhile. `passed_over` lists the targets that were not tried.
+    """
+
+    def __init__(
+        self,
+        policies: Sequence[RetryPolicy],
+        opens: Callable[[int], bool] = lambda target: True,
+        rests: Callable[[int], bool] = lambda target: False,
+    ) -> None:
+        self.passed_over: list[int] = []
         self._policies = policies
+        self._opens = opens
+        self._rests = rests
         self._target = 0
         self._retries: Counter[Kind] = Counter()
         self._made = 1
@@ -75,48 +99,66 @@ class RetryPlan:
         self._stale = False
         self._waits: dict[Kind, Iterator[float | None]] = {}
 
+    def begin(self) -> int:
+        """This will return the target to begin with."""
+        self._turn_to(0)
+        return self._target
+
     def after(self, error: ev.Error) -> Next | None:
         """This will return what follows a failed attempt; `None` if the failure is final."""
+        if error.rule == FINAL:
+            return None
+        return self._again(error) or self._elsewhere(error)
+
+    def _again(self, error: ev.Error) -> Next | None:
         kind = error.error_kind or Kind.UNKNOWN
         policy = self._policies[self._target]
         allowed = policy.retries.get(kind, 0)
-        if error.rule in UNREACHABLE or (kind is Kind.TIMEOUT and error.phase == "first_event"):
-            allowed = min(allowed, 1)
+        if error.rule in MOST_RETRIES:
+            allowed = min(allowed, MOST_RETRIES[error.rule])
+        left = allowed - self._retries[kind]
         if error.rule == "core:stale" and not self._stale:
             self._stale = True  # not the provider's fault, so it does not count
-            return Next(self._target, self._made, self._made + allowed, 0.0)
-        final = error.rule == "core:total" or (error.retry_after or 0.0) > policy.retry_after_cap
-        if not final and self._retries[kind] < allowed:
-            delay = error.retry_after
-            if delay is None:
-                delay = self._backoff(kind, policy)
-            if self._waited + delay <= policy.budget:
-                self._retries[kind] += 1
-                self._made += 1
-                self._waited += delay
-                return Next(
-                    self._target, self._made, self._made + allowed - self._retries[kind], delay
-                )
-        if error.rule == "core:total" or kind not in FALLS_BACK:
+            return Next(self._target, self._made, self._made + left, 0.0)
+        too_long = (error.retry_after or 0.0) > policy.retry_after_cap
+        if left <= 0 or too_long or (not self._is_last() and self._rests(self._target)):
             return None
-        if self._target + 1 >= len(self._policies):
+        delay = error.retry_after
+        if delay is None:
+            delay = self._backoff(kind, policy)
+        if self._waited + delay > policy.budget:
             return None
-        self.skip()
+        self._retries[kind] += 1
+        self._made += 1
+        self._waited += delay
+        return Next(self._target, self._made, self._made + left - 1, delay)
+
+    def _elsewhere(self, error: ev.Error) -> Next | None:
+        if error.error_kind not in FALLS_BACK or self._is_last():
+            return None
+        self._turn_to(self._target + 1)
         most = 1 + max(self._policies[self._target].retries.values(), default=0)
         return Next(self._target, 1, most, 0.0)
 
-    def skip(self) -> int:
-        """This will go on to the next target and return its number."""
-        self._target += 1
+    def _turn_to(self, target: int) -> None:
+        self._target = target
+        # the last target is always tried: there is nothing better to do
+        while not (self._is_last() or self._opens(self._target)):
+            self.passed_over.append(self._target)
+            self._target += 1
         self._retries.clear()
         self._waits.clear()
         self._made = 1
         self._stale = False
-        return self._target
+
+    def _is_last(self) -> bool:
+        return self._target + 1 >= len(self._policies)
 
     def _backoff(self, kind: Kind, policy: RetryPolicy) -> float:
-        import backoff
-
+        try:
+            import backoff
+        except OSError:  # out of descriptors, which an import needs too
+            return policy.base
         waits = self._waits.get(kind)
         if waits is None:
             waits = self._waits[kind] = backoff.expo(
@@ -142,14 +184,13 @@ async def attempts(
     `open_attempt` makes an attempt on a target; `unseen()` tells whether nothing is handed out
     before the end, so that output does not count as seen.
     """
-    plan = RetryPlan([target.options.retry for target in targets])
-    number = 0
-    while not _rested(call, targets, number, circuits):
-        yield [ev.Notice("target_resting", f"{targets[number].model} keeps failing; passed over")]
-        number = plan.skip()
+    plan = _plan(call, targets, circuits)
+    number = plan.begin()
     while True:
         target = targets[number]
-        policy = target.options.retry
+        for passed in plan.passed_over:
+            yield [ev.Notice("target_resting", f"{targets[passed].model} keeps failing")]
+        plan.passed_over.clear()
         call.attempt += 1
         seen = False
         upcoming: Next | None = None
@@ -160,12 +201,12 @@ async def attempts(
                     if not seen:
                         seen = any(type(event) in CONTENT for event in batch)
                     if type(last) is ev.Done:
-                        circuits.succeeded(target.key)
+                        circuits.answered(target.key)
                     elif type(last) is ev.Error and last.stop_reason == "error":
-                        if last.error_kind in _RESTS:
-                            circuits.failed(target.key, call.clock.time(), policy.circuit_threshold)
-                        may = not seen or policy.restart_after_output or unseen()
-                        upcoming = plan.after(last) if may else None
+                        _note(last, target, circuits, call)
+                        restarts = target.options.retry.restart_after_output
+                        if not seen or restarts or unseen():
+                            upcoming = plan.after(last)
                         if upcoming is not None:
                             batch[-1] = _retry(last, upcoming, targets)
                             _log_retry(call, last, upcoming, targets)
@@ -173,16 +214,27 @@ async def attempts(
         if upcoming is None:
             return
         number = upcoming.target
-        if upcoming.delay > 0:
-            await call.clock.sleep(upcoming.delay)
+        # a sleep of nothing still lets the loop close what the attempt left
+        await call.clock.sleep(upcoming.delay)
 
 
-def _rested(call: Call, targets: Sequence[Target], number: int, circuits: Circuits) -> bool:
-    """The last target is always tried: there is nothing better to do."""
-    if number + 1 >= len(targets):
-        return True
-    cooldown = targets[number].options.retry.circuit_cooldown
-    return circuits.allows(targets[number].key, call.clock.time(), cooldown)
+def _plan(call: Call, targets: Sequence[Target], circuits: Circuits) -> RetryPlan:
+    def ask(question: Callable[[Hashable, float, float], bool]) -> Callable[[int], bool]:
+        def asked(number: int) -> bool:
+            cooldown = targets[number].options.retry.circuit_cooldown
+            return question(targets[number].key, call.clock.time(), cooldown)
+
+        return asked
+
+    policies = [target.options.retry for target in targets]
+    return RetryPlan(policies, ask(circuits.allows), ask(circuits.is_open))
+
+
+def _note(error: ev.Error, target: Target, circuits: Circuits, call: Call) -> None:
+    if error.error_kind in _WORKS:
+        circuits.answered(target.key)
+    elif error.error_kind in _TIRES and error.rule != "core:stale":
+        circuits.failed(target.key, call.clock.time(), target.options.retry.circuit_threshold)
 
 
 def _retry(error: ev.Error, upcoming: Next, targets: Sequence[Target]) -> ev.Retry:

@@ -106,6 +106,7 @@ class Run:
                 terminal = batch[-1] if batch else None
                 if type(terminal) in _TERMINAL:
                     self._account(terminal)
+                    self.dog.end_attempt()
                     yield batch
                     return
                 yield batch
@@ -115,6 +116,7 @@ class Run:
                 if limit is not None and self.builder.chars > limit:
                     large = self.cut(_too_large(limit))
                     self._account(large[-1])
+                    self.dog.end_attempt()
                     yield large
                     return
 

@@ -34,6 +34,7 @@ class Watchdog:
         self._call_started = clock.time()
         self._attempt_started = self._since = self._progress = self._call_started
         self._has_event = self._fresh = False
+        self._between = True
         self._settle: float | None = None
         self._window_chars = 0
         self._window_waited = 0.0
@@ -44,13 +45,17 @@ class Watchdog:
         self.limits = limits
         self._fresh = True
 
+    def end_attempt(self) -> None:
+        """This will leave only the total limit, until the next attempt begins."""
+        self._between = True
+        self._settle = None
+
     def wait(self) -> None:
         """This will mark that the current task waits for the source from now on."""
         self.waiting = asyncio.current_task()
         self._since = self.clock.time()
         if self._fresh:
-            self._fresh = self._has_event = False
-            self._settle = None
+            self._fresh = self._has_event = self._between = False
             self._attempt_started = self._progress = self._since
             self._window_chars, self._window_waited = self._chars(), 0.0
             self._arm()
@@ -58,11 +63,13 @@ class Watchdog:
     def back(self, events: int) -> None:
         """This will mark that the wait is over, with so many events."""
         self.waiting = None
+        now = self.clock.time()
+        if self.limits.min_chars_per_second is not None:
+            # the wait for the first event has a limit of its own
+            self._window_waited += now - self._since if self._has_event else 0.0
         if events:
             self._has_event = True
-            self._progress = self.clock.time()
-        if self.limits.min_chars_per_second is not None:
-            self._window_waited += self.clock.time() - self._since
+            self._progress = now
 
     def expect_end(self, seconds: float) -> None:
         """This will limit what remains of the attempt: its answer is complete."""
@@ -98,7 +105,9 @@ class Watchdog:
         rows: list[tuple[float | None, float, str, Phase]] = [
             (limits.total, self._call_started, "total", "streaming"),
         ]
-        if not self._has_event:
+        if self._between:
+            pass
+        elif not self._has_event:
             rows.append((limits.first_event, self._attempt_started, "first_event", "first_event"))
         else:
             rows.append((limits.idle, self._since, "idle", "streaming"))
