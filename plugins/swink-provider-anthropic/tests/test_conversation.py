@@ -81,10 +81,24 @@ TURNS: list[tuple[str, list[Message], list[dict[str, Any]]]] = [
     ),
     (
         "empty text among other text",
-        [UserMessage([TextBlock(""), TextBlock(" \n"), TextBlock("Hi")])],
+        [UserMessage([TextBlock(""), TextBlock("Hi")])],
         [_user(_said("Hi"))],
     ),
-    ("nothing but empty text", [UserMessage([TextBlock("")])], [_user(_said(" "))]),
+    (
+        "white space beside other text",
+        [HI, _answer(TextBlock("\n\n"), TextBlock("a")), HI],
+        [_user(_said("Hi")), _model(_said("\n\n"), _said("a")), _user(_said("Hi"))],
+    ),
+    (
+        "white space without other text",
+        [HI, _answer(TextBlock("\n\n"), CALL), ToolResultMessage("t1", "look", " ")],
+        [_user(_said("Hi")), _model(USE), _user({"type": "tool_result", "tool_use_id": "t1"})],
+    ),
+    (
+        "a user who says nothing",
+        [HI, _answer(TextBlock("a")), UserMessage([TextBlock(" ")]), HI],
+        [_user(_said("Hi")), _model(_said("a")), _user(_said("Hi"))],
+    ),
     (
         "thinking goes back as it came",
         [

@@ -3,7 +3,7 @@
 A list of turns whose content is a list of blocks, the system prompt and the tools beside it.
 User and assistant take turns, results of tools are the user's, and their order comes first in
 the turn. What the API gave with a signature, encrypted or by a tool of its own goes back as it
-came and where it was; text must not be empty.
+came and where it was.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ def conversation(
 
 class _Converter(MessageConverter):
     def user(self, message: UserMessage) -> list[Any]:
-        content = _content(message.content) or [{"type": "text", "text": " "}]
-        return [{"role": "user", "content": content}]
+        content = _content(message.content)
+        return [{"role": "user", "content": content}] if content else []
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
-        content = [native for block in message.content if (native := _answered(block))]
+        content = _worded([native for block in message.content if (native := _answered(block))])
         if message.stop_reason in _CUT:
             content = _without_unanswered(content)
         return [{"role": "assistant", "content": content}] if content else []
@@ -117,11 +117,11 @@ def _input(call: ToolCallBlock) -> dict[str, Any]:
     return {"INVALID_JSON": call.raw_arguments or ""}
 
 
-def _text(block: TextBlock) -> dict[str, Any] | None:
-    citations = (block.metadata or {}).get("citations")
-    if citations:
-        return {"type": "text", "text": block.text, "citations": [_citation(c) for c in citations]}
-    return {"type": "text", "text": block.text} if block.text.strip() else None
+def _text(block: TextBlock) -> dict[str, Any]:
+    native: dict[str, Any] = {"type": "text", "text": block.text}
+    if citations := (block.metadata or {}).get("citations"):
+        native["citations"] = [_citation(citation) for citation in citations]
+    return native
 
 
 def _citation(citation: Any) -> Any:
@@ -174,13 +174,26 @@ def _trim_prefill(turns: list[dict[str, Any]]) -> None:
 def _content(content: str | Sequence[Block]) -> list[dict[str, Any]]:
     if isinstance(content, str):
         content = [TextBlock(content)]
-    return [native for block in content if (native := _said(block)) is not None]
+    return _worded([native for block in content if (native := _said(block)) is not None])
+
+
+def _worded(content: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The API refuses empty text anywhere, and white space where a message has no other text; a
+    message that is left with nothing is left out. Beside other text white space stays, since
+    answers have it between cited passages and newer models check that their own words come back
+    unchanged."""
+    worded = any(block["type"] == "text" and block["text"].strip() for block in content)
+    return [
+        block
+        for block in content
+        if block["type"] != "text" or (block["text"] if worded else block["text"].strip())
+    ]
 
 
 def _said(block: Block) -> dict[str, Any] | None:
     match block:
         case TextBlock():
-            return {"type": "text", "text": block.text} if block.text.strip() else None
+            return {"type": "text", "text": block.text}
         case ImageBlock():
             return {"type": "image", "source": _source(block.source)}
         case DocumentBlock():
