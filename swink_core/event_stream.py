@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import AsyncGenerator, Iterator
-from types import TracebackType
-from typing import Any, Self
+from types import AsyncGeneratorType, TracebackType
+from typing import Self, cast
 
 from swink_core import events as ev
 from swink_core.call import Call
@@ -37,7 +37,7 @@ class EventStream:
 
     def __init__(self, call: Call, targets: list[Target], circuits: Circuits) -> None:
         self._run = Run(call, targets, circuits)
-        self._driver: AsyncGenerator[Batch, None] | None = None
+        self._driver: AsyncGeneratorType[Batch, None] | None = None
         self._rest: Iterator[ev.AssistantMessageEvent] = iter(())
         self._closed = False
 
@@ -49,24 +49,19 @@ class EventStream:
     @property
     def message(self) -> AssistantMessage:
         """What has arrived so far; complete after the terminal event."""
-        builder = self._run.builder
+        builder, call = self._run.builder, self.call
+        message = builder.message
         if builder.terminal is None:
-            builder.response_id = self.call.response_id
-            builder.request_id = self.call.request_id
-        return builder.message
+            message.response_id, message.request_id = call.response_id, call.request_id
+            message.model = call.response_model or message.model
+        return message
 
     async def batches(self) -> AsyncGenerator[list[ev.AssistantMessageEvent], None]:
         """This will yield the events of one network read at a time, as lists."""
         rest = list(self._rest)
         if rest:
             yield rest
-        step = self._start()
-        while True:
-            self._check_reader()
-            try:
-                batch = await step()
-            except StopAsyncIteration:
-                return
+        while batch := await self._next():
             yield batch
 
     def __aiter__(self) -> AsyncGenerator[ev.AssistantMessageEvent, None]:
@@ -76,13 +71,7 @@ class EventStream:
         # the iterator over a batch is kept on the stream: a loop left by break can be resumed
         for event in self._rest:
             yield event
-        step = self._start()
-        while True:
-            self._check_reader()
-            try:
-                batch = await step()
-            except StopAsyncIteration:
-                return
+        while batch := await self._next():
             self._rest = iter(batch)
             for event in self._rest:
                 yield event
@@ -108,20 +97,18 @@ class EventStream:
 
         A task that is reading gets `Error(aborted)` and reaches the end of its loop.
         """
-        run = self._run
-        if self._driver is None:
-            self._start()  # a stream never read still tells its observers how it ended
-        if run.dog.waiting is not None:
-            run.left = asyncio.get_running_loop().create_future()
-            if run.dog.interrupt(abandoned()):
-                await run.left
+        self._run.dog.interrupt(abandoned())
         await self._finish()
 
     async def _finish(self) -> None:
-        assert self._driver is not None
+        run, driver = self._run, self._start()
         self._closed = True
-        await self._driver.aclose()
-        await self._run.close()  # for a stream that was never read
+        while driver.ag_running:  # a reader or another closer is at it, and is soon done
+            run.moved = run.moved or asyncio.Event()
+            run.moved.clear()
+            await run.moved.wait()
+        await driver.aclose()
+        await run.close()  # for a stream that was never read
 
     async def __aenter__(self) -> Self:
         return self
@@ -144,14 +131,20 @@ class EventStream:
                 source=self,
             )
 
-    def _start(self) -> Any:
+    def _start(self) -> AsyncGeneratorType[Batch, None]:
         if self._driver is None:
-            self._driver = self._run.drive()
-        return self._driver.__anext__
+            self._driver = cast("AsyncGeneratorType[Batch, None]", self._run.drive())
+        return self._driver
 
-    def _check_reader(self) -> None:
-        if self._run.dog.waiting is not None:
+    async def _next(self) -> Batch:
+        run = self._run
+        if run.dog.waiting is not None:
             raise RuntimeError("the stream is being read by another task")
+        try:
+            return await self._start().__anext__()
+        except StopAsyncIteration:
+            parting, run.parting = run.parting, []
+            return parting
 
     def _error(self, event: ev.Error) -> StreamError:
         call = self.call

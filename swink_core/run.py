@@ -55,9 +55,11 @@ class Run:
         self.handed_out = False  # the caller has been given events
         self.buffer = False  # memory ran out: ask for whole answers from now on
         self.unseen = False  # the caller waits for the result and sees nothing before it
-        self.left: asyncio.Future[None] | None = None
+        self.parting: Batch = []  # how it ended, where no reader was there to be told
+        self.moved: asyncio.Event | None = None  # set for closers when the driver pauses or ends
         self.on_close: Callable[[], Awaitable[None]] | None = None
         call.started_at = call.clock.time()
+        self._aim(targets[0])  # a stream that is never read still ends in its provider's terms
         if log.isEnabledFor(logging.DEBUG):
             self.observers.append(("log", lambda event: log.debug("call %s: %r", call.id, event)))
         log.info("call %s: %s begins", call.id, call.model)
@@ -175,8 +177,11 @@ class Run:
     def _account(self, terminal: Any) -> None:
         """Adds what the attempt took to the call's sums, and prices the terminal event."""
         call = self.call
-        if type(terminal) is ev.Error and terminal.error_kind is Kind.RESOURCE:
-            self._free(terminal)
+        if type(terminal) is ev.Error:
+            if terminal.title is None:
+                call.explain(terminal)
+            if terminal.error_kind is Kind.RESOURCE:
+                self._free(terminal)
         if terminal.cost is None and call.price_hook is not None:
             terminal.cost = call.price_hook(call.model, terminal.usage)
         if call.reported_cost is not None:
@@ -200,6 +205,8 @@ class Run:
         batch: Batch = [] if self.in_attempt else [ev.Start()]
         batch += self.builder.closing_events()
         out = getattr(self.source, "out", None) if type(self.source) is EventSource else None
+        if out is not None and out.cost is not None:
+            self.call.reported_cost = out.cost
         error = self.call.error(
             failure,
             usage=out.final_usage() if out else None,
@@ -236,21 +243,25 @@ class Run:
                         continue
                     dog.back(0 if type(batch[0]) is ev.Start else len(batch))
                     self.deliver(batch)
-                    if self.left is not None and not self.left.done():
-                        self.left.set_result(None)
+                    if self.moved is not None:
+                        self.moved.set()
                     yield batch
                     self.handed_out = True
         finally:
             dog.waiting = None
             dog.stop()
-            await self.close()
+            try:
+                await self.close()
+            finally:
+                if self.moved is not None:
+                    self.moved.set()
 
     async def close(self) -> None:
         """Ends a call that has not ended, and closes what was opened for it alone."""
         if not self.ended:
-            batch = self.cut(abandoned())
-            self._account(batch[-1])
-            self.deliver(batch)
+            self.parting = self.cut(abandoned())
+            self._account(self.parting[-1])
+            self.deliver(self.parting)
         if self.on_close is not None:
             on_close, self.on_close = self.on_close, None
             await on_close()
@@ -268,7 +279,8 @@ class Run:
         self.builder.feed(batch)
         kind = type(batch[-1])
         if kind is ev.Retry:
-            self.in_attempt = False
+            self.in_attempt, self.source = False, None
+            call.response_id = call.response_model = call.request_id = None
         elif kind in _TERMINAL:
             call.ended_at = call.clock.time()
             _log_end(call, batch[-1])

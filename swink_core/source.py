@@ -90,6 +90,7 @@ class EventSource:
             try:
                 async for data in chunks:
                     self._take(data)
+                    self._tell_call()
                     if self.out.finished:
                         break
                     yield self.out.take()
@@ -142,6 +143,10 @@ class EventSource:
         if too_long is not None:
             out.fail(Failure("streaming", kind=Kind.PROTOCOL, code="frame", message=str(too_long)))
 
+    def _tell_call(self) -> None:
+        self.call.response_id = self.out.response_id or self.call.response_id
+        self.call.response_model = self.out.model or self.call.response_model
+
     def _take_rest(self) -> None:
         """This will use a last frame without its end if it is whole; if not, it was cut."""
         self._phase = "finalize"
@@ -179,8 +184,7 @@ class EventSource:
     def _end(self, failure: Failure | None) -> list[ev.AssistantMessageEvent]:
         out, call = self.out, self.call
         out.close()
-        call.response_id = out.response_id or call.response_id
-        call.response_model = out.model or call.response_model
+        self._tell_call()
         usage = out.final_usage()
         if out.cost is not None:
             call.reported_cost = out.cost
