@@ -1,0 +1,92 @@
+"""A provider that exists only in tests, with a wire format as small as one can be.
+
+data: {"text": "Hello"}
+data: {"call": "add", "arguments": "{}"}
+data: {"stop": "stop"}
+data: {"error": "busy"}
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from swink_core import (
+    Classification,
+    Context,
+    EventWriter,
+    Failure,
+    Host,
+    HTTPProvider,
+    HTTPRequest,
+    Model,
+    StopReason,
+    StreamErrorKind,
+    StreamOptions,
+    by_tables,
+)
+
+__all__ = ["AcmeParser", "AcmeProvider", "acme_host"]
+
+
+class _Frame(msgspec.Struct):
+    text: str | None = None
+    call: str | None = None
+    arguments: str | None = None
+    stop: str | None = None
+    error: str | None = None
+
+
+_decode = msgspec.json.Decoder(_Frame).decode
+
+
+class AcmeParser:
+    """Reads acme's frames."""
+
+    def feed(self, frame: bytes, out: EventWriter) -> None:
+        """This will tell what a frame says."""
+        data = _decode(frame)
+        if data.text is not None:
+            out.text(data.text)
+        if data.call is not None:
+            out.tool_call(None, name=data.call, arguments=data.arguments)
+        if data.stop is not None:
+            out.usage(input=1, output=2)
+            out.stop(StopReason(data.stop))
+            out.finish()
+        if data.error is not None:
+            out.fail(Failure("streaming", code=data.error, message=f"acme says: {data.error}"))
+
+
+class AcmeProvider(HTTPProvider):
+    """Speaks acme's format."""
+
+    def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
+        """This will count the messages, which is all that acme wants to know."""
+        return {"model": model.id, "messages": len(context.messages)}
+
+    def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
+        """This will post to `/chat`."""
+        return self.json_request(f"{self.base_url(options)}/chat", payload)
+
+    def parser(self, model: Model) -> AcmeParser:
+        """This will make a parser."""
+        return AcmeParser()
+
+    def classify(self, failure: Failure) -> Classification | None:
+        """This will know one code."""
+        return by_tables(failure, {"busy": StreamErrorKind.OVERLOADED})
+
+
+class _EntryPoint:
+    name, group, value = "acme", "swink.providers", "acme:AcmeProvider"
+    dist = None
+
+    def load(self) -> type[AcmeProvider]:
+        return AcmeProvider
+
+
+def acme_host() -> Host:
+    """This will return a host with acme as its only provider."""
+    return Host(entry_points=[_EntryPoint()])
