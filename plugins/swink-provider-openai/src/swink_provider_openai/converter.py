@@ -127,7 +127,7 @@ class ChatConverter(MessageConverter):
         Servers parse the arguments, so that text which is no JSON goes back wrapped in an object.
         """
         if call.state != "complete":
-            arguments = json.dumps({"invalid_arguments": call.raw_arguments or ""})
+            arguments = json.dumps({"INVALID_JSON": call.raw_arguments or ""})
         else:
             arguments = call.raw_arguments or json.dumps(call.arguments)
         return {

@@ -236,7 +236,7 @@ class ChatParser:
             return
         reason = FINISH.get(word.lower())
         if reason is None:
-            out.notice("finish_reason", word)
+            out.notice("stop_reason", f"the answer stopped for an unknown reason: {word}")
             reason = StopReason.STOP
         if reason is StopReason.STOP and self._refused:
             reason = StopReason.CONTENT_FILTER
@@ -244,7 +244,7 @@ class ChatParser:
 
     def _done(self, out: EventWriter) -> None:
         if out.stop_reason is None and out.failure is None:
-            out.notice("finish_reason", "the provider completed its answer without one")
+            out.notice("stop_reason", "the provider completed its answer without a reason")
             self._stop("stop", out)
         out.finish()
 

@@ -33,18 +33,21 @@ _KNOWN = frozenset(name for names in _COUNTS.values() for name in names)
 def report_usage(usage: Mapping[str, Any], out: EventWriter) -> None:
     """This will tell `out` what a `usage` object says; other figures go to `extra` by their names.
 
-    Some services (xAI) count reasoning beside the completion and not in it, which their totals
-    show.
+    Some services count reasoning beside the completion (xAI) or sound beside the prompt
+    (Mistral) and not in it, which their totals show.
     """
     flat = _flatten(usage)
     counts = {
         ours: next((n for name in names if (n := _number(flat.get(name))) is not None), None)
         for ours, names in _COUNTS.items()
     }
-    read, wrote, thought = counts["input"], counts["output"], counts["reasoning"]
-    parts = (read or 0, wrote or 0, thought or 0)
-    if thought and wrote is not None and counts["total"] == sum(parts):
-        counts["output"] = wrote + thought
+    read, wrote, total = counts["input"], counts["output"], counts["total"]
+    if read is not None and wrote is not None and total is not None and total > read + wrote:
+        beside = total - read - wrote
+        if beside == counts["reasoning"]:
+            counts["output"] = wrote + beside
+        elif beside == flat.get("prompt_tokens_details.audio_tokens"):
+            counts["input"] = read + beside
     extra = {k: v for k, v in flat.items() if v is not None and k not in _KNOWN}
     out.usage(**counts, cost=_cost(flat), extra=extra)
 
