@@ -6,6 +6,7 @@ are known.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from swink_core.errors import Failure
@@ -25,8 +26,8 @@ class Advice(NamedTuple):
 _ADVICE: dict[Kind, Advice] = {
     Kind.THROTTLED: Advice(
         "Rate limited by {provider}",
-        "Wait a moment and try again. If it persists, send fewer requests at a time or raise "
-        "the account's limits{portal}.",
+        "{wait} and try again. If it persists, send fewer requests at a time or raise the "
+        "account's limits{portal}.",
     ),
     Kind.OVERLOADED: Advice(
         "{provider} is overloaded",
@@ -58,7 +59,7 @@ _ADVICE: dict[Kind, Advice] = {
     ),
     Kind.QUOTA_EXHAUSTED: Advice(
         "The quota at {provider} is used up",
-        "Wait for the reset, add credit or upgrade the plan{portal}, or use another provider.",
+        "{reset}, add credit or upgrade the plan{portal}, or use another provider.",
     ),
     Kind.CONTEXT_WINDOW_EXCEEDED: Advice(
         "The conversation is too long for {model}",
@@ -125,8 +126,13 @@ _BY_CODE: dict[str, Advice] = {
     ),
     "no_descriptors": Advice(
         "Too many open files",
-        "Idle connections were closed. If it persists, raise the limit (ulimit -n) and look for "
-        "streams that are never closed.",
+        "Connections that nobody used were closed. If it persists, raise the limit (ulimit -n) "
+        "and look for streams that are never closed.",
+    ),
+    "no_memory": Advice(
+        "Memory ran out",
+        "Where the provider can answer whole, that is asked for next. If it persists, lower "
+        "max_tokens, shorten the conversation or make more memory available.",
     ),
     "redirect": Advice(
         "{provider} redirects elsewhere",
@@ -142,12 +148,14 @@ def advise(
     model: Model,
     info: ProviderInfo | None = None,
     endpoint: str | None = None,
+    retry_after: float | None = None,
 ) -> Advice:
-    """This will return title and resolution for a classified failure."""
+    """This will return title and resolution for a classified failure; `retry_after` in seconds."""
     advice = _ADVICE[kind]
     if (failure.code in _BY_CODE and failure.status is None) or failure.code == "redirect":
         advice = _BY_CODE[failure.code or ""]
     portal = info.portal if info else None
+    wait = duration_text(retry_after) if retry_after else None
     words = {
         "provider": (info.title if info else "") or model.provider,
         "name": model.provider,
@@ -155,5 +163,18 @@ def advise(
         "endpoint": endpoint or "the provider's address",
         "variables": " or ".join(info.api_key_env) if info and info.api_key_env else "the API key",
         "portal": f" ({portal})" if portal else "",
+        "wait": f"Wait {wait}" if wait else "Wait a moment",
+        "reset": f"Wait {wait}" if wait else "Wait for the reset",
     }
     return Advice(advice.title.format(**words), advice.resolution.format(**words))
+
+
+def duration_text(seconds: float) -> str:
+    """This will write a wait for people, in its largest unit and the next: `2 h 5 min`."""
+    whole = math.ceil(seconds)
+    days, rest = divmod(whole, 86400)
+    hours, rest = divmod(rest, 3600)
+    parts = [(days, "d"), (hours, "h"), (rest // 60, "min"), (rest % 60, "s")]
+    while len(parts) > 1 and parts[0][0] == 0:
+        parts.pop(0)
+    return " ".join(f"{count} {unit}" for count, unit in parts[:2] if count) or "a moment"

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
-from swink_core.advice import advise
+from swink_core.advice import Advice, advise
 from swink_core.classification import classify_default
 from swink_core.clock import Clock, LoopClock
 from swink_core.errors import Classification, Failure, redact
 from swink_core.events import Error
 from swink_core.messages import Context
 from swink_core.model import Model, ProviderInfo, StreamOptions
-from swink_core.outcome import Cost, Usage
+from swink_core.outcome import Cost, StreamErrorKind, Usage
 
 if TYPE_CHECKING:
     from swink_core.http import HTTPClient
@@ -90,8 +90,8 @@ class Call:
         model: str | None = None,
     ) -> Error:
         """This will make the terminal event for a failure: classified, explained, redacted."""
-        meaning = self.classify(failure)
-        advice = advise(meaning.kind, failure, self.model, self.provider_info, self.endpoint)
+        meaning = self._within_cap(self.classify(failure))
+        advice = self._advice(meaning.kind, failure, meaning.retry_after)
         what = failure.message
         if not what and failure.exception is not None:
             error = failure.exception
@@ -112,6 +112,24 @@ class Call:
             resolution=redact(advice.resolution, self.secrets),
             rule=meaning.rule,
         )
+
+    def explain(self, error: Error) -> None:
+        """This will add to an error that a plugin made what errors from `error()` have."""
+        kind = error.error_kind or StreamErrorKind.UNKNOWN
+        advice = self._advice(kind, Failure("streaming", error.status), error.retry_after)
+        error.error_message = redact(error.error_message or advice.title, self.secrets)
+        error.title = error.title or advice.title
+        error.resolution = error.resolution or redact(advice.resolution, self.secrets)
+
+    def _advice(self, kind: StreamErrorKind, failure: Failure, wait: float | None) -> Advice:
+        return advise(kind, failure, self.model, self.provider_info, self.endpoint, wait)
+
+    def _within_cap(self, meaning: Classification) -> Classification:
+        """A rate limit that asks for more patience than the call has is a quota used up."""
+        wait, cap = meaning.retry_after or 0.0, self.options.retry.retry_after_cap
+        if meaning.kind is not StreamErrorKind.THROTTLED or wait <= cap:
+            return meaning
+        return Classification(StreamErrorKind.QUOTA_EXHAUSTED, wait, f"{meaning.rule} beyond cap")
 
     def hide(self, headers: Mapping[str, str]) -> None:
         """This will keep the values of credential headers out of every text for people."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit, urlunsplit
 
 from attrs import define, field
 
@@ -58,6 +59,8 @@ __all__ = [
     "UnknownProvider",
     "Unsupported",
     "UsageError",
+    "excerpt",
+    "public_url",
     "redact",
 ]
 
@@ -341,6 +344,22 @@ _BY_KIND: dict[StreamErrorKind, type[StreamError]] = {
 }
 
 _HIDDEN = "[hidden]"
+
+
+def public_url(url: str) -> str:
+    """This will return a URL without what may be secret in it: user information and query."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return _HIDDEN
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def excerpt(data: bytes, secrets: Iterable[str], size: int) -> str:
+    """This will return the beginning of a body or frame, in characters, to show to people."""
+    # hidden before it is cut: a piece of a secret would not be found
+    text = redact(data[:BODY_CAP].decode("utf-8", "replace"), secrets)
+    return repr(text[:size].strip())
 
 
 def redact(text: str, secrets: Iterable[str]) -> str:

@@ -18,7 +18,7 @@ from swink_core.circuit import Circuits
 from swink_core.errors import StreamError
 from swink_core.messages import AssistantMessage
 from swink_core.outcome import StreamErrorKind as Kind
-from swink_core.retry import Target
+from swink_core.retry import Target, is_retryable
 from swink_core.run import Batch, Run, abandoned
 
 __all__ = ["EventStream"]
@@ -149,7 +149,6 @@ class EventStream:
     def _error(self, event: ev.Error) -> StreamError:
         call = self.call
         kind = event.error_kind or Kind.UNKNOWN
-        retryable = bool(call.options.retry.retries.get(kind)) and event.rule != "core:total"
         end = call.ended_at if call.ended_at is not None else call.clock.time()
         return StreamError.for_kind(kind)(
             event.error_message,
@@ -164,7 +163,7 @@ class EventStream:
             status=event.status,
             request_id=event.request_id,
             retry_after=event.retry_after,
-            retryable=retryable,
+            retryable=is_retryable(event),
             rule=event.rule,
             partial=self.message,
         )

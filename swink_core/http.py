@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from attrs import define, field
 
-from swink_core.errors import Failure, Phase, ProviderFailure
+from swink_core.errors import Failure, Phase, ProviderFailure, public_url
 from swink_core.outcome import StreamErrorKind as Kind
 
 if TYPE_CHECKING:
@@ -175,7 +175,11 @@ def failure_of(error: BaseException, phase: Phase) -> Failure:
     number = getattr(cause, "errno", None)
     kind, code, message = Kind.NETWORK, "connection", str(error) or type(error).__name__
     if isinstance(error, aiohttp.InvalidURL):
-        kind, code, message = Kind.INVALID_REQUEST, "url", f"not an address: {error}"
+        kind, code, message = (
+            Kind.INVALID_REQUEST,
+            "url",
+            f"not an address: {public_url(str(error.url))}",
+        )
     elif number in (errno.EMFILE, errno.ENFILE):
         kind, code, message = Kind.RESOURCE, "no_descriptors", "too many open files"
     elif number in (errno.ENOMEM, errno.ENOBUFS):

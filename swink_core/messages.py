@@ -61,10 +61,10 @@ def parse_arguments(raw: str) -> dict[str, Any] | None:
         return {}
     try:
         value = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeEncodeError):
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         try:  # the standard library accepts lone surrogates, which models do produce
             value = json.loads(raw)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
     return value if isinstance(value, dict) else None
 

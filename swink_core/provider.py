@@ -18,7 +18,15 @@ from attrs import evolve
 from swink_core.call import Call
 from swink_core.catalog import package_catalog
 from swink_core.conversion import required_features
-from swink_core.errors import BODY_CAP, Classification, Failure, PluginError, ProviderFailure
+from swink_core.errors import (
+    BODY_CAP,
+    Classification,
+    Failure,
+    PluginError,
+    ProviderFailure,
+    excerpt,
+    public_url,
+)
 from swink_core.events import Notice
 from swink_core.framing import Decoder, FrameTooLong, SSEDecoder
 from swink_core.hookspecs import API_LEVEL, hookimpl
@@ -111,7 +119,7 @@ class HTTPProvider:
         """
         try:
             data = msgspec.json.decode(failure.body)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return
         if isinstance(data, list) and data:
             data = data[0]
@@ -274,7 +282,7 @@ class HTTPProvider:
         replayed = False
         while True:
             request = self.request(model, payload, options)
-            call.endpoint = request.url
+            call.endpoint = public_url(request.url)
             request.headers.update(call.headers)
             request.headers.update(options.headers)
             await self.authorize(request, options, call)
@@ -293,7 +301,7 @@ class HTTPProvider:
             if response.status == 200 and (buffered or self._accepts(content_type.lower())):
                 return response
             try:
-                raise ProviderFailure(await self._failure(response, content_type))
+                raise ProviderFailure(await self._failure(response, content_type, call))
             finally:
                 response.close()
 
@@ -309,7 +317,7 @@ class HTTPProvider:
     def _accepts(self, content_type: str) -> bool:
         return not content_type or content_type in self.content_types
 
-    async def _failure(self, response: HTTPResponse, content_type: str) -> Failure:
+    async def _failure(self, response: HTTPResponse, content_type: str, call: Call) -> Failure:
         body = b""
         try:
             while len(body) < BODY_CAP and (data := await response.read()):
@@ -325,12 +333,12 @@ class HTTPProvider:
         self.error_facts(failure)
         if response.status < 300 and not (failure.code or failure.type or failure.message):
             failure.kind, failure.code = Kind.PROTOCOL, "content_type"
-            start = body[:80].decode("utf-8", "replace").strip()
+            start = excerpt(body, call.secrets, 80)
             failure.message = (
-                f"the answer is {content_type or 'of no stated type'}, not a stream: {start!r}"
+                f"the answer is {content_type or 'of no stated type'}, not a stream: {start}"
             )
         elif not failure.message and body:
-            failure.message = f"HTTP {response.status}: {body[:200].decode('utf-8', 'replace')}"
+            failure.message = f"HTTP {response.status}: {excerpt(body, call.secrets, 200)}"
         return failure
 
 

@@ -18,10 +18,10 @@ from swink_core import events as ev
 from swink_core.call import Call
 from swink_core.circuit import Circuits
 from swink_core.host import Binding
-from swink_core.model import Model, ProviderInfo, RetryPolicy, StreamOptions
+from swink_core.model import RETRIES, Model, ProviderInfo, RetryPolicy, StreamOptions
 from swink_core.outcome import StreamErrorKind as Kind
 
-__all__ = ["CONTENT", "Next", "RetryPlan", "Target", "attempts"]
+__all__ = ["CONTENT", "Next", "RetryPlan", "Target", "attempts", "is_retryable"]
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +64,11 @@ class Target:
     def key(self) -> Hashable:
         """This will return what a circuit is of: a model at one address with one key."""
         return self.model, self.options.base_url, hash(self.options.api_key)
+
+
+def is_retryable(error: ev.Error) -> bool:
+    """This will tell whether the same call may succeed later, whatever the policy allows."""
+    return error.error_kind in RETRIES and error.rule != FINAL
 
 
 class Next(NamedTuple):

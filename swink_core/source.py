@@ -18,7 +18,15 @@ import msgspec
 
 from swink_core import events as ev
 from swink_core.call import Call
-from swink_core.errors import Failure, MalformedFrame, Phase, ProviderFailure, UsageError
+from swink_core.errors import (
+    Failure,
+    MalformedFrame,
+    Phase,
+    ProviderFailure,
+    UsageError,
+    excerpt,
+    redact,
+)
 from swink_core.framing import Decoder, FrameTooLong
 from swink_core.outcome import StopReason
 from swink_core.outcome import StreamErrorKind as Kind
@@ -27,6 +35,9 @@ from swink_core.writer import EventWriter
 __all__ = ["EventSource", "Parser"]
 
 log = logging.getLogger(__name__)
+
+UNPARSABLE = (msgspec.DecodeError, MalformedFrame, UnicodeDecodeError, RecursionError)
+"""What a parser raises for a malformed frame; the last for one nested too deeply."""
 
 MALFORMED_IN_A_ROW = 3
 MALFORMED_IN_ALL = 10
@@ -134,7 +145,7 @@ class EventSource:
         for frame in frames:
             try:
                 feed(frame, out)
-            except (msgspec.DecodeError, MalformedFrame, UnicodeDecodeError) as error:
+            except UNPARSABLE as error:
                 self._malformed(frame, error)
             else:
                 self._bad_run = 0
@@ -153,20 +164,21 @@ class EventSource:
         for frame in self._decoder.finish():
             try:
                 self._parser.feed(frame, self.out)
-            except (msgspec.DecodeError, MalformedFrame, UnicodeDecodeError):
+            except UNPARSABLE:
                 log.debug("the input ends inside a frame of %d bytes", len(frame))
 
     def _malformed(self, frame: bytes, error: Exception) -> None:
         if (repaired := _repair(frame)) is not None:
             try:
                 self._parser.feed(repaired, self.out)
-            except (msgspec.DecodeError, MalformedFrame):
+            except UNPARSABLE:
                 pass
             else:
                 return
         self._bad_run += 1
         self._bad_total += 1
-        detail = f"{error} in {frame[:120]!r}"
+        secrets = self.call.secrets
+        detail = f"{redact(str(error), secrets)} in {excerpt(frame, secrets, 120)}"
         spent = self._bad_run > MALFORMED_IN_A_ROW or self._bad_total > MALFORMED_IN_ALL
         if self._fail_malformed or spent:
             self.out.fail(
@@ -178,7 +190,7 @@ class EventSource:
                 )
             )
         else:
-            log.warning("%s: a malformed frame is skipped: %s", self.call.model, error)
+            log.warning("%s: a malformed frame is skipped: %s", self.call.model, detail)
             self.out.notice("malformed_frame", detail)
 
     def _end(self, failure: Failure | None) -> list[ev.AssistantMessageEvent]:
