@@ -166,6 +166,12 @@ def test_a_secret_that_contains_another_is_hidden_whole(tmp_path: Path) -> None:
     assert Recording.load(tmp_path).body == b"*" * 15
 
 
+def test_what_is_too_short_to_be_a_secret_stays(tmp_path: Path) -> None:
+    recording().save(tmp_path, secrets=["", "d", "data"])
+
+    assert Recording.load(tmp_path).body == recording().body
+
+
 def test_a_repr_shows_no_headers_and_no_content() -> None:
     shown = repr(recording(headers={"X-Echo": KEY}, body=KEY.encode(), chunks=[(0.0, 20)]))
 

@@ -49,6 +49,9 @@ BUNDLE = "recordings"
 
 HIDDEN = "[hidden]"
 
+SHORTEST_SECRET = 6
+"""Characters below which a text is no secret, and stands in too many places to be taken out."""
+
 _SECRET_WORDS = (
     "auth", "key", "token", "secret", "cookie", "password", "credential", "signature",
     "organization",
@@ -175,7 +178,7 @@ class Recording:
         """
         folder = Path(folder)
         _check_chunks(folder / HEAD_FILE, self.chunks, len(self.body))
-        hidden = {secret for secret in secrets if secret}
+        hidden = {secret for secret in secrets if len(secret) >= SHORTEST_SECRET}
         request = self.request
         head = {
             "version": VERSION,

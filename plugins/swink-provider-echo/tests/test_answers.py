@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import swink_core as swink
 from swink_core import (
     AssistantMessage,
     AudioBlock,
@@ -391,3 +392,17 @@ async def test_an_option_that_echo_lacks_is_reported(name: str, value: Any) -> N
 
     assert [notice.code for notice in notices] == ["option_ignored"]
     assert name in notices[0].detail
+
+
+async def test_echo_hears_what_wrappers_let_through() -> None:
+    class Redactor:
+        @swink.hookimpl(wrapper=True)
+        def convert_messages(self, model: Any, context: Any, options: Any) -> Any:
+            payload = yield
+            payload["messages"][-1]["text"] = payload["messages"][-1]["text"].replace("Eve", "X")
+            return payload
+
+    async with Client(plugins=[Redactor()]) as client:
+        message = await client.complete("echo/echo", "I am Eve.")
+
+    assert message.text == "I am X."
