@@ -23,7 +23,6 @@ __all__ = ["command"]
 @call_options
 @prompt_options
 @click.option(
-    "-o",
     "--output",
     "folder",
     type=click.Path(path_type=Path),
