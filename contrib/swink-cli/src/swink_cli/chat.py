@@ -40,7 +40,7 @@ class Chat:
         self._owner = call.models[0].partition("/")[0]
         self._client = swink.Client()
         self._conversation = Conversation(call.context([]))
-        self._leaving = False
+        self._leaving = self._interactive = False
         self._failed = self._interrupted = False
         self._runner = asyncio.Runner()
 
@@ -54,6 +54,7 @@ class Chat:
             self._load(file)
         with self._runner, Reader(_complete) as reader:
             try:
+                self._interactive = reader.interactive
                 if reader.interactive:
                     say(f"{', '.join(self._models)} · /help lists the commands, Ctrl-D leaves")
                 self._loop(reader)
@@ -116,6 +117,8 @@ class Chat:
         if not show_end(stream, display):
             self._failed = True
             say("the conversation is kept; /retry asks again")
+        if self._interactive:
+            say("")
 
     def _options(self) -> dict[str, Any]:
         options = self._call.options

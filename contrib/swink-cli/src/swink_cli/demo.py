@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from attrs import define, field
 
@@ -136,14 +137,14 @@ async def perform(client: swink.Client, shown: Iterable[Performance], speed: flo
     async with ReplayServer(speed=speed) as server, asyncio.TaskGroup() as tasks:
         for number, one in enumerate(shown):
             if not one.over:
-                options: dict[str, object] = {}
+                options: dict[str, Any] = {}
                 if one.recording is not None:
                     options["base_url"] = server.add(str(number), one.recording)
                     options["api_key"] = "demo-key"
                 tasks.create_task(_perform_one(client, one, options))
 
 
-async def _perform_one(client: swink.Client, one: Performance, options: dict[str, object]) -> None:
+async def _perform_one(client: swink.Client, one: Performance, options: dict[str, Any]) -> None:
     began = time.monotonic()
     try:
         stream = client.stream(

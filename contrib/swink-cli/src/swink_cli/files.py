@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import mimetypes
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,7 @@ __all__ = ["encode_json", "media_block", "read_json"]
 def read_json(path: Path, what: str, kind: type | tuple[type, ...]) -> Any:
     """This will read a JSON file that holds a `kind`. Raises UsageError, saying what is wrong."""
     try:
-        data = json.loads(path.read_bytes())
-    except OSError as error:
-        raise swink.MediaError(
-            f"{path}: {error.strerror or error}",
-            resolution="Check that the file exists and may be read.",
-        ) from error
+        data = json.loads(_read(path))
     except (ValueError, RecursionError) as error:
         raise swink.MediaError(
             f"{path} is not JSON: {error}", resolution=f"The file should hold a {what} in JSON."
@@ -31,6 +28,16 @@ def read_json(path: Path, what: str, kind: type | tuple[type, ...]) -> Any:
     return data
 
 
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise swink.MediaError(
+            f"{path}: {error.strerror or error}",
+            resolution="Check that the file exists and may be read.",
+        ) from error
+
+
 def _json_name(data: object) -> str:
     names: dict[type, str] = {dict: "object", list: "array", str: "string", type(None): "null"}
     return names.get(type(data), "number or boolean")
@@ -39,21 +46,53 @@ def _json_name(data: object) -> str:
 def media_block(path: str, *, image: bool = False) -> swink.Block:
     """This will make a block of a file, read at once, so that it may change or go afterwards.
 
-    Raises MediaError for one that cannot be read, or is not of a kind that a model may see.
+    A text file becomes text, which every model reads. Raises MediaError for a file that cannot
+    be read, or is not of a kind that a model may see; with `image`, for all but images.
     """
-    source = swink.media_base64(swink.FileSource(str(Path(path).expanduser())))
-    assert source is not None  # only an address has no data
-    family = source.media_type.partition("/")[0]
-    if family == "image":
-        return swink.ImageBlock(source)
-    if image:
+    file = Path(path).expanduser()
+    data = _read(file)
+    media_type = mimetypes.guess_type(file.name)[0]
+    family = (media_type or "").partition("/")[0]
+    if family != "image":
+        if image:
+            raise swink.MediaError(
+                f"{path} is not an image, by its name",
+                resolution="Attach other files with --attach (in a chat: /attach).",
+            )
+        if (text := _as_text(data)) is not None:
+            return swink.TextBlock(f"{file.name}:\n\n{text}")
+    if media_type is None:
         raise swink.MediaError(
-            f"{path} is {source.media_type}, not an image",
-            resolution="Attach other files with --attach (in a chat: /attach).",
+            f"{path}: neither its name nor its content says what it is",
+            resolution="Give it the suffix of its kind, for example .pdf or .png.",
         )
+    source = swink.Base64Source(media_type, base64.b64encode(data).decode())
+    if family == "image":
+        marks = _IMAGE_MARKS.get(media_type, (b"",))
+        if not data.startswith(marks):
+            raise swink.MediaError(
+                f"{path} does not hold {media_type} data", resolution="Check the file, or its name."
+            )
+        return swink.ImageBlock(source)
     if family == "audio":
         return swink.AudioBlock(source)
-    return swink.DocumentBlock(source, name=Path(path).name)
+    return swink.DocumentBlock(source, name=file.name)
+
+
+def _as_text(data: bytes) -> str | None:
+    try:
+        return None if b"\0" in data else data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+_IMAGE_MARKS: dict[str, tuple[bytes, ...]] = {
+    "image/png": (b"\x89PNG\r\n\x1a\n",),
+    "image/jpeg": (b"\xff\xd8\xff",),
+    "image/gif": (b"GIF87a", b"GIF89a"),
+    "image/webp": (b"RIFF",),
+}
+"""How files of the kinds that models see begin; an unreadable one is found before it is sent."""
 
 
 def encode_json(data: Any, indent: int | None = None) -> bytes:

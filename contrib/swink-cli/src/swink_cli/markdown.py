@@ -118,7 +118,7 @@ class LiveMarkdown:
 
     def _rendered(self, text: str) -> list[list[Segment]]:
         """Blocks come with blank lines of their own; here one stands between any two."""
-        lines = self._console.render_lines(Markdown(text), pad=False)
+        lines = [_stripped(line) for line in self._console.render_lines(Markdown(text), pad=False)]
         while lines and _is_blank(lines[0]):
             del lines[0]
         while lines and _is_blank(lines[-1]):
@@ -133,6 +133,22 @@ class LiveMarkdown:
 
 def _joined(lines: list[list[Segment]]) -> list[Segment]:
     return [segment for line in lines for segment in (*line, Segment.line())]
+
+
+def _stripped(line: list[Segment]) -> list[Segment]:
+    """Takes off the blanks that fill a line: they are in the way of copying, and of ^C's echo."""
+    kept = list(line)
+    while kept and not _is_coloured(kept[-1]):
+        text = kept[-1].text.rstrip()
+        if text:
+            kept[-1] = Segment(text, kept[-1].style)
+            break
+        kept.pop()
+    return kept
+
+
+def _is_coloured(segment: Segment) -> bool:
+    return segment.style is not None and segment.style.bgcolor is not None
 
 
 def _is_blank(line: list[Segment]) -> bool:

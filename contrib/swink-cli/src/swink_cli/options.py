@@ -9,7 +9,7 @@ import difflib
 import functools
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -25,9 +25,18 @@ __all__ = ["CallOptions", "call_options", "prompt_message", "prompt_options"]
 
 MODEL_ENV = "SWINK_MODEL"
 
-_NESTED = {"timeouts": swink.Timeouts, "retry": swink.RetryPolicy, "cache": swink.CacheStrategy}
-_FREE = ("extra", "headers")
-"""Options whose keys are the provider's affair."""
+_NESTED: dict[str, type[Any]] = {
+    "timeouts": swink.Timeouts,
+    "retry": swink.RetryPolicy,
+    "cache": swink.CacheStrategy,
+}
+_WITH_PARTS = {
+    "timeouts": "timeouts.idle=60",
+    "retry": "retry.budget=30",
+    "headers": "headers.X-Team=a",
+    "extra": "extra.top_k=40",
+}
+"""Options that are given part by part, with an example."""
 _WORDS = ("session_id", "transport", "tool_choice", "api_key", "base_url", "malformed", "headers")
 """Options whose value is text even where it reads like a number."""
 
@@ -186,24 +195,27 @@ def _parse(
 
 def _parse_pairs(pairs: Sequence[str]) -> dict[str, Any]:
     options: dict[str, Any] = {}
-    parts: dict[str, dict[str, Any]] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not (key and equals):
             raise swink.InvalidOption(
                 f"{pair!r} is not KEY=VALUE", resolution="Write for example -o top_p=0.9"
             )
-        name, dot, part = key.partition(".")
+        name, _, part = key.partition(".")
         if name not in swink.StreamOptions.names():
             raise _unknown(key)
-        if not dot:
-            options[name] = _value(name, text)
-        elif name in _NESTED or name in _FREE:
-            parts.setdefault(name, {})[part] = _value(name, text)
+        value = _value(name, text)
+        if part:
+            _set_part(options, name, part, value)
+        elif name in _WITH_PARTS and not (name == "extra" and isinstance(value, dict)):
+            raise swink.InvalidOption(
+                f"{name} has parts", resolution=f"Write for example -o {_WITH_PARTS[name]}"
+            )
         else:
-            raise swink.InvalidOption(f"the option {name!r} has no parts: {key!r}")
-    for name, values in parts.items():
-        options[name] = values if name in _FREE else _nested(name, values)
+            options[name] = value
+    for name, kind in _NESTED.items():
+        if isinstance(options.get(name), dict):
+            options[name] = kind(**options[name])
     return options
 
 
@@ -216,19 +228,38 @@ def _value(name: str, text: str) -> Any:
         return text
 
 
-def _nested(name: str, values: Mapping[str, Any]) -> Any:
-    kind: type[Any] = _NESTED[name]
-    known = fields_dict(kind)
-    for part, value in values.items():
-        if part not in known or part == "retries":
-            near = difflib.get_close_matches(part, known, 1)
-            raise swink.InvalidOption(
-                f"{name} has no part {part!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
-                resolution=f"Its parts are {', '.join(known)}.",
-            )
-        if isinstance(value, str) and part != "mode":
-            raise swink.InvalidOption(f"{name}.{part} is a number, not {value!r}")
-    return kind(**values)
+def _set_part(options: dict[str, Any], name: str, part: str, value: Any) -> None:
+    values = options.setdefault(name, {})
+    if not isinstance(values, dict) or (name not in _NESTED and name not in _WITH_PARTS):
+        raise swink.InvalidOption(f"{name} has no parts: {name}.{part}")
+    if name == "extra":  # parts of parts, as the provider's own options have them
+        *path, part = part.split(".")
+        for step in path:
+            values = values.setdefault(step, {})
+            if not isinstance(values, dict):
+                raise swink.InvalidOption(f"{step} is given a value and parts in -o extra")
+    elif name in _NESTED:
+        _check_part(name, part, value)
+    values[part] = value
+
+
+def _check_part(name: str, part: str, value: Any) -> None:
+    known = [one for one in fields_dict(_NESTED[name]) if one != "retries"]
+    if part not in known:
+        near = difflib.get_close_matches(part, known, 1)
+        raise swink.InvalidOption(
+            f"{name} has no part {part!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
+            resolution=f"Its parts are {', '.join(known)}.",
+        )
+    if part == "mode":
+        right, wanted = value in ("none", "auto"), "none or auto"
+    elif part == "restart_after_output":
+        right, wanted = isinstance(value, bool), "true or false"
+    else:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        right, wanted = value is None or (number and value >= 0), "a number from 0"
+    if not right:
+        raise swink.InvalidOption(f"{name}.{part} is {wanted}, not {value!r}")
 
 
 def _unknown(key: str) -> swink.InvalidOption:

@@ -67,7 +67,7 @@ def _picture(shown: Sequence[Performance], console: Console) -> RenderableType:
         names = max(len(one.title) for one in shown)
         for one in shown:
             line = Text(f"{one.title:<{names}}  ", style=_colour(one))
-            grid.add_row(line, _tail(one, console, console.width - names - 2, 1))
+            grid.add_row(line, _ticker(one, console.width - names - 2))
         return grid
     for _ in range(layout.columns):
         grid.add_column(ratio=1)
@@ -106,6 +106,15 @@ def _tail(one: Performance, console: Console, width: int, height: int) -> Text:
     while lines and not lines[-1].plain.strip():
         del lines[-1]
     return Text("\n").join(lines[-height:])
+
+
+def _ticker(one: Performance, width: int) -> Text:
+    """The last words, in one line."""
+    if one.problem:
+        return Text(printable(one.problem)[:width], "red")
+    said = "".join(piece for _, piece in one.pieces[-width:])
+    style = _STYLES[one.pieces[-1][0]] if one.pieces else ""
+    return Text(" ".join(printable(said).split())[-width:], style)
 
 
 def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], console: Console) -> None:

@@ -22,6 +22,9 @@ __all__ = [
     "table",
 ]
 
+LEAST_TAIL = 16
+"""Columns that the last column of a table needs to stand in its row."""
+
 _CONTROL = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # a control sequence (ECMA-48 section 5.4)
     r"|\x1b\].*?(?:\x07|\x1b\\)"  # an operating system command, such as a window's title
@@ -59,42 +62,69 @@ def styled(text: str, **style: Any) -> str:
 
 
 def say(text: str, **style: Any) -> None:
-    """This will write a line to stderr, dim unless styled otherwise."""
-    click.echo(styled(printable(text), **(style or {"dim": True})), err=True)
+    """This will write lines to stderr, dim unless styled otherwise."""
+    click.echo(styled(_fitted(printable(text)), **(style or {"dim": True})), err=True)
+
+
+def _fitted(text: str) -> str:
+    """Breaks lines between words, where a terminal would break in the middle of one."""
+    if not is_terminal(sys.stderr):
+        return text
+    width = shutil.get_terminal_size().columns
+    return "\n".join(
+        line if len(line) <= width else _wrap(line, width) for line in text.split("\n")
+    )
+
+
+def _wrap(line: str, width: int) -> str:
+    from textwrap import fill
+
+    margin = " " * (len(line) - len(line.lstrip()))
+    return fill(
+        line, width, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def show_error(title: str, message: str, resolution: str = "") -> None:
     """This will tell a person what went wrong and what to do."""
     say(f"Error: {title}", fg="red", bold=True)
     if message and message != title:
-        click.echo(printable(message), err=True)
+        click.echo(_fitted(printable(message)), err=True)
     if resolution:
         say(resolution, fg="yellow")
 
 
 def table(rows: Sequence[Sequence[str] | str], headings: Sequence[str] = ()) -> list[str]:
-    """This will lay out rows as lines; the last column wraps below itself where it must.
+    """This will lay out rows as lines.
 
     A row that is a string is the title of those below it, which are indented then. On a terminal
-    the width is the terminal's; elsewhere lines are as long as they need to be.
+    the last column wraps below itself, or goes below its row where there is no room for it;
+    elsewhere lines are as long as they need to be.
     """
-    from textwrap import wrap
-
     cells = [row for row in (headings, *rows) if row and not isinstance(row, str)]
     if not cells:
         return []
     indent = 2 if any(isinstance(row, str) for row in rows) else 0
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     start = indent + sum(width + 2 for width in widths[:-1])
-    room = shutil.get_terminal_size().columns - start if is_terminal(sys.stdout) else 0
+    columns = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else 0
     lines = []
     for row in (headings, *rows) if headings else rows:
         if isinstance(row, str):
             lines.append(styled(row, bold=True))
             continue
         head = "".join(f"{cell:<{width}}  " for cell, width in zip(row, widths, strict=True))
-        first, *more = wrap(row[-1], room) if room >= 16 and row[-1] else [row[-1]]
-        line = (" " * indent + head[: start - indent] + first).rstrip()
-        lines.append(styled(line, bold=True) if row is headings else line)
-        lines += [" " * start + rest for rest in more]
+        head = " " * indent + head[: start - indent]
+        if row is headings:
+            lines.append(styled((head + row[-1])[: columns or None].rstrip(), bold=True))
+        else:
+            lines += _with_tail(head, row[-1], start, columns)
     return lines
+
+
+def _with_tail(head: str, tail: str, start: int, columns: int) -> list[str]:
+    if not columns or start + len(tail) <= columns:
+        return [(head + tail).rstrip()]
+    if columns - start < LEAST_TAIL:
+        return [head.rstrip(), *_wrap(" " * 4 + tail, columns).split("\n")]
+    return (head + _wrap(" " * start + tail, columns)[start:]).split("\n")

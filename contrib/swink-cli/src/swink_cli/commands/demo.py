@@ -56,7 +56,7 @@ async def _demo(providers: Sequence[str], speed: float) -> int:
             playing.cancel()
             await asyncio.gather(playing, return_exceptions=True)
     for one in shown:
-        if one.problem:
+        if one.broken:
             say(f"{one.title}: {one.problem}", fg="red")
     for remark in demo.remarks(shown, providers or client.host.provider_names()):
         say(remark)

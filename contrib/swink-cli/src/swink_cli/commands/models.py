@@ -16,6 +16,8 @@ __all__ = ["command", "is_stale"]
 STALE_AFTER = 180
 """Days after which a catalogue's figures are marked."""
 
+HEADINGS = ("CONTEXT", "OUTPUT", "$ IN", "$ OUT", "AS OF", "FEATURES")
+
 
 @click.command("models")
 @click.argument("provider", required=False, shell_complete=complete_provider)
@@ -45,8 +47,10 @@ def command(provider: str | None, as_json: bool) -> None:
             [f"No models are listed for {provider or 'any provider'}; any name can be asked."]
         )
         return
-    headings = ("MODEL", "CONTEXT", "OUTPUT", "$ IN", "$ OUT", "AS OF", "FEATURES")
-    print_lines(table([_row(info) for info in models], headings))
+    for number, name in enumerate(names):
+        rows = [_row(info) for info in models if info.provider == name]
+        if rows:
+            print_lines([""] * bool(number) + table(rows, (name, *HEADINGS)))
     if any(is_stale(info) for info in models):
         say(f"* older than {STALE_AFTER} days: prices and limits may have changed")
 
@@ -68,7 +72,7 @@ def _row(info: ModelInfo) -> tuple[str, ...]:
     if info.status != "active":
         features.insert(0, f"[{info.status}]")
     return (
-        f"{info.provider}/{info.id}",
+        info.id,
         _short(info.context_window),
         _short(info.max_output),
         _price(prices.input if prices else None),
