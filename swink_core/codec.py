@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from swink_core import events as ev
 from swink_core import messages as ms
+from swink_core.outcome import Cost, Usage
 
 if TYPE_CHECKING:
     from cattrs import Converter
@@ -69,6 +70,12 @@ def _converter() -> Converter:
             return data
         return converter.structure(data, list[ms.Block])
 
+    def plainly(cls: type[Any]) -> None:
+        plain: Any = make_dict_unstructure_fn(cls, converter, _cattrs_omit_if_default=True)
+        converter.register_unstructure_hook(cls, plain)
+
+    plainly(Usage)  # first, since a class's hook finds those of its fields when it is made
+    plainly(Cost)
     converter.register_structure_hook(str | list[ms.Block], content)
     converter.register_unstructure_hook(
         str | list[ms.Block],
@@ -82,9 +89,8 @@ def _converter() -> Converter:
         tagged(part, "type")
     for message in _MESSAGES:
         tagged(message, "role")
-    for whole in (ms.Context, ms.Tool):
-        plain: Any = make_dict_unstructure_fn(whole, converter, _cattrs_omit_if_default=True)
-        converter.register_unstructure_hook(whole, plain)
+    plainly(ms.Tool)
+    plainly(ms.Context)
     return converter
 
 
