@@ -58,6 +58,15 @@ class OpenAIProvider(HTTPProvider):
         return self.converter(self.name, self.dialect).conversation(model, context)
 
     def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
+        """This will return the request of `body` to `url`."""
+        body = self.body(model, payload, options)
+        return self.json_request(self.url(model, options), body, self.own_headers())
+
+    def url(self, model: Model, options: StreamOptions) -> str:
+        """This will return the endpoint's address."""
+        return f"{self.base_url(options)}/chat/completions"
+
+    def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
         """This will add the options; what the caller put in `extra` gives way to them."""
         body: dict[str, Any] = {"model": model.id, "stream": True}
         if self.dialect.include_usage:
@@ -67,8 +76,7 @@ class OpenAIProvider(HTTPProvider):
         if options.transport == "buffered":
             body["stream"] = False
             body.pop("stream_options", None)
-        url = f"{self.base_url(options)}/chat/completions"
-        return self.json_request(url, body, self.own_headers())
+        return body
 
     def own_headers(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
         """This will return the headers that the dialect takes from the environment."""
