@@ -289,8 +289,9 @@ class EventWriter:
             for index, kind in self._relayed.open.items():
                 self._append(_ENDS[kind](index))
             self._relayed.open.clear()
-        for call in list(self._calls):
-            self._close_call(call)
+        self._announce_waiting()
+        for call in sorted(self._calls, key=lambda call: call.index >= 0):
+            self._close_call(call)  # stray fragments first, while their calls are still open
 
     def final_usage(self) -> Usage | None:
         """This will return what is known of the usage, with the sum where both parts are known."""
