@@ -103,10 +103,12 @@ SPECIFIC_WORDINGS: tuple[tuple[str, Kind], ...] = (
     ("too many input tokens", Kind.CONTEXT_WINDOW_EXCEEDED),
     ("exceeds the maximum number of tokens", Kind.CONTEXT_WINDOW_EXCEEDED),
     ("too large for model", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("tokens must be reduced", Kind.CONTEXT_WINDOW_EXCEEDED),  # OpenAI, with a 429
     ("current quota", Kind.QUOTA_EXHAUSTED),
     ("insufficient balance", Kind.QUOTA_EXHAUSTED),
     ("insufficient credits", Kind.QUOTA_EXHAUSTED),
     ("requires more credits", Kind.QUOTA_EXHAUSTED),
+    ("used all available credits", Kind.QUOTA_EXHAUSTED),  # xAI
     ("per day", Kind.QUOTA_EXHAUSTED),
     ("per-day", Kind.QUOTA_EXHAUSTED),
     ("limit: 0,", Kind.QUOTA_EXHAUSTED),
@@ -142,6 +144,7 @@ WORDINGS: tuple[tuple[str, Kind], ...] = (
     ("incorrect api key", Kind.AUTH),  # xAI, with a 400
     ("overloaded", Kind.OVERLOADED),
     ("at capacity", Kind.OVERLOADED),
+    ("over capacity", Kind.OVERLOADED),  # Groq
     ("is not a valid model", Kind.MODEL_NOT_FOUND),  # OpenRouter, with a 400
     ("has been decommissioned", Kind.MODEL_NOT_FOUND),
     ("no endpoints found that support", Kind.UNSUPPORTED),  # OpenRouter, with a 404

@@ -83,20 +83,21 @@ class ChatParser:
         if choices and self._plain and chunk.usage is None and chunk.error is None:
             choice = choices[0]
             delta = choice.delta
-            if (
-                delta is not None
-                and choice.finish_reason is None
-                and not choice.index
-                and delta.tool_calls is None
-                and delta.reasoning_content is None
-                and delta.reasoning is None
-                and delta.reasoning_details is None
-                and delta.annotations is None
-                and not delta.refusal
-                and delta.content.__class__ is str
-            ):
-                out.text(delta.content)
-                return
+            if delta is not None and choice.finish_reason is None and not choice.index:
+                content = delta.content
+                if (
+                    content.__class__ is str
+                    and content
+                    and delta.tool_calls is None
+                    and delta.reasoning_content is None
+                    and delta.reasoning is None
+                    and delta.reasoning_details is None
+                    and delta.annotations is None
+                    and chunk.citations is None
+                    and chunk.search_results is None
+                ):
+                    out.text(content)
+                    return
         self._take(chunk, frame, out)
 
     def whole(self, body: bytes, out: EventWriter) -> None:

@@ -1,0 +1,231 @@
+"""What errors mean: every recorded HTTP error, and wordings and shapes beyond the recordings."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from chat import ERRORS, provider_of
+from corpus import Case, ids
+
+from swink_core import Client, Error, Failure, RetryPolicy
+from swink_core import StreamErrorKind as Kind
+from swink_core.classification import classify_default
+from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes
+from swink_provider_openai import OpenAIProvider
+
+RECORDED = {
+    "openai_chat/http-400-context-length": Kind.CONTEXT_WINDOW_EXCEEDED,
+    "openai_chat/http-400-openllmetry-vision": Kind.INVALID_REQUEST,
+    "openai_chat/http-401-dd-trace-py-chat-completion-error": Kind.AUTH,
+    "openai_chat/http-401-openinference-async-pipeline-with-chat-prompt-builder-and-chat-generator":
+        Kind.AUTH,
+    "openai_chat/http-404-mirascope-openai-gpt-4o-completions": Kind.MODEL_NOT_FOUND,
+    "openai_chat/http-404-opentelemetry-python-contrib-async-chat-completion-404":
+        Kind.MODEL_NOT_FOUND,
+    "openai_chat/http-404-pydantic-ai-model-name-suggestion-openai-chat": Kind.MODEL_NOT_FOUND,
+    "openai_chat/http-429-rate-limit-legacy": Kind.THROTTLED,
+    "openai_chat/http-500-ruby-openai-vector-store-file-batches-list": Kind.NETWORK,
+    "openai_chat/http-503-service-unavailable": Kind.OVERLOADED,
+    # Cassettes edited by hand: a status of 400 over an answer of which nothing was filtered.
+    # The body gives no ground for anything but what the status says.
+    "azure/http-400-prompt-content-filter-2": Kind.INVALID_REQUEST,
+    "azure/http-400-prompt-content-filter-3": Kind.INVALID_REQUEST,
+    "azure/http-400-prompt-content-filter-4": Kind.INVALID_REQUEST,
+    "azure/http-401-ruby-llm-chat-error-handling-with-azure-grok-4-1-fast-non-reasoning-rais":
+        Kind.AUTH,
+    "azure/http-404-openllmetry-chat-reasoning": Kind.MODEL_NOT_FOUND,
+    "azure/http-413-tokens-limit-reached": Kind.CONTEXT_WINDOW_EXCEEDED,
+    "azure/http-429-ruby-llm-chat-real-error-scenarios-azure-grok-4-1-fast-non-reasoning-han":
+        Kind.THROTTLED,
+    "deepseek/http-400-rig-blocking-audio-part-reaches-the-wire": Kind.INVALID_REQUEST,
+    "deepseek/http-400-ruby-llm-chat-real-error-scenarios-deepseek-deepseek-chat-handles-contex":
+        Kind.CONTEXT_WINDOW_EXCEEDED,
+    "deepseek/http-401-ruby-llm-chat-error-handling-with-deepseek-deepseek-chat-raises-appropri":
+        Kind.AUTH,
+    "groq/http-400-pydantic-ai-tool-use-failed-error": Kind.INVALID_REQUEST,
+    "groq/http-401-rig-auth-rejection-classifies-with-contract": Kind.AUTH,
+    "groq/http-404-pydantic-ai-tool-regular-error": Kind.MODEL_NOT_FOUND,
+    "groq/http-404-rig-provider-error-response-carries-request-id": Kind.MODEL_NOT_FOUND,
+    # "Too large for model … on tokens per minute": no waiting helps, a shorter conversation does.
+    "groq/http-413-request-too-large-tpm": Kind.CONTEXT_WINDOW_EXCEEDED,
+    "groq/http-429-rate-limit": Kind.THROTTLED,
+    "xai/http-429-rate-limit-tpm": Kind.THROTTLED,
+    "openrouter/http-400-ruby-llm-chat-real-error-scenarios-openrouter-claude-haiku-4-5-handles-c":
+        Kind.CONTEXT_WINDOW_EXCEEDED,
+    "openrouter/http-401-ruby-llm-chat-error-handling-with-openrouter-claude-haiku-4-5-raises-app":
+        Kind.AUTH,
+    "openrouter/http-429-pydantic-ai-openrouter-errors-raised": Kind.THROTTLED,
+    "llamacpp/http-400-exceed-context-size": Kind.CONTEXT_WINDOW_EXCEEDED,
+    "llamacpp/http-400-rig-context-overflow-blocking": Kind.CONTEXT_WINDOW_EXCEEDED,
+    "llamacpp/http-400-rig-malformed-data-uri": Kind.INVALID_REQUEST,
+    "llamacpp/http-401-rig-missing-api-key-is-401": Kind.AUTH,
+    "llamacpp/http-500-rig-image-without-mmproj": Kind.UNSUPPORTED,
+    "llamacpp/http-500-rig-schema-and-grammar-conflict": Kind.INVALID_REQUEST,
+    "llamacpp/http-500-rig-unfetchable-image-url": Kind.NETWORK,
+    "vllm/http-400-context-length": Kind.CONTEXT_WINDOW_EXCEEDED,
+    "openai_compat_other/doubleword-http-403-rig-invalid-key-blocking": Kind.AUTH,
+    "openai_compat_other/doubleword-http-404-rig-unknown-model-blocking": Kind.MODEL_NOT_FOUND,
+    "openai_compat_other/ollama_v1-http-400-ruby-llm-chat-real-error-scenarios-ollama-cloud-gpt-"
+    "oss-120b-handles-con": Kind.CONTEXT_WINDOW_EXCEEDED,
+    "openai_compat_other/perplexity-http-401-ruby-llm-chat-error-handling-with-perplexity-sonar-"
+    "raises-appropriate-au": Kind.AUTH,
+    "mistral/http-400-rig-blocking-error-carries-the-correlation-id": Kind.MODEL_NOT_FOUND,
+    "mistral/http-401-ruby-llm-chat-error-handling-with-mistral-mistral-small-laraises-appropr":
+        Kind.AUTH,
+    "mistral/http-429-rate-limited-older": Kind.THROTTLED,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ERRORS, ids=ids)
+async def test_a_recorded_http_error_has_the_kind_that_it_means(case: Case) -> None:
+    headers = {"Content-Type": "application/json", **case.headers}
+    http = MemoryHTTPClient(MemoryResponse([case.body], case.status, headers))
+
+    async with Client(http=http, api_key="test", retry=RetryPolicy.none()) as client:
+        model = f"{provider_of(case).name}/any"
+        events = [event async for event in client.stream(model, "Hello")]
+
+    terminal = events[-1]
+    assert isinstance(terminal, Error)
+    assert terminal.error_kind is RECORDED[case.name]
+    assert terminal.status == case.status
+    assert terminal.error_message
+
+
+def test_every_recorded_http_error_has_a_row_of_its_own() -> None:
+    assert not ERRORS or {case.name for case in ERRORS} == RECORDED.keys()
+
+
+def _body(message: str = "", **error: Any) -> dict[str, Any]:
+    return {"error": {"message": message, **error}}
+
+
+HTTP_ERRORS: list[tuple[int, dict[str, Any], Kind]] = [
+    (429, _body("You exceeded it", code="insufficient_quota"), Kind.QUOTA_EXHAUSTED),
+    (429, _body("You exceeded your current quota"), Kind.QUOTA_EXHAUSTED),
+    (429, _body("Rate limit reached for model `m` on tokens per day (TPD): Limit 100000",
+                code="rate_limit_exceeded", type="tokens"), Kind.QUOTA_EXHAUSTED),
+    (429, _body("Rate limit exceeded: free-models-per-day", code=429), Kind.QUOTA_EXHAUSTED),
+    (429, _body("Quota exceeded for metric, limit: 0, model: m"), Kind.QUOTA_EXHAUSTED),
+    (429, _body("Limit: 100000, used 99999"), Kind.THROTTLED),
+    (429, _body("Request too large for gpt-4o: the input or output tokens must be reduced",
+                code="rate_limit_exceeded"), Kind.CONTEXT_WINDOW_EXCEEDED),
+    (402, _body("Insufficient Balance", type="unknown_error"), Kind.QUOTA_EXHAUSTED),
+    (402, _body("This request requires more credits", code=402), Kind.QUOTA_EXHAUSTED),
+    (400, _body("Incorrect API key provided", code="invalid-argument"), Kind.AUTH),
+    (400, {"code": "Client specified an invalid argument",
+           "error": "Incorrect API key provided: xa***ey."}, Kind.AUTH),
+    (403, {"code": "forbidden", "error": "Content violates usage guidelines."},
+     Kind.CONTENT_FILTERED),
+    (403, _body("m requires moderation on OpenAI. Your input was flagged", code=403),
+     Kind.CONTENT_FILTERED),
+    (400, _body("The response was filtered due to the prompt triggering Azure OpenAI's content "
+                "management policy.", code="content_filter"), Kind.CONTENT_FILTERED),
+    (400, _body("The model `old` has been decommissioned", code="model_decommissioned"),
+     Kind.MODEL_NOT_FOUND),
+    (400, _body("x/y is not a valid model ID", code=400), Kind.MODEL_NOT_FOUND),
+    (404, _body("No endpoints found that support tool use.", code=404), Kind.UNSUPPORTED),
+    (400, _body("Unsupported parameter: 'temperature'", code="unsupported_parameter"),
+     Kind.INVALID_REQUEST),
+    (422, {"detail": [{"loc": ["body", "stop"], "msg": "Input should be a list"}]},
+     Kind.INVALID_REQUEST),
+    (400, _body("Provider returned error", code=400,
+                metadata={"raw": '{"message": "prompt is too long: 9 > 8"}'}),
+     Kind.CONTEXT_WINDOW_EXCEEDED),
+    (400, _body("This model's maximum prompt length is 131072 but the request contains 200000"),
+     Kind.CONTEXT_WINDOW_EXCEEDED),
+    (429, _body("The service is overloaded"), Kind.OVERLOADED),
+    (503, _body("Slow down", code="slow_down"), Kind.OVERLOADED),
+    (502, _body("Bad gateway"), Kind.NETWORK),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "body", "kind"), HTTP_ERRORS)
+def test_codes_outrank_wordings_and_wordings_statuses(
+    status: int, body: dict[str, Any], kind: Kind
+) -> None:
+    provider = OpenAIProvider("openai")
+    failure = Failure("request", status, body=json.dumps(body).encode())
+    provider.error_facts(failure)
+
+    found = provider.classify(failure) or classify_default(failure)
+
+    assert found.kind is kind
+    assert failure.message
+
+
+IN_STREAM: list[tuple[str, dict[str, Any], Kind, str]] = [
+    ("openai", _body("It broke", type="server_error", code=None), Kind.NETWORK, "It broke"),
+    ("openai, throttled", _body("Slowly", code="rate_limit_exceeded"), Kind.THROTTLED, "Slowly"),
+    ("openai, quota", _body("No", type="insufficient_quota"), Kind.QUOTA_EXHAUSTED, "No"),
+    ("openai, refused", _body("Bad", type="invalid_request_error"), Kind.INVALID_REQUEST, "Bad"),
+    ("openrouter, beside a chunk",
+     {"id": "x", "choices": [{"delta": {"content": ""}, "finish_reason": "error"}],
+      **_body("Provider disconnected", code=502)}, Kind.NETWORK, "Provider disconnected"),
+    ("openrouter, throttled upstream", _body("Provider returned error", code=429,
+     metadata={"raw": "busy"}), Kind.THROTTLED, "Provider returned error: busy"),
+    ("groq, with a status", _body("No call", code="tool_use_failed", status_code=400),
+     Kind.INVALID_REQUEST, "No call"),
+    ("groq, beside a chunk", {"choices": [], "x_groq": {"error": "over capacity"}},
+     Kind.OVERLOADED, "over capacity"),
+    ("xai, a string", {"code": "The service is currently unavailable", "error": "At capacity"},
+     Kind.OVERLOADED, "At capacity"),
+    ("vllm, flat", {"object": "error", "message": "Bad", "type": "BadRequestError", "code": 400},
+     Kind.INVALID_REQUEST, "Bad"),
+    ("vllm, flat, overflow", {"object": "error", "type": "BadRequestError", "code": 400,
+     "message": "This model's maximum context length is 8 tokens."},
+     Kind.CONTEXT_WINDOW_EXCEEDED, "This model's maximum context length is 8 tokens."),
+    ("llama.cpp, status 200", _body("request exceeds", code=400, type="exceed_context_size_error"),
+     Kind.CONTEXT_WINDOW_EXCEEDED, "request exceeds"),
+    ("mistral, flat", {"object": "error", "message": "Rate limit exceeded", "code": "1300",
+     "type": "rate_limited"}, Kind.THROTTLED, "Rate limit exceeded"),
+    ("a bare string", {"error": "it is what it is"}, Kind.UNKNOWN, "it is what it is"),
+    ("no message", _body(code="odd"), Kind.UNKNOWN,
+     "the provider reported an error without a message"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("start", ["", '{"choices": [{"delta": {"content": "Hi"}}]}'])
+@pytest.mark.parametrize(("name", "frame", "kind", "message"), IN_STREAM)
+async def test_an_error_in_the_stream_ends_it_with_its_kind(
+    name: str, frame: dict[str, Any], kind: Kind, message: str, start: str
+) -> None:
+    frames = [*filter(None, [start]), json.dumps(frame), "[DONE]"]
+    body = "".join(f"data: {frame}\n\n" for frame in frames).encode()
+
+    terminal = (await drive_bytes(OpenAIProvider("openai"), "m", [body]))[-1]
+
+    assert isinstance(terminal, Error)
+    assert (terminal.error_kind, terminal.error_message) == (kind, message)
+
+
+@pytest.mark.parametrize(
+    ("message", "seconds"),
+    [
+        ("Please try again in 6.780999999s. Visit https://x", 6.780999999),
+        ("Please try again in 6ms. Contact us", 0.006),
+        ("Please try again in 1m2.5s.", 62.5),
+        ("Please retry after 20s", 20.0),
+        ("Please try again later", None),
+    ],
+)
+def test_a_wait_is_read_from_the_wording(message: str, seconds: float | None) -> None:
+    failure = Failure("request", 429, code="rate_limit_exceeded", message=message)
+
+    found = OpenAIProvider("openai").classify(failure)
+
+    assert found is not None
+    assert found.retry_after == pytest.approx(seconds)
+
+
+def test_a_header_outranks_the_wording() -> None:
+    failure = Failure(
+        "request", 429, {"retry-after": "7"}, code="rate_limit_exceeded", message="try again in 1s"
+    )
+
+    found = OpenAIProvider("openai").classify(failure)
+
+    assert found is not None
+    assert found.retry_after == 7.0
