@@ -1,0 +1,123 @@
+"""The package's own facts: rows, entry points, models, and the script that updates them."""
+
+from __future__ import annotations
+
+import tomllib
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+import update_catalog
+
+import swink_provider_openai
+from swink_core.catalog import PackageCatalog, package_catalog
+from swink_provider_openai import Dialect, OpenAIProvider
+
+FOLDER = Path(__file__).parents[1]
+FILE = FOLDER / "src" / "swink_provider_openai" / "models.toml"
+
+
+def _catalog() -> PackageCatalog:
+    catalog = package_catalog("swink_provider_openai")
+    assert catalog is not None
+    return catalog
+
+
+def test_every_row_is_an_entry_point_and_every_entry_point_has_a_row() -> None:
+    project = tomllib.loads((FOLDER / "pyproject.toml").read_text("utf-8"))["project"]
+
+    assert project["entry-points"]["swink.providers"].keys() == _catalog().providers.keys()
+
+
+@pytest.mark.parametrize("name", sorted(_catalog().providers))
+def test_a_row_says_all_that_a_user_needs(name: str) -> None:
+    provider = OpenAIProvider(name)
+
+    assert provider.info.title
+    assert provider.info.wire_format == "openai-chat"
+    assert provider.info.base_url
+    assert provider.info.api_key_env
+    assert provider.info.base_url_env
+    assert provider.info.docs
+    assert provider.info.portal or provider.info.auth == "optional"
+
+
+def test_a_field_that_no_dialect_has_is_refused_by_name() -> None:
+    with pytest.raises(TypeError, match="max_tokenz"):
+        Dialect(max_tokenz="n")  # type: ignore[call-arg]  # a mistake on purpose
+
+
+def test_every_model_belongs_to_a_row_and_has_prices_of_a_known_day() -> None:
+    catalog = _catalog()
+
+    for (provider, _), info in catalog.models.items():
+        assert provider in catalog.providers
+        assert info.prices is not None, info.id
+        assert info.prices.input is not None, info.id
+        assert info.prices.output is not None, info.id
+        assert info.as_of is not None
+        assert date.fromisoformat(info.as_of) <= datetime.now(UTC).date()
+
+
+def test_own_words_for_effort_are_words_for_levels() -> None:
+    for info in _catalog().models.values():
+        Dialect(efforts=info.extra.get("efforts", {}))
+        assert set(info.extra.get("efforts", {})) <= {
+            "off", "minimal", "low", "medium", "high", "extra_high",
+        }  # fmt: skip
+
+
+def test_public_names() -> None:
+    assert swink_provider_openai.__all__ == [
+        "ChatConverter",
+        "ChatParser",
+        "Dialect",
+        "OpenAIProvider",
+    ]
+
+
+ROWS = """
+[[providers]]
+name = "openai"
+
+[[providers]]
+name = "other"
+
+# >>> models
+# source: other = openai
+[[models]]
+id = "gpt-4o"
+capabilities = ["tools"]
+
+[[models]]
+id = "gpt-4o-mini"
+provider = "other"
+
+[[models]]
+id = "of my own"
+max_output = 5
+# <<< models
+# the rest
+"""
+
+
+def test_the_script_fills_in_what_it_knows_and_keeps_what_is_written() -> None:
+    after, unknown = update_catalog.updated(ROWS, datetime(2026, 11, 1, tzinfo=UTC))
+
+    known, other, own = tomllib.loads(after)["models"]
+    assert known["capabilities"] == ["tools"]
+    assert known["prices"]["input"] > other["prices"]["input"] > 0
+    assert known["as_of"] == "2026-11-01"
+    assert own == {"id": "of my own", "max_output": 5}
+    assert unknown == ["openai/of my own"]
+    assert after.startswith(ROWS.partition("# >>>")[0])
+    assert after.endswith("# <<< models\n# the rest\n")
+    assert "# source: other = openai\n" in after
+
+
+def test_the_script_changes_nothing_that_is_up_to_date() -> None:
+    now = datetime(2026, 11, 1, tzinfo=UTC)
+
+    once, _ = update_catalog.updated(FILE.read_text("utf-8"), now)
+
+    assert update_catalog.updated(once, now) == (once, [])
