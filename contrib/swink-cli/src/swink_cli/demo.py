@@ -132,16 +132,24 @@ def _dullness(recording: Recording) -> tuple[bool, bool, int, int]:
     return (not answered, long, -len(kinds), -len(recording.chunks))
 
 
-async def perform(client: swink.Client, shown: Iterable[Performance], speed: float) -> None:
-    """This will play everything at the same time, `speed` times as fast as recorded."""
-    async with ReplayServer(speed=speed) as server, asyncio.TaskGroup() as tasks:
-        for number, one in enumerate(shown):
-            if not one.over:
-                options: dict[str, Any] = {}
-                if one.recording is not None:
-                    options["base_url"] = server.add(str(number), one.recording)
-                    options["api_key"] = "demo-key"
-                tasks.create_task(_perform_one(client, one, options))
+async def perform(client: swink.Client, shown: Sequence[Performance], speed: float) -> None:
+    """This will play everything at the same time, `speed` times as fast as recorded.
+
+    However it ends, nothing is left that is not over.
+    """
+    try:
+        async with ReplayServer(speed=speed) as server, asyncio.TaskGroup() as tasks:
+            for number, one in enumerate(shown):
+                if not one.over:
+                    options: dict[str, Any] = {}
+                    if one.recording is not None:
+                        options["base_url"] = server.add(str(number), one.recording)
+                        options["api_key"] = "demo-key"
+                    tasks.create_task(_perform_one(client, one, options))
+    finally:
+        for one in shown:
+            one.over = True
+            one.changed.set()
 
 
 async def _perform_one(client: swink.Client, one: Performance, options: dict[str, Any]) -> None:

@@ -87,16 +87,24 @@ class PlainText:
         self.flush()
 
 
-class HeldText(PlainText):
+class HeldText:
     """Text that is written when the answer is complete, because until then it may be void."""
 
     def __init__(self) -> None:
-        super().__init__()
         self._parts: list[str] = []
 
     def write(self, text: str) -> None:
         """This will keep text."""
         self._parts.append(text)
+
+    def flush(self) -> None:
+        """Nothing to do yet."""
+
+    def step_aside(self) -> None:
+        """Nothing is in the way."""
+
+    def end_block(self) -> None:
+        """Nothing to do: blocks of an answer are one text."""
 
     def discard(self) -> bool:
         """This will drop what was kept."""
@@ -105,8 +113,9 @@ class HeldText(PlainText):
 
     def close(self) -> None:
         """This will write everything."""
-        super().write("".join(self._parts))
-        super().close()
+        text = PlainText()
+        text.write("".join(self._parts))
+        text.close()
 
 
 def make_sink(*, plain: bool = False, held: bool = False) -> Sink:

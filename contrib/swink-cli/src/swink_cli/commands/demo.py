@@ -52,6 +52,7 @@ async def _demo(providers: Sequence[str], speed: float) -> int:
                 await _show(shown)
             else:
                 await _narrate(shown)
+            await playing
         finally:
             playing.cancel()
             await asyncio.gather(playing, return_exceptions=True)

@@ -1,0 +1,187 @@
+"""The command as a process, with nothing of this machine's keys, settings and history."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SECONDS = 60
+"""How long a process may take before a test fails; nothing waits so long when all is well."""
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """Variables of a process that has a home of its own and no keys."""
+    (tmp_path / "home").mkdir()
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path / "home"),
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+        "LANG": "C.UTF-8",
+        "TERM": "xterm-256color",
+        "PYTHONWARNINGS": "error",
+        "NO_PROXY": "*",
+    }
+
+
+def _command(arguments: tuple[str, ...]) -> list[str]:
+    return [sys.executable, "-m", "swink_cli", *arguments]
+
+
+@pytest.fixture
+def swink(environment: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs a command line to its end; `stdin` is what is piped in, nothing by default."""
+
+    def run(
+        *arguments: str, stdin: str | bytes = "", **more: str
+    ) -> subprocess.CompletedProcess[str]:
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        done = subprocess.run(
+            _command(arguments),
+            input=data,
+            capture_output=True,
+            timeout=SECONDS,
+            env={**environment, **more},
+            check=False,
+        )
+        return subprocess.CompletedProcess(
+            arguments, done.returncode, done.stdout.decode(), done.stderr.decode()
+        )
+
+    return run
+
+
+class Running:
+    """A command that runs, on pipes or on a terminal of its own (then all output is `output`)."""
+
+    def __init__(
+        self,
+        arguments: tuple[str, ...],
+        environment: Mapping[str, str],
+        size: tuple[int, int] | None,
+    ) -> None:
+        self.output = b""
+        self._seen = 0
+        self._terminal: int | None = None
+        options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
+        options["stderr"] = subprocess.PIPE
+        if size is not None:
+            self._terminal, inner = pty.openpty()
+            _set_size(inner, *size)
+            options = dict.fromkeys(("stdin", "stdout", "stderr"), inner)
+        self.process = subprocess.Popen(_command(arguments), env=dict(environment), **options)
+        if self._terminal is None:
+            self._source = self.process.stdout.fileno()
+        else:
+            os.close(inner)
+            self._source = self._terminal
+
+    def wait_for(self, text: str) -> None:
+        """Reads output until it holds a text, from where the last wait ended."""
+        end = time.monotonic() + SECONDS
+        needle = text.encode()
+        while (found := self.output.find(needle, self._seen)) < 0:
+            assert self._read(end - time.monotonic()), f"{text!r} never came: {self.output!r}"
+        self._seen = found + len(needle)
+
+    def wait_for_error(self, text: str) -> None:
+        """Reads standard error until it holds a text."""
+        assert self.process.stderr is not None
+        data = b""
+        while text.encode() not in data:
+            ready, _, _ = select.select([self.process.stderr], [], [], SECONDS)
+            piece = os.read(self.process.stderr.fileno(), 65536) if ready else b""
+            assert piece, f"{text!r} never came: {data!r}"
+            data += piece
+
+    def type(self, text: str) -> None:
+        """Types on the terminal."""
+        assert self._terminal is not None
+        os.write(self._terminal, text.encode())
+
+    def interrupt(self) -> None:
+        """Presses Ctrl-C."""
+        self.process.send_signal(signal.SIGINT)
+
+    def finish(self) -> int:
+        """Reads to the end and returns the exit code."""
+        end = time.monotonic() + SECONDS
+        while self._read(end - time.monotonic()):
+            pass
+        code = self.process.wait(SECONDS)
+        return code
+
+    @property
+    def stderr(self) -> str:
+        """What was written to standard error, after the end."""
+        assert self.process.stderr is not None
+        return self.process.stderr.read().decode()
+
+    def _read(self, seconds: float) -> bool:
+        ready, _, _ = select.select([self._source], [], [], max(0.0, seconds))
+        if not ready:
+            self.process.kill()
+            raise AssertionError(f"nothing more came after {self.output!r}")
+        try:
+            data = os.read(self._source, 65536)
+        except OSError:  # how a terminal says that its program has gone
+            data = b""
+        self.output += data
+        return bool(data)
+
+    def close(self) -> None:
+        """Ends what still runs."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(SECONDS)
+        for pipe in (self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                pipe.close()
+        if self._terminal is not None:
+            os.close(self._terminal)
+
+
+def _set_size(terminal: int, columns: int, lines: int) -> None:
+    import fcntl
+    import struct
+    import termios
+
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], object]], None]:
+    """Waits until a condition holds that another thread or process brings about."""
+
+    def wait(condition: Callable[[], object]) -> None:
+        end = time.monotonic() + SECONDS
+        while not condition():
+            assert time.monotonic() < end, "it never came about"
+            time.sleep(0.002)
+
+    return wait
+
+
+@pytest.fixture
+def start(environment: dict[str, str]) -> Iterator[Callable[..., Running]]:
+    """Starts a command line; `size` (columns, lines) gives it a terminal."""
+    started: list[Running] = []
+
+    def run(*arguments: str, size: tuple[int, int] | None = None, **more: str) -> Running:
+        running = Running(arguments, {**environment, **more}, size)
+        started.append(running)
+        return running
+
+    yield run
+    for running in started:
+        running.close()

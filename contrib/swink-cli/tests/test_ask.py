@@ -1,0 +1,303 @@
+"""`swink ask` and `swink events` as processes, against servers that are not ours and echo."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chat_service import CUT, ChatService, Gate, HTTPError
+
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+KEY = "sk-canary-0123456789"
+
+
+def to(service: ChatService, *more: str) -> tuple[str, ...]:
+    """The arguments that ask a service of the Chat Completions shape."""
+    return ("ask", "-m", "openai/any", "--base-url", service.base_url, "--api-key", KEY, *more)
+
+
+# -- the answer ----------------------------------------------------------------------------------
+
+
+def test_text_is_on_stdout_before_the_answer_has_ended(start: Any) -> None:
+    gate = Gate()
+    with ChatService(["Hello, ", gate, "world."]) as service:
+        running = start(*to(service, "Greet"))
+        running.wait_for("Hello, ")
+        assert b"world" not in running.output
+        gate.open()
+        assert running.finish() == 0
+    assert running.output == b"Hello, world.\n"
+
+
+def test_stdout_has_the_answer_and_nothing_else(swink: Any) -> None:
+    thinking = {"reasoning_content": "Let me see."}
+    call = {"index": 0, "id": "a", "function": {"name": "look", "arguments": '{"at": "sky"}'}}
+    with ChatService([thinking, "**Blue**\n", {"tool_calls": [call]}]) as service:
+        done = swink(*to(service, "Why?"))
+    assert (done.returncode, done.stdout) == (0, "**Blue**\n")
+    assert "Let me see." in done.stderr
+    assert 'tool call: look {"at": "sky"}' in done.stderr
+
+
+def test_the_end_tells_model_tokens_cost_and_speed(swink: Any) -> None:
+    gate = "-o", "extra.echo.delay=0.02"
+    done = swink("ask", "-m", "echo/think", *gate, "one two three")
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("echo/think · 3 tokens in, 13 out (10 thinking) · $0 · first token ")
+    assert last.endswith(" tokens/s")
+
+
+def test_the_end_names_the_model_that_answered(swink: Any) -> None:
+    with ChatService(["Hi"]) as service:
+        done = swink(*to(service, "Hi"))
+    assert "openai/any (any-2) · 3 tokens in, 5 out" in done.stderr
+
+
+def test_nothing_is_styled_where_nobody_looks(swink: Any) -> None:
+    done = swink("ask", "-m", "echo/think", "**bold**")
+    assert "\x1b" not in done.stdout + done.stderr
+    assert done.stdout == "**bold**\n"
+
+
+def test_text_that_the_output_has_no_letters_for_does_no_harm(swink: Any) -> None:
+    done = swink("ask", "-m", "echo/echo", "naïve 🌊", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stdout) == (0, "na?ve ?\n")
+
+
+# -- what is sent --------------------------------------------------------------------------------
+
+
+def test_piped_input_comes_before_the_prompt(swink: Any) -> None:
+    with ChatService(["ok"]) as service:
+        swink(*to(service, "Review", "this"), stdin="diff --git\n")
+    assert service.requests[0]["messages"] == [
+        {"role": "user", "content": "diff --git\n\nReview this"}
+    ]
+
+
+def test_piped_input_alone_is_a_prompt(swink: Any) -> None:
+    assert swink("ask", "-m", "echo/echo", stdin="from a pipe\n").stdout == "from a pipe\n"
+
+
+OPTIONS: list[tuple[str, list[str], dict[str, Any]]] = [
+    ("temperature", ["-t", "0.5"], {"temperature": 0.5}),
+    ("system prompt", ["-s", "Be brief"], {}),
+    ("most tokens", ["--max-tokens", "7"], {"max_completion_tokens": 7}),
+    ("thinking", ["--thinking", "low"], {"reasoning_effort": "low"}),
+    ("JSON", ["--json"], {"response_format": {"type": "json_object"}}),
+    ("any option", ["-o", "top_p=0.9", "-o", "seed=4"], {"top_p": 0.9, "seed": 4}),
+    ("text that reads like a number", ["-o", "stop=[\"1\"]"], {"stop": ["1"]}),
+    ("extra", ["-o", "extra.user=me", "-o", "extra.a.b=1"], {"user": "me", "a": {"b": 1}}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"), [row[1:] for row in OPTIONS], ids=[row[0] for row in OPTIONS]
+)
+def test_options_reach_the_request(
+    swink: Any, arguments: list[str], expected: dict[str, Any]
+) -> None:
+    with ChatService(["ok"]) as service:
+        done = swink(*to(service, *arguments, "Hi"))
+    assert done.returncode == 0
+    sent = service.requests[0]
+    assert {name: sent[name] for name in expected} == expected
+    if "-s" in arguments:
+        assert sent["messages"][0]["content"] == "Be brief"
+
+
+def test_headers_and_key_are_sent_and_not_shown(swink: Any) -> None:
+    with ChatService(HTTPError(401, f"bad key {KEY}")) as service:
+        done = swink("--debug", *to(service, "-o", "headers.X-Team=blue", "Hi"))
+    headers = service.exchanges[0].headers
+    assert (headers["authorization"], headers["x-team"]) == (f"Bearer {KEY}", "blue")
+    assert done.returncode == 1
+    assert KEY not in done.stdout + done.stderr
+
+
+def test_schema_tools_and_files_are_read_and_sent(swink: Any, tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    tool = {"name": "look", "description": "Looks", "parameters": {"type": "object"}}
+    (tmp_path / "schema.json").write_text(json.dumps(schema))
+    (tmp_path / "tool.json").write_text(json.dumps([tool]))
+    (tmp_path / "dot.png").write_bytes(PIXEL)
+    (tmp_path / "notes.md").write_text("Remember")
+    with ChatService(["ok"]) as service:
+        swink(
+            *to(service, "--schema", str(tmp_path / "schema.json")),
+            *("--tool", str(tmp_path / "tool.json"), "--image", str(tmp_path / "dot.png")),
+            *("--attach", str(tmp_path / "notes.md"), "What is this?"),
+        )
+    sent = service.requests[0]
+    assert sent["response_format"]["json_schema"]["schema"] == schema
+    assert sent["tools"][0]["function"]["name"] == "look"
+    image, notes, words = sent["messages"][0]["content"]
+    assert image["image_url"]["url"].startswith("data:image/png;base64,iVBOR")
+    assert notes["text"] == "notes.md:\n\nRemember"
+    assert words["text"] == "What is this?"
+
+
+def test_the_model_may_come_from_the_environment(swink: Any) -> None:
+    assert swink("ask", "Hi", SWINK_MODEL="echo/echo").stdout == "Hi\n"
+
+
+def test_the_key_may_come_from_the_providers_variable(swink: Any) -> None:
+    with ChatService(["ok"]) as service:
+        swink(
+            *("ask", "-m", "openai/any", "Hi"),
+            OPENAI_BASE_URL=service.base_url,
+            OPENAI_API_KEY=KEY,
+        )
+    assert service.exchanges[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+# -- failure -------------------------------------------------------------------------------------
+
+
+def test_a_failure_gives_title_message_and_resolution_and_keeps_the_text(swink: Any) -> None:
+    with ChatService(["Half an ans", CUT]) as service:
+        done = swink(*to(service, "Hi"))
+    assert (done.returncode, done.stdout) == (1, "Half an ans\n")
+    title, message, resolution = done.stderr.splitlines()[:3]
+    assert title == "Error: Connection to OpenAI failed"
+    assert message
+    assert "try again later" in resolution
+
+
+@pytest.mark.parametrize(
+    ("kind", "title"),
+    [
+        ("auth", "Error: Echo does not accept the credentials"),
+        ("context-window-exceeded", "Error: The conversation is too long for echo/fail-"),
+        ("internal", "Error: A plugin failed"),
+        ("model-not-found", "Error: Model echo/fail-model-not-found is not available"),
+    ],
+)
+def test_every_failure_has_a_title_for_people(swink: Any, kind: str, title: str) -> None:
+    done = swink("ask", "-m", f"echo/fail-{kind}", "Hi")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(title)
+    assert "Traceback" not in done.stderr
+
+
+def test_a_retry_is_announced_and_the_answer_comes_once(swink: Any) -> None:
+    with ChatService(HTTPError(503, "busy"), ["Fine."]) as service:
+        done = swink(*to(service, "-o", "retry.base=0", "Hi"))
+    assert (done.returncode, done.stdout) == (0, "Fine.\n")
+    assert "busy; trying openai/any now (attempt 2 of 6)" in done.stderr
+    assert done.stderr.rstrip().endswith("2 attempts")
+
+
+def test_the_next_model_of_a_chain_answers(swink: Any) -> None:
+    done = swink("ask", "-m", "echo/fail-quota-exhausted", "-m", "echo/echo", "Hi")
+    assert (done.returncode, done.stdout) == (0, "Hi\n")
+    assert "trying echo/echo now" in done.stderr
+
+
+def test_text_that_was_written_is_not_begun_again(swink: Any) -> None:
+    with ChatService(["One", CUT], ["Two"]) as service:
+        done = swink(*to(service, "-o", "retry.base=0", "Hi"))
+    assert (done.returncode, done.stdout) == (1, "One\n")
+    assert len(service.requests) == 1
+
+
+def test_with_restart_only_the_answer_that_counts_is_written(swink: Any) -> None:
+    with ChatService(["One", CUT], ["Two"]) as service:
+        done = swink(*to(service, "--restart", "-o", "retry.base=0", "Hi"))
+    assert (done.returncode, done.stdout) == (0, "Two\n")
+
+
+def test_notices_are_told(swink: Any) -> None:
+    done = swink("ask", "-m", "echo/echo", "-o", "seed=3", "Hi")
+    assert "notice: echo/echo has no option seed" in done.stderr
+
+
+def test_a_misspelt_model_is_pointed_out_but_asked(swink: Any) -> None:
+    done = swink("ask", "-m", "echo/ecko", "Hi")
+    assert "notice: echo/ecko is not in the catalogue; did you mean echo/echo?" in done.stderr
+    assert "Error: Model echo/ecko is not available" in done.stderr
+
+
+# -- leaving -------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_closes_the_connection_and_keeps_what_arrived(start: Any, until: Any) -> None:
+    with ChatService(["So far", Gate()]) as service:
+        running = start(*to(service, "Hi"))
+        running.wait_for("So far")
+        running.interrupt()
+        assert running.finish() == 130
+        exchange = service.exchanges[0]
+        until(lambda: exchange.disconnected_at is not None)
+    assert running.output == b"So far\n"
+    assert running.stderr.startswith("stopped\n")
+
+
+def test_ctrl_c_before_the_first_token_leaves_too(start: Any, until: Any) -> None:
+    with ChatService([Gate(), "late"]) as service:
+        running = start(*to(service, "Hi"))
+        until(lambda: service.exchanges)
+        running.interrupt()
+        assert running.finish() == 130
+    assert running.output == b""
+
+
+def test_ctrl_c_ends_a_wait_before_a_retry(start: Any) -> None:
+    running = start("ask", "-m", "echo/fail-throttled", "-o", "extra.echo.retry_after=50", "Hi")
+    running.wait_for_error("attempt 2")
+    running.interrupt()
+    assert running.finish() == 130
+
+
+def test_a_reader_that_leaves_is_no_failure_to_speak_of(start: Any) -> None:
+    gate = Gate()
+    with ChatService(["first ", gate, "second ", "third"]) as service:
+        running = start(*to(service, "Hi"))
+        running.wait_for("first")
+        running.process.stdout.close()
+        gate.open()
+        assert running.process.wait(30) == 141
+    assert running.stderr == ""
+
+
+# -- events --------------------------------------------------------------------------------------
+
+
+def test_events_are_lines_of_json_that_end_with_a_terminal(swink: Any) -> None:
+    done = swink("events", "-m", "echo/think", "Hi")
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0
+    assert events[0] == {"type": "start"}
+    assert {"type": "text_delta", "content_index": 1, "delta": "Hi"} in events
+    assert [event["type"] for event in events].count("done") == 1
+    assert events[-1]["type"] == "done"
+
+
+def test_events_come_while_the_answer_is_under_way(start: Any) -> None:
+    gate = Gate()
+    with ChatService(["one", gate, "two"]) as service:
+        running = start("events", *to(service, "Hi")[1:])
+        running.wait_for('"delta": "one"}\n')
+        gate.open()
+        assert running.finish() == 0
+
+
+def test_an_error_event_makes_the_exit_code(swink: Any) -> None:
+    done = swink("events", "-m", "echo/fail-auth", "Hi")
+    last = json.loads(done.stdout.splitlines()[-1])
+    assert (last["type"], last["error_kind"], done.returncode) == ("error", "auth", 1)
+
+
+def test_events_of_an_interrupted_answer_end_with_aborted(start: Any) -> None:
+    with ChatService(["one", Gate()]) as service:
+        running = start("events", *to(service, "Hi")[1:])
+        running.wait_for('"delta": "one"}\n')
+        running.interrupt()
+        assert running.finish() == 130
+    assert json.loads(running.output.splitlines()[-1])["stop_reason"] == "aborted"

@@ -1,0 +1,110 @@
+"""Distributions that a test installs: folders on PYTHONPATH with metadata and modules."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["LINES_PROVIDER", "catalogue", "install", "record"]
+
+LINES_PROVIDER = '''
+"""A provider whose wire format is a line of JSON a word; says on import that it was imported."""
+
+import json
+import os
+from pathlib import Path
+
+from swink_core import HTTPProvider, NDJSONDecoder, StopReason
+
+if "IMPORT_MARK" in os.environ:
+    Path(os.environ["IMPORT_MARK"]).touch()
+
+
+class Parser:
+    def feed(self, frame, out):
+        data = json.loads(frame)
+        if "think" in data:
+            out.thinking(data["think"])
+        if "say" in data:
+            out.text(data["say"])
+        if "stop" in data:
+            out.usage(input=data.get("heard"), output=data.get("said"))
+            out.stop(StopReason(data["stop"]))
+
+
+class LinesProvider(HTTPProvider):
+    decoder = NDJSONDecoder
+    content_types = ("application/x-ndjson",)
+
+    def convert(self, model, context, options):
+        return [message.content for message in context.messages]
+
+    def request(self, model, payload, options):
+        return self.json_request(self.base_url(options) + "/talk", payload)
+
+    def parser(self, model):
+        return Parser()
+'''
+
+
+def install(
+    folder: Path,
+    name: str,
+    entry_points: Mapping[str, Mapping[str, str]],
+    files: Mapping[str, str],
+    version: str = "1.0",
+) -> Path:
+    """This will install a distribution: `entry_points` by group and name, `files` by path."""
+    module = name.replace("-", "_")
+    info = folder / f"{module}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    lines = []
+    for group, points in entry_points.items():
+        lines += [f"[{group}]", *(f"{key} = {value}" for key, value in points.items())]
+    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    return folder
+
+
+def catalogue(*providers: str, model: str = "large") -> str:
+    """This will write a models.toml of providers that speak LINES_PROVIDER's wire format."""
+    rows = []
+    for name in providers:
+        rows.append(
+            f'[[providers]]\nname = "{name}"\ntitle = "{name.title()} Inc."\n'
+            f'wire_format = "lines"\nbase_url = "http://{name}.invalid"\n'
+            f'api_key_env = ["{name.upper()}_API_KEY"]\n'
+        )
+        rows.append(
+            f'[[models]]\nid = "{model}"\nprovider = "{name}"\ncontext_window = 200000\n'
+            f'max_output = 8192\ncapabilities = ["tools"]\nas_of = "2020-01-01"\n'
+            f"prices = {{ input = 3.0, output = 15.0 }}\n"
+        )
+    return "\n".join(rows)
+
+
+def record(
+    folder: Path, provider: str, lines: Sequence[dict[str, Any]], seconds: float, **head: Any
+) -> None:
+    """This will write a recording of LINES_PROVIDER's wire format, a line a read."""
+    pieces = [json.dumps(line) + "\n" for line in lines]
+    step = seconds / max(1, len(pieces))
+    folder.mkdir(parents=True)
+    (folder / "body.ndjson").write_text("".join(pieces))
+    data = {
+        "version": 1,
+        "provider": provider,
+        "model": "large",
+        "wire_format": "lines",
+        "body": "body.ndjson",
+        "status": 200,
+        "headers": {"Content-Type": "application/x-ndjson"},
+        "chunks": [[step * number, len(piece)] for number, piece in enumerate(pieces)],
+        **head,
+    }
+    (folder / "recording.json").write_text(json.dumps(data))
