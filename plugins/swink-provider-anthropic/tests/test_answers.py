@@ -33,6 +33,7 @@ from swink_core import (
     ThinkingBlock,
     ToolCallBlock,
     Usage,
+    hookimpl,
 )
 from swink_core import StreamErrorKind as Kind
 from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
@@ -166,6 +167,7 @@ async def test_an_answer_cut_short_says_what_it_has_cost_so_far() -> None:
     assert last.usage == Usage(5, 1, total=6, reported=True)
 
 
+SSE = {"Content-Type": "text/event-stream"}
 SECOND = {"type": "message_start", "message": {"id": "msg_2", "model": "claude-b", "content": []}}
 HALF_A_CALL = block(1, TOOL, input_json('{"at": '))[:-1]
 
@@ -185,6 +187,30 @@ async def test_a_second_answer_in_one_body_voids_the_first() -> None:
     assert (message.response_id, message.model) == ("msg_2", "claude-b")
     assert message.stop_reason is StopReason.STOP
     assert [event.model for event in events if isinstance(event, Retry)] == ["anthropic/any"]
+
+
+async def test_callers_and_observers_are_told_of_the_second_answer() -> None:
+    first = body(START, *block(0, TEXT, text("a")), *HALF_A_CALL)
+    second = body(SECOND, *block(0, TEXT, text("b")), ended(), STOP)
+    http = MemoryHTTPClient(MemoryResponse([first, second], headers=SSE))
+    seen: list[AssistantMessageEvent] = []
+
+    class Observer:
+        @hookimpl
+        def on_event(self, event: AssistantMessageEvent) -> None:
+            seen.append(event)
+
+    async with (
+        Client(http=http, api_key="test", plugins=[Observer()]) as client,
+        client.stream("anthropic/any", "Hi") as stream,
+    ):
+        events = [event async for event in stream]
+
+    assert [event.type for event in events].count("retry") == 1
+    assert seen == events
+    assert stream.message.content == [TextBlock("b")]
+    assert stream.message.response_id == "msg_2"
+    assert len(http.requests) == 1
 
 
 async def test_a_second_answer_before_any_content_voids_nothing() -> None:

@@ -305,13 +305,15 @@ def test_ids_that_differ_stay_different() -> None:
 
 def test_system_prompt_and_tools() -> None:
     schema = {"type": "object", "properties": {"at": {"type": "integer"}}}
-    context = Context([HI], "Be brief.", [Tool("look", "Looks.", schema), Tool("wait")])
+    context = Context(
+        [HI], "Be brief.", [Tool("look", "Looks.", schema), Tool("wait", parameters={})]
+    )
     assert _converted(context) == {
         "messages": [_user(_said("Hi"))],
         "system": [_said("Be brief.")],
         "tools": [
             {"name": "look", "description": "Looks.", "input_schema": schema},
-            {"name": "wait", "input_schema": {"type": "object", "properties": {}}},
+            {"name": "wait", "input_schema": {"type": "object"}},
         ],
     }
 

@@ -135,6 +135,16 @@ BLOCKS: list[tuple[str, list[dict[str, Any]], list[Block]]] = [
         [_call('{"at": ', {}, state="invalid")],
     ),
     (
+        "calls whose pieces interleave",
+        [
+            *block(0, TOOL, input_json('{"at": '))[:-1],
+            *block(1, {**TOOL, "id": "t2"}, input_json("{"))[:-1],
+            {"type": "content_block_delta", "index": 0, "delta": input_json("1}")},
+            {"type": "content_block_delta", "index": 1, "delta": input_json("}")},
+        ],
+        [_call('{"at": 1}', {"at": 1}), ToolCallBlock("t2", "look", {}, "{}")],
+    ),
+    (
         "a server's tool with streamed input",
         block(0, SERVER_TOOL, input_json('{"query": '), input_json('"x"}')),
         [_extension({**SERVER_TOOL, "input": {"query": "x"}})],

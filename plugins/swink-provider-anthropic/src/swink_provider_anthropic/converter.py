@@ -236,7 +236,8 @@ def _tool_result(message: ToolResultMessage) -> dict[str, Any]:
 
 
 def _tool(tool: Tool) -> dict[str, Any]:
-    native = {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
+    schema = tool.parameters if "type" in tool.parameters else {"type": "object", **tool.parameters}
+    native = {"name": tool.name, "description": tool.description, "input_schema": schema}
     return {name: value for name, value in native.items() if value != ""}
 
 
