@@ -1,0 +1,113 @@
+"""`mistral/<model>`. Declared differences are the `dialect` in models.toml; these need code:
+
+* Tool-call ids are nine letters and digits. Others are mapped to such ids by a digest, the same
+  at every turn, so that prompt caches hold.
+* A user turn may not follow a tool's results directly: an assistant turn stands between.
+* Reasoning goes back as a `thinking` chunk of the content, which then is an array.
+* The seed is `random_seed`, and a tool call is required by the word `any`.
+
+`safe_prompt` and other fields of Mistral's own go into `extra`. Source:
+https://docs.mistral.ai/api/#tag/chat.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Any
+
+from swink_core import (
+    AssistantMessage,
+    Classification,
+    Context,
+    DocumentBlock,
+    Failure,
+    Model,
+    StreamOptions,
+    UrlSource,
+    by_tables,
+)
+from swink_core import StreamErrorKind as Kind
+from swink_provider_openai import ChatConverter, OpenAIProvider
+
+__all__ = ["MistralProvider"]
+
+TOOL_ID = re.compile(r"[a-zA-Z0-9]{9}")
+ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+CODES = {
+    "1500": Kind.MODEL_NOT_FOUND,  # invalid_model
+    "3051": Kind.CONTEXT_WINDOW_EXCEEDED,
+    "service_tier_capacity_exceeded": Kind.OVERLOADED,
+}
+WORDINGS = (
+    ("too large for model", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("capacity exceeded", Kind.OVERLOADED),
+)
+
+
+def tool_id(given: str) -> str:
+    """This will return an id that Mistral takes: the given one, or one made of its digest."""
+    if TOOL_ID.fullmatch(given):
+        return given
+    number = int.from_bytes(hashlib.sha256(given.encode()).digest()[:8], "big")
+    digits = []
+    for _ in range(9):
+        number, digit = divmod(number, len(ALPHABET))
+        digits.append(ALPHABET[digit])
+    return "".join(digits)
+
+
+class MistralConverter(ChatConverter):
+    """Chat Completions' messages, as Mistral wants them."""
+
+    def conversation(self, model: Model, context: Context) -> dict[str, Any]:
+        """This will put an assistant turn between a tool's results and what the user says next."""
+        native = super().conversation(model, context)
+        messages: list[dict[str, Any]] = []
+        for message in native["messages"]:
+            if message["role"] == "user" and messages and messages[-1]["role"] == "tool":
+                messages.append({"role": "assistant", "content": "OK."})
+            messages.append(message)
+        return {**native, "messages": messages}
+
+    def tool_id(self, tool_call_id: str) -> str:
+        """This will map an id to nine letters and digits."""
+        return tool_id(tool_call_id)
+
+    def assistant(self, message: AssistantMessage) -> list[Any]:
+        """This will write reasoning as a chunk before the text."""
+        native = super().assistant(message)
+        if not message.thinking:
+            return native
+        chunk = {"type": "thinking", "thinking": [{"type": "text", "text": message.thinking}]}
+        text = [{"type": "text", "text": message.text}] if message.text else []
+        first = native[0] if native else {"role": "assistant"}
+        return [{**first, "content": [chunk, *text]}, *native[1:]]
+
+    def document(self, block: DocumentBlock) -> dict[str, Any]:
+        """This will write a document as an address, of data where it is not one already."""
+        native = super().document(block)
+        source = block.source
+        url = source.url if isinstance(source, UrlSource) else native["file"]["file_data"]
+        named = {"document_name": block.name} if block.name else {}
+        return {"type": "document_url", "document_url": url, **named}
+
+
+class MistralProvider(OpenAIProvider):
+    """Mistral's chat endpoint."""
+
+    converter = MistralConverter
+
+    def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
+        """This will use Mistral's names for the seed and for a required tool call."""
+        body = super().body(model, payload, options)
+        if "seed" in body:
+            body["random_seed"] = body.pop("seed")
+        if body.get("tool_choice") == "required":
+            body["tool_choice"] = "any"
+        return body
+
+    def classify(self, failure: Failure) -> Classification | None:
+        """This will ask Mistral's own codes first."""
+        return by_tables(failure, CODES, WORDINGS) or super().classify(failure)

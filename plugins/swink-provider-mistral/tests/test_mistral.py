@@ -1,0 +1,185 @@
+"""What Mistral is sent, and what its recorded answers become."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from chat import completes_after, expected_calls, expected_stop, expected_text, expected_thinking
+from corpus import Case, error_cases, ids, stream_cases
+
+import swink_core as swink
+from swink_core import StreamErrorKind as Kind
+from swink_core.testing.chunking import chunkings, frame_ends, truncations
+from swink_core.testing.driver import (
+    MemoryHTTPClient,
+    MemoryResponse,
+    comparable,
+    comparable_events,
+    drive_bytes,
+    fold,
+)
+from swink_provider_mistral import MistralProvider
+from swink_provider_mistral.provider import TOOL_ID, tool_id
+
+PROVIDER = MistralProvider("mistral")
+STREAMS = stream_cases("mistral")
+MODEL = swink.Model("mistral", "mistral-medium-latest")
+DONE = b'data: {"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}\n\n'
+
+
+async def body_of(
+    conversation: str | swink.Context | list[swink.Message], **options: Any
+) -> dict[str, Any]:
+    http = MemoryHTTPClient(MemoryResponse([DONE]))
+    async with swink.Client(http=http, api_key="test") as client:
+        await client.complete(str(MODEL), conversation, **options)
+    body: dict[str, Any] = http.bodies[0]
+    return body
+
+
+OPTIONS = [
+    ("the_seed_has_a_name_of_its_own", {"seed": 7}, {"random_seed": 7}),
+    ("a_required_call_is_any", {"tool_choice": "required"}, {"tool_choice": "any"}),
+    ("max_tokens_keeps_its_old_name", {"max_tokens": 5}, {"max_tokens": 5}),
+    ("extra_fields_go_as_they_are", {"extra": {"safe_prompt": True}}, {"safe_prompt": True}),
+    ("stop", {"stop": ["a", "b"]}, {"stop": ["a", "b"]}),
+]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"), [row[1:] for row in OPTIONS], ids=[row[0] for row in OPTIONS]
+)
+async def test_options(options: dict[str, Any], expected: dict[str, Any]) -> None:
+    tools = [swink.Tool("f")] if "tool_choice" in options else None
+    body = await body_of("Hi", tools=tools, **options)
+    assert {name: body.get(name) for name in expected} == expected
+    assert "seed" not in body
+    assert "stream_options" not in body
+
+
+IDS = ["call_abc", "call_cCPjAyfwTzboEKjVlqFrArNF", "swink_call_0_1", "", "ünïcode", "abcdefgh_"]
+
+
+def test_ids_are_nine_letters_and_digits_always_the_same_and_all_different() -> None:
+    mapped = [tool_id(given) for given in IDS]
+    assert all(TOOL_ID.fullmatch(one) for one in mapped)
+    assert len(set(mapped)) == len(IDS)
+    assert mapped == [tool_id(given) for given in IDS]
+    assert tool_id("D681PevKs") == "D681PevKs"
+
+
+async def test_call_and_result_keep_the_same_id_and_an_assistant_turn_follows_results() -> None:
+    call = swink.ToolCallBlock("call_from_elsewhere", "f", {"a": 1}, '{"a": 1}')
+    body = await body_of(
+        [
+            swink.UserMessage("a"),
+            swink.AssistantMessage([call], provider="acme"),
+            swink.ToolResultMessage("call_from_elsewhere", "f", "42"),
+            swink.UserMessage("and now?"),
+        ]
+    )
+    roles = [message["role"] for message in body["messages"]]
+    assert roles == ["user", "assistant", "tool", "assistant", "user"]
+    sent = body["messages"][1]["tool_calls"][0]
+    assert sent["id"] == body["messages"][2]["tool_call_id"] == tool_id("call_from_elsewhere")
+    assert sent["function"]["arguments"] == '{"a": 1}'
+
+
+async def test_reasoning_goes_back_as_a_chunk_before_the_text() -> None:
+    answer = swink.AssistantMessage(
+        [swink.ThinkingBlock("hm"), swink.TextBlock("Hi")], provider="mistral"
+    )
+    body = await body_of([swink.UserMessage("a"), answer, swink.UserMessage("b")])
+    assert body["messages"][1] == {
+        "role": "assistant",
+        "content": [
+            {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+            {"type": "text", "text": "Hi"},
+        ],
+    }
+
+
+async def test_a_document_is_an_address() -> None:
+    source = swink.UrlSource("https://a.example/b.pdf", "application/pdf")
+    message = swink.UserMessage([swink.DocumentBlock(source, "b.pdf"), swink.TextBlock("Sum up")])
+    body = await body_of([message])
+    assert body["messages"][0]["content"][0] == {
+        "type": "document_url",
+        "document_url": "https://a.example/b.pdf",
+        "document_name": "b.pdf",
+    }
+
+
+@pytest.mark.parametrize("case", STREAMS, ids=ids)
+async def test_recorded_answers(case: Case) -> None:
+    message = fold(await drive_bytes(PROVIDER, MODEL, [case.body]))
+    assert message.text == expected_text(case)
+    assert message.thinking == expected_thinking(case)
+    calls = [(call.id, call.name, call.raw_arguments) for call in message.tool_calls]
+    assert calls == expected_calls(case)
+    assert message.stop_reason == expected_stop(case)
+
+
+@pytest.mark.parametrize("case", STREAMS, ids=ids)
+async def test_where_a_read_ends_never_matters(case: Case) -> None:
+    expected = comparable_events(await drive_bytes(PROVIDER, MODEL, [case.body]))
+    for name, chunks in chunkings(case.body, swink.SSEDecoder, range(4)):
+        assert comparable_events(await drive_bytes(PROVIDER, MODEL, chunks)) == expected, name
+
+
+@pytest.mark.parametrize("case", STREAMS, ids=ids)
+async def test_a_cut_is_a_network_error_until_the_answer_is_complete(case: Case) -> None:
+    complete, _ = completes_after(case.body)
+    whole = comparable(fold(await drive_bytes(PROVIDER, MODEL, [case.body])))
+    for frames, body in truncations(case.body, frame_ends(case.body, swink.SSEDecoder)):
+        events = await drive_bytes(PROVIDER, MODEL, [body])
+        if complete is None or frames < complete:
+            assert isinstance(events[-1], swink.Error), frames
+            assert events[-1].error_kind is Kind.NETWORK, frames
+        else:
+            assert comparable(fold(events)).content == whole.content, frames
+
+
+KINDS = {
+    "http-400-rig-blocking-error-carries-the-correlation-id": Kind.MODEL_NOT_FOUND,
+    "http-401-ruby-llm-chat-error-handling-with-mistral-mistral-small-laraises-appropr": Kind.AUTH,
+    "http-429-rate-limited-older": Kind.THROTTLED,
+}
+
+
+@pytest.mark.parametrize("case", error_cases("mistral"), ids=ids)
+async def test_http_errors(case: Case) -> None:
+    http = MemoryHTTPClient(MemoryResponse([case.body], case.status, case.headers))
+    async with swink.Client(http=http, api_key="test") as client:
+        stream = client.stream(str(MODEL), "Hi", retry=swink.RetryPolicy.none())
+        events = [event async for event in stream]
+    assert isinstance(events[-1], swink.Error)
+    assert events[-1].error_kind is KINDS[case.name.partition("/")[2]]
+
+
+CAPACITY = {
+    "object": "error",
+    "message": "Service tier capacity exceeded for this model.",
+    "type": "service_tier_capacity_exceeded",
+    "code": "3505",
+}
+TOO_LONG = {
+    "object": "error",
+    "message": "Prompt contains 9 tokens, too large for model with 8 maximum context length",
+    "type": "invalid_request_prompt",
+    "code": "3051",
+}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [(429, CAPACITY, Kind.OVERLOADED), (400, TOO_LONG, Kind.CONTEXT_WINDOW_EXCEEDED)],
+)
+def test_own_codes(status: int, body: dict[str, Any], kind: Kind) -> None:
+    failure = swink.Failure("request", status, body=json.dumps(body).encode())
+    PROVIDER.error_facts(failure)
+    meaning = PROVIDER.classify(failure)
+    assert meaning is not None
+    assert meaning.kind is kind

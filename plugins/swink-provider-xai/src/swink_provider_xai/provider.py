@@ -1,0 +1,32 @@
+"""`xai/<model>`. How xAI departs from plain Chat Completions is the `dialect` in models.toml.
+
+Its errors are `{"code", "error": "text"}`, its reasoning is counted beside the completion, and
+its usage names the cost: the wire format's package reads all of these. Live search is asked for
+with `extra={"search_parameters": {…}}`; citations come as metadata of the text.
+Source: https://docs.x.ai/docs/api-reference.
+"""
+
+from __future__ import annotations
+
+from swink_core import Classification, Failure, by_tables
+from swink_core import StreamErrorKind as Kind
+from swink_provider_openai import OpenAIProvider
+
+__all__ = ["XAIProvider"]
+
+WORDINGS = (
+    ("incorrect api key", Kind.AUTH),  # with a 400
+    ("monthly spending limit", Kind.QUOTA_EXHAUSTED),  # with a 429
+    ("used all available credits", Kind.QUOTA_EXHAUSTED),  # with a 403 or a 429
+    ("does not exist or your team", Kind.MODEL_NOT_FOUND),  # with a 404 or a 400
+    ("image inputs are not supported", Kind.UNSUPPORTED),
+    ("does not support parameter", Kind.UNSUPPORTED),
+)
+
+
+class XAIProvider(OpenAIProvider):
+    """xAI's Chat Completions endpoint."""
+
+    def classify(self, failure: Failure) -> Classification | None:
+        """This will ask xAI's own wordings first; its codes are prose."""
+        return by_tables(failure, {}, WORDINGS) or super().classify(failure)
