@@ -1,7 +1,7 @@
 """What the API's errors mean: https://platform.claude.com/docs/en/api/errors.
 
 The types are few and wide (`invalid_request_error` is a full context window, an empty account
-and a spelling mistake), so the wording is asked first, and only for what the type leaves open.
+and a spelling mistake), so the wording is asked first.
 """
 
 from __future__ import annotations
