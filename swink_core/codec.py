@@ -111,7 +111,15 @@ def load(kind: type[T], data: Any) -> T:
     except CodecError:
         raise
     except Exception as error:
-        raise CodecError("; ".join(transform_error(error))) from error
+        reasons = transform_error(error, format_exception=_reason)
+        raise CodecError("; ".join(reasons)) from error
+
+
+def _reason(error: BaseException, kind: type | None) -> str:
+    """Our own words for what we found ourselves: a union's list of classes helps nobody."""
+    from cattrs.v import format_exception
+
+    return str(error) if isinstance(error, CodecError) else format_exception(error, kind)
 
 
 def load_event(data: Any) -> ev.AssistantMessageEvent:
