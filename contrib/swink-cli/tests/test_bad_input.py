@@ -1,0 +1,242 @@
+"""What people get wrong: each mistake is named, with what to do, before anything is sent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chat_service import ChatService
+
+FILES = {
+    "broken.json": '{"type": ',
+    "list.json": "[1]",
+    "nameless.json": '[{"description": "a tool without a name"}]',
+    "text.md": "words",
+    "fake.png": "not a picture",
+    "data.unheard-of": "\0\1\2",
+}
+
+# name, arguments, what stderr says: title, then what is named, then what to do
+TABLE: list[tuple[str, list[str], list[str]]] = [
+    (
+        "unknown provider",
+        ["-m", "grok/x"],
+        [
+            "Unknown provider",
+            'no provider "grok"; installed: ',
+            'did you mean "groq"?',
+            "pip install",
+        ],
+    ),
+    (
+        "unknown provider in a chain",
+        ["-m", "echo/echo", "-m", "nobody/x"],
+        ["Unknown provider", 'no provider "nobody"'],
+    ),
+    ("model without provider", ["-m", "gpt"], ["Not a model name", "'gpt'", "provider/id"]),
+    (
+        "bare name of a known model",
+        ["-m", "think"],
+        ["Not a model name", "Did you mean echo/think?"],
+    ),
+    (
+        "unknown option",
+        ["-o", "temprature=1"],
+        ["Invalid option", "'temprature'; did you mean 'temperature'?", "-o extra.temprature="],
+    ),
+    ("option without value", ["-o", "top_p"], ["'top_p' is not KEY=VALUE", "-o top_p=0.9"]),
+    ("option of another type", ["-o", "temperature=hot"], ["temperature is a number, not 'hot'"]),
+    ("option out of its range", ["--max-tokens", "0"], ["positive whole number, not 0"]),
+    ("option of a fixed set", ["-o", "transport=owl"], ["one of auto, sse", "not 'owl'"]),
+    (
+        "unknown part",
+        ["-o", "timeouts.idel=1"],
+        ["timeouts has no part 'idel'; did you mean 'idle'?", "Its parts are connect"],
+    ),
+    ("part of no number", ["-o", "timeouts.idle=x"], ["timeouts.idle is a number", "'x'"]),
+    ("negative limit", ["--timeout", "-1"], ["timeouts.total is a number from 0, not -1.0"]),
+    ("whole that has parts", ["-o", "retry=3"], ["retry has parts", "-o retry.budget=30"]),
+    ("part of a whole", ["-o", "seed.x=1"], ["seed has no parts: seed.x"]),
+    ("headers without a name", ["-o", "headers=x"], ["headers has parts", "headers.X-Team=a"]),
+    ("unknown thinking level", ["--thinking", "hard"], ["off, minimal, low", "not 'hard'"]),
+    ("address without scheme", ["--base-url", "localhost"], ["begins with http://", "'localhost'"]),
+    ("JSON and a schema", ["--json", "--schema", "x"], ["--json and --schema exclude each other"]),
+    ("schema that is absent", ["--schema", "no.json"], ["no.json: No such file", "Check that"]),
+    ("schema that is no JSON", ["--schema", "broken.json"], ["broken.json is not JSON", "schema"]),
+    ("schema that is a list", ["--schema", "list.json"], ["list.json holds a JSON array"]),
+    ("tool without a name", ["--tool", "nameless.json"], ["nameless.json", "name, description"]),
+    ("image that is absent", ["--image", "no.png"], ["Cannot read the file", "no.png: No such"]),
+    ("image that is none", ["--image", "fake.png"], ["fake.png does not hold image/png data"]),
+    ("image that is text", ["--image", "text.md"], ["text.md is not an image", "--attach"]),
+    ("folder attached", ["--attach", "."], [": Is a directory"]),
+    ("file of no kind", ["--attach", "data.unheard-of"], ["neither its name nor its content"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
+)
+def test_a_mistake_is_named_and_nothing_is_sent(
+    swink: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    expected: list[str],
+) -> None:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    model = [] if "-m" in arguments else ["-m", "openai/any"]
+    with ChatService(["never"]) as service:
+        done = swink(
+            *("ask", *model, *arguments, "Hi"),
+            OPENAI_BASE_URL=service.base_url,
+            OPENAI_API_KEY="sk-0123456789",
+        )
+    assert (done.returncode, done.stdout, service.requests) == (2, "", [])
+    assert done.stderr.startswith("Error: ")
+    for text in expected:
+        assert text in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_image_that_may_not_be_read_is_named(swink: Any, tmp_path: Path) -> None:
+    locked = tmp_path / "locked.png"
+    locked.symlink_to(locked)  # not even root can read it
+    done = swink("ask", "-m", "echo/echo", "--image", str(locked), "Hi")
+    assert done.returncode == 2
+    assert f"{locked}: Too many levels of symbolic links" in done.stderr
+
+
+def test_without_a_prompt_it_says_so(swink: Any) -> None:
+    done = swink("ask", "-m", "echo/echo")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Error: Nothing to ask\n")
+
+
+def test_input_that_is_no_text_is_refused(swink: Any) -> None:
+    done = swink("ask", "-m", "echo/echo", "Hi", stdin=b"\x89PNG\xff")
+    assert done.returncode == 2
+    assert "standard input is not UTF-8 text (byte 0)" in done.stderr
+    assert "--image or --attach" in done.stderr
+
+
+def test_without_a_model_it_says_what_there_is_and_what_it_needs(swink: Any) -> None:
+    done = swink("ask", "Hi", ANTHROPIC_API_KEY="sk-0123456789")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "-m PROVIDER/MODEL, or set SWINK_MODEL" in done.stderr
+    lines = [" ".join(line.split()) for line in done.stderr.splitlines()]
+    assert any(
+        line.startswith("-m openai/") and line.endswith("OPENAI_API_KEY is not set")
+        for line in lines
+    )
+    assert any(
+        line.startswith("-m anthropic/") and line.endswith("ANTHROPIC_API_KEY is set")
+        for line in lines
+    )
+    assert "-m echo/echo none needed" in lines
+    assert 'Without any key: swink demo or swink ask -m echo/echo "Hello"' in lines
+    assert "sk-0123456789" not in done.stderr
+
+
+def test_without_a_key_it_names_the_variable(swink: Any) -> None:
+    done = swink("ask", "-m", "openai/any", "Hi")
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: No credentials for OpenAI\n")
+    assert "Set OPENAI_API_KEY" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["aks"], "No such command 'aks'. Did you mean 'ask'?"),
+        (["ask", "--modle", "x"], "--model"),
+        (["models", "grok"], 'did you mean "groq"?'),
+        (["demo", "grok"], 'did you mean "groq"?'),
+        (["chat", "-m", "nobody/x"], 'no provider "nobody"'),
+        (["chat"], "No model chosen"),
+        (["chat", "-m", "echo/echo", "--load", "absent.json"], "absent.json: No such file"),
+        (["events", "-m", "echo/echo"], "Nothing to ask"),
+        (["demo", "--speed", "0"], "not in the range"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_every_command_refuses_what_it_cannot_do(
+    swink: Any, arguments: list[str], expected: str
+) -> None:
+    done = swink(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert expected in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+CONVERSATIONS: list[tuple[str, Any, str]] = [
+    ("not JSON", "{", "is not JSON"),
+    ("a list", [], "holds a JSON array"),
+    ("no messages", {}, "is not a saved conversation"),
+    ("a message of no role", {"messages": [{"content": "x"}]}, "unknown role None"),
+    (
+        "a block of no kind",
+        {"messages": [{"role": "user", "content": [{"type": "smell"}]}]},
+        "unknown type 'smell'",
+    ),
+    (
+        "a result without its call",
+        {
+            "messages": [
+                {"role": "tool_result", "tool_call_id": "a", "tool_name": "f", "content": ""}
+            ]
+        },
+        "answers tool call 'a', which no message before it makes",
+    ),
+    (
+        "a file that has gone",
+        {
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [{"type": "image", "source": {"type": "file", "path": "/gone.png"}}],
+                }
+            ]
+        },
+        "/gone.png: No such file",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [row[1:] for row in CONVERSATIONS],
+    ids=[row[0] for row in CONVERSATIONS],
+)
+def test_a_corrupt_conversation_is_refused_with_the_reason(
+    swink: Any, tmp_path: Path, content: Any, expected: str
+) -> None:
+    file = tmp_path / "saved.json"
+    file.write_text(content if isinstance(content, str) else json.dumps(content))
+    done = swink("chat", "-m", "echo/echo", "--load", str(file), stdin="Hi\n")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert expected in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_fault_of_ours_is_one_line_and_a_trace_only_for_those_who_ask(
+    swink: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import swink_core\n"
+        "def broken(*_, **__): raise ZeroDivisionError('by zero')\n"
+        "swink_core.Host.entries = broken\n"
+    )
+    plain = swink("models", PYTHONPATH=str(tmp_path))
+    assert plain.returncode == 1
+    assert plain.stderr.splitlines()[:2] == [
+        "Error: Unexpected failure",
+        "ZeroDivisionError: by zero",
+    ]
+    assert "swink --debug" in plain.stderr
+    assert "Traceback" not in plain.stderr
+    debug = swink("--debug", "models", PYTHONPATH=str(tmp_path))
+    assert "Traceback" in debug.stderr

@@ -1,0 +1,232 @@
+"""`swink providers`, `models` and `plugins`, with distributions that the test installs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from installed import LINES_PROVIDER, catalogue, install
+
+OBSERVER = "class Observer:\n    pass\n"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """Two sound providers, a broken one, one whose catalogue is broken, and two plugins."""
+    folder = tmp_path / "site"
+    install(
+        folder,
+        "swink-provider-lines",
+        {"swink.providers": {"bravo": "lines_provider:LinesProvider",
+                             "alpha": "lines_provider:LinesProvider"}},
+        {"lines_provider/__init__.py": LINES_PROVIDER,
+         "lines_provider/models.toml": catalogue("alpha", "bravo")},
+    )  # fmt: skip
+    install(
+        folder,
+        "swink-provider-broken",
+        {"swink.providers": {"broken": "broken_provider:Provider"}},
+        {"broken_provider/__init__.py": "raise RuntimeError('no such luck')",
+         "broken_provider/models.toml": catalogue("broken")},
+    )  # fmt: skip
+    install(
+        folder,
+        "swink-provider-garbled",
+        {"swink.providers": {"garbled": "garbled_provider:Provider"}},
+        {"garbled_provider/__init__.py": "", "garbled_provider/models.toml": "[provider"},
+    )
+    install(
+        folder,
+        "swink-observer",
+        {"swink.plugins": {"sound": "observer:Observer", "absent": "no_such_module:Thing"}},
+        {"observer.py": OBSERVER},
+    )
+    return folder
+
+
+@pytest.fixture
+def listed(swink: Any, site: Path) -> Any:
+    """Runs a command with the site installed; IMPORT_MARK appears if a plugin is imported."""
+    mark = site / "imported"
+
+    def run(*arguments: str, **more: str) -> Any:
+        done = swink(*arguments, PYTHONPATH=str(site), IMPORT_MARK=str(mark), **more)
+        done.imported = mark.exists()
+        return done
+
+    return run
+
+
+def rows(text: str) -> list[str]:
+    """Lines with single spaces."""
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+# -- providers -----------------------------------------------------------------------------------
+
+
+def test_providers_are_listed_below_their_distribution(listed: Any) -> None:
+    done = listed("providers", ALPHA_API_KEY="sk-0123456789")
+    lines = rows(done.stdout)
+    start = lines.index("swink-provider-lines 1.0")
+    assert lines[start + 1 : start + 3] == [
+        "alpha Alpha Inc. lines ALPHA_API_KEY is set",
+        "bravo Bravo Inc. lines BRAVO_API_KEY is not set",
+    ]
+    assert "sk-0123456789" not in done.stdout
+
+
+def test_a_broken_provider_breaks_no_listing(listed: Any) -> None:
+    done = listed("providers")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = rows(done.stdout)
+    assert "broken Broken Inc. lines BROKEN_API_KEY is not set" in lines
+    assert any(line.startswith("garbled - broken: garbled_provider/models.toml:") for line in lines)
+    assert listed("--version").returncode == 0
+
+
+def test_providers_as_json_say_everything(listed: Any) -> None:
+    done = listed("providers", "--json")
+    alpha = next(row for row in json.loads(done.stdout) if row["name"] == "alpha")
+    assert alpha == {
+        "name": "alpha",
+        "title": "Alpha Inc.",
+        "wire_format": "lines",
+        "version": "1.0",
+        "distribution": "swink-provider-lines",
+        "base_url": "http://alpha.invalid",
+        "api_key_env": ["ALPHA_API_KEY"],
+        "base_url_env": [],
+        "auth": "key",
+        "ready": False,
+        "docs": None,
+        "portal": None,
+        "error": None,
+    }
+
+
+@pytest.mark.parametrize("command", ["providers", "models", "plugins"])
+def test_listing_imports_no_plugin(listed: Any, command: str) -> None:
+    done = listed(command)
+    assert (done.returncode, done.imported) == (0, False)
+
+
+def test_two_distributions_that_claim_a_name_are_both_named(listed: Any, site: Path) -> None:
+    install(
+        site,
+        "swink-provider-rival",
+        {"swink.providers": {"alpha": "rival:Provider"}},
+        {"rival.py": ""},
+    )
+    done = listed("providers")
+    claim = "two distributions claim the provider"
+    assert sum(claim in line for line in done.stdout.splitlines()) == 2
+    assert "swink-provider-lines 1.0" in done.stdout
+    assert "swink-provider-rival 1.0" in done.stdout
+
+
+def test_a_block_list_hides_a_provider(listed: Any) -> None:
+    assert "alpha" not in listed("providers", SWINK_DISABLE_PLUGINS="alpha").stdout
+
+
+# -- models --------------------------------------------------------------------------------------
+
+
+def test_models_have_limits_prices_features_and_the_age_of_these(listed: Any) -> None:
+    done = listed("models", "alpha")
+    assert rows(done.stdout) == [
+        "alpha CONTEXT OUTPUT $ IN $ OUT AS OF FEATURES",
+        "large 200k 8k 3 15 2020-01-01* tools",
+    ]
+    assert "* older than 180 days" in done.stderr
+
+
+def test_models_as_json_say_everything(listed: Any) -> None:
+    assert json.loads(listed("models", "alpha", "--json").stdout) == [
+        {
+            "id": "large",
+            "provider": "alpha",
+            "name": None,
+            "context_window": 200000,
+            "max_output": 8192,
+            "capabilities": ["tools"],
+            "status": "active",
+            "prices": {"input": 3.0, "output": 15.0, "cache_read": None, "cache_write": None},
+            "as_of": "2020-01-01",
+            "stale": True,
+        }
+    ]
+
+
+def test_a_broken_catalogue_is_left_out_by_name(listed: Any) -> None:
+    done = listed("models")
+    assert done.returncode == 0
+    assert "notice: garbled is left out: garbled_provider/models.toml" in done.stderr
+    assert "large" in done.stdout
+
+
+def test_a_users_own_file_adds_models(listed: Any, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('[[models]]\nid = "tuned"\nprovider = "alpha"\n')
+    done = listed("models", "alpha", SWINK_MODELS=str(tmp_path / "mine.toml"))
+    assert "tuned - - - - - -" in rows(done.stdout)
+
+
+# -- plugins -------------------------------------------------------------------------------------
+
+
+def test_plugins_are_listed_with_what_they_are(listed: Any) -> None:
+    lines = rows(listed("plugins").stdout)
+    assert lines[0] == "NAME GROUP DISTRIBUTION VERSION OBJECT"
+    assert "sound swink.plugins swink-observer 1.0 observer:Observer" in lines
+    assert "broken swink.providers swink-provider-broken 1.0 broken_provider:Provider" in lines
+
+
+def test_loading_says_what_is_wrong_with_which(listed: Any) -> None:
+    done = listed("plugins", "--load")
+    lines = rows(done.stdout)
+    assert done.returncode == 1
+    assert "sound swink.plugins swink-observer 1.0 loads" in lines
+    assert "alpha swink.providers swink-provider-lines 1.0 loads" in lines
+    broken = {line.split()[0]: line for line in lines if " broken: " in line}
+    assert "RuntimeError: no such luck" in broken["broken"]
+    assert "AttributeError" in broken["garbled"]
+    assert "No module named 'no_such_module'" in broken["absent"]
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_broken_shared_plugin_is_named_and_the_answer_comes(listed: Any) -> None:
+    done = listed("ask", "-m", "echo/echo", "Hi")
+    assert (done.returncode, done.stdout) == (0, "Hi\n")
+    assert "notice: plugin absent (swink-observer) is left out: ModuleNotFoundError" in done.stderr
+
+
+def test_a_broken_provider_is_an_error_when_it_is_asked(listed: Any) -> None:
+    done = listed("ask", "-m", "broken/large", "Hi")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("Error: Broken plugin\n")
+    assert "no such luck" in done.stderr
+    assert "Reinstall or upgrade swink-provider-broken" in done.stderr
+
+
+# -- completion ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("swink models al", ["alpha"]),
+        ("swink ask -m br", ["bravo/", "broken/"]),
+        ("swink ask -m alp", ["alpha/large"]),
+        ("swink ask -m alpha/", ["alpha/large"]),
+        ("swink ask -m nobody/", []),
+        ("swink pl", ["plugins"]),
+    ],
+)
+def test_shells_complete_providers_and_models(listed: Any, words: str, expected: list[str]) -> None:
+    done = listed(
+        _SWINK_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=str(len(words.split()) - 1)
+    )
+    assert [line.partition(",")[2] for line in done.stdout.splitlines() if line] == expected
+    assert (done.imported, done.stderr) == (False, "")

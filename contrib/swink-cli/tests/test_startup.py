@@ -1,0 +1,46 @@
+"""What a command imports: start-up must not grow with what is installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"aiohttp", "rich", "cattrs", "markdown_it", "swink_core", "asyncio"}
+
+# what runs, and which of the heavy packages it may import
+TABLE: list[tuple[list[str], set[str]]] = [
+    (["--version"], set()),
+    (["--help"], set()),
+    (["providers"], {"swink_core", "asyncio"}),
+    (["models"], {"swink_core", "asyncio"}),
+    (["plugins"], {"swink_core", "asyncio"}),
+    (["ask", "--help"], {"swink_core", "asyncio"}),
+    (["ask", "-m", "echo/echo", "Hi"], {"swink_core", "asyncio"}),
+]
+
+
+@pytest.mark.parametrize(("arguments", "allowed"), TABLE, ids=[" ".join(row[0]) for row in TABLE])
+def test_a_command_imports_only_what_it_needs(
+    environment: dict[str, str], arguments: list[str], allowed: set[str]
+) -> None:
+    program = (
+        "import sys\n"
+        "from swink_cli.main import main\n"
+        "code = main(sys.argv[1:])\n"
+        "print(*sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr)\n"
+        "sys.exit(code)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=True,
+    )
+    imported = set(done.stderr.splitlines()[-1].split())
+    assert imported & HEAVY <= allowed
+    if "ask" not in arguments:
+        assert not {name for name in imported if name.startswith("swink_provider_")}
