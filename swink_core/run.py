@@ -73,6 +73,8 @@ class Run:
     async def attempt(self, target: Target) -> AsyncGenerator[Batch, None]:
         """Makes one attempt; always ends with a terminal event unless cancelled by others."""
         call = self._aim(target)
+        if self.buffer:
+            yield [ev.Notice("buffered", "memory ran out: the answer is asked for whole")]
         self.dog.begin_attempt(call.options.timeouts)
         try:
             batches = self._open(target)
@@ -115,7 +117,8 @@ class Run:
                 if source is not None and not settling and source.completed():
                     settling = True
                     self.dog.expect_end(SETTLE_SECONDS)
-                if limit is not None and self.builder.chars > limit:
+                held = source.out.held if source is not None else 0
+                if limit is not None and self.builder.chars + held > limit:
                     large = self.cut(_too_large(limit))
                     self._account(large[-1])
                     self.dog.end_attempt()
@@ -124,7 +127,9 @@ class Run:
 
     def _aim(self, target: Target) -> Call:
         call, hook = self.call, target.binding.hook
-        call.model, call.options, call.provider_info = target.model, target.options, target.info
+        call.model, call.options = target.model, target.options
+        call.provider = target.binding.provider
+        call.provider_info = target.info or getattr(call.provider, "info", None)
         if self.buffer:
             call.options = evolve(target.options, transport="buffered")
         call.endpoint = call.response_id = call.response_model = call.request_id = None
@@ -133,7 +138,6 @@ class Run:
         if target.options.api_key:
             call.secrets.add(target.options.api_key)
         call.hide(target.options.headers)
-        call.provider = target.binding.provider
         self.in_attempt, self.source = False, None
         return call
 

@@ -61,6 +61,8 @@ class EventWriter:
         self.model: str | None = None
         self.finished = False
         self.has_answer = False
+        self.held = 0
+        """Characters of arguments whose call cannot be announced yet."""
         self._prefix = id_prefix
         self._events: list[ev.AssistantMessageEvent] = []
         self._append = self._events.append
@@ -146,6 +148,7 @@ class EventWriter:
             if call.index >= 0:
                 self._append(ev.ToolCallDelta(call.index, arguments))
                 return
+            self.held += len(arguments)
         if call.index < 0:
             if name and not call.name:
                 call.name = name
@@ -354,6 +357,7 @@ class EventWriter:
         self._append(ev.ToolCallStart(call.index, call.id, call.name or ""))
         for part in call.parts:
             self._append(ev.ToolCallDelta(call.index, part))
+            self.held -= len(part)
 
     def _announce_waiting(self) -> None:
         for call in self._calls:
