@@ -88,7 +88,7 @@ ERRORS = [
      Kind.AUTH),
     (403, '{"code":"The caller does not have permission","error":"Your team has used all available '
      'credits or reached its monthly spending limit."}', Kind.QUOTA_EXHAUSTED),
-    (404, '{"code":"Some requested entity was not found","error":"The model grok-0 does not exist or '
+    (404, '{"code":"Some requested entity was not found","error":"The model x does not exist or '
      'your team x does not have access to it."}', Kind.MODEL_NOT_FOUND),
     (400, '{"code":"invalid-argument","error":"This model\'s maximum prompt length is 8 but the '
      'request contains 9 tokens."}', Kind.CONTEXT_WINDOW_EXCEEDED),

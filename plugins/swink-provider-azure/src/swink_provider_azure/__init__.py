@@ -1,0 +1,5 @@
+"""Azure OpenAI for swink: Chat Completions at a resource of one's own."""
+
+from swink_provider_azure.provider import AzureProvider
+
+__all__ = ["AzureProvider"]

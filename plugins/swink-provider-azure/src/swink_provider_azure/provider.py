@@ -1,0 +1,116 @@
+"""`azure/<deployment>`: Chat Completions at a resource of one's own.
+
+Two forms of address: with an API version `{resource}/openai/deployments/{deployment}/…`, without
+one `{resource}/openai/v1/…`, where the deployment is the body's `model`. Credentials: a key; an
+application's secret; or whatever identity azure-identity finds. Source:
+https://learn.microsoft.com/azure/ai-foundry/openai/reference and …/api-version-lifecycle.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qs, quote, urlencode, urlsplit, urlunsplit
+
+import msgspec
+
+from swink_core import (
+    Call,
+    Classification,
+    Failure,
+    HTTPRequest,
+    Model,
+    ProviderFailure,
+    StreamOptions,
+    by_tables,
+)
+from swink_core import StreamErrorKind as Kind
+from swink_provider_azure.entra import ClientCredentials, TokenCache, managed_identity
+from swink_provider_openai import OpenAIProvider
+
+__all__ = ["AzureProvider"]
+
+VERSION_ENV = ("AZURE_OPENAI_API_VERSION", "OPENAI_API_VERSION")
+
+CODES = {
+    "DeploymentNotFound": Kind.MODEL_NOT_FOUND,
+    "OperationNotSupported": Kind.UNSUPPORTED,
+    "ResponsibleAIPolicyViolation": Kind.CONTENT_FILTERED,
+    "content_filter": Kind.CONTENT_FILTERED,
+    "insufficient_quota": Kind.QUOTA_EXHAUSTED,
+}
+WORDINGS = (("access denied due to", Kind.AUTH),)
+
+
+class _Filtered(msgspec.Struct):
+    """A refused prompt whose only fact is what the filters found."""
+
+    choices: list[Any] | None = None
+    error: Any = None
+    prompt_filter_results: list[Any] | None = None
+
+
+class AzureProvider(OpenAIProvider):
+    """Azure OpenAI's chat endpoint, of a resource that `base_url` or the environment names."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._tokens = TokenCache()
+
+    def url(
+        self, model: Model, options: StreamOptions, environ: Mapping[str, str] = os.environ
+    ) -> str:
+        """This will return the deployment's address, in the form that the API version decides.
+
+        The version is that of the address's query, or of `AZURE_OPENAI_API_VERSION`.
+        """
+        parts = urlsplit(self.base_url(options, environ))
+        path = parts.path.rstrip("/")
+        query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+        version = query.get("api-version") or next(
+            (value for name in VERSION_ENV if (value := environ.get(name))), None
+        )
+        if not path.endswith("/openai/v1") and "/deployments/" not in path:
+            path = path.removesuffix("/openai")
+            if version:
+                path = f"{path}/openai/deployments/{quote(model.id, safe='')}"
+            else:
+                path = f"{path}/openai/v1"
+        if version and not path.endswith("/openai/v1"):
+            query["api-version"] = version
+        where = parts._replace(path=f"{path}/chat/completions", query=urlencode(query))
+        return urlunsplit(where)
+
+    async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
+        """This will send the key, or the token of an application or a managed identity."""
+        try:
+            request.headers["api-key"] = self.api_key(options) or ""
+        except ProviderFailure:
+            source = ClientCredentials.of_environment() or managed_identity()
+            if source is None:
+                raise
+            token = await self._tokens.get(source, call)
+            request.headers["Authorization"] = f"Bearer {token}"
+
+    async def refresh(self, call: Call) -> bool:
+        """This will drop a token that was not accepted; a key stays what it is."""
+        return self._tokens.forget()
+
+    def error_facts(self, failure: Failure) -> None:
+        """This will also read the inner error, and filters' results that come without one."""
+        super().error_facts(failure)
+        try:
+            body = msgspec.json.decode(failure.body, type=_Filtered)
+        except msgspec.DecodeError:
+            return
+        inner = body.error.get("innererror") if isinstance(body.error, dict) else None
+        if isinstance(inner, dict) and isinstance(inner.get("code"), str):
+            failure.type = inner["code"]
+        if body.error is None and (body.choices or body.prompt_filter_results):
+            failure.code = "content_filter"
+            failure.message = "the prompt was refused by a content filter"
+
+    def classify(self, failure: Failure) -> Classification | None:
+        """This will ask Azure's own codes first."""
+        return by_tables(failure, CODES, WORDINGS) or super().classify(failure)

@@ -1,0 +1,222 @@
+"""Addresses, credentials and refusals of Azure OpenAI, and its recorded answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+from chat import expected_calls, expected_stop, expected_text
+from corpus import Case, error_cases, ids, stream_cases
+
+import swink_core as swink
+from swink_core import StreamErrorKind as Kind
+from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
+from swink_provider_azure import AzureProvider, entra
+
+PROVIDER = AzureProvider("azure")
+MODEL = swink.Model("azure", "my deployment")
+NO_ENV: dict[str, str] = {}
+DONE = b'data: {"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}\n\n'
+VARIABLES = (
+    "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_VERSION",
+    "OPENAI_API_VERSION", "AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET",
+    "AZURE_AUTHORITY_HOST",
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _no_azure_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+VERSION = {"AZURE_OPENAI_API_VERSION": "2025-01-01"}
+DEPLOYED = "/openai/deployments/my%20deployment/chat/completions?api-version=2025-01-01"
+ADDRESSES = [
+    ("a_resource", "https://r.example", NO_ENV, "https://r.example/openai/v1/chat/completions"),
+    ("a_resource_and_a_version", "https://r.example/", VERSION, f"https://r.example{DEPLOYED}"),
+    (
+        "an_old_variable_for_the_version",
+        "https://r.example",
+        {"OPENAI_API_VERSION": "2025-01-01"},
+        f"https://r.example{DEPLOYED}",
+    ),
+    (
+        "a_version_in_the_address",
+        "https://r.example?api-version=2025-01-01",
+        NO_ENV,
+        f"https://r.example{DEPLOYED}",
+    ),
+    ("the_openai_folder", "https://r.example/openai", VERSION, f"https://r.example{DEPLOYED}"),
+    (
+        "the_new_form_needs_no_version",
+        "https://r.example/openai/v1",
+        VERSION,
+        "https://r.example/openai/v1/chat/completions",
+    ),
+    (
+        "the_new_forms_preview",
+        "https://r.example/openai/v1?api-version=preview",
+        NO_ENV,
+        "https://r.example/openai/v1/chat/completions?api-version=preview",
+    ),
+    (
+        "a_whole_deployment",
+        "https://r.example/openai/deployments/d",
+        VERSION,
+        "https://r.example/openai/deployments/d/chat/completions?api-version=2025-01-01",
+    ),
+    (
+        "a_gateway_in_front",
+        "https://apim.example/team",
+        NO_ENV,
+        "https://apim.example/team/openai/v1/chat/completions",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("base_url", "environ", "expected"),
+    [row[1:] for row in ADDRESSES],
+    ids=[row[0] for row in ADDRESSES],
+)
+def test_addresses(base_url: str, environ: dict[str, str], expected: str) -> None:
+    options = swink.StreamOptions(base_url=base_url)
+    assert PROVIDER.url(MODEL, options, environ) == expected
+
+
+async def complete(*responses: MemoryResponse, calls: int = 1, **options: Any) -> MemoryHTTPClient:
+    http = MemoryHTTPClient(*responses)
+    async with swink.Client(http=http, base_url="https://r.example", **options) as client:
+        await asyncio.gather(*(client.complete("azure/d", "Hi") for _ in range(calls)))
+    return http
+
+
+async def test_a_key_travels_in_its_own_header() -> None:
+    http = await complete(MemoryResponse([DONE]), api_key="canary-key")
+    assert http.requests[0].headers["api-key"] == "canary-key"
+    assert "Authorization" not in http.requests[0].headers
+    assert http.bodies[0]["model"] == "d"
+
+
+async def test_without_any_credentials_nothing_is_sent_and_the_variable_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("swink_provider_azure.provider.managed_identity", lambda: None)
+    http = MemoryHTTPClient()
+    with pytest.raises(swink.AuthenticationError, match="AZURE_OPENAI_API_KEY"):
+        async with swink.Client(http=http, base_url="https://r.example") as client:
+            await client.complete("azure/d", "Hi")
+    assert http.requests == []
+
+
+def _sign_in(monkeypatch: pytest.MonkeyPatch, **more: str) -> None:
+    for name, value in {
+        "TENANT_ID": "t",
+        "CLIENT_ID": "c",
+        "CLIENT_SECRET": "canary",
+        **more,
+    }.items():
+        monkeypatch.setenv(f"AZURE_{name}", value)
+
+
+def _token(name: str, seconds: int = 3600) -> MemoryResponse:
+    return MemoryResponse([json.dumps({"access_token": name, "expires_in": seconds}).encode()])
+
+
+async def test_an_application_signs_in_and_its_token_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _sign_in(monkeypatch)
+    responses = [_token("token-one"), MemoryResponse([DONE]), MemoryResponse([DONE])]
+    http = MemoryHTTPClient(*responses)
+    async with swink.Client(http=http, base_url="https://r.example") as client:
+        await client.complete("azure/d", "Hi")
+        await client.complete("azure/d", "Hi")
+    asked, *chats = http.requests
+    assert asked.url == "https://login.microsoftonline.com/t/oauth2/v2.0/token"
+    form = parse_qs(asked.body.decode())
+    assert form["grant_type"] == ["client_credentials"]
+    assert form["scope"] == ["https://cognitiveservices.azure.com/.default"]
+    assert [chat.headers["Authorization"] for chat in chats] == ["Bearer token-one"] * 2
+
+
+async def test_calls_that_begin_together_fetch_one_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    _sign_in(monkeypatch)
+    http = await complete(_token("t1"), *(MemoryResponse([DONE]) for _ in range(5)), calls=5)
+    assert [request.url.endswith("/token") for request in http.requests].count(True) == 1
+
+
+async def test_a_token_is_renewed_five_minutes_before_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _sign_in(monkeypatch)
+    http = MemoryHTTPClient(
+        _token("short", 300), MemoryResponse([DONE]), _token("next"), MemoryResponse([DONE])
+    )
+    async with swink.Client(http=http, base_url="https://r.example") as client:
+        await client.complete("azure/d", "Hi")
+        await client.complete("azure/d", "Hi")
+    assert http.requests[3].headers["Authorization"] == "Bearer next"
+
+
+async def test_a_token_that_is_not_accepted_is_fetched_anew_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _sign_in(monkeypatch)
+    http = await complete(
+        _token("old"), MemoryResponse([b"{}"], 401), _token("new"), MemoryResponse([DONE])
+    )
+    assert http.requests[3].headers["Authorization"] == "Bearer new"
+
+
+async def test_a_sovereign_cloud_has_its_own_sign_in_and_scope(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _sign_in(monkeypatch, AUTHORITY_HOST="https://login.microsoftonline.us/")
+    http = await complete(_token("t"), MemoryResponse([DONE]))
+    assert http.requests[0].url == "https://login.microsoftonline.us/t/oauth2/v2.0/token"
+    form = parse_qs(http.requests[0].body.decode())
+    assert form["scope"] == ["https://cognitiveservices.azure.us/.default"]
+
+
+async def test_a_refused_sign_in_says_why_and_shows_no_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _sign_in(monkeypatch, CLIENT_SECRET="canary-secret")
+    body = {"error": "invalid_client", "error_description": "AADSTS7000215: bad canary-secret\nx"}
+    with pytest.raises(swink.AuthenticationError, match="AADSTS7000215") as caught:
+        await complete(MemoryResponse([json.dumps(body).encode()], 401))
+    assert "canary-secret" not in str(caught.value)
+    assert "canary-secret" not in repr(entra.ClientCredentials.of_environment())
+
+
+@pytest.mark.parametrize("case", stream_cases("azure"), ids=ids)
+async def test_recorded_answers(case: Case) -> None:
+    message = fold(await drive_bytes(PROVIDER, MODEL, [case.body]))
+    assert message.text == expected_text(case)
+    calls = [(call.id, call.name, call.raw_arguments) for call in message.tool_calls]
+    assert calls == expected_calls(case)
+    assert message.stop_reason == expected_stop(case)
+
+
+KINDS = {
+    400: Kind.CONTENT_FILTERED,
+    401: Kind.AUTH,
+    404: Kind.MODEL_NOT_FOUND,
+    413: Kind.CONTEXT_WINDOW_EXCEEDED,
+    429: Kind.THROTTLED,
+}
+
+
+@pytest.mark.parametrize("case", error_cases("azure"), ids=ids)
+async def test_recorded_errors(case: Case) -> None:
+    http = MemoryHTTPClient(MemoryResponse([case.body], case.status, case.headers))
+    async with swink.Client(http=http, base_url="https://r.example", api_key="test") as client:
+        stream = client.stream("azure/d", "Hi", retry=swink.RetryPolicy.none())
+        events = [event async for event in stream]
+    assert isinstance(events[-1], swink.Error)
+    assert events[-1].error_kind is KINDS[case.status]
