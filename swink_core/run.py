@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+import traceback
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 from typing import Any
 
@@ -23,7 +24,7 @@ from swink_core import events as ev
 from swink_core.builder import MessageBuilder
 from swink_core.call import Call
 from swink_core.circuit import Circuits
-from swink_core.errors import Failure, ProviderFailure, UsageError
+from swink_core.errors import Failure, ProviderFailure, UsageError, redact
 from swink_core.outcome import Cost, StopReason
 from swink_core.outcome import StreamErrorKind as Kind
 from swink_core.protocol import Automaton
@@ -79,7 +80,7 @@ class Run:
         try:
             batches = self._open(target)
         except Exception as error:
-            yield self.cut(_fault(error, "a stream hook raised"))
+            yield self.cut(_fault(error, "a stream hook raised", call.secrets))
             return
         step = batches.__anext__
         limit = call.options.max_output_chars
@@ -106,7 +107,7 @@ class Run:
                 except MemoryError as error:
                     batch = self.cut(_no_memory(error))
                 except Exception as error:
-                    batch = self.cut(_fault(error, "the provider's plugin raised"))
+                    batch = self.cut(_fault(error, "the provider's plugin raised", call.secrets))
                 terminal = batch[-1] if batch else None
                 if type(terminal) in _TERMINAL:
                     self._account(terminal)
@@ -303,8 +304,10 @@ class Run:
 _TERMINAL = frozenset({ev.Done, ev.Error})
 
 
-def _fault(error: Exception, what: str) -> Failure:
-    log.error("%s", what, exc_info=error)
+def _fault(error: Exception, what: str, secrets: Iterable[str]) -> Failure:
+    # as text, since the error's own message may quote what it was given
+    trace = "".join(traceback.format_exception(error))
+    log.error("%s:\n%s", what, redact(trace, secrets))
     message = f"{what}: {type(error).__name__}: {error}"
     return Failure("streaming", kind=Kind.INTERNAL, code="plugin", message=message, exception=error)
 
