@@ -9,10 +9,10 @@ from typing import Any
 from swink_core import Model, StreamOptions, ThinkingLevel
 from swink_provider_openai.dialect import Dialect
 
-__all__ = ["effort", "parameters"]
+__all__ = ["effort", "keeps_long", "parameters"]
 
 LONG_CACHE = 3600
-"""Seconds beyond which a prompt is asked to be kept for a day; otherwise it is for minutes."""
+"""Seconds beyond which a prompt is asked to be kept for a day; by itself it stays for minutes."""
 
 TOOL_CHOICES = ("auto", "none", "required")
 
@@ -33,9 +33,14 @@ def parameters(model: Model, options: StreamOptions, dialect: Dialect) -> dict[s
     }
     if dialect.cache_key is not None:
         found[dialect.cache_key] = options.session_id
-        if options.cache is not None and (options.cache.ttl or 0) > LONG_CACHE:
+        if keeps_long(options):
             found["prompt_cache_retention"] = "24h"
     return {k: v for k, v in found.items() if v is not None and k not in dialect.lacks}
+
+
+def keeps_long(options: StreamOptions) -> bool:
+    """This will tell whether the prompt is to stay in the cache for longer than it does anyway."""
+    return options.cache is not None and (options.cache.ttl or 0) > LONG_CACHE
 
 
 def effort(model: Model, options: StreamOptions, dialect: Dialect) -> str | None:

@@ -22,7 +22,7 @@ from swink_core import (
 from swink_provider_openai.converter import ChatConverter
 from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.errors import classify, read_error
-from swink_provider_openai.parameters import effort, parameters
+from swink_provider_openai.parameters import effort, keeps_long, parameters
 from swink_provider_openai.parser import ChatParser
 
 __all__ = ["OpenAIProvider"]
@@ -31,7 +31,7 @@ FEATURES = frozenset({
     "tools", "tool_choice", "stop", "images", "documents", "audio", "json", "structured_output",
 })  # fmt: skip
 KNOBS = frozenset({
-    "temperature", "top_p", "max_tokens", "seed", "thinking", "parallel_tool_calls", "cache",
+    "temperature", "top_p", "max_tokens", "seed", "thinking", "parallel_tool_calls",
 })  # fmt: skip
 
 
@@ -51,7 +51,7 @@ class OpenAIProvider(HTTPProvider):
         self.features = FEATURES - self.dialect.lacks
         self.knobs = KNOBS - self.dialect.lacks
         if self.dialect.cache_key is not None:
-            self.knobs |= {"session_id"}
+            self.knobs |= {"session_id", "cache"}
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """This will return `messages` and `tools`."""
@@ -91,8 +91,12 @@ class OpenAIProvider(HTTPProvider):
         return ChatParser(self.dialect)
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """This will add that reasoning cannot be turned off, where it cannot."""
+        """This will add that reasoning cannot be turned off, and that caching needs no asking."""
         notices = super().notices(model, options)
+        cached = options.cache is not None and options.cache.mode == "auto"
+        if cached and "cache" in self.knobs and not keeps_long(options):
+            detail = f"{model} caches prompts by itself; nothing was sent"
+            notices += (Notice("option_ignored", detail),)
         off = options.thinking_level is ThinkingLevel.OFF and not model.lacks("thinking")
         by_effort = self.dialect.thinking in ("effort", "reasoning")
         if off and by_effort and effort(model, options, self.dialect) is None:

@@ -10,7 +10,7 @@ from swink_core import EventWriter
 __all__ = ["report_usage"]
 
 TICKS_PER_DOLLAR = 1e10
-"""xAI's `cost_in_usd_ticks`; recorded answers times the published prices give this number."""
+"""Recorded answers of xAI's times its published prices give this number."""
 
 _COUNTS: dict[str, tuple[str, ...]] = {
     "input": ("prompt_tokens", "input_tokens"),
@@ -27,7 +27,10 @@ _COUNTS: dict[str, tuple[str, ...]] = {
 }
 """Our counts, and the fields that may hold each, best first."""
 
-_KNOWN = frozenset(name for names in _COUNTS.values() for name in names)
+_DOLLARS = ("cost", "cost.total_cost")  # OpenRouter; Perplexity
+_TICKS = "cost_in_usd_ticks"  # xAI
+
+_KNOWN = frozenset({*(name for names in _COUNTS.values() for name in names), *_DOLLARS, _TICKS})
 
 
 def report_usage(usage: Mapping[str, Any], out: EventWriter) -> None:
@@ -67,8 +70,8 @@ def _number(value: Any) -> int | None:
 
 
 def _cost(flat: Mapping[str, Any]) -> float | None:
-    for name in ("cost", "cost.total_cost"):  # OpenRouter; Perplexity
+    for name in _DOLLARS:
         if isinstance(flat.get(name), int | float):
             return float(flat[name])
-    ticks = flat.get("cost_in_usd_ticks")  # 0 where another service bills for it
+    ticks = flat.get(_TICKS)  # 0 where another service bills for it
     return ticks / TICKS_PER_DOLLAR if isinstance(ticks, int | float) and ticks > 0 else None
