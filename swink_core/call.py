@@ -75,9 +75,11 @@ class Call:
         """This will say what a failure means, through the hook."""
         try:
             assert self.classify_hook is not None
-            result: Classification = self.classify_hook(model=self.model, failure=failure)
+            result = self.classify_hook(model=self.model, failure=failure)
+            if not isinstance(result, Classification):
+                raise TypeError(f"a classify_error hook returned a {type(result).__name__}")
         except Exception:
-            log.exception("a classify_error hook raised; the core's defaults are used")
+            log.exception("a classify_error hook failed; the core's defaults are used")
             return classify_default(failure)
         return result
 

@@ -8,14 +8,19 @@
 
 A block's `content_index` is the number of blocks started before it in the attempt; blocks may
 overlap. `RULES` says for each event in which phases it may come and what it does; the runtime
-guard, the documentation and the tests' strategies all read it.
+guard, the documentation and the tests' strategies all read it. `SHAPES` says of what type those
+fields are that would break the core if a plugin filled them with something else.
 """
 
 from __future__ import annotations
 
+from types import NoneType
 from typing import Literal, NamedTuple
 
+from attrs import fields_dict
+
 from swink_core import events as ev
+from swink_core.outcome import Cost, StopReason, Usage
 
 __all__ = ["RULES", "Automaton", "Rule"]
 
@@ -50,6 +55,18 @@ RULES: dict[type[ev.AssistantMessageEvent], Rule] = {
 }
 
 
+SHAPES: dict[str, tuple[type, ...]] = {
+    "delta": (str,),
+    "id": (str,),
+    "name": (str,),
+    "stop_reason": (StopReason,),
+    "usage": (Usage, NoneType),
+    "cost": (Cost, NoneType),
+}
+
+_SHAPED = {kind: tuple(name for name in fields_dict(kind) if name in SHAPES) for kind in RULES}
+
+
 class Automaton:
     """Follows a stream and names the rule that an event breaks."""
 
@@ -72,6 +89,10 @@ class Automaton:
                 "attempt": f"{event.type} inside an attempt",
                 "ended": f"{event.type} after the terminal event",
             }[self.phase]
+        for name in _SHAPED[type(event)]:
+            value = getattr(event, name)
+            if not isinstance(value, SHAPES[name]):
+                return f"{event.type} whose {name} is of type {type(value).__name__}"
         if rule.effect in ("open", "more", "close", "whole"):
             return self._block(event.content_index, event.type, rule)  # type: ignore[attr-defined]
         if rule.effect in ("retry", "end"):
@@ -86,14 +107,14 @@ class Automaton:
     def _block(self, index: int, name: str, rule: Rule) -> str | None:
         if rule.effect in ("open", "whole"):
             if index != self.started:
-                return f"{name} with content_index {index}, expected {self.started}"
+                return f"{name} with content_index {index!r}, expected {self.started}"
             self.started += 1
             if rule.effect == "open":
                 self.open[index] = rule.block
             return None
         kind = self.open.get(index)
         if kind is None:
-            return f"{name} names block {index}, which is not open"
+            return f"{name} names block {index!r}, which is not open"
         if kind != rule.block:
             return f"{name} names block {index}, which is a {kind} block"
         if rule.effect == "close":

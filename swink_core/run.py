@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -48,9 +48,9 @@ class Run:
         self.targets = targets
         self.builder = MessageBuilder(targets[0].model.provider, targets[0].model.id)
         self.dog = Watchdog(call.clock, lambda: self.builder.chars)
-        self.observers = [
-            observer for target in targets[:1] for observer in target.binding.observers(call)
-        ]
+        # by name: shared plugins are bound to every target's provider, and observe once
+        named = (pair for target in targets for pair in target.binding.observers(call))
+        self.observers = list(dict(named).items())
         self.source: Any = None
         self.in_attempt = False
         self.handed_out = False  # the caller has been given events
@@ -80,34 +80,22 @@ class Run:
         try:
             batches = self._open(target)
         except Exception as error:
-            yield self.cut(_fault(error, "a stream hook raised", call.secrets))
+            yield self._broken(error)
             return
         step = batches.__anext__
         limit = call.options.max_output_chars
         source = self.source if type(self.source) is EventSource else None
         settling = False
-        async with aclosing(batches):
+        try:
             while True:
                 try:
                     batch = await step()
-                except StopAsyncIteration:
-                    batch = self.cut(_missing_terminal())
                 except asyncio.CancelledError:
-                    reason = self.dog.recover()
-                    if reason is None:
-                        raise
-                    if source is not None and source.completed() and reason.code != "closed":
-                        batch = source.settle()
-                    else:
-                        batch = self.cut(reason)
-                except ProviderFailure as error:
-                    batch = self.cut(error.failure)
-                except UsageError as error:
-                    batch = self.cut(_bad_request(error))
-                except MemoryError as error:
-                    batch = self.cut(_no_memory(error))
+                    batch = self._interrupted(source)
                 except Exception as error:
-                    batch = self.cut(_fault(error, "the provider's plugin raised", call.secrets))
+                    batch = self._broken(error)
+                if self.dog.reason is not None:  # the plugin let our cancellation go no further
+                    batch = self._interrupted(source)
                 terminal = batch[-1] if batch else None
                 if type(terminal) in _TERMINAL:
                     self._account(terminal)
@@ -125,6 +113,42 @@ class Run:
                     self.dog.end_attempt()
                     yield large
                     return
+        finally:
+            await self._release(batches)
+
+    def _interrupted(self, source: EventSource | None) -> Batch:
+        """Returns what a cancellation means; one that is not ours goes on its way."""
+        reason = self.dog.recover()
+        if reason is None:
+            raise asyncio.CancelledError
+        if source is not None and source.completed() and reason.code != "closed":
+            return source.settle()
+        return self.cut(reason)
+
+    def _broken(self, error: Exception) -> Batch:
+        """Returns what an exception of the plugin's means."""
+        if isinstance(error, StopAsyncIteration):
+            return self.cut(_missing_terminal())
+        if isinstance(error, ProviderFailure):
+            return self.cut(error.failure)
+        if isinstance(error, UsageError):
+            return self.cut(_bad_request(error))
+        if isinstance(error, MemoryError):
+            return self.cut(_no_memory(error))
+        self._log_fault(error)
+        return self.cut(_fault(error))
+
+    async def _release(self, batches: AsyncGenerator[Batch, None]) -> None:
+        """Closes the source of an attempt, which is over, whatever its plugin says to that."""
+        try:
+            await batches.aclose()
+        except Exception as error:
+            self._log_fault(error)
+
+    def _log_fault(self, error: Exception) -> None:
+        # as text, since the error's own message may quote what it was given
+        trace = redact("".join(traceback.format_exception(error)), self.call.secrets)
+        log.error('the plugin of provider "%s" raised:\n%s', self.call.model.provider, trace)
 
     def _aim(self, target: Target) -> Call:
         call, hook = self.call, target.binding.hook
@@ -304,11 +328,8 @@ class Run:
 _TERMINAL = frozenset({ev.Done, ev.Error})
 
 
-def _fault(error: Exception, what: str, secrets: Iterable[str]) -> Failure:
-    # as text, since the error's own message may quote what it was given
-    trace = "".join(traceback.format_exception(error))
-    log.error("%s:\n%s", what, redact(trace, secrets))
-    message = f"{what}: {type(error).__name__}: {error}"
+def _fault(error: Exception) -> Failure:
+    message = f"the provider's plugin raised {type(error).__name__}: {error}"
     return Failure("streaming", kind=Kind.INTERNAL, code="plugin", message=message, exception=error)
 
 

@@ -12,6 +12,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from typing import Any, Protocol
 
 import msgspec
@@ -87,9 +88,10 @@ class EventSource:
         return self._events()
 
     async def _events(self) -> AsyncGenerator[ev.AssistantMessageEvent, None]:
-        async for batch in self.batches():
-            for event in batch:
-                yield event
+        async with aclosing(self.batches()) as batches:
+            async for batch in batches:
+                for event in batch:
+                    yield event
 
     async def batches(self) -> AsyncGenerator[list[ev.AssistantMessageEvent], None]:
         """This will yield the events of each network read; an empty list is a sign of life."""

@@ -29,6 +29,7 @@ class Watchdog:
         self.clock = clock
         self.reason: Failure | None = None
         self.waiting: asyncio.Task[object] | None = None
+        self._cancelling = 0
         self.limits = Timeouts()
         self._chars = chars
         self._call_started = clock.time()
@@ -52,7 +53,8 @@ class Watchdog:
 
     def wait(self) -> None:
         """This will mark that the current task waits for the source from now on."""
-        self.waiting = asyncio.current_task()
+        task = self.waiting = asyncio.current_task()
+        self._cancelling = task.cancelling() if task is not None else 0
         self._since = self.clock.time()
         if self._fresh:
             self._fresh = self._has_event = self._between = False
@@ -92,7 +94,7 @@ class Watchdog:
             return None
         self.reason = None
         # somebody else cancelled as well: theirs wins
-        return reason if task.uncancel() == 0 else None
+        return reason if task.uncancel() <= self._cancelling else None
 
     def stop(self) -> None:
         """This will stop the timer."""
