@@ -1,0 +1,624 @@
+"""A call under way: what plugins may do to it, what observers see of it, what it is held to."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, suppress
+from typing import Any
+
+import pytest
+from fakes import (
+    AT_ONCE,
+    HELLO,
+    MODEL,
+    Observer,
+    Pipe,
+    PipeClient,
+    Toy,
+    Yielding,
+    broken_rules,
+    client_of,
+    collect,
+    cut_after,
+    frame,
+    settled,
+    types,
+)
+
+import swink_core as swink
+from swink_core import (
+    Done,
+    Error,
+    Extension,
+    Notice,
+    Retry,
+    Start,
+    StopReason,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from swink_core import StreamErrorKind as Kind
+
+ANSWER: list[Any] = [
+    Start(),
+    Notice("hint", "nothing of note"),
+    TextStart(0),
+    TextDelta(0, "Hi"),
+    TextEnd(0),
+    ToolCallStart(1, "a", "f"),
+    ToolCallDelta(1, "{}"),
+    ToolCallEnd(1),
+    Extension(2, "toy", "search", {"q": 1}),
+    Done(StopReason.TOOL_USE, swink.Usage(input=1, reported=True)),
+]
+
+
+async def events_of(*items: Any) -> AsyncIterator[Any]:
+    """Yields the items; exceptions among them are raised."""
+    for item in items:
+        if isinstance(item, BaseException):
+            raise item
+        yield item
+
+
+async def run_of(make: Callable[[], Any], *plugins: Any, **options: Any) -> list[Any]:
+    """The events of a call whose provider's stream hook is `make`."""
+    async with client_of(*plugins, providers={"toy": Yielding(make)}, **options) as client:
+        return await collect(client.stream(MODEL, "Hi"))
+
+
+# -- events that plugins yield themselves --------------------------------------------------------
+
+
+async def test_events_of_a_stream_hook_are_handed_on_as_they_are() -> None:
+    assert await run_of(lambda: events_of(*ANSWER)) == ANSWER
+
+
+async def test_a_stream_hook_may_return_any_async_iterable() -> None:
+    class Iterable:
+        def __aiter__(self) -> AsyncIterator[Any]:
+            return events_of(*ANSWER)
+
+    assert await run_of(Iterable) == ANSWER
+
+
+# (name, events, the rule that is named)
+VIOLATIONS: list[tuple[str, list[Any], str]] = [
+    ("no_start", [TextStart(0)], "text_start before start"),
+    ("two_starts", [Start(), Start()], "start inside an attempt"),
+    ("a_delta_without_a_block", [Start(), TextDelta(0, "x")], "text_delta names block 0"),
+    ("a_block_of_another_kind", [Start(), TextStart(0), ToolCallEnd(0)], "which is a text block"),
+    ("a_number_left_out", [Start(), TextStart(1)], "content_index 1, expected 0"),
+    ("an_end_with_open_blocks", [Start(), TextStart(0), Done(StopReason.STOP)], "open blocks: 0"),
+    ("something_else", [Start(), "text"], "str is not an event"),
+    ("none", [Start(), None], "NoneType is not an event"),
+    (
+        "a_delta_that_is_no_text",
+        [Start(), TextStart(0), TextDelta(0, None)],
+        "whose delta is of type NoneType",
+    ),  # type: ignore[arg-type]  # on purpose
+    ("an_index_that_is_no_number", [Start(), TextStart("0")], "content_index '0'"),  # type: ignore[arg-type]  # on purpose
+]
+
+
+@pytest.mark.parametrize(
+    ("given", "rule"), [case[1:] for case in VIOLATIONS], ids=[case[0] for case in VIOLATIONS]
+)
+async def test_a_violation_of_the_grammar_ends_the_stream_and_names_rule_and_plugin(
+    given: list[Any], rule: str
+) -> None:
+    observer = Observer()
+    events = await run_of(lambda: events_of(*given, *ANSWER), observer)
+    assert broken_rules(events) == []
+    assert events == observer.events
+    assert isinstance(events[-1], Error)
+    assert events[-1].error_kind is Kind.PROTOCOL
+    assert rule in events[-1].error_message
+    assert 'plugin "toy"' in events[-1].error_message
+
+
+@pytest.mark.parametrize("count", range(len(ANSWER)))
+async def test_events_without_a_terminal_end_in_a_network_error(count: int) -> None:
+    events = await run_of(lambda: events_of(*ANSWER[:count]))
+    assert broken_rules(events) == []
+    assert isinstance(events[-1], Error)
+    assert events[-1].error_kind is Kind.NETWORK
+
+
+async def test_nothing_is_read_after_the_terminal_event() -> None:
+    events = await run_of(lambda: events_of(*ANSWER, ZeroDivisionError(), *ANSWER))
+    assert events == ANSWER
+
+
+# -- plugins that raise --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", range(len(ANSWER)))
+async def test_a_plugin_that_raises_at_any_point_ends_the_stream_as_internal(count: int) -> None:
+    observer = Observer()
+    events = await run_of(lambda: events_of(*ANSWER[:count], ZeroDivisionError("oops")), observer)
+    assert broken_rules(events) == []
+    assert events == observer.events
+    assert isinstance(events[-1], Error)
+    assert events[-1].error_kind is Kind.INTERNAL
+    assert "ZeroDivisionError: oops" in events[-1].error_message
+
+
+def raises(error: BaseException) -> Callable[[], Any]:
+    def make() -> Any:
+        raise error
+
+    return make
+
+
+FAILURE = swink.ProviderFailure(swink.Failure("request", 429, message="slow down"))
+
+# (name, what the stream hook does, the kind, part of the message)
+RAISED: list[tuple[str, Callable[[], Any], Kind, str]] = [
+    ("an_exception", raises(ZeroDivisionError("oops")), Kind.INTERNAL, "oops"),
+    ("nothing_to_iterate", lambda: 5, Kind.INTERNAL, "'int' object is not"),
+    ("no_answer", lambda: None, Kind.INTERNAL, 'provider "toy" has no stream hook'),
+    ("a_failure", raises(FAILURE), Kind.THROTTLED, "slow down"),
+    ("a_failure_later", lambda: events_of(Start(), FAILURE), Kind.THROTTLED, "slow down"),
+    (
+        "a_mistake_of_the_callers",
+        lambda: events_of(Start(), swink.MediaError("a.png: no such file")),
+        Kind.INVALID_REQUEST,
+        "a.png: no such file",
+    ),
+    (
+        "a_mistake_found_by_the_hook",
+        raises(swink.MediaError("a.png: no such file")),
+        Kind.INVALID_REQUEST,
+        "a.png: no such file",
+    ),
+    ("no_memory", lambda: events_of(Start(), MemoryError()), Kind.RESOURCE, "memory ran out"),
+    ("an_exit", lambda: events_of(Start(), StopAsyncIteration()), Kind.INTERNAL, ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "message"), [case[1:] for case in RAISED], ids=[case[0] for case in RAISED]
+)
+async def test_what_a_stream_hook_raises_travels_in_the_stream(
+    make: Callable[[], Any], kind: Kind, message: str
+) -> None:
+    events = await run_of(make)
+    assert types(events) == ["start", "error"]
+    assert events[-1].error_kind is kind
+    assert message in events[-1].error_message
+
+
+async def test_what_a_plugin_raises_while_it_is_closed_is_logged_and_changes_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def stream() -> AsyncIterator[Any]:
+        try:
+            for event in ANSWER:
+                yield event
+        finally:
+            raise ZeroDivisionError("while closing")
+
+    observer = Observer()
+    provider = Yielding(stream)
+    async with client_of(observer, providers={"toy": provider}) as client:
+        assert await collect(client.stream(MODEL, "Hi")) == ANSWER
+        async with client.stream(MODEL, "Hi") as left:
+            async for _ in left:
+                break
+    assert types(observer.terminals) == ["done", "error"]
+    assert caplog.text.count("while closing") >= 2
+
+
+async def test_a_plugin_that_ignores_being_closed_is_logged_and_changes_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def stream() -> AsyncIterator[Any]:
+        try:
+            yield Start()
+            await asyncio.Event().wait()
+        finally:
+            yield TextStart(0)
+
+    observer = Observer()
+    async with client_of(observer, providers={"toy": Yielding(stream)}) as client:
+        left = client.stream(MODEL, "Hi")
+        async with left:
+            async for _ in left:
+                break
+    assert types(observer.events) == ["start", "error"]
+    assert "ignored GeneratorExit" in caplog.text
+
+
+# What a plugin makes of a cancellation that it should have let pass.
+async def swallows() -> AsyncIterator[Any]:
+    yield Start()
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        return
+
+
+async def goes_on() -> AsyncIterator[Any]:
+    yield Start()
+    with suppress(asyncio.CancelledError):
+        await asyncio.Event().wait()
+    yield TextStart(0)
+    await asyncio.Event().wait()
+
+
+async def wraps() -> AsyncIterator[Any]:
+    yield Start()
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError as error:
+        raise ZeroDivisionError from error
+
+
+@pytest.mark.parametrize("make", [swallows, goes_on, wraps])
+async def test_a_plugin_cannot_keep_a_stream_from_being_closed(make: Callable[[], Any]) -> None:
+    observer = Observer()
+    async with client_of(observer, providers={"toy": Yielding(make)}, retry=AT_ONCE) as client:
+        stream = client.stream(MODEL, "Hi")
+        reader = asyncio.create_task(collect(stream))
+        await settled()
+        await stream.aclose()
+        events = await reader
+        assert reader.cancelling() == 0
+    assert broken_rules(observer.events) == []
+    assert events == observer.events
+    assert events[-1].stop_reason is StopReason.ABORTED
+
+
+async def test_closing_an_inner_stream_is_not_mistaken_for_a_cancellation_by_others() -> None:
+    """A task that once swallowed a cancellation still counts it (`Task.cancelling`)."""
+
+    async def read(stream: swink.EventStream) -> list[Any]:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return await collect(stream)  # cleans up with the help of a model
+        return []
+
+    async with client_of(http=PipeClient(Pipe(frame(text="a")))) as client:
+        stream = client.stream(MODEL, "Hi")
+        reader = asyncio.create_task(read(stream))
+        await settled()
+        reader.cancel()
+        await settled()
+        await stream.aclose()
+        events = await reader
+    assert events[-1].stop_reason is StopReason.ABORTED
+
+
+# -- hooks ---------------------------------------------------------------------------------------
+
+
+class Raising:
+    """A shared plugin whose named hook raises."""
+
+    def __init__(self, hook: str) -> None:
+        def fails() -> None:
+            raise ZeroDivisionError(f"{hook} raised")
+
+        setattr(self, hook, swink.hookimpl(fails, tryfirst=True))
+
+
+async def test_a_converter_that_raises_ends_the_stream_before_anything_is_sent() -> None:
+    http = PipeClient(Pipe(*HELLO))
+    async with client_of(Raising("convert_messages"), http=http) as client:
+        events = await collect(client.stream(MODEL, "Hi"))
+    assert types(events) == ["start", "error"]
+    assert events[-1].error_kind is Kind.INTERNAL
+    assert http.requests == []
+
+
+async def test_a_classifier_that_raises_is_logged_and_the_core_classifies(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    http = PipeClient(Pipe(b"{}", status=429, end=True))
+    async with client_of(Raising("classify_error"), http=http) as client:
+        events = await collect(client.stream(MODEL, "Hi"))
+    assert events[-1].error_kind is Kind.THROTTLED
+    assert "classify_error raised" in caplog.text
+
+
+async def test_a_classifier_that_returns_something_else_is_logged_and_the_core_classifies(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Wrong:
+        @swink.hookimpl(tryfirst=True)
+        def classify_error(self) -> str:
+            return "throttled"
+
+    http = PipeClient(Pipe(b"{}", status=429, end=True))
+    async with client_of(Wrong(), http=http) as client:
+        events = await collect(client.stream(MODEL, "Hi"))
+    assert events[-1].error_kind is Kind.THROTTLED
+    assert "classify_error" in caplog.text
+
+
+async def test_a_wrapper_around_the_conversion_changes_what_every_provider_sends() -> None:
+    class Redactor:
+        @swink.hookimpl(wrapper=True)
+        def convert_messages(self) -> Any:
+            yield
+            return ["redacted"]
+
+    http = PipeClient(Pipe(*HELLO))
+    async with client_of(Redactor(), http=http) as client:
+        await client.complete(MODEL, "Hi")
+    assert b"redacted" in http.requests[0].body
+    assert b"Hi" not in http.requests[0].body
+
+
+async def test_a_wrapper_around_the_stream_is_held_to_the_grammar_and_closes_the_inner_one() -> (
+    None
+):
+    class Shouting:
+        @swink.hookimpl(wrapper=True)
+        def stream(self) -> Any:
+            inner = yield
+
+            async def shouted() -> AsyncIterator[Any]:
+                async with aclosing(aiter(inner)) as events:
+                    async for event in events:
+                        if isinstance(event, TextDelta):
+                            event.delta = event.delta.upper()
+                        yield event
+
+            return shouted()
+
+    pipe = Pipe(*HELLO[:2])
+    async with client_of(Shouting(), http=PipeClient(pipe)) as client:
+        async with client.stream(MODEL, "Hi") as stream:
+            async for event in stream:
+                if isinstance(event, TextDelta):
+                    break
+        await settled()
+    assert stream.message.text == "HEL"
+    assert pipe.closed
+
+
+async def test_a_shared_plugin_may_answer_in_the_providers_stead() -> None:
+    class Cache:
+        @swink.hookimpl(tryfirst=True)
+        def stream(self, context: swink.Context) -> Any:
+            known = context.messages == [swink.UserMessage("known")]
+            return events_of(*ANSWER) if known else None
+
+    http = PipeClient(Pipe(*HELLO))
+    async with client_of(Cache(), http=http) as client:
+        assert (await client.complete(MODEL, "known")).text == "Hi"
+        assert http.requests == []
+        assert (await client.complete(MODEL, "unknown")).text == "Hello"
+
+
+# -- observers -----------------------------------------------------------------------------------
+
+
+async def test_observers_get_every_event_in_order_before_the_caller_sees_it() -> None:
+    observer = Observer()
+    async with client_of(observer, http=PipeClient(Pipe(*HELLO))) as client:
+        seen = []
+        async with client.stream(MODEL, "Hi") as stream:
+            async for event in stream:
+                seen.append(event)
+                assert event in observer.events
+    assert observer.events == seen
+
+
+async def test_an_observer_may_take_the_event_the_call_or_both() -> None:
+    got: list[tuple[str, ...]] = []
+
+    class Event:
+        @swink.hookimpl
+        def on_event(self, event: Any) -> None:
+            got.append(("event", event.type))
+
+    class Call:
+        @swink.hookimpl
+        def on_event(self, call: Any) -> None:
+            got.append(("call", str(call.model)))
+
+    class Both:
+        @swink.hookimpl
+        def on_event(self, call: Any, event: Any) -> None:
+            got.append(("both", str(call.model), event.type))
+
+    class Neither:
+        @swink.hookimpl
+        def on_event(self) -> None:
+            got.append(("neither",))
+
+    plugins = (Event(), Call(), Both(), Neither())
+    await run_of(lambda: events_of(Start(), Done(StopReason.LENGTH)), *plugins)
+    assert sorted(got) == sorted(
+        [
+            ("event", "start"),
+            ("event", "done"),
+            *[("call", MODEL)] * 2,
+            ("both", MODEL, "start"),
+            ("both", MODEL, "done"),
+            *[("neither",)] * 2,
+        ]
+    )
+
+
+async def test_observers_are_called_in_the_order_of_pluggy() -> None:
+    order: list[str] = []
+
+    def observer(name: str, **how: bool) -> Any:
+        class Plugin:
+            @swink.hookimpl(**how)
+            def on_event(self) -> None:
+                order.append(name)
+
+        return Plugin()
+
+    plugins = (
+        observer("last", trylast=True),
+        observer("plain"),
+        observer("later plain"),
+        observer("first", tryfirst=True),
+    )
+    await run_of(lambda: events_of(Start()), *plugins)
+    assert order[:4] == ["first", "later plain", "plain", "last"]
+
+
+async def test_an_observer_that_raises_is_logged_and_left_out_while_others_get_every_event(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Broken:
+        name = "broken"
+        calls = 0
+
+        @swink.hookimpl
+        def on_event(self, event: Any) -> None:
+            if isinstance(event, TextStart):
+                self.calls += 1
+                raise ZeroDivisionError
+
+    broken, before, after = Broken(), Observer(), Observer()
+    async with client_of(before, broken, after, http=PipeClient(Pipe(*HELLO), Pipe(*HELLO))) as c:
+        first = await collect(c.stream(MODEL, "Hi"))
+        assert broken.calls == 1
+        await collect(c.stream(MODEL, "Hi"))
+    assert broken.calls == 2  # left out for the rest of that call only
+    assert before.events == after.events
+    assert before.events[: len(first)] == first
+    assert types(first)[-1] == "done"
+    errors = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert ["broken" in record.getMessage() for record in errors] == [True, True]
+
+
+async def test_an_observer_finds_what_is_known_of_the_call() -> None:
+    seen: dict[str, tuple[Any, ...]] = {}
+
+    class Looking:
+        @swink.hookimpl
+        def on_event(self, event: Any, call: swink.Call) -> None:
+            seen[event.type] = (call.attempt, call.endpoint, call.response_id, call.usage)
+
+    http = PipeClient(cut_after(), Pipe(*HELLO))
+    async with client_of(Looking(), http=http, retry=AT_ONCE) as client:
+        await collect(client.stream(MODEL, "Hi"))
+    usage = swink.Usage(input=3, output=2, total=5, reported=True)
+    assert seen["retry"] == (1, "http://toy.invalid/v1/chat", None, None)
+    assert seen["start"] == (2, None, None, None)
+    assert seen["text_delta"] == (2, "http://toy.invalid/v1/chat", "r1", None)
+    assert seen["done"] == (2, "http://toy.invalid/v1/chat", "r1", usage)
+
+
+# -- usage and cost ------------------------------------------------------------------------------
+
+
+PRICED = swink.Model(
+    "toy", "large", swink.ModelInfo("large", "toy", prices=swink.Prices(input=1.0, output=2.0))
+)
+
+
+async def test_a_terminal_event_is_priced_by_the_catalogue() -> None:
+    async with client_of(http=PipeClient(Pipe(*HELLO))) as client:
+        message = await client.complete(PRICED, "Hi")
+    assert message.cost is not None
+    assert message.cost.input == pytest.approx(3e-6)
+    assert message.cost.output == pytest.approx(4e-6)
+    assert message.cost.total == pytest.approx(7e-6)
+
+
+async def test_a_cost_that_the_provider_reports_outranks_the_catalogue() -> None:
+    pipe = Pipe(frame(text="a"), frame(usage={"input": 3, "output": 2, "cost": 0.5}), HELLO[-1])
+    async with client_of(http=PipeClient(pipe)) as client:
+        message = await client.complete(PRICED, "Hi")
+    assert message.cost is not None
+    assert message.cost.total == 0.5
+
+
+async def test_usage_and_cost_of_voided_attempts_are_in_the_calls_sums_only() -> None:
+    spent = [frame(usage={"input": 3, "output": 0, "cost": 0.25})]
+    last = Pipe(frame(text="a"), frame(usage={"input": 3, "output": 2, "cost": 0.5}), HELLO[-1])
+    http = PipeClient(cut_after(*spent), cut_after(*spent), last)
+    async with client_of(http=http, retry=AT_ONCE) as client:
+        stream = client.stream(MODEL, "Hi")
+        message = await stream.result()
+    assert message.usage == swink.Usage(input=3, output=2, total=5, reported=True)
+    assert message.cost is not None
+    assert message.cost.total == 0.5
+    assert stream.call.usage == swink.Usage(input=9, output=2, total=11, reported=True)
+    assert stream.call.cost is not None
+    assert stream.call.cost.total == 1.0
+
+
+async def test_usage_that_nobody_reported_is_unknown_and_not_zero() -> None:
+    async with client_of(http=PipeClient(Pipe(*HELLO[:3], HELLO[-1]))) as client:
+        stream = client.stream(PRICED, "Hi")
+        message = await stream.result()
+    assert (message.usage, message.cost) == (None, None)
+    assert (stream.call.usage, stream.call.cost) == (None, None)
+
+
+# -- limits --------------------------------------------------------------------------------------
+
+
+async def test_an_answer_that_passes_its_size_limit_ends_there_and_is_closed() -> None:
+    pipe = Pipe(*[frame(text="x" * 10) for _ in range(100)])
+    async with client_of(http=PipeClient(pipe), max_output_chars=35, retry=AT_ONCE) as client:
+        stream = client.stream(MODEL, "Hi")
+        events = await collect(stream)
+    assert broken_rules(events) == []
+    assert events[-1].error_kind is Kind.OUTPUT_TOO_LARGE
+    assert "35 characters" in events[-1].error_message
+    assert stream.message.text == "x" * 40
+    assert pipe.closed
+
+
+async def test_thinking_and_arguments_count_towards_the_size_limit() -> None:
+    pipe = Pipe(
+        frame(thinking="x" * 20),
+        frame(call={"key": 0, "id": "a", "name": "f", "arguments": "[" * 20}),
+    )
+    async with client_of(http=PipeClient(pipe), max_output_chars=35) as client:
+        events = await collect(client.stream(MODEL, "Hi"))
+    assert events[-1].error_kind is Kind.OUTPUT_TOO_LARGE
+
+
+async def test_an_answer_of_just_the_limit_is_whole() -> None:
+    async with client_of(http=PipeClient(Pipe(*HELLO)), max_output_chars=5) as client:
+        assert (await client.complete(MODEL, "Hi")).text == "Hello"
+
+
+# -- fallback ------------------------------------------------------------------------------------
+
+
+async def test_observers_see_every_event_once_whichever_provider_they_belong_to() -> None:
+    seen: list[tuple[str, str]] = []
+
+    class Watching(Toy):
+        @swink.hookimpl
+        def on_event(self, event: Any) -> None:
+            seen.append((self.name, event.type))
+
+    observer, http = Observer(), PipeClient(Pipe(b"{}", status=404, end=True), Pipe(*HELLO))
+    providers = {"one": Watching, "two": Watching}
+    async with client_of(observer, providers=providers, http=http) as client:
+        chain = [("one/a", {"api_key": "key-one"}), ("two/b", {"api_key": "key-two"})]
+        events = await collect(client.stream(chain, "Hi"))
+    assert observer.events == events
+    for name in providers:
+        assert [kind for owner, kind in seen if owner == name] == types(events)
+
+
+async def test_a_retry_event_names_the_model_that_comes_next() -> None:
+    http = PipeClient(Pipe(b"{}", status=404, end=True), Pipe(*HELLO))
+    async with client_of(providers={"one": Toy, "two": Toy}, http=http) as client:
+        chain = [("one/a", {"api_key": "key-one"}), ("two/b", {"api_key": "key-two"})]
+        stream = client.stream(chain, "Hi")
+        events = await collect(stream)
+    retry = next(event for event in events if isinstance(event, Retry))
+    assert (retry.model, retry.attempt, retry.error_kind) == ("two/b", 1, Kind.MODEL_NOT_FOUND)
+    assert (stream.message.provider, stream.message.model) == ("two", "large-2")
