@@ -107,7 +107,6 @@ from swink_core.framing import (
     SSEEventDecoder,
 )
 from swink_core.hookspecs import (
-    API_LEVEL,
     hookimpl,
 )
 from swink_core.host import (
@@ -118,6 +117,9 @@ from swink_core.http import (
     HTTPClient,
     HTTPRequest,
     HTTPResponse,
+)
+from swink_core.level import (
+    API_LEVEL,
 )
 from swink_core.messages import (
     AssistantMessage,

@@ -25,14 +25,17 @@ import os
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from swink_core.errors import PluginError, SwinkError
-from swink_core.host import Host
+from swink_core.level import FIRST_API_LEVEL, check_level
 from swink_core.model import Model, ModelInfo, Prices, ProviderInfo
 from swink_core.outcome import Cost, Usage
+
+if TYPE_CHECKING:
+    from swink_core.host import Host
 
 __all__ = ["Catalog", "cost_of", "package_catalog"]
 
@@ -48,7 +51,7 @@ class _ProviderRow(msgspec.Struct, forbid_unknown_fields=True):
     api_key_env: list[str] = []
     base_url_env: list[str] = []
     auth: str = "key"
-    api_level: int = 1
+    api_level: int = FIRST_API_LEVEL
     docs: str | None = None
     portal: str | None = None
     dialect: dict[str, Any] = {}
@@ -88,6 +91,7 @@ class PackageCatalog:
         try:
             rows = msgspec.toml.decode(data, type=_File)
         except msgspec.DecodeError as error:
+            _check_levels(data, where)
             raise PluginError(
                 f"{where}: {error}", title="Broken catalogue", resolution="Correct the file."
             ) from error
@@ -110,6 +114,21 @@ class PackageCatalog:
             )
             for row in rows.models
         }  # fmt: skip
+
+
+def _check_levels(data: bytes, where: str) -> None:
+    """A file of a newer level may have what this one forbids; then the level is the message."""
+    try:
+        rows = msgspec.toml.decode(data)
+    except msgspec.DecodeError:
+        return
+    for row in [rows.get("provider"), *_rows(rows.get("providers"))]:
+        if isinstance(row, dict) and "api_level" in row:
+            check_level(row["api_level"], where)
+
+
+def _rows(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def package_catalog(package: str) -> PackageCatalog | None:

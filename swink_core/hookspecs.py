@@ -27,11 +27,9 @@ if TYPE_CHECKING:
     from swink_core.messages import Context
     from swink_core.model import Model, StreamOptions
 
-__all__ = ["API_LEVEL", "PROJECT", "hookimpl", "hookspec"]
+__all__ = ["PROJECT", "hookimpl", "hookspec"]
 
 PROJECT = "swink"
-API_LEVEL = 1
-"""The level of the plugin API that this core offers; plugins state theirs as `api_level`."""
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)

@@ -18,9 +18,11 @@ import pluggy
 from attrs import define, field
 
 from swink_core import hookspecs
+from swink_core.catalog import package_catalog
 from swink_core.classification import DefaultClassifier
 from swink_core.errors import PluginError, SwinkError, UnknownProvider
-from swink_core.hookspecs import API_LEVEL, PROJECT
+from swink_core.hookspecs import PROJECT
+from swink_core.level import FIRST_API_LEVEL, check_level
 
 if TYPE_CHECKING:
     from swink_core.call import Call
@@ -177,6 +179,11 @@ class Host:
     def _load(self, entry: PluginEntry) -> Binding:
         owner = f"{entry.distribution} {entry.version}"
         try:
+            _check_declared_level(entry)
+        except PluginError as error:
+            entry.error = error.message
+            raise
+        try:
             factory = entry.load()
             provider = factory(entry.name)
         except Exception as error:
@@ -220,7 +227,7 @@ class Host:
 
     @staticmethod
     def _register(manager: pluggy.PluginManager, plugin: Any, name: str) -> None:
-        check_level(plugin, name)
+        _check_level_of(plugin, name)
         try:
             manager.register(plugin, name)
             manager.check_pending()
@@ -233,21 +240,20 @@ class Host:
             ) from error
 
 
-def check_level(plugin: Any, name: str) -> None:
-    """This will refuse a plugin that was written for another level of the plugin API."""
-    level = getattr(plugin, "api_level", API_LEVEL)
-    if level != API_LEVEL:
-        newer = isinstance(level, int) and level > API_LEVEL
-        raise PluginError(
-            f'plugin "{name}" is written for plugin API level {level}; this swink-core has level '
-            f"{API_LEVEL}",
-            resolution="Upgrade swink-core." if newer else "Upgrade the plugin.",
-        )
+def _check_declared_level(entry: PluginEntry) -> None:
+    """Before the import, because importing what needs another core fails with another message."""
+    catalog = package_catalog(entry.package)
+    info = catalog.providers.get(entry.name) if catalog else None
+    if info is not None:
+        check_level(info.api_level, f'provider "{entry.name}" ({entry.distribution})')
+
+
+def _check_level_of(plugin: Any, name: str) -> None:
+    check_level(getattr(plugin, "api_level", FIRST_API_LEVEL), f'plugin "{name}"')
 
 
 def check_plugin(plugin: Any, name: str) -> None:
     """This will refuse a shared plugin that would break every call. Raises PluginError."""
-    check_level(plugin, name)
     scratch = pluggy.PluginManager(PROJECT)
     scratch.add_hookspecs(hookspecs)
     Host._register(scratch, plugin, name)

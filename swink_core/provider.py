@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 import msgspec
 from attrs import evolve
@@ -29,7 +29,7 @@ from swink_core.errors import (
 )
 from swink_core.events import Notice
 from swink_core.framing import Decoder, FrameTooLong, SSEDecoder
-from swink_core.hookspecs import API_LEVEL, hookimpl
+from swink_core.hookspecs import hookimpl
 from swink_core.http import HTTPRequest, HTTPResponse
 from swink_core.messages import Context
 from swink_core.model import CacheStrategy, Model, ProviderInfo, StreamOptions, ThinkingLevel
@@ -58,7 +58,6 @@ class HTTPProvider:
     have, and `malformed`, the default policy for frames that do not parse.
     """
 
-    api_level: ClassVar[int] = API_LEVEL
     features: frozenset[str] = frozenset({"tools", "tool_choice", "stop"})
     knobs: frozenset[str] = frozenset({"temperature", "top_p", "max_tokens"})
     decoder: Callable[[], Decoder] = SSEDecoder

@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from typing import Any, ClassVar
 
 from swink_core import (
-    API_LEVEL,
     AssistantMessageEvent,
     Call,
     Context,
@@ -47,7 +46,7 @@ _UNUSED = ("temperature", "top_p", "seed", "session_id")
 class EchoProvider:
     """Answers with the user's last words; see `Script` for what else it can be told."""
 
-    api_level: ClassVar[int] = API_LEVEL
+    api_level: ClassVar[int] = 1
     features = frozenset(
         {"tools", "tool_choice", "stop", "images", "documents", "audio", "json",
          "structured_output"}
