@@ -1,0 +1,169 @@
+"""What a check is, how it ends, and the level that the results add up to.
+
+A check is a plain function of a subject; it raises AssertionError with a sentence that says what
+is wrong, or DoesNotApply with the reason. Nothing here knows pytest: the test classes and
+`swink check` run the same checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from enum import StrEnum
+from typing import Any, Generic, NoReturn, Protocol, TypeVar
+
+from attrs import define, field
+
+__all__ = [
+    "LEVELS",
+    "Check",
+    "DoesNotApply",
+    "Outcome",
+    "Result",
+    "fail",
+    "level_line",
+    "level_reached",
+    "require",
+    "run_check",
+    "run_checks",
+    "unknown_names",
+]
+
+LEVELS = {
+    0: "does not stream",
+    1: "streams",
+    2: "survives faults",
+    3: "complete",
+}
+"""What a level means. One is reached when every check of it and of the levels below holds."""
+
+
+class DoesNotApply(Exception):
+    """Raised by a check for a subject that it says nothing about; the message is the reason."""
+
+
+def require(condition: object, sentence: str) -> None:
+    """This will raise AssertionError with the sentence unless the condition holds.
+
+    Unlike an assert statement it is there under `python -O` too.
+    """
+    if not condition:
+        fail(sentence)
+
+
+def fail(sentence: str) -> NoReturn:
+    """This will raise AssertionError with the sentence."""
+    raise AssertionError(sentence)
+
+
+class Examined(Protocol):
+    """What checks examine."""
+
+    def environment(self) -> AbstractContextManager[object]:
+        """This will keep the user's own variables out of a check."""
+
+
+S = TypeVar("S", bound=Examined)
+
+
+@define(frozen=True)
+class Check(Generic[S]):
+    """A named check and the level that it belongs to; `about` is one line for people."""
+
+    level: int
+    function: Callable[[S], None]
+
+    @property
+    def name(self) -> str:
+        """The function's name without `check_`."""
+        return self.function.__name__.removeprefix("check_")
+
+    @property
+    def about(self) -> str:
+        """The first line of the function's docstring."""
+        return (self.function.__doc__ or "").strip().partition("\n")[0]
+
+
+class Outcome(StrEnum):
+    """How a check ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    DOES_NOT_APPLY = "does not apply"
+    EXPECTED_FAILURE = "expected failure"
+    UNEXPECTED_PASS = "passed unexpectedly"
+
+
+@define(frozen=True)
+class Result:
+    """One check's outcome; `detail` is why, where it did not simply pass."""
+
+    name: str
+    level: int
+    outcome: Outcome
+    detail: str = ""
+    error: BaseException | None = field(default=None, repr=False, eq=False)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the check counts towards its level: a failure that is expected does not."""
+        return self.outcome in (Outcome.PASSED, Outcome.DOES_NOT_APPLY)
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether somebody has to do something."""
+        return self.outcome in (Outcome.FAILED, Outcome.UNEXPECTED_PASS)
+
+
+def run_check(check: Check[S], subject: S, expected: Mapping[str, str] | None = None) -> Result:
+    """This will run one check; whatever goes wrong in it is its result.
+
+    `expected` holds a reason for each check that is known to fail. One that passes
+    nevertheless is a fault, so that the list cannot outlive its reasons.
+    """
+    reason = (expected or {}).get(check.name)
+    try:
+        with subject.environment():
+            check.function(subject)
+    except DoesNotApply as error:
+        return Result(check.name, check.level, Outcome.DOES_NOT_APPLY, str(error))
+    except Exception as error:
+        if reason is not None:
+            return Result(check.name, check.level, Outcome.EXPECTED_FAILURE, reason, error)
+        return Result(check.name, check.level, Outcome.FAILED, _sentence(error), error)
+    if reason is not None:
+        detail = f"it was expected to fail: {reason}"
+        return Result(check.name, check.level, Outcome.UNEXPECTED_PASS, detail)
+    return Result(check.name, check.level, Outcome.PASSED)
+
+
+def run_checks(
+    checks: Iterable[Check[S]], subject: S, expected: Mapping[str, str] | None = None
+) -> list[Result]:
+    """This will run checks in order and return their results."""
+    return [run_check(check, subject, expected) for check in checks]
+
+
+def level_reached(results: Iterable[Result]) -> int:
+    """This will return the highest level at and below which every check holds; see `LEVELS`."""
+    missed = {result.level for result in results if not result.holds}
+    return min(missed, default=max(LEVELS) + 1) - 1
+
+
+def level_line(results: Sequence[Result]) -> str:
+    """This will say in one line which level was reached, and which checks were in the way."""
+    level = level_reached(results)
+    missed = [f"{r.name} ({r.outcome})" for r in results if not r.holds]
+    line = f"level {level} of {max(LEVELS)}, {LEVELS[level]}"
+    return f"{line}; not: {', '.join(missed)}" if missed else line
+
+
+def unknown_names(checks: Sequence[Check[Any]], names: Iterable[str]) -> list[str]:
+    """This will return the names that no check has, sorted."""
+    return sorted(set(names) - {check.name for check in checks})
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, AssertionError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,247 @@
+"""Level 3, what is sent: conversations, features and options, none of them dropped in silence."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from attrs import define, field
+
+from swink_core.conversion import required_features
+from swink_core.errors import ProviderFailure, UsageError
+from swink_core.events import Error, Notice
+from swink_core.messages import (
+    AudioBlock,
+    Base64Source,
+    Block,
+    Context,
+    DocumentBlock,
+    ImageBlock,
+    TextBlock,
+    UserMessage,
+)
+from swink_core.model import StreamOptions
+from swink_core.outcome import StreamErrorKind as Kind
+from swink_core.testing.conformance.check import DoesNotApply, fail, require
+from swink_core.testing.conformance.conversations import LOOK_UP, conversations
+from swink_core.testing.conformance.subject import Subject
+from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse
+
+__all__ = ["check_conversations", "check_nothing_dropped", "check_unsupported_features"]
+
+_PIXEL = (
+    b"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5E"
+    b"rkJggg=="
+).decode()
+_SILENCE = base64.b64encode(
+    b"RIFF\x26\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x40\x1f\0\0\x80\x3e\0\0\2\0\x10\0data\2\0\0\0\0\0"
+).decode()
+_PAGE = base64.b64encode(
+    b"%PDF-1.4\n1 0 obj<</Type/Catalog>>endobj\ntrailer<</Root 1 0 R>>"
+).decode()
+
+_SCHEMA = {
+    "type": "object",
+    "properties": {"swink_probe": {"type": "string"}},
+    "required": ["swink_probe"],
+    "additionalProperties": False,
+}
+
+
+@define
+class _Probe:
+    """A call that needs one feature, or sets one option; `shows` must be in its request.
+
+    Without `shows` the request must differ from that of the plain call.
+    """
+
+    name: str
+    context: Context = field(factory=lambda: Context([UserMessage("Hello")]))
+    options: dict[str, Any] = field(factory=dict)
+    shows: str = ""
+
+
+def _tools(name: str, **options: Any) -> _Probe:
+    return _Probe(name, Context([UserMessage("Hello")], tools=[LOOK_UP]), options)
+
+
+def _media(name: str, block: Block, data: str) -> _Probe:
+    return _Probe(name, Context([UserMessage([block, TextBlock("What is it?")])]), {}, data)
+
+
+def _feature_probes() -> Iterator[_Probe]:
+    probe = _tools("tools")
+    probe.shows = "look_up"
+    yield probe
+    yield _tools("tool_choice", tool_choice="look_up")
+    yield _Probe("stop", options={"stop": ("swink-stops-here",)}, shows="swink-stops-here")
+    yield _Probe("json", options={"response_format": "json"})
+    yield _Probe("structured_output", options={"response_format": _SCHEMA}, shows="swink_probe")
+    yield _media("images", ImageBlock(Base64Source("image/png", _PIXEL)), _PIXEL)
+    yield _media("audio", AudioBlock(Base64Source("audio/wav", _SILENCE)), _SILENCE)
+    document = DocumentBlock(Base64Source("application/pdf", _PAGE), "page.pdf")
+    yield _media("documents", document, _PAGE)
+
+
+def _option_probes() -> Iterator[_Probe]:
+    for name, value in (
+        ("temperature", 0.25),
+        ("top_p", 0.75),
+        ("max_tokens", 321),
+        ("seed", 77),
+        ("session_id", "swink-session"),
+        ("thinking", "low"),
+        ("cache", "auto"),
+    ):
+        yield _Probe(name, options={name: value})
+    yield _tools("parallel_tool_calls", parallel_tool_calls=False)
+
+
+def check_conversations(subject: Subject) -> None:
+    """Any conversation becomes JSON data, nothing said is lost, and the context stays as it is."""
+    hook = subject.binding.hook.convert_messages
+    provider, model = subject.provider, subject.model
+    options = StreamOptions(**subject.call_options())
+    if not hook.get_hookimpls():
+        raise DoesNotApply("it has no convert_messages hook")
+    for conversation in conversations():
+        context, before = conversation.context, copy.deepcopy(conversation.context)
+        if "tools" not in getattr(provider, "features", ()):
+            context.tools, before.tools = [], []  # the call would be refused before this
+        where = f"the conversation {conversation.name}"
+        try:
+            payload = hook(model=model, context=context, options=options)
+            texts = _texts(where, payload)
+            if subject.speaks_http:
+                texts = _texts(where, json.loads(provider.request(model, payload, options).body))
+        except (ProviderFailure, UsageError) as error:
+            fail(f"{where} is refused: {error}")
+        require(context == before, f"{where} was changed by converting it")
+        for text in conversation.kept:
+            require(text in texts, f"{where} loses {text!r}")
+        for text in conversation.dropped:
+            require(text not in texts, f"{where} sends {text!r}, which is another provider's")
+
+
+def check_unsupported_features(subject: Subject) -> None:
+    """A feature that it lacks fails as unsupported, before any request."""
+    features = getattr(subject.provider, "features", None)
+    if features is None or not (subject.speaks_http or subject.can_be_called):
+        raise DoesNotApply("it does not say which features it has")
+    lacking = [p for p in _feature_probes() if _wanted(p) - features or _refused(subject, p)]
+    if subject.speaks_http:
+        lacking += [
+            _Probe(f"{transport}_transport", options={"transport": transport})
+            for transport in ("buffered", "websocket")
+            if not getattr(subject.provider, transport)
+        ]
+    if not lacking:
+        raise DoesNotApply("it has every feature")
+
+    async def ask() -> None:
+        for probe in lacking:
+            http = MemoryHTTPClient()
+            events = await _ask(subject, probe, http)
+            require(not http.requests, f"{probe.name} is not supported, and yet a request was sent")
+            terminal = events[-1]
+            require(
+                isinstance(terminal, Error) and terminal.error_kind is Kind.UNSUPPORTED,
+                f"{probe.name} is not supported, and ends in {terminal!r:.200}",
+            )
+
+    asyncio.run(ask())
+
+
+def check_nothing_dropped(subject: Subject) -> None:
+    """Every feature and option is in the request, refused, or said in a Notice to be ignored."""
+    if not subject.speaks_http:
+        raise DoesNotApply("it sends no HTTP request that could be looked at")
+    features = subject.provider.features
+    probes = [
+        *(p for p in _feature_probes() if not _wanted(p) - features and not _refused(subject, p)),
+        *(p for p in _option_probes() if not _wanted(p) - features),
+    ]
+
+    async def ask() -> None:
+        plain, again = [(await _sent(subject, _Probe("plain")))[0] for _ in range(2)]
+        changing = {name for name in plain if plain[name] != again.get(name)}
+        with_tools, _ = await _sent(subject, _tools("tools")) if "tools" in features else (plain, 0)
+        for probe in probes:
+            sent, events = await _sent(subject, probe)
+            terminal = events[-1]
+            refused = isinstance(terminal, Error) and terminal.error_kind is Kind.UNSUPPORTED
+            if refused or any(isinstance(event, Notice) for event in events):
+                continue
+            if probe.shows:
+                there = probe.shows in sent.get("body", "")
+            else:
+                without = with_tools if probe.context.tools else plain
+                there = _without(sent, changing) != _without(without, changing)
+            require(there, f"{probe.name} is neither sent nor refused, and no Notice says so")
+
+    asyncio.run(ask())
+
+
+def _wanted(probe: _Probe) -> set[str]:
+    return required_features(probe.context, StreamOptions(**probe.options))
+
+
+def _refused(subject: Subject, probe: _Probe) -> bool:
+    """Tells whether the catalogue says that this model lacks what the provider has."""
+    return subject.speaks_http and any(
+        subject.model.lacks(name) for name in _wanted(probe) if name not in ("stop", "tool_choice")
+    )
+
+
+async def _ask(subject: Subject, probe: _Probe, http: MemoryHTTPClient) -> list[Any]:
+    options = subject.call_options(**probe.options)
+    async with subject.client(http).stream(subject.model, probe.context, **options) as stream:
+        return [event async for event in stream]
+
+
+async def _sent(subject: Subject, probe: _Probe) -> tuple[dict[str, str], list[Any]]:
+    """This will return the parts of a call's request (body, address, headers) and its events."""
+    http = MemoryHTTPClient(MemoryResponse(status=500))
+    events = await _ask(subject, probe, http)
+    if not http.requests:
+        return {}, events
+    request = http.requests[0]
+    return {**request.headers, "url": request.url, "body": _readable(request.body)}, events
+
+
+def _without(parts: dict[str, str], names: set[str]) -> dict[str, str]:
+    return {name: value for name, value in parts.items() if name not in names}
+
+
+def _texts(where: str, payload: Any) -> str:
+    """This will return all strings of JSON data, a line each."""
+    try:
+        data = msgspec.json.decode(msgspec.json.encode(payload))
+    except (TypeError, ValueError) as error:
+        fail(f"{where} does not become JSON data: {error}")
+    return "\n".join(_strings(data))
+
+
+def _readable(body: bytes) -> str:
+    try:
+        data = json.loads(body)
+    except ValueError:
+        return body.decode("utf-8", "replace")
+    return json.dumps(data, ensure_ascii=False, sort_keys=True)
+
+
+def _strings(data: Any) -> Iterator[str]:
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, dict):
+        for key, value in data.items():
+            yield str(key)
+            yield from _strings(value)
+    elif isinstance(data, list):
+        for value in data:
+            yield from _strings(value)

@@ -1,0 +1,109 @@
+"""The pytest classes to subclass; pytest itself is imported only when one of their tests runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from swink_core.testing.conformance.check import (
+    Check,
+    Outcome,
+    Result,
+    level_line,
+    run_check,
+    unknown_names,
+)
+
+__all__ = ["RESULT_PROPERTY", "ConformanceSuite", "summary"]
+
+RESULT_PROPERTY = "swink_conformance"
+"""The name under which a test reports its result, for the summary of the level reached."""
+
+
+class ConformanceSuite:
+    """One test for each check of a subject; what subclasses of it have in common.
+
+    `expected_failures` maps a check's name to the reason why it fails. A check that passes
+    although it is listed fails the test, and so does a name that no check has.
+    """
+
+    expected_failures: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def checks(cls) -> Sequence[Check[Any]]:
+        """This will return the checks to run."""
+        raise NotImplementedError
+
+    @classmethod
+    def subject(cls) -> Any:
+        """This will return what the checks examine."""
+        raise NotImplementedError
+
+    @classmethod
+    def subject_name(cls) -> str:
+        """This will name it in the summary."""
+        raise NotImplementedError
+
+    def pytest_generate_tests(self, metafunc: Any) -> None:
+        """This will make a test of each check; pytest calls it on collection."""
+        if "check" in metafunc.fixturenames:
+            checks = type(self).checks()
+            metafunc.parametrize("check", checks, ids=[check.name for check in checks])
+
+    def test_conformance(
+        self, check: Check[Any], record_property: Callable[[str, object], None]
+    ) -> None:
+        """This will run one check."""
+        import pytest
+
+        expected = self.expected_failures
+        result = run_check(check, _subject_of(type(self)), expected)
+        record_property(RESULT_PROPERTY, _told(self.subject_name(), result))
+        match result.outcome:
+            case Outcome.DOES_NOT_APPLY:
+                pytest.skip(f"does not apply: {result.detail}")
+            case Outcome.EXPECTED_FAILURE:
+                pytest.xfail(result.detail)
+            case Outcome.FAILED:
+                assert result.error is not None
+                raise result.error
+            case Outcome.UNEXPECTED_PASS:
+                pytest.fail(f"{check.name} passes, though {result.detail}", pytrace=False)
+
+    def test_expected_failures_have_reasons(self) -> None:
+        """This will refuse names that no check has, and checks switched off without a reason."""
+        unknown = unknown_names(self.checks(), self.expected_failures)
+        known = ", ".join(check.name for check in self.checks())
+        if unknown:
+            raise AssertionError(f"no check is called {', '.join(unknown)}; there are {known}")
+        mute = [name for name, reason in self.expected_failures.items() if not reason.strip()]
+        if mute:
+            raise AssertionError(f"expected to fail without a reason: {', '.join(mute)}")
+
+
+def summary(told: Iterable[Mapping[str, Any]]) -> list[str]:
+    """This will return a line for each subject among reported results: the level it reached."""
+    by_subject: dict[str, list[Result]] = {}
+    for row in told:
+        result = Result(row["check"], row["level"], Outcome(row["outcome"]))
+        by_subject.setdefault(row["subject"], []).append(result)
+    return [f"{name}: {level_line(results)}" for name, results in by_subject.items()]
+
+
+_subjects: dict[type[ConformanceSuite], Any] = {}
+
+
+def _subject_of(suite: type[ConformanceSuite]) -> Any:
+    """A subject is found once for each class, since loading it takes longer than most checks."""
+    if suite not in _subjects:
+        _subjects[suite] = suite.subject()
+    return _subjects[suite]
+
+
+def _told(name: str, result: Result) -> dict[str, Any]:
+    return {
+        "subject": name,
+        "check": result.name,
+        "level": result.level,
+        "outcome": str(result.outcome),
+    }
