@@ -147,14 +147,17 @@ def _reuse_trace() -> aiohttp.TraceConfig:
 class _Response:
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
-        self._readany = response.content.readany
+        self._content = response.content
         self.status = response.status
         self.headers: Mapping[str, str] = response.headers
 
     async def read(self) -> bytes:
         try:
-            return await self._readany()
+            return await self._content.readany()
         except (_client_error(), OSError, ValueError) as error:
+            # aiohttp keeps to itself what came before the failure and was not read yet
+            if rest := self._content._read_nowait(-1):
+                return rest
             raise ProviderFailure(failure_of(error, "streaming")) from error
 
     def close(self) -> None:

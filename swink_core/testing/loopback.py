@@ -11,6 +11,9 @@ Requests are read in full (`Content-Length` or chunked), connections are kept al
 from __future__ import annotations
 
 import asyncio
+import socket
+import ssl
+import struct
 import threading
 import time
 from collections.abc import Mapping
@@ -31,7 +34,8 @@ class Exchange:
     """One request and what became of its response.
 
     `path` is without the query, `query` is decoded; `headers` have lower-case names. `pieces`
-    counts the writes of the body, `ended` tells whether the response was sent to its end.
+    counts the writes of the body, `sent` all bytes of the response that were written to the
+    socket, `ended` tells whether the response was sent to its end.
     `disconnected_at` is when the client left before that (`time.monotonic`), `None` if it did
     not; times compare with `received_at`.
     """
@@ -53,6 +57,7 @@ class Exchange:
         self.received_at = time.monotonic()
         self.disconnected_at: float | None = None
         self.pieces = 0
+        self.sent = 0
         self.ended = False
         self._connection = connection
         self._disconnected = asyncio.Event()
@@ -96,10 +101,15 @@ class Exchange:
     async def raw(self, data: bytes) -> None:
         """This will send bytes as they are, waiting while the client does not read."""
         await self._connection.send(data)
+        self.sent += len(data)
+
+    def close(self) -> None:
+        """This will close the connection once everything has been sent."""
+        self._connection.close()
 
     def reset(self) -> None:
-        """This will break the connection off, with nothing more sent."""
-        self._connection.abort()
+        """This will break the connection off (TCP RST), with nothing more sent."""
+        self._connection.reset()
 
     def left(self) -> None:
         """This will note that the client's side of the connection is gone."""
@@ -109,10 +119,14 @@ class Exchange:
 
 
 class LoopbackServer:
-    """The base of test servers; `exchanges` are all requests in the order of their arrival."""
+    """The base of test servers; `exchanges` are all requests in the order of their arrival.
 
-    def __init__(self) -> None:
+    With `tls`, the server's side of a TLS configuration, it speaks HTTPS.
+    """
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.exchanges: list[Exchange] = []
+        self._tls = tls
         self._server: asyncio.Server | None = None
         self._connections: set[_Connection] = set()
         self._errors: list[BaseException] = []
@@ -126,12 +140,12 @@ class LoopbackServer:
     @property
     def url(self) -> str:
         """The server's address, without a slash at its end."""
-        return f"http://{HOST}:{self._port}"
+        return f"http{'s' if self._tls else ''}://{HOST}:{self._port}"
 
     async def start(self) -> None:
         """This will listen on a free port."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: _Connection(self), HOST, 0)
+        self._server = await loop.create_server(lambda: _Connection(self), HOST, 0, ssl=self._tls)
         self._port = self._server.sockets[0].getsockname()[1]
 
     async def aclose(self) -> None:
@@ -216,6 +230,17 @@ class _Connection(asyncio.Protocol):
             raise ConnectionResetError("the client has left")
         self._transport.write(data)
         await self._writable.wait()
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def reset(self) -> None:
+        if self._transport is not None:
+            at_once = struct.pack("ii", 1, 0)  # struct linger: on, for no seconds
+            connection = self._transport.get_extra_info("socket")
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+            self._transport.abort()
 
     def abort(self) -> None:
         if self._transport is not None:
