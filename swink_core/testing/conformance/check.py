@@ -35,7 +35,7 @@ LEVELS = {
     2: "survives faults",
     3: "complete",
 }
-"""What a level means. One is reached when every check of it and of the levels below holds."""
+"""What a provider's level means; it is reached when every check up to and of it holds."""
 
 
 class DoesNotApply(Exception):
@@ -144,17 +144,17 @@ def run_checks(
     return [run_check(check, subject, expected) for check in checks]
 
 
-def level_reached(results: Iterable[Result]) -> int:
-    """This will return the highest level at and below which every check holds; see `LEVELS`."""
+def level_reached(results: Iterable[Result], levels: Mapping[int, str] = LEVELS) -> int:
+    """This will return the highest level at and below which every check holds."""
     missed = {result.level for result in results if not result.holds}
-    return min(missed, default=max(LEVELS) + 1) - 1
+    return min(missed, default=max(levels) + 1) - 1
 
 
-def level_line(results: Sequence[Result]) -> str:
+def level_line(results: Sequence[Result], levels: Mapping[int, str] = LEVELS) -> str:
     """This will say in one line which level was reached, and which checks were in the way."""
-    level = level_reached(results)
+    level = level_reached(results, levels)
     missed = [f"{r.name} ({r.outcome})" for r in results if not r.holds]
-    line = f"level {level} of {max(LEVELS)}, {LEVELS[level]}"
+    line = f"level {level} of {max(levels)}, {levels[level]}"
     return f"{line}; not: {', '.join(missed)}" if missed else line
 
 

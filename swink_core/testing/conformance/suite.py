@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from swink_core.testing.conformance.check import (
+    LEVELS,
     Check,
     Outcome,
     Result,
@@ -27,6 +28,7 @@ class ConformanceSuite:
     although it is listed fails the test, and so does a name that no check has.
     """
 
+    levels: ClassVar[Mapping[int, str]] = LEVELS
     expected_failures: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
@@ -58,7 +60,7 @@ class ConformanceSuite:
 
         expected = self.expected_failures
         result = run_check(check, _subject_of(type(self)), expected)
-        record_property(RESULT_PROPERTY, _told(self.subject_name(), result))
+        record_property(RESULT_PROPERTY, self._told(result))
         match result.outcome:
             case Outcome.DOES_NOT_APPLY:
                 pytest.skip(f"does not apply: {result.detail}")
@@ -69,6 +71,15 @@ class ConformanceSuite:
                 raise result.error
             case Outcome.UNEXPECTED_PASS:
                 pytest.fail(f"{check.name} passes, though {result.detail}", pytrace=False)
+
+    def _told(self, result: Result) -> dict[str, Any]:
+        return {
+            "subject": self.subject_name(),
+            "levels": list(self.levels.values()),
+            "check": result.name,
+            "level": result.level,
+            "outcome": str(result.outcome),
+        }
 
     def test_expected_failures_have_reasons(self) -> None:
         """This will refuse names that no check has, and checks switched off without a reason."""
@@ -84,10 +95,12 @@ class ConformanceSuite:
 def summary(told: Iterable[Mapping[str, Any]]) -> list[str]:
     """This will return a line for each subject among reported results: the level it reached."""
     by_subject: dict[str, list[Result]] = {}
+    levels: dict[str, dict[int, str]] = {}
     for row in told:
         result = Result(row["check"], row["level"], Outcome(row["outcome"]))
         by_subject.setdefault(row["subject"], []).append(result)
-    return [f"{name}: {level_line(results)}" for name, results in by_subject.items()]
+        levels[row["subject"]] = dict(enumerate(row["levels"]))
+    return [f"{name}: {level_line(found, levels[name])}" for name, found in by_subject.items()]
 
 
 _subjects: dict[type[ConformanceSuite], Any] = {}
@@ -98,12 +111,3 @@ def _subject_of(suite: type[ConformanceSuite]) -> Any:
     if suite not in _subjects:
         _subjects[suite] = suite.subject()
     return _subjects[suite]
-
-
-def _told(name: str, result: Result) -> dict[str, Any]:
-    return {
-        "subject": name,
-        "check": result.name,
-        "level": result.level,
-        "outcome": str(result.outcome),
-    }

@@ -1,0 +1,228 @@
+"""The kit for observers and wrappers: a fault fails its own check and no other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Generator
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+import swink_core as swink
+from swink_core.testing.conformance import Outcome, run_checks
+from swink_core.testing.observers import (
+    OBSERVER_CHECKS,
+    WRAPPER_CHECKS,
+    ObserverConformance,
+    PluginSubject,
+    WrapperConformance,
+)
+
+# -- observers -----------------------------------------------------------------------------------
+
+
+class Tally:
+    """An observer without a fault."""
+
+    def __init__(self) -> None:
+        self.tokens: dict[str, int] = {}
+
+    @swink.hookimpl
+    def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
+        if isinstance(event, swink.Done | swink.Error) and call.usage:
+            self.tokens[call.id] = call.usage.output or 0
+
+
+class Misspelt:
+    @swink.hookimpl
+    def on_events(self, event: swink.AssistantMessageEvent) -> None:
+        """Meant to be `on_event`."""
+
+
+class OtherLevel:
+    api_level = 99
+
+
+class Coroutine:
+    @swink.hookimpl
+    def on_event(self, event: swink.AssistantMessageEvent) -> Any:
+        if False:
+            yield event  # a generator function's body does not run when it is called
+
+
+class ExpectsUsage:
+    @swink.hookimpl
+    def on_event(self, event: swink.AssistantMessageEvent) -> None:
+        if isinstance(event, swink.Done):
+            print(event.usage.output)  # type: ignore[union-attr]  # that is the fault
+
+
+class ExpectsOneCall:
+    """Mixes up calls that run at the same time."""
+
+    def __init__(self) -> None:
+        self.blocks: list[int] = []
+
+    @swink.hookimpl
+    def on_event(self, event: swink.AssistantMessageEvent) -> None:
+        if isinstance(event, swink.Start):
+            self.blocks.clear()
+        elif isinstance(event, swink.TextStart):
+            self.blocks.append(event.content_index)
+        elif isinstance(event, swink.TextEnd):
+            self.blocks.remove(event.content_index)
+
+
+class Sleeps:
+    @swink.hookimpl
+    def on_event(self) -> None:
+        time.sleep(0.002)
+
+
+class Shouts:
+    @swink.hookimpl
+    def on_event(self, event: swink.AssistantMessageEvent) -> None:
+        if isinstance(event, swink.TextDelta):
+            event.delta = event.delta.upper()
+
+
+class Hoards:
+    def __init__(self) -> None:
+        self.events: list[swink.AssistantMessageEvent] = []
+
+    @swink.hookimpl
+    def on_event(self, event: swink.AssistantMessageEvent) -> None:
+        self.events.append(event)
+
+
+class KeepsCalls:
+    def __init__(self) -> None:
+        self.calls: dict[str, swink.Call] = {}
+
+    @swink.hookimpl
+    def on_event(self, call: swink.Call) -> None:
+        self.calls[call.id] = call
+
+
+BROKEN_OBSERVERS = [
+    (Misspelt, "fits_the_hooks"),
+    (OtherLevel, "fits_the_hooks"),
+    (Coroutine, "fits_the_hooks"),
+    (ExpectsUsage, "never_raises"),
+    (ExpectsOneCall, "never_raises"),
+    (Sleeps, "never_blocks"),
+    (Shouts, "changes_nothing"),
+    (Hoards, "keeps_nothing"),
+    (KeepsCalls, "keeps_nothing"),
+]
+
+
+@pytest.mark.parametrize(("make", "check"), BROKEN_OBSERVERS)
+def test_a_fault_of_an_observer_fails_its_own_check_and_no_other(
+    make: Callable[[], Any], check: str
+) -> None:
+    results = run_checks(OBSERVER_CHECKS, PluginSubject(make))
+
+    assert [result.name for result in results if result.is_fault] == [check]
+
+
+def test_every_observer_check_has_a_fault_that_fails_it() -> None:
+    assert {check for _, check in BROKEN_OBSERVERS} == {check.name for check in OBSERVER_CHECKS}
+
+
+# -- wrappers ------------------------------------------------------------------------------------
+
+
+class Passes:
+    """A wrapper without a fault."""
+
+    @swink.hookimpl(wrapper=True)
+    def convert_messages(self) -> Generator[None, Any, Any]:
+        return [*(yield)]
+
+    @swink.hookimpl(wrapper=True)
+    def stream(self) -> Generator[None, Any, Any]:
+        return self._passed((yield))
+
+    async def _passed(self, inner: Any) -> AsyncIterator[swink.AssistantMessageEvent]:
+        async with aclosing(aiter(inner)) as events:
+            async for event in events:
+                yield event
+
+
+class ClaimsEveryCall:
+    @swink.hookimpl(tryfirst=True)
+    async def stream(self) -> AsyncIterator[swink.AssistantMessageEvent]:
+        yield swink.Start()
+
+
+class LosesEnds(Passes):
+    async def _passed(self, inner: Any) -> AsyncIterator[swink.AssistantMessageEvent]:
+        async with aclosing(aiter(inner)) as events:
+            async for event in events:
+                if not isinstance(event, swink.TextEnd):
+                    yield event
+
+
+class DropsTheInner(Passes):
+    async def _passed(self, inner: Any) -> AsyncIterator[swink.AssistantMessageEvent]:
+        async for event in inner:
+            yield event
+
+
+class ChangesTheConversation:
+    @swink.hookimpl(wrapper=True)
+    def convert_messages(self, context: swink.Context) -> Generator[None, Any, Any]:
+        del context.messages[1:]
+        return (yield)
+
+
+class ReturnsNothing:
+    @swink.hookimpl(wrapper=True)
+    def convert_messages(self) -> Generator[None, Any, Any]:
+        yield
+
+
+BROKEN_WRAPPERS = [
+    (ClaimsEveryCall, "fits_the_hooks"),
+    (LosesEnds, "order_is_kept"),
+    (DropsTheInner, "leaving_reaches_the_provider"),
+    (ChangesTheConversation, "conversations_stay"),
+    (ReturnsNothing, "conversations_stay"),
+]
+
+
+@pytest.mark.parametrize(("make", "check"), BROKEN_WRAPPERS)
+def test_a_fault_of_a_wrapper_fails_its_own_check_and_no_other(
+    make: Callable[[], Any], check: str
+) -> None:
+    results = run_checks(WRAPPER_CHECKS, PluginSubject(make))
+
+    assert [result.name for result in results if result.is_fault] == [check]
+
+
+def test_every_wrapper_check_has_a_fault_that_fails_it() -> None:
+    assert {check for _, check in BROKEN_WRAPPERS} == {check.name for check in WRAPPER_CHECKS}
+
+
+def test_checks_of_hooks_that_a_plugin_lacks_do_not_apply() -> None:
+    outcomes = {r.name: r.outcome for r in run_checks(WRAPPER_CHECKS, PluginSubject(Tally))}
+
+    assert outcomes == {
+        "fits_the_hooks": Outcome.PASSED,
+        "order_is_kept": Outcome.DOES_NOT_APPLY,
+        "leaving_reaches_the_provider": Outcome.DOES_NOT_APPLY,
+        "conversations_stay": Outcome.DOES_NOT_APPLY,
+    }
+
+
+# -- the classes ---------------------------------------------------------------------------------
+
+
+class TestTally(ObserverConformance):
+    observer = Tally
+
+
+class TestPasses(WrapperConformance):
+    wrapper = Passes
