@@ -100,6 +100,7 @@ from swink_core.events import (
 from swink_core.framing import (
     DEFAULT_FRAME_LIMIT,
     Decoder,
+    FrameError,
     FrameTooLong,
     NDJSONDecoder,
     ServerSentEvent,
@@ -212,6 +213,7 @@ __all__ = [
     "ExtensionBlock",
     "Failure",
     "FileSource",
+    "FrameError",
     "FrameTooLong",
     "HTTPClient",
     "HTTPProvider",

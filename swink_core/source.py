@@ -28,7 +28,7 @@ from swink_core.errors import (
     excerpt,
     redact,
 )
-from swink_core.framing import Decoder, FrameTooLong
+from swink_core.framing import Decoder, FrameError
 from swink_core.outcome import StopReason
 from swink_core.outcome import StreamErrorKind as Kind
 from swink_core.writer import EventWriter
@@ -139,11 +139,11 @@ class EventSource:
         for tap in self.call.taps:
             tap(data)
         out, feed = self.out, self._parser.feed
-        too_long = None
+        broken = None
         try:
             frames = self._decoder.feed(data)
-        except FrameTooLong as error:
-            frames, too_long = error.frames, error
+        except FrameError as error:
+            frames, broken = error.frames, error
         for frame in frames:
             try:
                 feed(frame, out)
@@ -153,8 +153,8 @@ class EventSource:
                 self._bad_run = 0
             if out.finished:
                 return
-        if too_long is not None:
-            out.fail(Failure("streaming", kind=Kind.PROTOCOL, code="frame", message=str(too_long)))
+        if broken is not None:
+            out.fail(Failure("streaming", kind=Kind.PROTOCOL, code="frame", message=str(broken)))
 
     def _tell_call(self) -> None:
         self.call.response_id = self.out.response_id or self.call.response_id

@@ -1,12 +1,13 @@
 """Sans-IO decoders that turn the bytes of a streaming response into frames."""
 
-from swink_core.framing.frame import DEFAULT_FRAME_LIMIT, Decoder, FrameTooLong
+from swink_core.framing.frame import DEFAULT_FRAME_LIMIT, Decoder, FrameError, FrameTooLong
 from swink_core.framing.ndjson import NDJSONDecoder
 from swink_core.framing.sse import ServerSentEvent, SSEDecoder, SSEEventDecoder
 
 __all__ = [
     "DEFAULT_FRAME_LIMIT",
     "Decoder",
+    "FrameError",
     "FrameTooLong",
     "NDJSONDecoder",
     "SSEDecoder",

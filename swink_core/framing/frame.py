@@ -11,18 +11,28 @@ DEFAULT_FRAME_LIMIT = 8 * 1024 * 1024
 """The longest frame, in bytes, that a decoder holds unless told otherwise."""
 
 
-class FrameTooLong(ValueError):
+class FrameError(ValueError):
+    """This will report bytes from which no further frame can be told: a checksum is wrong.
+
+    `frames` are those that the same `feed` had completed before it, so that nothing is lost. The
+    decoder must not be fed again.
+    """
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        self.frames: list[bytes] = []
+
+
+class FrameTooLong(FrameError):
     """This will report a frame that outgrew its decoder's limit.
 
-    `what` names the kind of frame; `limit` is in bytes. `frames` are those that the same `feed`
-    had completed before it, so that nothing is lost. The decoder must not be fed again.
+    `what` names the kind of frame; `limit` is in bytes.
     """
 
     def __init__(self, what: str, limit: int) -> None:
         super().__init__(what, limit)
         self.what = what
         self.limit = limit
-        self.frames: list[bytes] = []
 
     def __str__(self) -> str:
         return f"{self.what} is longer than the limit of {self.limit} bytes"
@@ -34,7 +44,8 @@ class Decoder(Protocol):
     def feed(self, data: bytes) -> list[bytes]:
         """This will return the frames that `data` completes, in order.
 
-        Raises `FrameTooLong` when a frame, complete or not, exceeds the decoder's limit.
+        Raises `FrameTooLong` when a frame, complete or not, exceeds the decoder's limit, and
+        `FrameError` where the bytes make no frames at all.
         """
         ...
 
