@@ -149,8 +149,16 @@ class HTTPProvider:
         if key is not None:
             request.headers.setdefault("Authorization", f"Bearer {key}")
 
+    def expired(self, response: HTTPResponse) -> bool:
+        """This will tell whether a response refuses credentials that `refresh` may renew.
+
+        The default is HTTP 401. A provider whose API says it by another status and a header
+        adds to it. The body has not been read.
+        """
+        return response.status == 401
+
     async def refresh(self, call: Call) -> bool:
-        """This will renew credentials after a 401 and tell whether to send the request again."""
+        """This will renew credentials that have expired, and tell whether to send again."""
         return False
 
     # -- what it may use ---------------------------------------------------------------------
@@ -291,7 +299,7 @@ class HTTPProvider:
             call.request_id = next(
                 (v for n in REQUEST_ID_HEADERS if (v := response.headers.get(n))), call.request_id
             )
-            if response.status == 401 and not replayed and await self._renew(call, renewals):
+            if not replayed and self.expired(response) and await self._renew(call, renewals):
                 replayed = True
                 response.close()
                 continue
