@@ -14,7 +14,7 @@ from typing import Any
 
 from swink_core import events as ev
 from swink_core.errors import Failure
-from swink_core.messages import parse_arguments, synthetic_id
+from swink_core.messages import is_synthetic_id, parse_arguments, synthetic_id
 from swink_core.outcome import StopReason, Usage
 from swink_core.outcome import StreamErrorKind as Kind
 from swink_core.protocol import Automaton
@@ -137,9 +137,11 @@ class EventWriter:
         """
         call = self._find(key, id, name)
         if call is None:
+            if not (id or name or arguments or metadata is not None):
+                return
             call = self._begin(key)
-        if id and not call.id:
-            call.id = id
+        if id:
+            call.id = call.id or id
             self._by_id[id] = call
         if metadata is not None:
             call.metadata = {**(call.metadata or {}), **metadata}
@@ -333,9 +335,9 @@ class EventWriter:
             call = self._calls[-1] if self._calls else None
         if call is None or call not in self._calls:
             return None
-        if id and (call.id or (name and call.name)):
-            return None  # a second id, or an id with a name for a call that has its name
-        if name and call.name and not id and (name != call.name or call.is_complete()):
+        if id and call.id and not is_synthetic_id(call.id):
+            return None  # a second id; one that comes after ours was made up is the first
+        if name and call.name and (name != call.name or call.is_complete()):
             return None  # another name, or the same name again after whole arguments
         return call
 
@@ -377,11 +379,12 @@ class EventWriter:
         """This will give fragments under a drifted key to the open call that they complete."""
         tail = "".join(stray.parts)
         for call in self._calls:
-            if call.index >= 0 and not call.is_complete():
+            if tail and call.index >= 0 and not call.is_complete():
                 whole = "".join(call.parts) + tail
                 if parse_arguments(whole) is not None:
                     call.parts.append(tail)
                     self._append(ev.ToolCallDelta(call.index, tail))
+                    self.held -= len(tail)
                     return True
         return False
 
