@@ -1,4 +1,4 @@
-"""A made-up provider, its wire format, and servers, clocks and connections that obey a test.
+"""A made-up provider, its wire format, and servers and connections that obey a test.
 
 The toy wire format is server-sent events whose payloads are JSON objects; each key of one is a
 thing for the writer to be told, in the order of `_TELL`:
@@ -288,62 +288,6 @@ def cut_after(*pieces: bytes) -> Pipe:
     pipe = Pipe(*pieces)
     pipe.send(dropped())
     return pipe
-
-
-# -- time ----------------------------------------------------------------------------------------
-
-
-class ManualClock:
-    """A `Clock` whose time passes when a test says so."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-        self.slept: list[float] = []
-        self._timers: list[_Timer] = []
-
-    def time(self) -> float:
-        return self.now
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        timer = self.call_at(self.now + seconds, lambda: woken.done() or woken.set_result(None))
-        try:
-            await woken
-        finally:
-            timer.cancel()
-
-    def call_at(self, when: float, callback: Callable[[], Any]) -> _Timer:
-        timer = _Timer(self, when, callback)
-        self._timers.append(timer)
-        return timer
-
-    @property
-    def pending(self) -> int:
-        """Timers that wait for their time."""
-        return len(self._timers)
-
-    async def advance(self, seconds: float) -> None:
-        """Lets time pass, stopping at every timer that is due meanwhile."""
-        end = self.now + seconds
-        await settled()
-        while due := [timer for timer in self._timers if timer.when <= end]:
-            timer = min(due, key=lambda t: t.when)
-            self._timers.remove(timer)
-            self.now = max(self.now, timer.when)
-            timer.callback()
-            await settled()
-        self.now = end
-        await settled()
-
-
-class _Timer:
-    def __init__(self, clock: ManualClock, when: float, callback: Callable[[], Any]) -> None:
-        self.clock, self.when, self.callback = clock, when, callback
-
-    def cancel(self) -> None:
-        if self in self.clock._timers:
-            self.clock._timers.remove(self)
 
 
 # -- a server ------------------------------------------------------------------------------------
