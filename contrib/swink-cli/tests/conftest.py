@@ -11,11 +11,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
-SECONDS = 60
+SECONDS = 30
 """How long a process may take before a test fails; nothing waits so long when all is well."""
 
 
@@ -69,17 +69,24 @@ class Running:
         arguments: tuple[str, ...],
         environment: Mapping[str, str],
         size: tuple[int, int] | None,
+        stdin: str,
+        stdout: IO[bytes] | None,
     ) -> None:
         self.output = b""
         self._seen = 0
         self._terminal: int | None = None
-        options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
+        options: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         options["stderr"] = subprocess.PIPE
         if size is not None:
             self._terminal, inner = pty.openpty()
             _set_size(inner, *size)
             options = dict.fromkeys(("stdin", "stdout", "stderr"), inner)
+        if stdout is not None:
+            options["stdout"] = stdout
         self.process = subprocess.Popen(_command(arguments), env=dict(environment), **options)
+        if self.process.stdin is not None:
+            self.process.stdin.write(stdin.encode())
+            self.process.stdin.close()
         if self._terminal is None:
             self._source = self.process.stdout.fileno()
         else:
@@ -174,11 +181,17 @@ def until() -> Callable[[Callable[[], object]], None]:
 
 @pytest.fixture
 def start(environment: dict[str, str]) -> Iterator[Callable[..., Running]]:
-    """Starts a command line; `size` (columns, lines) gives it a terminal."""
+    """Starts a command line; `size` (columns, lines) gives it a terminal, `stdout` a file."""
     started: list[Running] = []
 
-    def run(*arguments: str, size: tuple[int, int] | None = None, **more: str) -> Running:
-        running = Running(arguments, {**environment, **more}, size)
+    def run(
+        *arguments: str,
+        size: tuple[int, int] | None = None,
+        stdin: str = "",
+        stdout: IO[bytes] | None = None,
+        **more: str,
+    ) -> Running:
+        running = Running(arguments, {**environment, **more}, size, stdin, stdout)
         started.append(running)
         return running
 

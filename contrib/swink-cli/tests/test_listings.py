@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from installed import LINES_PROVIDER, catalogue, install
+from screen import seen
 
 OBSERVER = "class Observer:\n    pass\n"
 
@@ -171,6 +172,21 @@ def test_a_users_own_file_adds_models(listed: Any, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text('[[models]]\nid = "tuned"\nprovider = "alpha"\n')
     done = listed("models", "alpha", SWINK_MODELS=str(tmp_path / "mine.toml"))
     assert "tuned - - - - - -" in rows(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        (100, ["large  200k     8k      3     15     2020-01-01*  tools"]),
+        (62, ["large  200k     8k      3     15     2020-01-01*", "    tools"]),
+    ],
+)
+def test_a_row_keeps_within_the_terminal(
+    start: Any, site: Path, columns: int, expected: list[str]
+) -> None:
+    running = start("models", "alpha", size=(columns, 24), PYTHONPATH=str(site), NO_COLOR="1")
+    assert running.finish() == 0
+    assert seen(running.output, columns)[1 : 1 + len(expected)] == expected
 
 
 # -- plugins -------------------------------------------------------------------------------------

@@ -223,6 +223,8 @@ def _path(text: str) -> str:
 def _complete(line: str) -> Iterable[str]:
     """Offers commands, and models behind /model."""
     word, space, rest = line.partition(" ")
-    if not space:
-        return [name for name in _COMMANDS if name.startswith(word)] if word[:1] == "/" else []
-    return model_names(rest.split(" ")[-1]) if word == "/model" else []
+    if space:
+        return model_names(rest.split(" ")[-1]) if word == "/model" else []
+    if not word.startswith("/"):
+        return []
+    return [name + " " * bool(c.words) for name, c in _COMMANDS.items() if name.startswith(word)]

@@ -77,7 +77,7 @@ class PlainText:
 
     def discard(self) -> bool:
         """This will forget; what was written stays written."""
-        written, self._written, self._in_line = self._written, False, False
+        written, self._written = self._written, False
         return not written
 
     def close(self) -> None:

@@ -1,0 +1,156 @@
+"""What a person at a terminal sees of an answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from chat_service import CUT, ChatService, Gate
+from screen import seen
+
+KEY = "sk-canary-0123456789"
+TERMINAL = (60, 20)
+
+MARKDOWN = """# Title
+
+Some *words* that are **strong**.
+
+- one
+- two
+
+```python
+print(1)
+```
+
+Last."""
+
+
+def to(service: ChatService, *more: str) -> tuple[str, ...]:
+    """The arguments that ask a service of the Chat Completions shape."""
+    return ("ask", "-m", "openai/any", "--base-url", service.base_url, "--api-key", KEY, *more)
+
+
+def shown(running: Any) -> list[str]:
+    """The lines that are left at the end, without blanks around them."""
+    return [line.strip() for line in seen(running.output, TERMINAL[0])]
+
+
+def test_markdown_is_rendered_while_it_comes(start: Any) -> None:
+    gates = [Gate() for _ in range(3)]
+    first, second, third = MARKDOWN[:30], MARKDOWN[30:70], MARKDOWN[70:]
+    with ChatService([first, gates[0], second, gates[1], third, gates[2]]) as service:
+        running = start(*to(service, "Hi"), size=TERMINAL)
+        running.wait_for("Some")
+        gates[0].open()
+        running.wait_for("two")
+        gates[1].open()
+        running.wait_for("Last.")
+        gates[2].open()
+        assert running.finish() == 0
+    lines = shown(running)
+    end = lines.index("Last.") + 1
+    assert lines[:end] == [
+        "Title", "", "Some words that are strong.", "", "• one", "• two", "", "print(1)", "",
+        "Last.",
+    ]  # fmt: skip
+    assert lines[end + 1].startswith("openai/any (any-2) · 3 tokens in, 5 out")
+
+
+def test_each_line_of_a_long_answer_is_left_once(start: Any) -> None:
+    paragraphs = [f"Paragraph {number}.\n\n" for number in range(40)]
+    items = [f"- item {number}\n" for number in range(40)]
+    with ChatService([*paragraphs, *items]) as service:
+        running = start(*to(service, "Hi"), size=TERMINAL)
+        assert running.finish() == 0
+    lines = shown(running)
+    for number in range(40):
+        assert lines.count(f"Paragraph {number}.") == 1
+        assert lines.count(f"• item {number}") == 1
+
+
+def test_of_a_block_taller_than_the_screen_the_end_is_seen(start: Any) -> None:
+    gate = Gate()
+    items = "".join(f"- item {number}\n" for number in range(40))
+    with ChatService([items, gate]) as service:
+        running = start(*to(service, "Hi"), size=TERMINAL)
+        running.wait_for("item 39")
+        lines = shown(running)
+        gate.open()
+        assert running.finish() == 0
+    assert "• item 30" in lines
+    assert "• item 3" not in lines
+    assert shown(running).count("• item 3") == 1
+
+
+def test_thinking_comes_first_and_dim(start: Any) -> None:
+    running = start("ask", "-m", "echo/think", "Hi", size=TERMINAL)
+    assert running.finish() == 0
+    lines = shown(running)
+    assert lines[:3] == ["I was told 1 words. I shall say them again.", "", "Hi"]
+    assert b"\x1b[2m\x1b[3mI" in running.output
+
+
+def test_what_a_restart_voids_is_taken_off_the_screen(start: Any) -> None:
+    gate = Gate()
+    with ChatService(["First *try*\n\nmore", gate, CUT], ["Second try"]) as service:
+        running = start(*to(service, "--restart", "-o", "retry.base=0", "Hi"), size=TERMINAL)
+        running.wait_for("more")
+        gate.open()
+        assert running.finish() == 0
+    lines = shown(running)
+    assert "Second try" in lines
+    assert not any(line in ("First try", "more") for line in lines)
+    assert "trying openai/any now (attempt 2 of 4)" in " ".join(lines)
+
+
+def test_plain_text_cannot_be_taken_back_and_is_declared_void(start: Any) -> None:
+    gate = Gate()
+    with ChatService(["First", gate, CUT], ["Second"]) as service:
+        arguments = to(service, "--plain", "-o", "retry.restart_after_output=true")
+        running = start(*arguments, "-o", "retry.base=0", "Hi", size=TERMINAL)
+        running.wait_for("First")
+        gate.open()
+        assert running.finish() == 0
+    lines = shown(running)
+    assert lines[0] == "First"
+    assert lines[1] == "the text above is void"
+    assert "Second" in lines
+
+
+def test_ctrl_c_leaves_what_arrived_on_the_screen_once(start: Any) -> None:
+    with ChatService(["So *far*", Gate()]) as service:
+        running = start(*to(service, "Hi"), size=TERMINAL)
+        running.wait_for("far")
+        running.interrupt()
+        assert running.finish() == 130
+    lines = shown(running)
+    assert lines.count("So far") == 1
+    assert "stopped" in lines
+    assert running.output.count(b"\x1b[?25h") == 1  # the cursor is seen again
+
+
+def test_an_answer_cannot_drive_the_terminal(start: Any) -> None:
+    with ChatService(["a\x1b]0;title\x07b\x1b[2Jc\x9b1Ad"]) as service:
+        for more in ((), ("--plain",)):
+            running = start(*to(service, *more, "Hi"), size=TERMINAL)
+            assert running.finish() == 0
+            assert "abc1Ad" in shown(running)
+            assert b"\x1b]0;" not in running.output
+
+
+def test_no_color_is_respected(start: Any) -> None:
+    running = start("ask", "-m", "echo/think", "*Hi*", size=TERMINAL, NO_COLOR="1")
+    assert running.finish() == 0
+    assert b"\x1b[2m" not in running.output
+
+
+def test_a_redirected_answer_is_plain_though_a_person_watches_stderr(
+    start: Any, tmp_path: Path
+) -> None:
+    """As `swink ask … > file`: the answer is as it came, what is said beside it is styled."""
+    file = tmp_path / "answer.md"
+    with file.open("wb") as out:
+        running = start("ask", "-m", "echo/think", "**Hi**", size=TERMINAL, stdout=out)
+        assert running.finish() == 0
+    assert file.read_text() == "**Hi**\n"
+    assert b"\x1b[2m\x1b[3mI" in running.output

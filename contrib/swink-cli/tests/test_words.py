@@ -1,0 +1,144 @@
+"""How numbers, tables, panels and Markdown are laid out."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+import swink_core as swink
+from swink_cli.commands.models import is_stale
+from swink_cli.files import encode_json
+from swink_cli.markdown import last_block
+from swink_cli.panels import Layout, choose_layout
+from swink_cli.summary import money, rate, seconds, tokens
+from swink_cli.terminal import as_unicode, printable, table
+
+
+@pytest.mark.parametrize(
+    ("dollars", "expected"),
+    [
+        (0, "$0"),
+        (1234.5, "$1,234.50"),
+        (1.0, "$1.00"),
+        (0.25, "$0.250"),
+        (0.0123456, "$0.0123"),
+        (0.000246, "$0.000246"),
+        (0.00000012, "$0.000000120"),
+    ],
+)
+def test_money_has_cents_or_three_figures(dollars: float, expected: str) -> None:
+    assert money(dollars) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(0.0004, "0 ms"), (0.42, "420 ms"), (0.9996, "1.0 s"), (12.34, "12.3 s")],
+)
+def test_seconds_are_those_that_people_waited(value: float, expected: str) -> None:
+    assert seconds(value) == expected
+
+
+def test_a_rate_needs_a_count_and_a_time() -> None:
+    assert rate(100, 2.0) == 50
+    assert rate(None, 2.0) is None
+    assert rate(100, 0.001) is None
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        (None, "tokens unknown"),
+        (swink.Usage(), "tokens unknown"),
+        (swink.Usage(input=1200, output=3), "1,200 tokens in, 3 out"),
+        (swink.Usage(output=3), "? tokens in, 3 out"),
+        (
+            swink.Usage(input=9, output=8, cache_read=4, reasoning=5),
+            "9 tokens in (4 cached), 8 out (5 thinking)",
+        ),
+    ],
+)
+def test_what_is_not_known_is_not_zero(usage: swink.Usage | None, expected: str) -> None:
+    assert tokens(usage) == expected
+
+
+@pytest.mark.parametrize(
+    ("as_of", "expected"),
+    [(None, False), ("2026-06-01", False), ("2026-05-04", False), ("2026-05-03", True),
+     ("long ago", True)],
+)  # fmt: skip
+def test_figures_are_stale_after_180_days(as_of: str | None, expected: bool) -> None:
+    info = swink.ModelInfo("m", as_of=as_of)
+    assert is_stale(info, date(2026, 10, 31)) is expected
+
+
+# the text, and the part of it that may still change
+BLOCKS = [
+    ("", ""),
+    ("one", "one"),
+    ("one\n\ntwo", "two"),
+    ("one\n\n", "one\n\n"),
+    ("# t\ntext", "text"),
+    ("one\n- a\n- b", "- a\n- b"),
+    ("- a\n\n  more of a", "- a\n\n  more of a"),
+    ("one\n\n```\ncode\n\nstill", "```\ncode\n\nstill"),
+    ("one\n\n| a |\n|---|\n| 1 |", "| a |\n|---|\n| 1 |"),
+    ("> a\nlazy", "> a\nlazy"),
+    ("one\r\n\r\ntwo", "two"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), BLOCKS)
+def test_only_the_last_block_of_markdown_may_still_change(text: str, expected: str) -> None:
+    assert text[last_block(text) :] == expected
+
+
+@pytest.mark.parametrize(
+    ("count", "width", "height", "expected"),
+    [
+        (1, 80, 24, Layout(1, 12)),
+        (4, 80, 24, Layout(2, 11)),
+        (4, 200, 50, Layout(4, 12)),
+        (6, 200, 50, Layout(3, 12)),
+        (15, 80, 24, Layout(3, 4)),
+        (15, 200, 50, Layout(5, 12)),
+        (18, 80, 24, Layout(1, 1)),
+        (3, 20, 10, Layout(1, 1)),
+    ],
+)
+def test_all_panels_fit_on_the_screen(
+    count: int, width: int, height: int, expected: Layout
+) -> None:
+    layout = choose_layout(count, width, height)
+    assert layout == expected
+    if layout.height > 1:
+        assert layout.height * -(-count // layout.columns) < height
+
+
+def test_a_table_aligns_its_columns_below_titles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    rows = ["first", ("a", "bb", "the last"), "second", ("aaa", "b", "")]
+    assert table(rows) == ["first", "  a    bb  the last", "second", "  aaa  b"]
+    assert table([]) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a\tb\nc", "a\tb\nc"),
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b]0;title\x07text", "text"),
+        ("bell\x07 \x1b", "bell "),
+        ("c1 \x9b2J", "c1 2J"),
+    ],
+)
+def test_text_cannot_drive_a_terminal(text: str, expected: str) -> None:
+    assert printable(text) == expected
+
+
+def test_what_is_typed_in_another_encoding_becomes_unicode() -> None:
+    assert as_unicode("na\udcefve") == "na\ufffdve"
+
+
+def test_a_lone_surrogate_is_written_as_json_has_it() -> None:
+    assert encode_json({"a": "\ud83d ü"}) == b'{"a": "\\ud83d \xc3\xbc"}\n'
