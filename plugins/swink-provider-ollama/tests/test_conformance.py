@@ -1,0 +1,8 @@
+"""The conformance kit on Ollama."""
+
+from swink_core.testing.conformance import ProviderConformance
+
+
+class TestOllama(ProviderConformance):
+    provider = "ollama"
+    model = "ollama/qwen3:4b"
