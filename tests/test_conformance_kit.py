@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from swink_core import Host
+from swink_core import Host, UnknownProvider
 from swink_core.testing.conformance import (
     LEVELS,
     PROVIDER_CHECKS,
@@ -23,6 +27,8 @@ from swink_core.testing.conformance import (
     run_check,
     run_checks,
 )
+
+pytest_plugins = ["pytester"]
 
 FIXTURES = Path(__file__).parent / "fixtures" / "conformance"
 
@@ -112,3 +118,180 @@ def test_echo_passes_all_that_applies_to_it() -> None:
 
     assert [result for result in results if not result.holds] == []
     assert level_reached(results) == max(LEVELS)
+
+
+# -- levels and expected failures ----------------------------------------------------------------
+
+
+def result(level: int, outcome: Outcome) -> Result:
+    return Result(f"of_level_{level}", level, outcome)
+
+
+@pytest.mark.parametrize(
+    ("name", "results", "level"),
+    [
+        ("all pass", [(1, Outcome.PASSED), (2, Outcome.PASSED), (3, Outcome.PASSED)], 3),
+        ("what does not apply counts", [(1, Outcome.DOES_NOT_APPLY), (2, Outcome.PASSED)], 3),
+        ("a failure", [(1, Outcome.PASSED), (2, Outcome.FAILED), (3, Outcome.PASSED)], 1),
+        ("the lowest failure counts", [(3, Outcome.FAILED), (1, Outcome.FAILED)], 0),
+        ("a failure stays one when it is expected", [(2, Outcome.EXPECTED_FAILURE)], 1),
+        ("an unexpected pass", [(3, Outcome.UNEXPECTED_PASS)], 2),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_the_level_reached(name: str, results: list[tuple[int, Outcome]], level: int) -> None:
+    assert level_reached(result(*given) for given in results) == level
+
+
+def test_the_line_names_the_level_and_what_is_in_the_way() -> None:
+    line = level_line([result(1, Outcome.PASSED), result(2, Outcome.FAILED)])
+
+    assert line == "level 1 of 3, streams; not: of_level_2 (failed)"
+
+
+def check_that_fails(subject: Subject) -> None:
+    """Nothing is as it should be."""
+    require(False, "nothing is as it should be")
+
+
+def check_that_passes(subject: Subject) -> None:
+    """All is well."""
+
+
+def check_that_does_not_apply(subject: Subject) -> None:
+    """About something else."""
+    raise DoesNotApply("it is about something else")
+
+
+def check_that_crashes(subject: Subject) -> None:
+    """Has not thought of this."""
+    raise KeyError("word")
+
+
+@pytest.mark.parametrize(
+    ("function", "reason", "outcome", "detail"),
+    [
+        (check_that_passes, None, Outcome.PASSED, ""),
+        (check_that_fails, None, Outcome.FAILED, "nothing is as it should be"),
+        (check_that_crashes, None, Outcome.FAILED, "KeyError: 'word'"),
+        (
+            check_that_does_not_apply,
+            None,
+            Outcome.DOES_NOT_APPLY,
+            "it is about something else",
+        ),
+        (check_that_fails, "no quota", Outcome.EXPECTED_FAILURE, "no quota"),
+        (
+            check_that_passes,
+            "no quota",
+            Outcome.UNEXPECTED_PASS,
+            "it was expected to fail: no quota",
+        ),
+        (
+            check_that_does_not_apply,
+            "no quota",
+            Outcome.DOES_NOT_APPLY,
+            "it is about something else",
+        ),
+    ],
+)
+def test_how_a_check_ends(
+    function: Callable[[Subject], None], reason: str | None, outcome: Outcome, detail: str
+) -> None:
+    check = Check(1, function)
+
+    found = run_check(check, subject_of(), {} if reason is None else {check.name: reason})
+
+    assert (found.outcome, found.detail) == (outcome, detail)
+
+
+def test_every_check_says_in_a_line_what_it_is_about() -> None:
+    assert [check.name for check in PROVIDER_CHECKS if not check.about.endswith(".")] == []
+
+
+# -- what is found -------------------------------------------------------------------------------
+
+
+def test_a_provider_that_is_not_installed_is_named() -> None:
+    with pytest.raises(UnknownProvider, match=r'no provider "ekho".*did you mean "echo"'):
+        Subject.find("ekho")
+
+
+def test_variables_of_the_user_do_not_reach_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SOUND_API_KEY", "https_proxy", "SWINK_MODELS"):
+        monkeypatch.setenv(name, "http://user.example/")
+
+    with subject_of().environment():
+        seen = {"SOUND_API_KEY", "https_proxy", "SWINK_MODELS"} & os.environ.keys()
+
+    assert seen == set()
+    assert os.environ["SOUND_API_KEY"] == "http://user.example/"
+
+
+def test_failures_known_to_the_package_are_read_for_their_provider() -> None:
+    assert subject_of("placeless").known_failures == {
+        "provider_info": "its address differs from user to user"
+    }
+    assert subject_of().known_failures == {}
+
+
+# -- under pytest --------------------------------------------------------------------------------
+
+SUITE = """
+from swink_core.testing.conformance import ProviderConformance
+
+class TestEcho(ProviderConformance):
+    provider = "echo"
+    {more}
+"""
+
+
+def test_the_class_makes_a_test_of_each_check_and_tells_the_level(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(SUITE.format(more=""))
+
+    outcome = pytester.runpytest("-rs")
+
+    counts = outcome.parseoutcomes()
+    assert counts["passed"] + counts["skipped"] == len(PROVIDER_CHECKS) + 1
+    outcome.stdout.fnmatch_lines(
+        ["echo: level 3 of 3, complete", "SKIPPED * does not apply: it does not speak HTTP"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        ('expected_failures = {"grammar": "why"}', "*grammar passes, though it was expected*"),
+        ('expected_failures = {"grammer": "why"}', "*no check is called grammer; there are *"),
+        ('expected_failures = {"grammar": " "}', "*without a reason: grammar*"),
+        ('provider = "ekho"', "*did you mean*echo*"),
+    ],
+)
+def test_what_a_class_gets_wrong_fails(pytester: pytest.Pytester, more: str, line: str) -> None:
+    pytester.makepyfile(SUITE.format(more=more))
+
+    outcome = pytester.runpytest()
+
+    assert outcome.ret == pytest.ExitCode.TESTS_FAILED
+    outcome.stdout.fnmatch_lines([line])
+
+
+def test_nothing_but_pytest_is_imported_before_it_is_used() -> None:
+    program = (
+        "import sys, pytest; import swink_core.testing, swink_core.testing.plugin;"
+        "print([m for m in ('hypothesis', 'aiohttp', 'swink_core.testing.conformance',"
+        "'swink_core.testing.chaos') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_the_kit_needs_no_pytest() -> None:
+    program = (
+        "import sys; import swink_core.testing.conformance, swink_core.testing.observers;"
+        "print([m for m in ('pytest', '_pytest', 'hypothesis') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr

@@ -1,6 +1,8 @@
-"""Fixtures for the tests of providers; pytest finds them by itself where swink-core is installed.
+"""Fixtures for the tests of providers, and the level that the conformance kit saw them reach.
 
-Everything else is imported by the test that asks for a fixture.
+pytest finds this module by itself where swink-core is installed.
+
+Everything else is imported when a test asks for it.
 """
 
 from __future__ import annotations
@@ -21,3 +23,21 @@ def chaos() -> Iterator[ChaosServer]:
 
     with ChaosServer() as server:
         yield server
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """This will print the level that each subject of a conformance suite reached."""
+    told = [
+        value
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if getattr(report, "when", "") == "call"
+        for name, value in report.user_properties
+        if name == "swink_conformance"
+    ]
+    if told:
+        from swink_core.testing.conformance.suite import summary
+
+        terminalreporter.section("conformance")
+        for line in summary(told):
+            terminalreporter.line(line)

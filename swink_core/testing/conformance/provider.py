@@ -33,7 +33,7 @@ from swink_core.testing.conformance.streaming import (
     check_same_events_however_cut,
 )
 from swink_core.testing.conformance.subject import Subject
-from swink_core.testing.conformance.suite import ConformanceSuite
+from swink_core.testing.conformance.suite import ConformanceSuite, subject_of
 
 __all__ = ["PROVIDER_CHECKS", "ProviderConformance"]
 
@@ -68,7 +68,8 @@ class ProviderConformance(ConformanceSuite):
     recordings, or several (`None`: those in the package's `recordings/`). `options` go with every
     call; `offline` says that calls reach nothing outside this machine although the provider does
     not speak HTTP; `heavy` names modules that importing the plugin must not import.
-    `expected_failures` maps a check's name to the reason why it fails.
+    `expected_failures` maps a check's name to the reason why it fails; those that users of
+    `swink check` should see too stand in the package's `expected_failures.toml`.
     """
 
     provider: ClassVar[str]
@@ -94,6 +95,11 @@ class ProviderConformance(ConformanceSuite):
             offline=cls.offline,
             heavy=cls.heavy,
         )
+
+    @classmethod
+    def expected(cls) -> Mapping[str, str]:
+        """This will return the failures known to the package and to the class."""
+        return {**subject_of(cls).known_failures, **cls.expected_failures}
 
     @classmethod
     def subject_name(cls) -> str:

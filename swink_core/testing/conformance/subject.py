@@ -11,10 +11,12 @@ import os
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 from unittest.mock import patch
 
+import msgspec
 from attrs import define, field
 
 from swink_core.call import Call
@@ -42,6 +44,8 @@ NOWHERE = "http://conformance.invalid/v1"
 
 PATIENCE = Timeouts(connect=5.0, first_event=10.0, idle=10.0, no_progress=10.0, total=20.0)
 """Limits of every call, so that a provider that hangs fails a check instead of holding it up."""
+
+KNOWN_FAILURES = "expected_failures.toml"
 
 NO_WIRE_FORMAT = "none"
 
@@ -160,6 +164,24 @@ class Subject:
         if self.offline is None:
             return self.info is not None and self.info.wire_format == NO_WIRE_FORMAT
         return self.offline
+
+    @cached_property
+    def known_failures(self) -> dict[str, str]:
+        """Checks that fail by the package's own account, with the reasons.
+
+        They stand in its `expected_failures.toml`, a table for each provider. Raises PluginError
+        for a file that cannot be read.
+        """
+        spec = find_spec(self.entry.package)
+        for folder in (spec.submodule_search_locations or ()) if spec else ():
+            file = Path(folder) / KNOWN_FAILURES
+            if file.is_file():
+                try:
+                    tables = msgspec.toml.decode(file.read_bytes(), type=dict[str, dict[str, str]])
+                except msgspec.DecodeError as error:
+                    raise PluginError(f"{file}: {error}", resolution="Correct the file.") from error
+                return tables.get(self.name, {})
+        return {}
 
     # -- recordings --------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from swink_core.testing.conformance.check import (
     unknown_names,
 )
 
-__all__ = ["RESULT_PROPERTY", "ConformanceSuite", "summary"]
+__all__ = ["RESULT_PROPERTY", "ConformanceSuite", "subject_of", "summary"]
 
 RESULT_PROPERTY = "swink_conformance"
 """The name under which a test reports its result, for the summary of the level reached."""
@@ -46,6 +46,11 @@ class ConformanceSuite:
         """This will name it in the summary."""
         raise NotImplementedError
 
+    @classmethod
+    def expected(cls) -> Mapping[str, str]:
+        """This will return the checks that fail, with the reasons."""
+        return cls.expected_failures
+
     def pytest_generate_tests(self, metafunc: Any) -> None:
         """This will make a test of each check; pytest calls it on collection."""
         if "check" in metafunc.fixturenames:
@@ -58,8 +63,7 @@ class ConformanceSuite:
         """This will run one check."""
         import pytest
 
-        expected = self.expected_failures
-        result = run_check(check, _subject_of(type(self)), expected)
+        result = run_check(check, subject_of(type(self)), self.expected())
         record_property(RESULT_PROPERTY, self._told(result))
         match result.outcome:
             case Outcome.DOES_NOT_APPLY:
@@ -83,11 +87,12 @@ class ConformanceSuite:
 
     def test_expected_failures_have_reasons(self) -> None:
         """This will refuse names that no check has, and checks switched off without a reason."""
-        unknown = unknown_names(self.checks(), self.expected_failures)
+        expected = self.expected()
+        unknown = unknown_names(self.checks(), expected)
         known = ", ".join(check.name for check in self.checks())
         if unknown:
             raise AssertionError(f"no check is called {', '.join(unknown)}; there are {known}")
-        mute = [name for name, reason in self.expected_failures.items() if not reason.strip()]
+        mute = [name for name, reason in expected.items() if not reason.strip()]
         if mute:
             raise AssertionError(f"expected to fail without a reason: {', '.join(mute)}")
 
@@ -106,8 +111,8 @@ def summary(told: Iterable[Mapping[str, Any]]) -> list[str]:
 _subjects: dict[type[ConformanceSuite], Any] = {}
 
 
-def _subject_of(suite: type[ConformanceSuite]) -> Any:
-    """A subject is found once for each class, since loading it takes longer than most checks."""
+def subject_of(suite: type[ConformanceSuite]) -> Any:
+    """This will find a class's subject, once: loading it takes longer than most checks."""
     if suite not in _subjects:
         _subjects[suite] = suite.subject()
     return _subjects[suite]
