@@ -139,6 +139,9 @@ HTTP_ERRORS: list[tuple[int, dict[str, Any], Kind]] = [
     (429, _body("The service is overloaded"), Kind.OVERLOADED),
     (503, _body("Slow down", code="slow_down"), Kind.OVERLOADED),
     (502, _body("Bad gateway"), Kind.NETWORK),
+    (200, _body("Bad", code=400, type="invalid_request_error"), Kind.INVALID_REQUEST),
+    (200, _body("Busy", code="429"), Kind.THROTTLED),
+    (200, _body("It broke", type="server_error"), Kind.NETWORK),
 ]  # fmt: skip
 
 

@@ -215,8 +215,7 @@ OPTIONS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("tool choice", "openai/any", {"tool_choice": "required"}, {"tool_choice": "required"}),
     ("a tool by name", "openai/any", {"tool_choice": "f"},
      {"tool_choice": {"type": "function", "function": {"name": "f"}}}),
-    ("one call at a time", "openai/any", {"parallel_tool_calls": False},
-     {"parallel_tool_calls": False}),
+    ("one call at a time, of no tools", "openai/any", {"parallel_tool_calls": False}, {}),
     ("JSON", "openai/any", {"response_format": "json"},
      {"response_format": {"type": "json_object"}}),
     ("JSON without JSON mode", "lmstudio/any", {"response_format": "json"},
@@ -266,6 +265,14 @@ async def test_options_become_fields(
     assert body["model"] == model.partition("/")[2]
     assert (body["stream"], body["stream_options"]) == (True, {"include_usage": True})
     assert notices == []
+
+
+async def test_one_call_at_a_time_can_be_asked_for_where_there_are_tools() -> None:
+    context = Context([UserMessage("Hi")], tools=[Tool("f")])
+
+    body, _ = await sent(context, parallel_tool_calls=False)
+
+    assert body["parallel_tool_calls"] is False
 
 
 async def test_usage_is_not_asked_for_where_it_comes_by_itself() -> None:
@@ -358,6 +365,17 @@ async def test_a_local_server_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> N
         await client.complete("vllm/any", "Hi")
 
     assert "Authorization" not in http.requests[0].headers
+
+
+@pytest.mark.parametrize(("model", "dollars"), [("vllm/any", 0.0), ("openai/any", None)])
+async def test_an_own_server_costs_nothing_and_an_unknown_model_an_unknown_amount(
+    model: str, dollars: float | None
+) -> None:
+    http = MemoryHTTPClient(MemoryResponse([ANSWER], headers=SSE))
+    async with Client(http=http, api_key="test") as client:
+        message = await client.complete(model, "Hi")
+
+    assert (message.cost and message.cost.total) == dollars
 
 
 async def test_a_missing_key_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,6 +40,7 @@ class Dialect:
     field of an assistant message that takes earlier reasoning back. `think_tags`: reasoning may
     come as `<think>…</think>` at the start of the content.
 
+    `own_server`: whoever calls it runs it, so that an answer costs nothing unless it says so.
     `lacks` names features and tuning options of swink's that the endpoint does not have.
     """
 
@@ -54,4 +55,5 @@ class Dialect:
     efforts: Mapping[str, str] = field(factory=dict, converter=_efforts)
     replay: Literal["reasoning_content", "reasoning", "reasoning_details"] | None = None
     think_tags: bool = False
+    own_server: bool = False
     lacks: frozenset[str] = field(default=frozenset(), converter=frozenset)

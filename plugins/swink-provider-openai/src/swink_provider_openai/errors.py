@@ -20,7 +20,8 @@ def read_error(data: Any, failure: Failure) -> bool:
 
     `{"error": {message, type, code}}` (most), `{"code", "error": "text"}` (xAI), `{"object":
     "error", message, type, code}` (vLLM, Mistral), `{"detail": …}` (frameworks in front of them).
-    A number of 400 to 599 as the code, or `status_code`, stands for an HTTP status.
+    A number of 400 to 599 as the code, or `status_code`, stands for an HTTP status where the
+    response itself had none or a good one.
     """
     if isinstance(data, list) and data:
         data = data[0]
@@ -41,8 +42,9 @@ def read_error(data: Any, failure: Failure) -> bool:
     failure.code = failure.code or _word(error.get("code"))
     failure.type = failure.type or _word(error.get("type"))
     failure.message = failure.message or _message(error)
-    if failure.status is None:
-        failure.status = _status(error.get("status_code")) or _status(error.get("code"))
+    if failure.status is None or failure.status < 300:
+        own = _status(error.get("status_code")) or _status(error.get("code"))
+        failure.status = own or failure.status
     return True
 
 
@@ -166,7 +168,7 @@ GENERAL: dict[str, Kind] = {
     "error": Kind.NETWORK,  # a finish reason
     "abort": Kind.NETWORK,  # a finish reason
 }
-"""Words that say no more than a status does: asked where an in-stream error has none."""
+"""Words that say no more than a status does: asked where an error came with a good one."""
 
 _TRY_AGAIN = re.compile(r"(?:try again|retry) (?:in|after) ([\d.]+\s?(?:ms|s|m|h)[\d.hms]*)", re.I)
 
@@ -179,7 +181,7 @@ def classify(failure: Failure) -> Classification | None:
     found = by_tables(failure, SPECIFIC_CODES, SPECIFIC_WORDINGS) or by_tables(
         failure, CODES, WORDINGS
     )
-    if found is None and failure.status is None:
+    if found is None and (failure.status is None or failure.status < 300):
         found = by_tables(failure, GENERAL)
     if found is not None and found.retry_after is None:
         wait = _TRY_AGAIN.search(failure.message or "")

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from swink_core import (
+    Call,
     Classification,
     Context,
     Failure,
@@ -73,10 +74,19 @@ class OpenAIProvider(HTTPProvider):
             body["stream_options"] = {"include_usage": True}
         body |= options.extra
         body |= payload | parameters(model, options, self.dialect)
+        if "tools" not in body:
+            body.pop("parallel_tool_calls", None)  # OpenAI refuses it where there are none
         if options.transport == "buffered":
             body["stream"] = False
             body.pop("stream_options", None)
         return body
+
+    async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
+        """This will add the key, and note that one's own server costs nothing."""
+        await super().authorize(request, options, call)
+        priced = call.model.info is not None and call.model.info.prices is not None
+        if self.dialect.own_server and not priced:
+            call.reported_cost = 0.0
 
     def own_headers(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
         """This will return the headers that the dialect takes from the environment."""
