@@ -92,6 +92,7 @@ class EventWriter:
         if self._run_kind != "text" or self._run_key != key:
             self._open_run("text", key)
         if delta:
+            self.has_answer = True  # a block of metadata alone answers nothing
             self._append(ev.TextDelta(self._run, delta))
         if metadata is not None:
             self._run_metadata = {**(self._run_metadata or {}), **metadata}
@@ -311,7 +312,6 @@ class EventWriter:
         self._run, self._run_kind, self._run_key = self._started, kind, key
         self._started += 1
         if kind == "text":
-            self.has_answer = True
             self._append(ev.TextStart(self._run))
         else:
             self._append(ev.ThinkingStart(self._run))
