@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from typing import Any
 
 from attrs import define, field
@@ -80,23 +82,34 @@ def plan(client: swink.Client, names: Sequence[str] = ()) -> list[Performance]:
     A provider that needs a network and brings no recordings has nothing to show. Raises
     UnknownProvider for a name that is not installed.
     """
-    chosen = []
+    chosen: list[Performance] = []
+    borrowers: Counter[str] = Counter()
     for name in names or client.host.provider_names():
         if names:
             client.host.entry(name)
         try:
-            chosen += _plan_one(client, name, everything=bool(names))
+            chosen += _plan_one(client, name, borrowers, everything=bool(names))
         except swink.SwinkError as error:
             chosen.append(Performance(name, name, "-", problem=error.message, over=True))
     return chosen
 
 
-def _plan_one(client: swink.Client, name: str, *, everything: bool) -> list[Performance]:
+def _plan_one(
+    client: swink.Client, name: str, borrowers: Counter[str], *, everything: bool
+) -> list[Performance]:
     info = client.catalog.provider(name) or swink.ProviderInfo(name)
     wire_format = info.wire_format or "-"
-    recordings = _recordings(client.host.entry(name).package, name, wire_format)
-    if recordings:
-        shown = recordings if everything else [min(recordings, key=_dullness)]
+    package = client.host.entry(name).package
+    found = sorted(map(Recording.load, bundled_recordings(package)), key=_dullness)
+    shown = [one for one in found if one.provider == name]
+    if not shown:
+        # providers of one package may differ in nothing but their address; each of these shows
+        # another recording of their wire format
+        shown = [one for one in found if one.wire_format == wire_format]
+        turn = borrowers[package] % max(1, sum(map(_answered, shown)))
+        shown = shown[turn:] + shown[:turn]
+        borrowers[package] += 1
+    if shown:
         return [
             Performance(
                 name,
@@ -105,7 +118,7 @@ def _plan_one(client: swink.Client, name: str, *, everything: bool) -> list[Perf
                 f"{name}/{one.model}",
                 one,
             )
-            for one in shown
+            for one in (shown if everything else shown[:1])
         ]
     models = client.catalog.models(name)
     if info.auth == "none" and info.base_url is None and models:
@@ -113,23 +126,16 @@ def _plan_one(client: swink.Client, name: str, *, everything: bool) -> list[Perf
     return []
 
 
-def _recordings(package: str, provider: str, wire_format: str) -> list[Recording]:
-    """Reads a provider's recordings; those of its wire format if none is its own.
-
-    Several providers of one package may differ in nothing but their address.
-    """
-    found = [Recording.load(folder) for folder in bundled_recordings(package)]
-    own = [one for one in found if one.provider == provider]
-    return own or [one for one in found if one.wire_format == wire_format]
-
-
 def _dullness(recording: Recording) -> tuple[bool, bool, int, int]:
     """Orders recordings: an answer before a failure, short ones first, the richest of these."""
     message = recording.message
-    answered = message is not None and message.error_kind is None
     kinds = {block.type for block in message.content} if message else set()
     long = bool(recording.chunks) and recording.chunks[-1][0] > AGREEABLE
-    return (not answered, long, -len(kinds), -len(recording.chunks))
+    return (not _answered(recording), long, -len(kinds), -len(recording.chunks))
+
+
+def _answered(recording: Recording) -> bool:
+    return recording.message is not None and recording.message.error_kind is None
 
 
 async def perform(client: swink.Client, shown: Sequence[Performance], speed: float) -> None:
@@ -137,33 +143,41 @@ async def perform(client: swink.Client, shown: Sequence[Performance], speed: flo
 
     However it ends, nothing is left that is not over.
     """
+    import_module("aiohttp")  # or the first token of every stream would wait for it
     try:
-        async with ReplayServer(speed=speed) as server, asyncio.TaskGroup() as tasks:
-            for number, one in enumerate(shown):
-                if not one.over:
-                    options: dict[str, Any] = {}
-                    if one.recording is not None:
-                        options["base_url"] = server.add(str(number), one.recording)
-                        options["api_key"] = "demo-key"
-                    tasks.create_task(_perform_one(client, one, options))
+        async with ReplayServer(speed=speed) as server:
+            ready = [(one, _open(client, one, server)) for one in shown if not one.over]
+            async with asyncio.TaskGroup() as tasks:
+                for one, stream in ready:
+                    if stream is not None:
+                        tasks.create_task(_read(one, stream))
     finally:
         for one in shown:
             one.over = True
             one.changed.set()
 
 
-async def _perform_one(client: swink.Client, one: Performance, options: dict[str, Any]) -> None:
-    began = time.monotonic()
+def _open(client: swink.Client, one: Performance, server: ReplayServer) -> swink.EventStream | None:
+    options: dict[str, Any] = {}
+    if one.recording is not None:
+        options = {"base_url": server.add(one.title.replace(" ", "."), one.recording)}
+        options["api_key"] = "demo-key"
     try:
-        stream = client.stream(
+        return client.stream(
             one.model, PROMPT, timeouts=LIMITS, retry=swink.RetryPolicy.none(), **options
         )
+    except swink.SwinkError as error:
+        one.problem, one.over = error.message, True
+    return None
+
+
+async def _read(one: Performance, stream: swink.EventStream) -> None:
+    began = time.monotonic()
+    try:
         async with stream:
             async for batch in stream.batches():
                 one.feed(batch, time.monotonic() - began)
         one.message = stream.message
-    except swink.SwinkError as error:
-        one.problem = error.message
     except Exception as error:
         one.problem = f"{type(error).__name__}: {error}"
     one.over = True

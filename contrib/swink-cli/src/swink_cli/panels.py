@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from math import ceil
 from typing import NamedTuple
 
-from rich.box import ROUNDED, SIMPLE_HEAD
-from rich.console import Console, RenderableType
+from rich.box import ROUNDED
+from rich.console import Console, JustifyMethod, RenderableType
 from rich.live import Live
 from rich.panel import Panel
 from rich.table import Table
@@ -24,6 +24,10 @@ REDRAW = 1 / 12
 WIDTHS = (38, 26)
 """The least columns of a panel, if possible and if need be."""
 LEAST_HEIGHT, MOST_HEIGHT = 4, 12
+NUMERIC = (2, 3, 4, 6)
+"""Columns of the table that hold numbers."""
+ROOMY = 100
+"""Columns of a screen on which the table need not be dense."""
 
 _STYLES = {"text": "", "thinking": "dim italic", "tool": "cyan"}
 
@@ -119,10 +123,14 @@ def _ticker(one: Performance, width: int) -> Text:
 
 def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], console: Console) -> None:
     """This will print what came of it."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    gap = 2 if console.width >= ROOMY else 1
+    table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="bold")
     for number, heading in enumerate(headings):
-        numeric = number in (2, 3, 4, 6)
-        table.add_column(heading, justify="right" if numeric else "left", overflow="fold")
+        justify: JustifyMethod = "right" if number in NUMERIC else "left"
+        heading = heading.replace(" ", "\n")
+        table.add_column(heading, justify=justify, no_wrap=True, vertical="bottom")
     for row in rows:
         table.add_row(*map(Text, row))
+    console.print()
     console.print(table)
+    console.print()
