@@ -6,12 +6,16 @@ tagged union dumped without naming the union would silently lose it. Defaults ar
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from math import isfinite
+from typing import TYPE_CHECKING, Any, TypeVar, get_origin
+
+from attrs import has
 
 from swink_core import events as ev
 from swink_core import messages as ms
-from swink_core.outcome import Cost, Usage
+from swink_core.outcome import Cost, StopReason, StreamErrorKind, Usage
 
 if TYPE_CHECKING:
     from cattrs import Converter
@@ -55,10 +59,11 @@ def _converter() -> Converter:
         def structure(data: Any, _: Any) -> Any:
             if not isinstance(data, dict):
                 raise CodecError(f"an object with {tag!r} was expected, not {data!r:.80}")
-            cls = by_tag.get(data.get(tag))
+            value = data.get(tag)
+            cls = by_tag.get(value) if isinstance(value, str) else None
             if cls is None:
                 known = ", ".join(by_tag)
-                raise CodecError(f"unknown {tag} {data.get(tag)!r}; known: {known}")
+                raise CodecError(f"unknown {tag} {value!r:.80}; known: {known}")
             return converter.structure(data, cls)
 
         # by predicate, because a hook for a base class serves its subclasses too: without end
@@ -74,6 +79,7 @@ def _converter() -> Converter:
         plain: Any = make_dict_unstructure_fn(cls, converter, _cattrs_omit_if_default=True)
         converter.register_unstructure_hook(cls, plain)
 
+    _be_strict(converter)
     plainly(Usage)  # first, since a class's hook finds those of its fields when it is made
     plainly(Cost)
     converter.register_structure_hook(str | list[ms.Block], content)
@@ -92,6 +98,53 @@ def _converter() -> Converter:
     plainly(ms.Tool)
     plainly(ms.Context)
     return converter
+
+
+def _be_strict(converter: Converter) -> None:
+    """cattrs converts where it can (`str(None)`, the letters of a text as a list); we refuse."""
+    from cattrs.cols import list_structure_factory
+    from cattrs.gen import make_dict_structure_fn
+
+    def register(kind: Callable[[Any], Any], name: str, fits: Callable[[Any], bool]) -> None:
+        def structure(data: Any, _: Any) -> Any:
+            return kind(_expected(name, fits(data), data))
+
+        converter.register_structure_hook(kind, structure)
+
+    def lists(kind: Any) -> Any:
+        plain = list_structure_factory(kind, converter)
+        return lambda data, _: plain(_expected("a list", isinstance(data, list), data), kind)
+
+    def objects(kind: Any) -> Any:
+        plain: Any = make_dict_structure_fn(kind, converter)
+        return lambda data, _: plain(_expected("an object", isinstance(data, dict), data), kind)
+
+    register(str, "text", lambda data: isinstance(data, str))
+    register(bool, "true or false", lambda data: isinstance(data, bool))
+    register(float, "a number", _is_number)
+    register(int, "a whole number", lambda data: _is_number(data) and data == int(data))
+    for words in (StopReason, StreamErrorKind):
+        register(words, f"one of {', '.join(words)}", list(words).__contains__)
+    converter.register_structure_hook_func(
+        lambda cls: cls == dict[str, Any],
+        lambda data, _: dict(_expected("an object", isinstance(data, dict), data)),
+    )
+    converter.register_structure_hook_factory(_is_list, lists)
+    converter.register_structure_hook_factory(has, objects)
+
+
+def _is_list(kind: Any) -> bool:
+    return get_origin(kind) is list
+
+
+def _is_number(data: Any) -> bool:
+    return isinstance(data, int | float) and not isinstance(data, bool) and isfinite(data)
+
+
+def _expected(name: str, fits: bool, data: Any) -> Any:
+    if not fits:
+        raise CodecError(f"{name} was expected, not {data!r:.80}")
+    return data
 
 
 def dump(value: Any) -> Any:
