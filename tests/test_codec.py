@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from swink_core import (
     AssistantMessage,
+    AssistantMessageEvent,
+    AudioBlock,
+    Base64Source,
+    Block,
     CodecError,
     Context,
     Cost,
+    DocumentBlock,
     Done,
     Error,
+    Extension,
+    ExtensionBlock,
+    FileSource,
     ImageBlock,
     Message,
+    Notice,
+    Retry,
+    Source,
+    Start,
     StopReason,
     StreamErrorKind,
     TextBlock,
+    TextDelta,
     TextEnd,
+    TextStart,
+    ThinkingBlock,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingStart,
     Tool,
+    ToolCallBlock,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    ToolResultMessage,
     UrlSource,
     Usage,
     UserMessage,
@@ -27,6 +50,7 @@ from swink_core import (
     load,
     load_event,
 )
+from swink_core.protocol import RULES
 
 FORMS: list[tuple[str, Any, Any]] = [
     ("an event", TextEnd(0), {"type": "text_end", "content_index": 0}),
@@ -97,3 +121,378 @@ def test_data_of_another_form_is_refused_with_the_place(kind: Any, data: Any, sa
 def test_an_unknown_event_is_refused() -> None:
     with pytest.raises(CodecError, match="unknown type 'applause'"):
         load_event({"type": "applause"})
+
+
+# -- the normative forms, one of everything ------------------------------------------------------
+
+WHOLE_USAGE = Usage(1, 2, 3, 4, 5, 6, {"tier": "x"}, True)
+WHOLE_COST = Cost(0.1, 0.2, 0.3, 0.4, 1.0)
+USAGE_DATA = {
+    "input": 1,
+    "output": 2,
+    "cache_read": 3,
+    "cache_write": 4,
+    "reasoning": 5,
+    "total": 6,
+    "extra": {"tier": "x"},
+    "reported": True,
+}
+COST_DATA = {"input": 0.1, "output": 0.2, "cache_read": 0.3, "cache_write": 0.4, "total": 1.0}
+PNG, PNG_DATA = (
+    Base64Source("image/png", "AA=="),
+    {
+        "type": "base64",
+        "media_type": "image/png",
+        "data": "AA==",
+    },
+)
+M = {"opaque": [1, None]}
+
+# (value with every field set, its JSON, value with only what is required, its JSON)
+NORMATIVE: list[tuple[Any, dict[str, Any], Any, dict[str, Any]]] = [
+    (Start(), {"type": "start"}, Start(), {"type": "start"}),
+    *(
+        (cls(1), {"type": tag, "content_index": 1}, cls(0), {"type": tag, "content_index": 0})
+        for cls, tag in [(TextStart, "text_start"), (ThinkingStart, "thinking_start")]
+    ),
+    *(
+        (
+            cls(1, "x"),
+            {"type": tag, "content_index": 1, "delta": "x"},
+            cls(0, ""),
+            {"type": tag, "content_index": 0, "delta": ""},
+        )
+        for cls, tag in [
+            (TextDelta, "text_delta"),
+            (ThinkingDelta, "thinking_delta"),
+            (ToolCallDelta, "tool_call_delta"),
+        ]
+    ),
+    *(
+        (
+            cls(1, M),
+            {"type": tag, "content_index": 1, "metadata": M},
+            cls(0),
+            {"type": tag, "content_index": 0},
+        )
+        for cls, tag in [(TextEnd, "text_end"), (ToolCallEnd, "tool_call_end")]
+    ),
+    (
+        ThinkingEnd(1, "sig", True, M),
+        {
+            "type": "thinking_end",
+            "content_index": 1,
+            "signature": "sig",
+            "redacted": True,
+            "metadata": M,
+        },
+        ThinkingEnd(0),
+        {"type": "thinking_end", "content_index": 0},
+    ),
+    (
+        ToolCallStart(1, "a", "f"),
+        {"type": "tool_call_start", "content_index": 1, "id": "a", "name": "f"},
+        ToolCallStart(0, "", ""),
+        {"type": "tool_call_start", "content_index": 0, "id": "", "name": ""},
+    ),
+    (
+        Extension(1, "acme", "search", {"q": 1}, M),
+        {
+            "type": "extension",
+            "content_index": 1,
+            "provider": "acme",
+            "kind": "search",
+            "data": {"q": 1},
+            "metadata": M,
+        },
+        Extension(0, "acme", "search", None),
+        {
+            "type": "extension",
+            "content_index": 0,
+            "provider": "acme",
+            "kind": "search",
+            "data": None,
+        },
+    ),
+    (
+        Notice("buffered", "why"),
+        {"type": "notice", "code": "buffered", "detail": "why"},
+        Notice("buffered"),
+        {"type": "notice", "code": "buffered"},
+    ),
+    (
+        Retry(2, 3, 0.5, "so", "acme/large", StreamErrorKind.NETWORK),
+        {
+            "type": "retry",
+            "attempt": 2,
+            "max_attempts": 3,
+            "delay": 0.5,
+            "error": "so",
+            "model": "acme/large",
+            "error_kind": "network",
+        },
+        Retry(2, 3, 0.0, "so", "acme/large"),
+        {
+            "type": "retry",
+            "attempt": 2,
+            "max_attempts": 3,
+            "delay": 0.0,
+            "error": "so",
+            "model": "acme/large",
+        },
+    ),
+    (
+        Done(StopReason.PAUSE, WHOLE_USAGE, WHOLE_COST, "r", "m", "q"),
+        {
+            "type": "done",
+            "stop_reason": "pause",
+            "usage": USAGE_DATA,
+            "cost": COST_DATA,
+            "response_id": "r",
+            "model": "m",
+            "request_id": "q",
+        },
+        Done(StopReason.STOP),
+        {"type": "done", "stop_reason": "stop"},
+    ),
+    (
+        Error(
+            StopReason.ABORTED, "so", WHOLE_USAGE, StreamErrorKind.CANCELLED, 1.5, WHOLE_COST,
+            "r", "m", "q", 429, "streaming", "title", "do this", "status:429",
+        ),
+        {
+            "type": "error",
+            "stop_reason": "aborted",
+            "error_message": "so",
+            "usage": USAGE_DATA,
+            "error_kind": "cancelled",
+            "retry_after": 1.5,
+            "cost": COST_DATA,
+            "response_id": "r",
+            "model": "m",
+            "request_id": "q",
+            "status": 429,
+            "phase": "streaming",
+            "title": "title",
+            "resolution": "do this",
+            "rule": "status:429",
+        },
+        Error(),
+        {"type": "error"},
+    ),
+    (PNG, PNG_DATA, PNG, PNG_DATA),
+    (
+        UrlSource("https://a", "image/png"),
+        {"type": "url", "url": "https://a", "media_type": "image/png"},
+        UrlSource("https://a"),
+        {"type": "url", "url": "https://a"},
+    ),
+    (
+        FileSource("a.png", "image/png"),
+        {"type": "file", "path": "a.png", "media_type": "image/png"},
+        FileSource("a.png"),
+        {"type": "file", "path": "a.png"},
+    ),
+    (
+        TextBlock("x", M),
+        {"type": "text", "text": "x", "metadata": M},
+        TextBlock("x"),
+        {"type": "text", "text": "x"},
+    ),
+    (
+        ThinkingBlock("x", "sig", True, M),
+        {
+            "type": "thinking",
+            "thinking": "x",
+            "signature": "sig",
+            "redacted": True,
+            "metadata": M,
+        },
+        ThinkingBlock("x"),
+        {"type": "thinking", "thinking": "x"},
+    ),
+    (
+        ToolCallBlock("a", "f", {"x": 1}, '{"x": 1}', "truncated", M),
+        {
+            "type": "tool_call",
+            "id": "a",
+            "name": "f",
+            "arguments": {"x": 1},
+            "raw_arguments": '{"x": 1}',
+            "state": "truncated",
+            "metadata": M,
+        },
+        ToolCallBlock("a", "f"),
+        {"type": "tool_call", "id": "a", "name": "f"},
+    ),
+    *(
+        (
+            cls(PNG, metadata=M),
+            {"type": tag, "source": PNG_DATA, "metadata": M},
+            cls(PNG),
+            {"type": tag, "source": PNG_DATA},
+        )
+        for cls, tag in [(ImageBlock, "image"), (AudioBlock, "audio")]
+    ),
+    (
+        DocumentBlock(PNG, "a.pdf", M),
+        {"type": "document", "source": PNG_DATA, "name": "a.pdf", "metadata": M},
+        DocumentBlock(PNG),
+        {"type": "document", "source": PNG_DATA},
+    ),
+    (
+        ExtensionBlock("acme", "search", [1], M),
+        {"type": "extension", "provider": "acme", "kind": "search", "data": [1], "metadata": M},
+        ExtensionBlock("acme", "search", None),
+        {"type": "extension", "provider": "acme", "kind": "search", "data": None},
+    ),
+    (
+        UserMessage([TextBlock("x")]),
+        {"role": "user", "content": [{"type": "text", "text": "x"}]},
+        UserMessage("x"),
+        {"role": "user", "content": "x"},
+    ),
+    (
+        AssistantMessage(
+            [TextBlock("x")], "acme", "m", "r", "q", WHOLE_USAGE, WHOLE_COST,
+            StopReason.ERROR, StreamErrorKind.NETWORK, "so",
+        ),
+        {
+            "role": "assistant",
+            "content": [{"type": "text", "text": "x"}],
+            "provider": "acme",
+            "model": "m",
+            "response_id": "r",
+            "request_id": "q",
+            "usage": USAGE_DATA,
+            "cost": COST_DATA,
+            "stop_reason": "error",
+            "error_kind": "network",
+            "error_message": "so",
+        },
+        AssistantMessage([]),
+        {"role": "assistant", "content": []},
+    ),
+    (
+        ToolResultMessage("a", "f", [ImageBlock(PNG)], True),
+        {
+            "role": "tool_result",
+            "tool_call_id": "a",
+            "tool_name": "f",
+            "content": [{"type": "image", "source": PNG_DATA}],
+            "is_error": True,
+        },
+        ToolResultMessage("a", "f", "x"),
+        {"role": "tool_result", "tool_call_id": "a", "tool_name": "f", "content": "x"},
+    ),
+    (
+        Tool("f", "does", {"type": "object"}),
+        {"name": "f", "description": "does", "parameters": {"type": "object"}},
+        Tool("f"),
+        {"name": "f"},
+    ),
+    (
+        Context([UserMessage("x")], "be brief", [Tool("f")]),
+        {
+            "messages": [{"role": "user", "content": "x"}],
+            "system_prompt": "be brief",
+            "tools": [{"name": "f"}],
+        },
+        Context([]),
+        {"messages": []},
+    ),
+]  # fmt: skip
+
+
+def union_of(value: Any) -> Any:
+    """The type by which a value is read where its tag alone says what it is."""
+    if isinstance(value, AssistantMessageEvent):
+        return AssistantMessageEvent
+    return next((u for u in (Block, Source, Message) if isinstance(value, u)), type(value))
+
+
+@pytest.mark.parametrize("row", NORMATIVE, ids=lambda row: type(row[0]).__name__)
+def test_each_class_has_exactly_its_normative_form(
+    row: tuple[Any, dict[str, Any], Any, dict[str, Any]],
+) -> None:
+    for value, data in (row[:2], row[2:]):
+        assert dump(value) == data
+        assert list(dump(value)) == list(data)
+        assert load(union_of(value), data) == value
+        assert type(load(union_of(value), data)) is type(value)
+
+
+def test_the_normative_table_leaves_no_class_out() -> None:
+    shown = {type(row[0]) for row in NORMATIVE}
+    tagged = {*RULES, *get_args(Block), *get_args(Source), *get_args(Message)}
+    assert shown == tagged | {Tool, Context}
+
+
+def test_keys_that_this_version_does_not_know_are_ignored() -> None:
+    assert load_event({"type": "text_delta", "content_index": 0, "delta": "x", "new": 1}) == (
+        TextDelta(0, "x")
+    )
+
+
+def test_what_is_loaded_shares_nothing_with_the_data() -> None:
+    data = {"type": "tool_call", "id": "a", "name": "f", "arguments": {"x": 1}}
+    block = load(Block, data)
+    block.arguments["y"] = 2
+    assert data["arguments"] == {"x": 1}
+
+
+USER: dict[str, Any] = {"role": "user", "content": "x"}
+
+# (name, what is read, data, the place, part of the reason)
+FAULTS: list[tuple[str, Any, Any, str, str]] = [
+    ("text_as_number", Block, {"type": "text", "text": 5}, "$.text", "text was expected, not 5"),
+    ("text_as_null", Block, {"type": "text", "text": None}, "$.text", "not None"),
+    ("number_as_text", AssistantMessageEvent, {"type": "text_start", "content_index": "0"},
+     "$.content_index", "a whole number was expected, not '0'"),
+    ("number_as_truth", AssistantMessageEvent, {"type": "text_start", "content_index": True},
+     "$.content_index", "a whole number"),
+    ("truth_as_text", Message,
+     {"role": "tool_result", "tool_call_id": "", "tool_name": "", "content": "", "is_error": "no"},
+     "$.is_error", "true or false was expected, not 'no'"),
+    ("seconds_as_text", AssistantMessageEvent, {"type": "error", "retry_after": "5"},
+     "$.retry_after", "a number was expected"),
+    ("list_as_text", Context, {"messages": "hello"}, "$.messages", "a list was expected"),
+    ("list_as_object", Context, {"messages": {}}, "$.messages", "a list was expected"),
+    ("list_as_empty_text", Context, {"messages": ""}, "$.messages", "a list was expected"),
+    ("object_as_list", Block, {"type": "tool_call", "id": "a", "name": "f", "arguments": []},
+     "$.arguments", "an object was expected, not []"),
+    ("usage_as_number", AssistantMessageEvent, {"type": "done", "stop_reason": "stop", "usage": 1},
+     "$.usage", "an object was expected, not 1"),
+    ("context_as_text", Context, "hello", "", "an object was expected, not 'hello'"),
+    ("unknown_stop_reason", AssistantMessageEvent, {"type": "done", "stop_reason": "tired"},
+     "$.stop_reason", "tired"),
+    ("unknown_state", Block, {"type": "tool_call", "id": "a", "name": "f", "state": "new"},
+     "$.state", "new"),
+    ("no_tag", Block, {"text": "x"}, "", "unknown type None"),
+    ("a_tag_that_is_no_text", Block, {"type": ["text"]}, "", "unknown type ['text']"),
+    ("missing", Block, {"type": "image"}, "$.source", "required field missing"),
+    ("deep", Context, {"messages": [USER, {"role": "user", "content": [{"type": "image", "source":
+     {"type": "ftp"}}]}]}, "$.messages[1].content[0].source", "unknown type 'ftp'"),
+    ("two_at_once", Context, {"messages": [{"role": "user", "content": 5}, {"role": "critic"}]},
+     "$.messages[0].content", "not 5"),
+    ("the_second_of_two", Context, {"messages": [{"role": "user", "content": 5},
+     {"role": "critic"}]}, "$.messages[1]", "unknown role 'critic'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "place", "reason"), [c[1:] for c in FAULTS], ids=[c[0] for c in FAULTS]
+)
+def test_data_of_the_wrong_form_is_refused_by_place_and_reason(
+    kind: Any, data: Any, place: str, reason: str
+) -> None:
+    with pytest.raises(CodecError) as caught:
+        load(kind, data)
+    assert reason in str(caught.value)
+    assert place in str(caught.value)
+
+
+def test_a_whole_number_may_be_written_as_a_float_and_seconds_as_a_whole_number() -> None:
+    event = load_event({"type": "text_start", "content_index": 1.0})
+    assert event == TextStart(1)
+    assert load_event({"type": "error", "retry_after": 5}) == Error(retry_after=5.0)
