@@ -12,7 +12,7 @@ from corpus import Case, ids
 from swink_core import Client, Error, Failure, RetryPolicy
 from swink_core import StreamErrorKind as Kind
 from swink_core.classification import classify_default
-from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes
+from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
 from swink_provider_openai import OpenAIProvider
 
 RECORDED = {
@@ -202,6 +202,17 @@ async def test_an_error_in_the_stream_ends_it_with_its_kind(
 
     assert isinstance(terminal, Error)
     assert (terminal.error_kind, terminal.error_message) == (kind, message)
+
+
+async def test_what_comes_beside_an_error_is_said_once_though_the_error_needs_repair() -> None:
+    error = b'"error": {"message": "No", "note": "\\ud83d"}'
+    body = b'data: {"choices": [{"delta": {"content": "Hi"}}], ' + error + b"}\n\n"
+
+    events = await drive_bytes(OpenAIProvider("openai"), "m", [body])
+
+    assert fold(events).text == "Hi"
+    assert isinstance(events[-1], Error)
+    assert events[-1].error_message == "No"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from swink_core import (
     AssistantMessage,
@@ -199,7 +201,7 @@ async def test_think_tags_are_text_in_other_dialects() -> None:
 
 def call(
     index: int | float | None = None,
-    id: str | None = None,
+    id: str | int | None = None,
     name: str | None = None,
     arguments: Any = None,
 ) -> Frame:
@@ -237,6 +239,7 @@ TOOLS: list[tuple[str, list[list[Frame]], list[tuple[str | None, str, str]]]] = 
      [("a", "f", "{}")]),
     ("an object for arguments", [[call(0, "a", "f", {"x": [1]})]], [("a", "f", '{"x":[1]}')]),
     ("an index of 0.0", [[call(0.0, "a", "f", "")], [call(0, arguments="{}")]], [("a", "f", "{}")]),
+    ("an id that is a number", [[call(0, 7, "f", "{}")]], [("7", "f", "{}")]),
     ("no arguments at all", [[call(0, "a", "f")]], [("a", "f", "")]),
     ("an empty entry", [[{"index": 0}], [call(0, "a", "f", "{}")]], [("a", "f", "{}")]),
 ]  # fmt: skip
@@ -257,6 +260,26 @@ async def test_fragments_go_to_the_call_that_they_belong_to(
     assert found == calls
     assert len({c.id for c in message.tool_calls}) == len(calls)
     assert message.stop_reason is StopReason.TOOL_USE
+
+
+@given(st.data())
+async def test_no_interleaving_mixes_calls_up(data: st.DataObject) -> None:
+    wanted = [json.dumps({"n": n, "text": "é" * n}) for n in range(data.draw(st.integers(1, 4)))]
+    rests = dict(enumerate(wanted))
+    fragments = [call(n, f"c{n}", "f", "") for n in rests]
+    while rests:
+        index = data.draw(st.sampled_from(sorted(rests)))
+        size = data.draw(st.integers(1, len(rests[index])))
+        fragments.append(call(index, arguments=rests[index][:size]))
+        rests[index] = rests[index][size:]
+        if not rests[index]:
+            del rests[index]
+
+    message = await message_of(*(says(tool_calls=[f]) for f in fragments), says("tool_calls"))
+
+    assert [(c.id, c.raw_arguments) for c in message.tool_calls] == [
+        (f"c{n}", text) for n, text in enumerate(wanted)
+    ]
 
 
 async def test_the_field_before_tool_calls_is_read_too() -> None:

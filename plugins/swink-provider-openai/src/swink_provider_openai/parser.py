@@ -103,13 +103,14 @@ class ChatParser:
     def whole(self, body: bytes, out: EventWriter) -> None:
         """This will tell `out` what a response that is not streamed says."""
         answer = _decode_answer(body)
-        out.response(answer.id, answer.model)
+        out.response(_word(answer.id), answer.model)
         if answer.usage is not None:
             report_usage(answer.usage, out)
         if answer.error or not answer.choices:
-            self._fail(body, out)
-            if out.failure is None:
+            failure = _read_failure(body)
+            if failure is None:
                 raise MalformedFrame("the answer has no choices")
+            out.fail(failure)
             return
         self._note_sources(answer)
         for choice in answer.choices:
@@ -126,11 +127,14 @@ class ChatParser:
 
     def _take(self, chunk: Chunk, frame: bytes, out: EventWriter) -> None:
         if isinstance(chunk, FirstChunk):
-            out.response(chunk.id, chunk.model)
+            out.response(_word(chunk.id), chunk.model)
             if out.response_id and out.model:
                 self._identified = True
                 self._decode = _decode_next
         groq = chunk.x_groq or {}
+        failure = None
+        if chunk.choices is None or chunk.error or groq.get("error"):
+            failure = _read_failure(frame)
         usage = chunk.usage or groq.get("usage")
         if usage:
             report_usage(usage, out)
@@ -141,19 +145,18 @@ class ChatParser:
                 continue
             if choice.delta is not None:
                 self._say(choice.delta, out)
-            if choice.finish_reason and not chunk.error:
+            if choice.finish_reason and failure is None:
                 self._stop(choice.finish_reason, out)
-        if chunk.choices is None or chunk.error or groq.get("error"):
-            self._fail(frame, out)
+        if failure is not None:
+            out.fail(failure)
         self._plain = self._identified and self._tags is None and not self._details
 
     def _say(self, delta: Delta, out: EventWriter) -> None:
-        if delta.reasoning_details:
+        shown = ""
+        if isinstance(delta.reasoning_details, list):
             shown = "".join(map(self._details.add, delta.reasoning_details))
-        else:
-            shown = ""
         out.thinking(delta.reasoning_content or delta.reasoning or delta.thinking or shown)
-        if delta.annotations:
+        if isinstance(delta.annotations, list):
             self._sources.setdefault("annotations", []).extend(delta.annotations)
         if delta.executed_tools:
             self._sources["executed_tools"] = delta.executed_tools
@@ -201,7 +204,7 @@ class ChatParser:
             name, given = function.name, function.arguments
             arguments = msgspec.json.encode(given).decode() if isinstance(given, dict) else given
         extra = None if call.extra_content is None else {"extra_content": call.extra_content}
-        out.tool_call(key, call.id, name, arguments, extra)
+        out.tool_call(key, _word(call.id), name, arguments, extra)
 
     def _settle(self, out: EventWriter) -> None:
         """This will write what belongs to the blocks so far, before another or the end."""
@@ -249,11 +252,15 @@ class ChatParser:
             self._stop("stop", out)
         out.finish()
 
-    def _fail(self, frame: bytes, out: EventWriter) -> None:
-        """This will end the attempt if the frame holds an error; one of unknown type says nothing.
 
-        An error that no status came with may name one: then it is what an HTTP error would be.
-        """
-        failure = Failure("streaming")
-        if read_error(msgspec.json.decode(frame), failure):
-            out.fail(failure)
+def _read_failure(frame: bytes) -> Failure | None:
+    """This will return the error that a frame holds; `None` for one of unknown type.
+
+    An error that no status came with may name one: then it is what an HTTP error would be.
+    """
+    failure = Failure("streaming")
+    return failure if read_error(msgspec.json.decode(frame), failure) else None
+
+
+def _word(id: str | int | None) -> str | None:
+    return id if id is None or isinstance(id, str) else str(id)

@@ -76,8 +76,10 @@ class ReasoningDetails:
     def __bool__(self) -> bool:
         return bool(self._entries)
 
-    def add(self, detail: dict[str, Any]) -> str:
-        """This will take a piece and return its readable text."""
+    def add(self, detail: Any) -> str:
+        """This will take a piece and return its readable text; what is no object is left out."""
+        if not isinstance(detail, dict):
+            return ""
         name = VISIBLE.get(detail.get("type") or "", "")
         text = detail.get(name)
         pieces = [text] if isinstance(text, str) else []

@@ -2,7 +2,8 @@
 
 Source: OpenAI's API reference, "The chat completion chunk object", and recorded streams of the
 services that speak this format. Every field may be absent or null, whatever is documented.
-Fields named here are the only ones that cost anything: msgspec skips the rest.
+Fields named here are the only ones that cost anything: msgspec skips the rest. What is passed on
+as it came is `Any`, so that no frame is lost over a new form of it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class ToolCall(Struct, gc=False):
     """A fragment of a tool call. `extra_content` is opaque and belongs to the call."""
 
     index: int | float | None = None
-    id: str | None = None
+    id: str | int | None = None
     function: Function | None = None
     extra_content: Any = None
 
@@ -45,11 +46,11 @@ class Delta(Struct, gc=False):
     tool_calls: list[ToolCall] | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
-    reasoning_details: list[dict[str, Any]] | None = None
+    reasoning_details: Any = None
     thinking: str | None = None
     refusal: str | None = None
-    annotations: list[Any] | None = None
-    executed_tools: list[Any] | None = None
+    annotations: Any = None
+    executed_tools: Any = None
     function_call: Function | None = None
 
 
@@ -68,14 +69,14 @@ class Chunk(Struct, gc=False):
     usage: dict[str, Any] | None = None
     error: Any = None
     x_groq: dict[str, Any] | None = None
-    citations: list[Any] | None = None
-    search_results: list[Any] | None = None
+    citations: Any = None
+    search_results: Any = None
 
 
 class FirstChunk(Chunk, gc=False):
     """A frame read while the answer's id and model are not known yet."""
 
-    id: str | None = None
+    id: str | int | None = None
     model: str | None = None
 
 
@@ -90,10 +91,10 @@ class WholeChoice(Struct, gc=False):
 class Answer(Struct, gc=False):
     """A response that is not streamed ("The chat completion object")."""
 
-    id: str | None = None
+    id: str | int | None = None
     model: str | None = None
     choices: list[WholeChoice] | None = None
     usage: dict[str, Any] | None = None
     error: Any = None
-    citations: list[Any] | None = None
-    search_results: list[Any] | None = None
+    citations: Any = None
+    search_results: Any = None
