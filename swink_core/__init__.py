@@ -34,6 +34,7 @@ from swink_core.codec import (
 )
 from swink_core.conversion import (
     MessageConverter,
+    closed_schema,
     media_base64,
     media_type_of,
     merged_turns,
@@ -290,6 +291,7 @@ __all__ = [
     "UsageError",
     "UserMessage",
     "by_tables",
+    "closed_schema",
     "complete",
     "complete_sync",
     "cost_of",

@@ -16,7 +16,7 @@ from __future__ import annotations
 import base64
 import mimetypes
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,7 @@ from swink_core.outcome import StopReason
 __all__ = [
     "MessageConverter",
     "check_context",
+    "closed_schema",
     "media_base64",
     "media_type_of",
     "merged_turns",
@@ -96,6 +97,22 @@ def media_base64(source: Source) -> Base64Source | None:
             resolution="Pass media_type=…, for example image/png.",
         )
     return Base64Source(media_type, base64.b64encode(data).decode())
+
+
+def closed_schema(schema: Any) -> Any:
+    """This will return a JSON schema whose every object says that it has no other properties.
+
+    For APIs that take no others. An object that says what it thinks of them is left alone.
+    """
+    if isinstance(schema, list):
+        return [closed_schema(item) for item in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    closed = {name: closed_schema(value) for name, value in schema.items()}
+    kind = closed.get("type")
+    if kind == "object" or (isinstance(kind, list) and "object" in kind):
+        closed.setdefault("additionalProperties", False)
+    return closed
 
 
 def required_features(context: Context, options: StreamOptions) -> set[str]:

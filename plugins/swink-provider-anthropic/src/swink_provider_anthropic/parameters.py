@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from swink_core import Model, StreamOptions, ThinkingLevel
+from swink_core import Model, StreamOptions, ThinkingLevel, closed_schema
 
 __all__ = ["parameters"]
 
@@ -46,7 +46,7 @@ def parameters(model: Model, options: StreamOptions) -> tuple[dict[str, Any], li
         body["tool_choice"] = choice
     changed = [*_think(body, model, options, facts), *_sample(body, options, facts)]
     if isinstance(options.response_format, Mapping):
-        form = {"type": "json_schema", "schema": _closed(options.response_format)}
+        form = {"type": "json_schema", "schema": closed_schema(options.response_format)}
         body["output_config"] = {**body.get("output_config", {}), "format": form}
     if options.stop:
         body["stop_sequences"] = list(options.stop)
@@ -117,16 +117,3 @@ def _sample(body: dict[str, Any], options: StreamOptions, facts: Mapping[str, An
         if value is not None:
             body[name] = value
     return changed
-
-
-def _closed(schema: Any) -> Any:
-    """The API wants every object of a schema to say that it has no further properties."""
-    if isinstance(schema, list):
-        return [_closed(item) for item in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    closed = {name: _closed(value) for name, value in schema.items()}
-    kind = closed.get("type")
-    if kind == "object" or (isinstance(kind, list) and "object" in kind):
-        closed.setdefault("additionalProperties", False)
-    return closed
