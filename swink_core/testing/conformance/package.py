@@ -43,7 +43,7 @@ SANE_CONTEXT = range(256, 100_000_001)
 DEAREST = 10_000.0
 """US dollars per million tokens, above which a price must be a slip of units."""
 
-_EARLIEST = datetime.date(2022, 1, 1)
+_EARLIEST = datetime.date(2020, 1, 1)
 IMPORT_SECONDS = 60
 
 _IMPORT = """

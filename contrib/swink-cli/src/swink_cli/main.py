@@ -28,6 +28,7 @@ COMMANDS = {
     "providers": "List installed providers and the variables they read.",
     "models": "List known models with their limits and prices.",
     "plugins": "List all installed plugins.",
+    "check": "Check that providers keep what every provider promises.",
     "record": "Ask a model and keep the answer as it came, for a test or a bug report.",
     "replay": "Play a recording back: no key, no network.",
     "new": "Make a plugin package whose tests pass before you write a line.",

@@ -1,0 +1,162 @@
+"""`swink check`: the conformance kit on installed providers, without pytest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from swink_cli.completion import complete_model, complete_provider
+from swink_cli.exits import EXIT_FAILURE
+from swink_cli.listing import print_json, print_lines
+from swink_cli.terminal import printable, say, table
+from swink_core import Host, InvalidOption, SwinkError
+from swink_core.testing.conformance import (
+    LEVELS,
+    PROVIDER_CHECKS,
+    Check,
+    Result,
+    Subject,
+    level_line,
+    level_reached,
+    run_checks,
+)
+from swink_core.testing.conformance.live import LIVE_CHECKS, LIVE_LEVELS, LiveSubject
+
+__all__ = ["command"]
+
+
+@click.command("check")
+@click.argument("provider", required=False, shell_complete=complete_provider)
+@click.option(
+    "-m",
+    "--model",
+    metavar="PROVIDER/MODEL",
+    shell_complete=complete_model,
+    help="The model to check with. Default: the first that the provider lists.",
+)
+@click.option(
+    "--recordings",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Recordings to check with, instead of those in the package.",
+)
+@click.option("--live", is_flag=True, help="Ask the real API three short questions, with your key.")
+@click.option("--base-url", metavar="URL", help="Another address of the real API.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(
+    provider: str | None,
+    model: str | None,
+    recordings: Path | None,
+    live: bool,
+    base_url: str | None,
+    as_json: bool,
+) -> int:
+    """Check that PROVIDER keeps what every provider promises; without one, check all installed.
+
+    Nothing is sent anywhere, unless --live says so. The exit code is 1 where a check fails.
+    """
+    if model is not None and provider is None:
+        provider = model.partition("/")[0]
+    _refuse_nonsense(provider, model, recordings, live, base_url)
+    if provider is None:
+        return _check_all(as_json)
+    subject = Subject.find(provider, model, recordings=recordings)
+    if live:
+        options = {} if base_url is None else {"base_url": base_url}
+        found = run_checks(LIVE_CHECKS, LiveSubject(subject, options))
+        return _show(provider, LIVE_CHECKS, found, LIVE_LEVELS, as_json)
+    found = run_checks(PROVIDER_CHECKS, subject, subject.known_failures)
+    return _show(provider, PROVIDER_CHECKS, found, LEVELS, as_json)
+
+
+def _refuse_nonsense(
+    provider: str | None,
+    model: str | None,
+    recordings: Path | None,
+    live: bool,
+    base_url: str | None,
+) -> None:
+    if provider is None and (live or recordings is not None):
+        raise InvalidOption("--live and --recordings are about one provider", resolution="Name it.")
+    if base_url is not None and not live:
+        raise InvalidOption(
+            "without --live nothing is sent, so that --base-url means nothing",
+            resolution="Add --live, or leave --base-url out.",
+        )
+    if model is not None and model.partition("/")[0] != provider:
+        raise InvalidOption(f"{model} is not a model of {provider}")
+
+
+def _show(
+    provider: str,
+    checks: Sequence[Check[Any]],
+    found: Sequence[Result],
+    levels: Mapping[int, str],
+    as_json: bool,
+) -> int:
+    if as_json:
+        print_json([_data(provider, found, levels)])
+    else:
+        rows = [
+            (str(check.level), check.name, result.outcome.value, result.detail or check.about)
+            for check, result in zip(checks, found, strict=True)
+        ]
+        print_lines(table(_printable(rows), ("LEVEL", "CHECK", "RESULT", "")))
+        print_lines(["", f"{provider}: {level_line(found, levels)}"])
+    return EXIT_FAILURE if any(result.is_fault for result in found) else 0
+
+
+def _check_all(as_json: bool) -> int:
+    results: dict[str, list[Result]] = {}
+    unfit: dict[str, str] = {}
+    for name in Host().provider_names():
+        try:
+            subject = Subject.find(name)
+            results[name] = run_checks(PROVIDER_CHECKS, subject, subject.known_failures)
+        except SwinkError as error:
+            unfit[name] = error.message
+    faulty = {name for name, found in results.items() if any(r.is_fault for r in found)}
+    if as_json:
+        rows = [_data(name, found, LEVELS) for name, found in results.items()]
+        print_json([*rows, *({"provider": n, "error": why} for n, why in unfit.items())])
+    elif not (results or unfit):
+        print_lines(["No provider is installed. Try: pip install swink-provider-openai"])
+    else:
+        print_lines(table(_printable(_overview(results, unfit)), ("PROVIDER", "LEVEL", "")))
+        for name in sorted(faulty):
+            say(f"swink check {name} tells more.")
+    return EXIT_FAILURE if faulty or unfit else 0
+
+
+def _overview(
+    results: Mapping[str, Sequence[Result]], unfit: Mapping[str, str]
+) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for name, found in results.items():
+        level = level_reached(found)
+        faults = [f"{result.name}: {result.detail}" for result in found if not result.holds]
+        rows.append((name, str(level), "; ".join(faults) or LEVELS[level]))
+    return sorted([*rows, *((name, "-", why) for name, why in unfit.items())])
+
+
+def _printable(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    return [tuple(printable(" ".join(cell.split())) for cell in row) for row in rows]
+
+
+def _data(provider: str, found: Sequence[Result], levels: Mapping[int, str]) -> dict[str, object]:
+    return {
+        "provider": provider,
+        "level": level_reached(found, levels),
+        "checks": [
+            {
+                "name": result.name,
+                "level": result.level,
+                "outcome": result.outcome.value,
+                "detail": result.detail,
+            }
+            for result in found
+        ],
+    }

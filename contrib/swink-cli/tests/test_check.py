@@ -1,0 +1,181 @@
+"""`swink check`: the kit's results as a table, as JSON and as an exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from installed import LINES_PROVIDER, catalogue, install, record
+
+from swink_core import AssistantMessage, StopReason, TextBlock, Usage, dump
+from swink_core.testing.conformance import PROVIDER_CHECKS
+from swink_core.testing.recordings import Recording
+from swink_core.testing.server import ReplayServer
+
+SOUND = (
+    LINES_PROVIDER
+    + """
+    features = frozenset()
+    knobs = frozenset()
+
+    def convert(self, model, context, options):
+        said = [swink_core.dump(m) for m in swink_core.normalise(context, self.name)]
+        return [context.system_prompt, *said]
+"""
+).replace("import json\n", "import json\nimport swink_core\n")
+ANSWER = [{"say": "Hello "}, {"say": "there, you."}, {"stop": "stop", "heard": 5, "said": 3}]
+MESSAGE = AssistantMessage(
+    [TextBlock("Hello there, you.")],
+    provider="sound",
+    model="large",
+    usage=Usage(5, 3, total=8, reported=True),
+    stop_reason=StopReason.STOP,
+)
+
+
+@pytest.fixture
+def checked(swink: Any, tmp_path: Path) -> Any:
+    """Runs `swink check` beside `faulty`, which drops what it says it has."""
+    site = tmp_path / "site"
+    for name, source in {"sound": SOUND, "faulty": LINES_PROVIDER}.items():
+        package = f"{name}_provider"
+        install(
+            site,
+            f"swink-provider-{name}",
+            {"swink.providers": {name: f"{package}:LinesProvider"}},
+            {f"{package}/__init__.py": source, f"{package}/models.toml": catalogue(name)},
+        )
+        folder = site / package / "recordings" / "hello"
+        record(folder, name, ANSWER, 0.1)
+        (folder / "message.json").write_text(json.dumps(dump(MESSAGE)))
+
+    def run(*arguments: str, **more: str) -> Any:
+        return swink("check", *arguments, PYTHONPATH=str(site), **more)
+
+    run.site = site  # type: ignore[attr-defined]  # what the tests add to
+    return run
+
+
+def row(output: str, check: str) -> str:
+    return next(line for line in output.splitlines() if f" {check} " in line)
+
+
+def test_echo_is_complete(swink: Any) -> None:
+    done = swink("check", "echo")
+
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.splitlines()[-1] == "echo: level 3 of 3, complete"
+
+
+def test_what_does_not_apply_says_why(swink: Any) -> None:
+    done = swink("check", "echo")
+
+    assert "does not apply  it does not speak HTTP" in row(done.stdout, "http_errors")
+
+
+def test_every_check_is_a_row(swink: Any) -> None:
+    lines = swink("check", "echo").stdout.splitlines()
+
+    assert [line.split()[1] for line in lines[1:-2]] == [check.name for check in PROVIDER_CHECKS]
+
+
+def test_a_fault_is_told_and_fails_the_command(checked: Any) -> None:
+    done = checked("faulty")
+
+    assert done.returncode == 1
+    assert "failed" in row(done.stdout, "nothing_dropped")
+    assert "tool" in row(done.stdout, "nothing_dropped")
+    assert done.stdout.splitlines()[-1].startswith("faulty: level 2 of 3, survives faults; not: ")
+
+
+def test_a_failure_that_the_package_states_does_not_fail_the_command(checked: Any) -> None:
+    faults = json.loads(checked("faulty", "--json").stdout)[0]["checks"]
+    stated = [check["name"] for check in faults if check["outcome"] == "failed"]
+    lines = ["[faulty]", *(f'{name} = "it has no tools yet"' for name in stated)]
+    (checked.site / "faulty_provider" / "expected_failures.toml").write_text("\n".join(lines))
+
+    done = checked("faulty")
+
+    assert stated
+    assert done.returncode == 0, done.stdout
+    assert "expected failure  it has no tools yet" in done.stdout
+
+
+def test_all_installed_providers_are_a_row_each(checked: Any) -> None:
+    done = checked()
+
+    rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines()[1:] if line}
+    assert rows["echo"] == ["3", "complete"]
+    assert rows["sound"] == ["3", "complete"]
+    assert rows["faulty"] != ["3", "complete"]
+    assert done.returncode == 1
+    assert "swink check faulty tells more." in done.stderr
+
+
+def test_json_has_every_check(checked: Any) -> None:
+    (found,) = json.loads(checked("sound", "--json").stdout)
+
+    assert (found["provider"], found["level"]) == ("sound", 3)
+    assert [check["name"] for check in found["checks"]] == [c.name for c in PROVIDER_CHECKS]
+
+
+def test_a_model_names_its_provider(swink: Any) -> None:
+    done = swink("check", "-m", "echo/think")
+
+    assert done.stdout.splitlines()[-1] == "echo: level 3 of 3, complete"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("ekho",), 'did you mean "echo"'),
+        (("--live",), "about one provider"),
+        (("--recordings", "."), "about one provider"),
+        (("echo", "--base-url", "http://127.0.0.1"), "--base-url means nothing"),
+        (("echo", "-m", "openai/gpt-5"), "openai/gpt-5 is not a model of echo"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(swink: Any, arguments: tuple[str, ...], words: str) -> None:
+    done = swink("check", *arguments)
+
+    assert done.returncode == 2
+    assert words in done.stderr
+
+
+# -- live ----------------------------------------------------------------------------------------
+
+
+def test_a_live_answer_that_goes_as_recorded_passes(checked: Any) -> None:
+    recording = Recording.load(checked.site / "sound_provider" / "recordings" / "hello")
+    with ReplayServer() as server:
+        url = server.add("live", recording)
+        done = checked("sound", "--live", "--base-url", url, SOUND_API_KEY="my-own-key")
+
+        assert done.stdout.splitlines()[-1] == "sound: level 2 of 2, answers as recorded"
+        assert done.returncode == 0
+        assert {e.headers["authorization"] for e in server.exchanges} == {"Bearer my-own-key"}
+
+
+def test_a_live_answer_that_no_recording_shows_fails(checked: Any, tmp_path: Path) -> None:
+    record(tmp_path / "live", "sound", [{"think": "Why?"}, *ANSWER], 0.0)
+    with ReplayServer() as server:
+        url = server.add("live", Recording.load(tmp_path / "live"))
+        done = checked("sound", "--live", "--base-url", url, SOUND_API_KEY="my-own-key")
+
+    assert done.returncode == 1
+    assert "no recording shows start then thinking_start" in row(done.stdout, "as_recorded")
+
+
+def test_a_live_call_without_a_key_says_what_is_missing(checked: Any) -> None:
+    done = checked("sound", "--live")
+
+    assert done.returncode == 1
+    assert "SOUND_API_KEY is not set" in row(done.stdout, "answers")
+
+
+def test_echo_passes_live_too(swink: Any) -> None:
+    done = swink("check", "echo", "--live")
+
+    assert done.returncode == 0, done.stdout
