@@ -19,6 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from attrs import evolve
 
@@ -37,6 +38,7 @@ from swink_core.messages import (
     Source,
     TextBlock,
     ThinkingBlock,
+    Tool,
     ToolCallBlock,
     ToolResultMessage,
     UserMessage,
@@ -68,9 +70,9 @@ def text_of(content: str | Sequence[Block]) -> str:
 
 def media_type_of(source: Source) -> str | None:
     """This will return a source's media type, for a file or address by its suffix if need be."""
-    if source.media_type:
+    if source.media_type or isinstance(source, Base64Source):
         return source.media_type
-    name = source.path if isinstance(source, FileSource) else getattr(source, "url", "")
+    name = source.path if isinstance(source, FileSource) else urlsplit(source.url).path
     return mimetypes.guess_type(name)[0]
 
 
@@ -153,6 +155,7 @@ def check_context(context: Context) -> None:
                 f"message {number} is a {type(message).__name__}",
                 resolution="Use UserMessage, AssistantMessage or ToolResultMessage.",
             )
+        _check_content(number, message)
         if isinstance(message, AssistantMessage):
             calls.update(block.id for block in message.tool_calls)
         elif isinstance(message, ToolResultMessage) and message.tool_call_id not in calls:
@@ -161,19 +164,48 @@ def check_context(context: Context) -> None:
                 "before it makes",
                 resolution="Keep the assistant message with the call before its result.",
             )
-        if isinstance(message.content, str):
-            continue
-        for block in message.content:
-            if not isinstance(block, Block):
-                raise InvalidContext(
-                    f"message {number} holds a {type(block).__name__}",
-                    resolution="Use the blocks of swink_core: TextBlock, ImageBlock, …",
-                )
-            source = getattr(block, "source", None)
-            if isinstance(source, FileSource):
-                media_base64(source)
+    if not isinstance(context.system_prompt, str | None):
+        raise InvalidContext(
+            f"the system prompt is a {type(context.system_prompt).__name__}",
+            resolution="Pass it as a string.",
+        )
+    _check_tools(context.tools)
+
+
+def _check_content(number: int, message: Message) -> None:
+    content: object = message.content
+    if isinstance(content, str) and not isinstance(message, AssistantMessage):
+        return
+    if not isinstance(content, list | tuple):
+        raise InvalidContext(
+            f"message {number}: content is a {type(content).__name__}",
+            resolution="Pass a list of blocks, or a string where the model is not speaking.",
+        )
+    for block in content:
+        if not isinstance(block, Block):
+            raise InvalidContext(
+                f"message {number} holds a {type(block).__name__}",
+                resolution="Use the blocks of swink_core: TextBlock, ImageBlock, …",
+            )
+        if isinstance(block, TextBlock) and not isinstance(block.text, str):
+            raise InvalidContext(
+                f"message {number}: text is a {type(block.text).__name__}",
+                resolution="Leave a block without text out.",
+            )
+        source = getattr(block, "source", None)
+        if isinstance(source, FileSource):
+            media_base64(source)
+
+
+def _check_tools(tools: Sequence[Tool]) -> None:
     names: set[str] = set()
-    for tool in context.tools:
+    for number, tool in enumerate(tools):
+        if not isinstance(tool, Tool):
+            raise InvalidContext(
+                f"tool {number} is a {type(tool).__name__}", resolution="Use Tool."
+            )
+        if not tool.name:
+            raise InvalidContext(f"tool {number} has no name", resolution="Give it one.")
         if tool.name in names:
             raise InvalidContext(
                 f"two tools are called {tool.name!r}", resolution="Give each tool its own name."
@@ -185,25 +217,26 @@ def normalise(context: Context, provider: str) -> list[Message]:
     """This will return the messages as `provider` may see them, by the rules above."""
     result: list[Message] = []
     waiting: dict[str, ToolCallBlock] = {}
+    words: list[Message] = []  # of results without a call; said when the others are in
 
     def settle() -> None:
         for call in waiting.values():
             result.append(ToolResultMessage(call.id, call.name, NO_RESULT, is_error=True))
+        result.extend(words)
         waiting.clear()
+        words.clear()
 
     for message in context.messages:
         if isinstance(message, ToolResultMessage):
             if waiting.pop(message.tool_call_id, None) is None:
-                words = f"[result of {message.tool_name}] {text_of(message.content)}"
-                settle()
-                result.append(UserMessage(words))
+                words.append(_in_words(message))
             else:
                 result.append(message)
             continue
         settle()
         if isinstance(message, UserMessage):
-            if message.content:
-                result.append(message)
+            if words_and_media := _user_content(message.content):
+                result.append(evolve(message, content=words_and_media))
             continue
         own = message.provider is None or message.provider == provider
         cut = message.stop_reason in (StopReason.ERROR, StopReason.ABORTED)
@@ -213,6 +246,18 @@ def normalise(context: Context, provider: str) -> list[Message]:
             waiting.update((b.id, b) for b in content if isinstance(b, ToolCallBlock))
     settle()
     return result
+
+
+def _in_words(message: ToolResultMessage) -> UserMessage:
+    words = f"[result of {message.tool_name}] {text_of(message.content)}"
+    media = [block for block in message.content if not isinstance(block, str | TextBlock)]
+    return UserMessage([TextBlock(words), *media] if media else words)
+
+
+def _user_content(content: str | list[Block]) -> str | list[Block]:
+    if isinstance(content, str):
+        return content
+    return [b for b in content if not isinstance(b, TextBlock) or b.text or b.metadata]
 
 
 def _keep(block: Block, provider: str, own: bool, cut: bool) -> Block | None:
