@@ -1,0 +1,397 @@
+"""Conversations that began elsewhere, and conversations that cannot begin. Turns: another file."""
+
+from __future__ import annotations
+
+import base64
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import swink_core as swink
+from swink_core import (
+    AssistantMessage,
+    AudioBlock,
+    Base64Source,
+    Context,
+    DocumentBlock,
+    ExtensionBlock,
+    FileSource,
+    ImageBlock,
+    InvalidContext,
+    MediaError,
+    Message,
+    MessageConverter,
+    StopReason,
+    StreamOptions,
+    TextBlock,
+    ThinkingBlock,
+    Tool,
+    ToolCallBlock,
+    ToolResultMessage,
+    UrlSource,
+    UserMessage,
+    normalise,
+    required_features,
+)
+from swink_core.conversion import NO_RESULT, check_context
+from swink_core.testing.strategies import contexts
+
+HI = UserMessage("Hi")
+M = {"opaque": 1}
+PNG = Base64Source("image/png", "AA==")
+CALL_A, CALL_B = ToolCallBlock("a", "f", {"x": 1}), ToolCallBlock("b", "g")
+RESULT_A, RESULT_B = ToolResultMessage("a", "f", "1"), ToolResultMessage("b", "g", "2")
+NOTHING_A = ToolResultMessage("a", "f", NO_RESULT, is_error=True)
+NOTHING_B = ToolResultMessage("b", "g", NO_RESULT, is_error=True)
+
+
+def said(*content: Any, provider: str | None = "toy", **facts: Any) -> AssistantMessage:
+    return AssistantMessage(list(content), provider=provider, **facts)
+
+
+ERROR, ABORTED = StopReason.ERROR, StopReason.ABORTED
+TRUNCATED = ToolCallBlock("a", "f", {}, '{"x', "truncated")
+
+# (rule and case, messages, what the provider "toy" may see of them)
+NORMALISED: list[tuple[str, list[Message], list[Message]]] = [
+    ("nothing_to_do", [HI, said(TextBlock("Yes?"))], [HI, said(TextBlock("Yes?"))]),
+    # 1: what is another provider's own
+    (
+        "own_thinking_stays",
+        [said(ThinkingBlock("Hm", "sig", metadata=M), TextBlock("a", M))],
+        [said(ThinkingBlock("Hm", "sig", metadata=M), TextBlock("a", M))],
+    ),
+    (
+        "own_thinking_without_a_signature_stays",
+        [said(ThinkingBlock("Hm"), TextBlock("a"))],
+        [said(ThinkingBlock("Hm"), TextBlock("a"))],
+    ),
+    (
+        "foreign_thinking_goes",
+        [said(ThinkingBlock("Hm", "sig"), TextBlock("a"), provider="other")],
+        [said(TextBlock("a"), provider="other")],
+    ),
+    (
+        "foreign_metadata_goes",
+        [
+            said(
+                TextBlock("a", M), ToolCallBlock("a", "f", {"x": 1}, metadata=M), provider="other"
+            ),
+            RESULT_A,
+        ],
+        [said(TextBlock("a"), CALL_A, provider="other"), RESULT_A],
+    ),
+    (
+        "own_extension_stays",
+        [said(ExtensionBlock("toy", "search", 1, M))],
+        [said(ExtensionBlock("toy", "search", 1, M))],
+    ),
+    (
+        "an_extension_is_its_providers_whoever_answered",
+        [said(ExtensionBlock("toy", "k", 1), ExtensionBlock("other", "k", 1), provider="other")],
+        [said(ExtensionBlock("toy", "k", 1), provider="other")],
+    ),
+    (
+        "what_a_caller_wrote_is_anyones",
+        [said(ThinkingBlock("Hm", "sig"), TextBlock("a", M), provider=None)],
+        [said(ThinkingBlock("Hm", "sig"), TextBlock("a", M), provider=None)],
+    ),
+    (
+        "generated_media_stays",
+        [said(ImageBlock(PNG), provider="other")],
+        [said(ImageBlock(PNG), provider="other")],
+    ),
+    # 2: answers cut short
+    (
+        "a_cut_answer_keeps_its_text_and_whole_calls",
+        [said(TextBlock("a"), CALL_B, TRUNCATED, stop_reason=ERROR), RESULT_B],
+        [said(TextBlock("a"), CALL_B, stop_reason=ERROR), RESULT_B],
+    ),
+    (
+        "unsigned_thinking_of_a_cut_answer_goes",
+        [said(ThinkingBlock("Hm"), TextBlock("a"), stop_reason=ABORTED)],
+        [said(TextBlock("a"), stop_reason=ABORTED)],
+    ),
+    (
+        "signed_thinking_of_a_cut_answer_stays",
+        [said(ThinkingBlock("Hm", "sig"), TextBlock("a"), stop_reason=ABORTED)],
+        [said(ThinkingBlock("Hm", "sig"), TextBlock("a"), stop_reason=ABORTED)],
+    ),
+    (
+        "a_call_truncated_by_length_stays_for_the_model_to_see",
+        [said(TRUNCATED, stop_reason=StopReason.LENGTH)],
+        [said(TRUNCATED, stop_reason=StopReason.LENGTH), NOTHING_A],
+    ),
+    # 3: calls without a result
+    ("an_unanswered_call_at_the_end", [said(CALL_A)], [said(CALL_A), NOTHING_A]),
+    ("an_unanswered_call_before_the_user", [said(CALL_A), HI], [said(CALL_A), NOTHING_A, HI]),
+    (
+        "an_unanswered_call_before_another_answer",
+        [said(CALL_A), said(TextBlock("b"))],
+        [said(CALL_A), NOTHING_A, said(TextBlock("b"))],
+    ),
+    (
+        "one_of_two_calls_answered",
+        [said(CALL_A, CALL_B), RESULT_B, HI],
+        [said(CALL_A, CALL_B), RESULT_B, NOTHING_A, HI],
+    ),
+    (
+        "results_in_another_order",
+        [said(CALL_A, CALL_B), RESULT_B, RESULT_A],
+        [said(CALL_A, CALL_B), RESULT_B, RESULT_A],
+    ),
+    (
+        "an_id_used_again_in_a_later_answer",
+        [said(CALL_A), RESULT_A, said(CALL_A), RESULT_A],
+        [said(CALL_A), RESULT_A, said(CALL_A), RESULT_A],
+    ),
+    (
+        "a_result_after_the_user_spoke_comes_too_late",
+        [said(CALL_A), HI, RESULT_A],
+        [said(CALL_A), NOTHING_A, HI, UserMessage("[result of f] 1")],
+    ),
+    # 4: results without a call
+    (
+        "the_result_of_a_call_that_was_cut",
+        [said(TextBlock("a"), TRUNCATED, stop_reason=ERROR), RESULT_A],
+        [said(TextBlock("a"), stop_reason=ERROR), UserMessage("[result of f] 1")],
+    ),
+    (
+        "a_result_given_twice",
+        [said(CALL_A), RESULT_A, ToolResultMessage("a", "f", "again")],
+        [said(CALL_A), RESULT_A, UserMessage("[result of f] again")],
+    ),
+    (
+        "a_result_without_a_call_among_others",
+        [
+            said(TRUNCATED, CALL_B, ToolCallBlock("c", "h"), stop_reason=ERROR),
+            RESULT_B,
+            RESULT_A,
+            ToolResultMessage("c", "h", "3"),
+        ],
+        [
+            said(CALL_B, ToolCallBlock("c", "h"), stop_reason=ERROR),
+            RESULT_B,
+            ToolResultMessage("c", "h", "3"),
+            UserMessage("[result of f] 1"),
+        ],
+    ),
+    (
+        "an_image_of_a_result_without_a_call_stays",
+        [
+            said(TRUNCATED, stop_reason=ERROR),
+            ToolResultMessage("a", "f", [TextBlock("see"), ImageBlock(PNG)]),
+        ],
+        [UserMessage([TextBlock("[result of f] see"), ImageBlock(PNG)])],
+    ),
+    # 5: nothing left
+    ("an_empty_answer", [HI, said(), HI], [HI, HI]),
+    ("an_answer_of_empty_text", [said(TextBlock(""))], []),
+    ("empty_text_with_own_metadata_stays", [said(TextBlock("", M))], [said(TextBlock("", M))]),
+    ("an_answer_of_foreign_thinking_only", [said(ThinkingBlock("Hm"), provider="other")], []),
+    ("an_empty_user_message", [UserMessage(""), UserMessage([]), HI], [HI]),
+    ("a_user_message_of_empty_text", [UserMessage([TextBlock("")]), HI], [HI]),
+    (
+        "empty_text_beside_an_image",
+        [UserMessage([TextBlock(""), ImageBlock(PNG)])],
+        [UserMessage([ImageBlock(PNG)])],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("messages", "seen"), [case[1:] for case in NORMALISED], ids=[case[0] for case in NORMALISED]
+)
+def test_a_provider_sees_what_the_rules_leave(messages: list[Message], seen: list[Message]) -> None:
+    before = copy.deepcopy(messages)
+    assert normalise(Context(messages), "toy") == seen
+    assert messages == before
+
+
+@given(contexts(), st.sampled_from(["toy", "other"]))
+def test_normalising_a_normal_conversation_changes_nothing_and_the_context_never_changes(
+    context: Context, provider: str
+) -> None:
+    before = copy.deepcopy(context)
+    once = normalise(context, provider)
+    assert normalise(Context(once), provider) == once
+    assert context == before
+
+
+@given(contexts())
+def test_every_call_is_followed_by_its_one_result(context: Context) -> None:
+    messages = normalise(context, "toy")
+    waiting: list[str] = []
+    for message in messages:
+        if isinstance(message, ToolResultMessage):
+            waiting.remove(message.tool_call_id)
+            continue
+        assert waiting == []
+        if isinstance(message, AssistantMessage):
+            waiting = [call.id for call in message.tool_calls]
+    assert waiting == []
+
+
+class Plain(MessageConverter):
+    def user(self, message: UserMessage) -> list[Any]:
+        return [("user", message.content)]
+
+    def assistant(self, message: AssistantMessage) -> list[Any]:
+        return [("assistant", message.text)] if message.text else []
+
+    def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
+        return [("results", [m.content for m in messages])]
+
+
+def test_a_converter_gets_each_message_in_order_and_results_that_follow_one_another_together() -> (
+    None
+):
+    messages: list[Message] = [
+        HI,
+        said(TextBlock("a"), CALL_A, CALL_B),
+        RESULT_A,
+        RESULT_B,
+        said(CALL_A),
+        RESULT_A,
+    ]
+    assert Plain("toy").messages(Context(messages)) == [
+        ("user", "Hi"),
+        ("assistant", "a"),
+        ("results", ["1", "2"]),
+        ("results", ["1"]),
+    ]
+
+
+# -- conversations that no provider accepts ------------------------------------------------------
+
+# (name, conversation, what is said of it)
+REFUSED: list[tuple[str, Any, str]] = [
+    ("empty", Context([]), "the conversation is empty"),
+    ("a_message_as_a_dict", Context([{"role": "user"}]), "message 0 is a dict"),  # type: ignore[list-item]  # on purpose
+    ("a_message_as_text", Context(["Hi"]), "message 0 is a str"),  # type: ignore[list-item]  # on purpose
+    ("a_block_as_text", Context([UserMessage(["Hi"])]), "message 0 holds a str"),  # type: ignore[list-item]  # on purpose
+    ("a_block_as_a_dict", Context([HI, said({"type": "text"})]), "message 1 holds a dict"),
+    ("no_content", Context([UserMessage(None)]), "message 0: content is a NoneType"),  # type: ignore[arg-type]  # on purpose
+    ("an_answer_as_text", Context([HI, AssistantMessage("Yes?")]), "message 1: content is a str"),  # type: ignore[arg-type]  # on purpose
+    ("an_answer_of_nothing", Context([AssistantMessage(None)]), "message 0: content is a NoneType"),  # type: ignore[arg-type]  # on purpose
+    ("content_as_a_block", Context([UserMessage(TextBlock("Hi"))]), "message 0: content is a Text"),  # type: ignore[arg-type]  # on purpose
+    ("text_that_is_none", Context([UserMessage([TextBlock(None)])]), "message 0: text is a NoneTy"),  # type: ignore[arg-type]  # on purpose
+    ("a_result_without_a_call", Context([HI, RESULT_A]), "message 1 answers tool call 'a'"),
+    ("a_result_before_its_call", Context([RESULT_A, said(CALL_A)]), "message 0 answers"),
+    ("a_tool_as_a_dict", Context([HI], tools=[{"name": "f"}]), "tool 0 is a dict"),  # type: ignore[list-item]  # on purpose
+    ("a_tool_without_a_name", Context([HI], tools=[Tool("")]), "tool 0 has no name"),
+    ("two_tools_of_one_name", Context([HI], tools=[Tool("f"), Tool("f")]), "two tools are called"),
+    ("a_system_prompt_of_blocks", Context([HI], [TextBlock("be brief")]), "system prompt is a lis"),  # type: ignore[arg-type]  # on purpose
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("context", "what"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
+)
+def test_a_conversation_that_no_provider_accepts_is_refused_by_message_and_fault(
+    context: Any, what: str
+) -> None:
+    with pytest.raises(InvalidContext) as caught:
+        check_context(context)
+    assert what in caught.value.message
+    assert caught.value.resolution
+
+
+@given(contexts())
+def test_other_conversations_are_accepted(context: Context) -> None:
+    check_context(context)
+
+
+def test_a_file_that_cannot_be_read_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
+    missing = FileSource(str(tmp_path / "missing.png"))
+    with pytest.raises(MediaError, match=r"missing\.png: No such file"):
+        check_context(Context([UserMessage([ImageBlock(missing)])]))
+
+
+# -- media ---------------------------------------------------------------------------------------
+
+
+def test_a_file_becomes_base64_of_its_suffixs_type(tmp_path: Path) -> None:
+    file = tmp_path / "a.png"
+    file.write_bytes(b"\x89PNG")
+    data = base64.b64encode(b"\x89PNG").decode()
+    assert swink.media_base64(FileSource(str(file))) == Base64Source("image/png", data)
+
+
+def test_a_files_type_may_be_stated(tmp_path: Path) -> None:
+    file = tmp_path / "a.unheard-of"
+    file.write_bytes(b"x")
+    assert swink.media_base64(FileSource(str(file), "audio/wav")) == Base64Source(
+        "audio/wav", "eA=="
+    )
+    with pytest.raises(MediaError, match="cannot be told from the name") as caught:
+        swink.media_base64(FileSource(str(file)))
+    assert "media_type=" in caught.value.resolution
+
+
+def test_an_address_is_left_to_the_provider() -> None:
+    assert swink.media_base64(UrlSource("https://a/b.png")) is None
+
+
+# (source, type)
+TYPES = [
+    (PNG, "image/png"),
+    (UrlSource("https://a/b.jpg"), "image/jpeg"),
+    (UrlSource("https://a/b.jpg?size=1"), "image/jpeg"),
+    (UrlSource("https://a/b", "image/webp"), "image/webp"),
+    (UrlSource("https://a/b"), None),
+    (FileSource("x/y.pdf"), "application/pdf"),
+    (FileSource("x/y.webp"), "image/webp"),
+    (FileSource("x/y"), None),
+]
+
+
+@pytest.mark.parametrize(("source", "media_type"), TYPES)
+def test_a_media_type_is_that_stated_or_that_of_the_suffix(
+    source: Any, media_type: str | None
+) -> None:
+    assert swink.media_type_of(source) == media_type
+
+
+def test_the_text_of_content_leaves_everything_else_out() -> None:
+    blocks = [TextBlock("a"), ImageBlock(PNG), TextBlock("b")]
+    assert (swink.text_of("x"), swink.text_of(blocks)) == ("x", "a\nb")
+
+
+# -- features ------------------------------------------------------------------------------------
+
+# (name, context, options, features)
+FEATURES: list[tuple[str, Context, dict[str, Any], set[str]]] = [
+    ("none", Context([HI]), {}, set()),
+    ("tuning_is_no_feature", Context([HI]), {"temperature": 1, "thinking": "high"}, set()),
+    ("tools", Context([HI], tools=[Tool("f")]), {}, {"tools"}),
+    ("a_choice_of_tools", Context([HI]), {"tool_choice": "required"}, {"tool_choice"}),
+    ("the_usual_choice", Context([HI]), {"tool_choice": "auto"}, set()),
+    ("stop", Context([HI]), {"stop": "x"}, {"stop"}),
+    ("json", Context([HI]), {"response_format": "json"}, {"json"}),
+    ("a_schema", Context([HI]), {"response_format": {}}, {"structured_output"}),
+    ("images", Context([UserMessage([ImageBlock(PNG)])]), {}, {"images"}),
+    ("documents", Context([UserMessage([DocumentBlock(PNG)])]), {}, {"documents"}),
+    ("audio", Context([UserMessage([AudioBlock(PNG)])]), {}, {"audio"}),
+    (
+        "an_image_in_a_tools_result",
+        Context([said(CALL_A), ToolResultMessage("a", "f", [ImageBlock(PNG)])]),
+        {},
+        {"images"},
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("context", "options", "features"),
+    [case[1:] for case in FEATURES],
+    ids=[case[0] for case in FEATURES],
+)
+def test_features_are_what_a_call_would_lose_its_meaning_without(
+    context: Context, options: dict[str, Any], features: set[str]
+) -> None:
+    assert required_features(context, StreamOptions(**options)) == features
