@@ -1,0 +1,6 @@
+"""Google's Gemini models for swink: the Gemini API, and Vertex AI."""
+
+from swink_provider_gemini.provider import GeminiProvider
+from swink_provider_gemini.vertex import VertexProvider
+
+__all__ = ["GeminiProvider", "VertexProvider"]

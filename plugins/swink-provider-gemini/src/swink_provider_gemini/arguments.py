@@ -1,0 +1,124 @@
+"""A call's arguments that come piece by piece, as JSON text that only ever grows.
+
+With `streamFunctionCallArguments` Vertex AI sends leaves with their places
+(https://cloud.google.com/vertex-ai/generative-ai/docs/reference/rest/v1/Content#PartialArg):
+`$.recipe.steps[2]` and a value, strings in several pieces. They come in document order, so each
+piece says which containers are over, which begin, and what is added. A leaf in a container that
+is over already could not be written any more; nothing of the kind has been seen.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+__all__ = ["ArgumentText", "OutOfOrder"]
+
+_STEP = re.compile(
+    r"\.(?P<name>[^.\[\]]+)|\[(?P<index>\d+)\]|\[(?P<quoted>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")\]"
+)
+_ESCAPED = re.compile(r"\\(.)")
+
+_VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
+
+
+class OutOfOrder(ValueError):
+    """A leaf that belongs where nothing can be added any more, or nowhere at all."""
+
+
+class _Container:
+    def __init__(self, step: str | int) -> None:
+        self.is_list = isinstance(step, int)
+        self.names: set[str | int] = set()
+
+    def enter(self, step: str | int) -> str:
+        """This will return the text that comes before the value of a member."""
+        in_turn = step == len(self.names) if self.is_list else step not in self.names
+        if isinstance(step, int) is not self.is_list or not in_turn:
+            raise OutOfOrder(str(step))
+        comma = "," if self.names else ""
+        self.names.add(step)
+        return comma if self.is_list else f"{comma}{_json(step)}:"
+
+
+class ArgumentText:
+    """Writes one call's arguments. Each method returns the text to append."""
+
+    def __init__(self) -> None:
+        self._containers: list[_Container] = []
+        self._path: list[str | int] = []
+        self._in_string = False
+
+    def add(self, piece: dict[str, Any]) -> str:
+        """This will write one `PartialArg`. Raises OutOfOrder."""
+        path = _steps(str(piece.get("jsonPath")))
+        kind = next((name for name in _VALUES if name in piece), None)
+        if kind == "stringValue":
+            return self.string(path, str(piece[kind]), bool(piece.get("willContinue")))
+        return self.value(path, None if kind in (None, "nullValue") else piece[kind])
+
+    def value(self, path: list[str | int], value: Any) -> str:
+        """This will write a whole value. Raises OutOfOrder."""
+        return self._move(path) + _json(value)
+
+    def string(self, path: list[str | int], piece: str, more: bool) -> str:
+        """This will write a piece of a string; `more` says that another follows."""
+        continues = self._in_string and path == self._path
+        text = "" if continues else self._move(path) + '"'
+        self._in_string = more
+        return text + _json(piece)[1:-1] + ("" if more else '"')
+
+    def close(self) -> str:
+        """This will end whatever is open."""
+        return self._end_string() + self._leave(0)
+
+    def _move(self, path: list[str | int]) -> str:
+        """This will go from the last leaf to the one at `path`."""
+        text = self._end_string()
+        shared = 0
+        for old, new in zip(self._path[:-1], path[:-1], strict=False):
+            if old != new:
+                break
+            shared += 1
+        if self._containers:
+            text += self._leave(shared + 1)
+        for step in path[shared:]:
+            if len(self._containers) == shared:
+                container = _Container(step)
+                self._containers.append(container)
+                text += "[" if container.is_list else "{"
+            text += self._containers[-1].enter(step)
+            shared += 1
+        self._path = path
+        return text
+
+    def _leave(self, depth: int) -> str:
+        over, self._containers = self._containers[depth:], self._containers[:depth]
+        return "".join("]" if container.is_list else "}" for container in reversed(over))
+
+    def _end_string(self) -> str:
+        text = '"' if self._in_string else ""
+        self._in_string = False
+        return text
+
+
+def _steps(path: str) -> list[str | int]:
+    """This will split a path of RFC 9535 that names one place, an object's member first."""
+    steps: list[str | int] = []
+    at = 1
+    while at < len(path) and (step := _STEP.match(path, at)) is not None:
+        name, index, quoted = step.group("name", "index", "quoted")
+        if index is not None:
+            steps.append(int(index))
+        else:
+            steps.append(name if quoted is None else _ESCAPED.sub(r"\1", quoted[1:-1]))
+        at = step.end()
+    if not path.startswith("$") or at < len(path) or not steps or isinstance(steps[0], int):
+        raise OutOfOrder(path)
+    return steps
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,212 @@
+"""Conversations as the API wants them: https://ai.google.dev/api/caching#Content.
+
+A list of turns, `user` and `model`, whose content is a list of parts; system instruction and tools
+stand beside it. Results of tools are the user's. What the API gave with a `thoughtSignature`, or
+by a tool of its own, goes back as it came and where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from swink_core import (
+    AssistantMessage,
+    AudioBlock,
+    Block,
+    Context,
+    DocumentBlock,
+    ExtensionBlock,
+    ImageBlock,
+    MessageConverter,
+    StopReason,
+    TextBlock,
+    ThinkingBlock,
+    Tool,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+    is_synthetic_id,
+    media_base64,
+    media_type_of,
+    merged_turns,
+    text_of,
+)
+from swink_provider_gemini.parser import ABOUT_TEXT, CONTINUATION
+
+__all__ = ["NO_SIGNATURE", "conversation"]
+
+NO_SIGNATURE = "skip_thought_signature_validator"
+"""Stands for the signature of a call that the model did not make itself
+(https://ai.google.dev/gemini-api/docs/thought-signatures)."""
+
+MEDIA_FIELDS = ("mediaResolution", "videoMetadata")
+"""Fields of a part with media that a block's `metadata` may set."""
+
+_CUT = (StopReason.ERROR, StopReason.ABORTED, StopReason.LENGTH)
+_ASKED_OF_SERVER = ("toolCall", "executableCode")
+
+
+def conversation(context: Context, provider: str, signed_calls: bool = False) -> dict[str, Any]:
+    """This will return `contents` and, where there are any, `systemInstruction` and `tools`.
+
+    `signed_calls`: the model refuses its calls without signature; media in the results of tools
+    go into them. Where the last answer stopped in order to be continued, the request is the one
+    that it answered, and names it. Raises MediaError for a file that cannot be read.
+    """
+    context, token = _continued(context, provider)
+    turns = _Converter(provider, signed_calls).messages(context)
+    native: dict[str, Any] = {"contents": merged_turns(turns, "parts")}
+    if context.system_prompt:
+        native["systemInstruction"] = {"parts": [{"text": context.system_prompt}]}
+    if context.tools:
+        native["tools"] = [{"functionDeclarations": [_tool(tool) for tool in context.tools]}]
+    if token is not None:
+        native["generationConfig"] = {"continuationToken": token}
+    return native
+
+
+def _continued(context: Context, provider: str) -> tuple[Context, str | None]:
+    messages = list(context.messages)
+    token: str | None = None
+    while messages and (found := _token(messages[-1], provider)) is not None:
+        token = token or found
+        messages.pop()
+    return Context(messages, context.system_prompt, context.tools), token
+
+
+def _token(message: Any, provider: str) -> str | None:
+    for block in message.content if isinstance(message, AssistantMessage) else ():
+        if (
+            isinstance(block, ExtensionBlock)
+            and block.provider == provider
+            and block.kind == CONTINUATION
+        ):
+            return str(block.data)
+    return None
+
+
+class _Converter(MessageConverter):
+    def __init__(self, provider: str, signed_calls: bool) -> None:
+        super().__init__(provider)
+        self._signed_calls = signed_calls
+        self._order: dict[str, int] = {}
+
+    def user(self, message: UserMessage) -> list[Any]:
+        return _turn("user", _said(message.content))
+
+    def assistant(self, message: AssistantMessage) -> list[Any]:
+        self._order = {call.id: at for at, call in enumerate(message.tool_calls)}
+        parts = [part for block in message.content if (part := _answered(block)) is not None]
+        if (
+            message.stop_reason in _CUT
+            and parts
+            and any(name in parts[-1] for name in _ASKED_OF_SERVER)
+        ):
+            parts.pop()  # the server never answered itself
+        if self._signed_calls:
+            call = next((part for part in parts if "functionCall" in part), {})
+            call.setdefault("thoughtSignature", NO_SIGNATURE)
+        return _turn("model", parts)
+
+    def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
+        """Results go in the order of their calls: without ids nothing else tells them apart."""
+        last = len(self._order)
+        messages = sorted(messages, key=lambda m: self._order.get(m.tool_call_id, last))
+        parts: list[dict[str, Any]] = []
+        beside: list[dict[str, Any]] = []
+        for message in messages:
+            response, media = _result(message), _media(message.content)
+            if media and self._signed_calls:
+                response["parts"] = media
+            else:
+                beside += media
+            parts.append({"functionResponse": response})
+        return _turn("user", parts + beside)
+
+
+def _turn(role: str, parts: list[dict[str, Any]]) -> list[Any]:
+    return [{"role": role, "parts": parts}] if parts else []
+
+
+# -- what the model said ---------------------------------------------------------------------
+
+
+def _answered(block: Block) -> dict[str, Any] | None:
+    match block:
+        case TextBlock():
+            fields = {k: v for k, v in (block.metadata or {}).items() if k not in ABOUT_TEXT}
+            return {"text": block.text, **fields} if block.text or fields else None
+        case ThinkingBlock(signature=str(signature)):
+            return {
+                "text": block.thinking,
+                "thought": True,
+                "thoughtSignature": signature,
+                **(block.metadata or {}),
+            }
+        case ToolCallBlock():
+            return {"functionCall": _call(block), **(block.metadata or {})}
+        case ExtensionBlock(data=dict(data)):
+            return dict(data)
+    return None  # a summary of thoughts without signature tells the model nothing
+
+
+def _call(block: ToolCallBlock) -> dict[str, Any]:
+    call: dict[str, Any] = {} if is_synthetic_id(block.id) else {"id": block.id}
+    call["name"] = block.name
+    if block.state != "complete":  # the API wants an object even where the model wrote none
+        call["args"] = {"INVALID_JSON": block.raw_arguments or ""}
+    elif block.arguments or block.raw_arguments != "":
+        call["args"] = block.arguments
+    return call
+
+
+# -- what the user says ----------------------------------------------------------------------
+
+
+def _said(content: str | Sequence[Block]) -> list[dict[str, Any]]:
+    if isinstance(content, str):
+        return [{"text": content}] if content else []
+    return [part for block in content if (part := _part(block)) is not None]
+
+
+def _part(block: Block) -> dict[str, Any] | None:
+    match block:
+        case TextBlock():
+            return {"text": block.text} if block.text else None
+        case ImageBlock() | DocumentBlock() | AudioBlock():
+            fields = block.metadata or {}
+            return {**_source(block), **{k: fields[k] for k in MEDIA_FIELDS if k in fields}}
+    return None
+
+
+def _source(block: ImageBlock | DocumentBlock | AudioBlock) -> dict[str, Any]:
+    data = media_base64(block.source)
+    if data is not None:
+        return {"inlineData": {"mimeType": data.media_type, "data": data.data}}
+    file = {"fileUri": block.source.url}  # type: ignore[union-attr]  # only an address has no data
+    if (media_type := media_type_of(block.source)) is not None:
+        file["mimeType"] = media_type
+    return {"fileData": file}
+
+
+def _media(content: str | Sequence[Block]) -> list[dict[str, Any]]:
+    if isinstance(content, str):
+        return []
+    return [part for part in _said(content) if "text" not in part]
+
+
+def _result(message: ToolResultMessage) -> dict[str, Any]:
+    response: dict[str, Any] = (
+        {} if is_synthetic_id(message.tool_call_id) else {"id": message.tool_call_id}
+    )
+    response["name"] = message.tool_name
+    response["response"] = {"error" if message.is_error else "output": text_of(message.content)}
+    return response
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    native: dict[str, Any] = {"name": tool.name, "description": tool.description}
+    if tool.parameters.get("properties") or "properties" not in tool.parameters:
+        native["parametersJsonSchema"] = tool.parameters
+    return native

@@ -1,0 +1,131 @@
+"""What the API's errors mean: https://ai.google.dev/gemini-api/docs/troubleshooting.
+
+An error has a canonical status word (https://grpc.io/docs/guides/status-codes/) and details
+(https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto): the reason
+in a word, the quotas that were exceeded, how long to wait. The same object comes as the body of an
+HTTP error and in a stream, where the status that it names was not that of the response.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from swink_core import Classification, Failure, by_tables, duration_seconds
+from swink_core import StreamErrorKind as Kind
+
+__all__ = ["BLOCKED_PROMPT", "classify", "read_error"]
+
+BLOCKED_PROMPT = "blocked_prompt"
+"""The type of the failure that stands for a `blockReason`, which is its code."""
+
+REASONS = {
+    BLOCKED_PROMPT: Kind.CONTENT_FILTERED,
+    "API_KEY_INVALID": Kind.AUTH,  # with a 400
+    "BILLING_DISABLED": Kind.QUOTA_EXHAUSTED,
+    "QUOTA_EXHAUSTED": Kind.QUOTA_EXHAUSTED,
+    "RATE_LIMIT_EXCEEDED": Kind.THROTTLED,
+    "MODEL_CAPACITY_EXHAUSTED": Kind.OVERLOADED,
+    # how an answer may end that is none; the model may do better when it is asked again
+    "MALFORMED_FUNCTION_CALL": Kind.EMPTY_RESPONSE,
+    "MALFORMED_RESPONSE": Kind.EMPTY_RESPONSE,
+    "UNEXPECTED_TOOL_CALL": Kind.EMPTY_RESPONSE,
+    "MISSING_THOUGHT_SIGNATURE": Kind.INVALID_REQUEST,
+    "PUP_LIMITED_DISABLED": Kind.AUTH,  # the account broke the rules of use
+    "partial_args": Kind.PROTOCOL,
+}
+"""Words that say more than a status; those of `ErrorInfo` are listed at
+https://github.com/googleapis/googleapis/blob/master/google/api/error_reason.proto."""
+
+WORDINGS = (
+    ("exceeds the maximum number of tokens", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("exceeds the context window", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("limit: 0", Kind.QUOTA_EXHAUSTED),  # of a model that the plan does not include
+    ("credits are depleted", Kind.QUOTA_EXHAUSTED),
+    ("spending cap", Kind.QUOTA_EXHAUSTED),
+    ("enable billing", Kind.QUOTA_EXHAUSTED),
+    ("api key expired", Kind.AUTH),
+    ("api key not valid", Kind.AUTH),
+    ("user location is not supported", Kind.UNSUPPORTED),
+    ("cachedcontent", Kind.INVALID_REQUEST),  # of the name of one that is gone, with a 403 or 404
+)
+
+STATUS_WORDS = {
+    "INVALID_ARGUMENT": Kind.INVALID_REQUEST,
+    "FAILED_PRECONDITION": Kind.INVALID_REQUEST,
+    "OUT_OF_RANGE": Kind.INVALID_REQUEST,
+    "ALREADY_EXISTS": Kind.INVALID_REQUEST,
+    "UNAUTHENTICATED": Kind.AUTH,
+    "PERMISSION_DENIED": Kind.AUTH,
+    "NOT_FOUND": Kind.MODEL_NOT_FOUND,
+    "RESOURCE_EXHAUSTED": Kind.THROTTLED,
+    "UNAVAILABLE": Kind.OVERLOADED,
+    "UNIMPLEMENTED": Kind.UNSUPPORTED,
+    "ABORTED": Kind.NETWORK,
+    "CANCELLED": Kind.NETWORK,
+    "DATA_LOSS": Kind.NETWORK,
+    "DEADLINE_EXCEEDED": Kind.NETWORK,
+    "INTERNAL": Kind.NETWORK,
+    "UNKNOWN": Kind.NETWORK,
+}
+
+_PER_DAY = "perday"
+_TRY_AGAIN = re.compile(r"retry in ([\d.]+\s?(?:ms|s|m|h)[\dhms.]*)", re.I)
+
+
+class _Detail(msgspec.Struct, rename="camel"):
+    reason: str | None = None
+    retry_delay: str | None = None
+    violations: list[dict[str, Any]] | None = None
+
+
+class _Error(msgspec.Struct):
+    code: Any = None
+    message: str | None = None
+    status: str | None = None
+    details: list[_Detail] | None = None
+
+
+class _Body(msgspec.Struct):
+    error: _Error | str | None = None
+
+
+_decode = msgspec.json.Decoder(_Body | list[_Body]).decode
+
+
+def read_error(failure: Failure) -> None:
+    """This will fill a failure's facts from its body, in which nothing else need be understood.
+
+    `type` is the status word. `code` is what says most: a quota of a whole day that is used up,
+    else the reason, else the status word.
+    """
+    try:
+        bodies = _decode(failure.body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return
+    body = bodies if isinstance(bodies, _Body) else next(iter(bodies), _Body())
+    error = _Error(message=body.error) if isinstance(body.error, str) else body.error
+    if error is None:
+        return
+    details = error.details or []
+    quotas = [str(v.get("quotaId")) for d in details for v in d.violations or ()]
+    day = next((quota for quota in quotas if _PER_DAY in quota.lower()), None)
+    reason = next((detail.reason for detail in details if detail.reason), None)
+    delays = [detail.retry_delay for detail in details if detail.retry_delay]
+    if not delays and (wait := _TRY_AGAIN.search(error.message or "")):
+        delays = [wait[1].rstrip(".")]
+    if failure.status is None and isinstance(error.code, int):
+        failure.status = error.code
+    failure.code = day or reason or error.status
+    failure.type = error.status
+    failure.message = error.message
+    failure.retry_after = duration_seconds(delays[0]) if delays and not day else None
+
+
+def classify(failure: Failure) -> Classification | None:
+    """This will go by quota and reason, then by wording, then by the status word."""
+    if failure.code and _PER_DAY in failure.code.lower():
+        return Classification(Kind.QUOTA_EXHAUSTED, None, f"code:{failure.code}")
+    return by_tables(failure, REASONS, WORDINGS) or by_tables(failure, STATUS_WORDS)

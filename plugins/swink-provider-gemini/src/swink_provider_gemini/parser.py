@@ -1,0 +1,265 @@
+"""Answers of `generateContent`: frames to events.
+
+An answer is a list of parts. Text, thoughts and function calls are handed on as they come; every
+other part (code and what it printed, generated media, calls of the server's tools, whatever is
+new) is kept whole as an extension. A part may carry a `thoughtSignature`, which has to go back
+on that same part: such a part is a block of its own, never joined with its neighbours, even
+where its text is empty.
+
+The answer is complete when a frame has said why it ended. Older models say so on every frame,
+so reading goes on until the input ends, and the last word counts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from swink_core import EventWriter, Failure, StopReason
+from swink_provider_gemini.arguments import ArgumentText, OutOfOrder
+from swink_provider_gemini.errors import BLOCKED_PROMPT, read_error
+from swink_provider_gemini.wire import Candidate, Chunk, decode_chunk, decode_chunks
+
+__all__ = ["ABOUT_TEXT", "CONTINUATION", "GenerateContentParser"]
+
+STOP_REASONS = {
+    "STOP": StopReason.STOP,
+    "MAX_TOKENS": StopReason.LENGTH,
+    "TOO_MANY_TOOL_CALLS": StopReason.LENGTH,  # of the server's own tools
+    "CONTINUATION": StopReason.PAUSE,
+    "SAFETY": StopReason.CONTENT_FILTER,
+    "RECITATION": StopReason.CONTENT_FILTER,
+    "LANGUAGE": StopReason.CONTENT_FILTER,
+    "BLOCKLIST": StopReason.CONTENT_FILTER,
+    "PROHIBITED_CONTENT": StopReason.CONTENT_FILTER,
+    "SPII": StopReason.CONTENT_FILTER,
+    "MODEL_ARMOR": StopReason.CONTENT_FILTER,
+    "ESCALATION": StopReason.CONTENT_FILTER,
+    "IMAGE_SAFETY": StopReason.CONTENT_FILTER,
+    "IMAGE_PROHIBITED_CONTENT": StopReason.CONTENT_FILTER,
+    "IMAGE_RECITATION": StopReason.CONTENT_FILTER,
+    "IMAGE_OTHER": StopReason.CONTENT_FILTER,
+}
+"""https://ai.google.dev/api/generate-content#FinishReason and Vertex AI's own words. One that is
+not here (OTHER, NO_IMAGE, new ones) is an end like any other, and a notice says which."""
+
+FAILURES = frozenset(
+    {
+        "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE",
+        "MISSING_THOUGHT_SIGNATURE", "PUP_LIMITED_DISABLED",
+    }
+)  # fmt: skip
+"""Words for an answer that there is not: `errors` says what each means."""
+
+CONTINUATION = "continuationToken"
+"""The kind of the extension with which the answer can be asked to go on."""
+
+ABOUT_TEXT = ("citationMetadata", "groundingMetadata", "urlContextMetadata")
+"""What a text block's metadata holds that is no field of its part, and never goes back."""
+
+_BESIDE_CONTENT = frozenset(
+    {
+        "thought", "thoughtSignature", "partMetadata", "mediaResolution", "videoMetadata",
+        "speechMetadata",
+    }
+)  # fmt: skip
+"""Fields of a part beside the one that is its content."""
+
+_COUNTED = frozenset(
+    {
+        "promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount",
+        "cachedContentTokenCount", "totalTokenCount",
+    }
+)  # fmt: skip
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class GenerateContentParser:
+    """Reads one response."""
+
+    def __init__(self) -> None:
+        self._block = 0
+        self._block_is_whole = False
+        self._calls = 0
+        self._pieces: ArgumentText | None = None
+        self._word: str | None = None
+        self._citations: dict[str, list[Any]] = {}
+
+    def feed(self, frame: bytes, out: EventWriter) -> None:
+        """This will tell `out` what a frame says."""
+        if not frame.startswith(b"["):
+            self._chunk(decode_chunk(frame), frame, out)
+            return
+        for chunk in decode_chunks(frame):
+            self._chunk(chunk, frame, out)
+
+    def whole(self, body: bytes, out: EventWriter) -> None:
+        """This will read an answer that was not streamed, or streamed as one JSON array."""
+        self.feed(body.removeprefix(_BOM).strip(), out)
+
+    def _chunk(self, chunk: Chunk, frame: bytes, out: EventWriter) -> None:
+        if chunk.error is not None:
+            failure = Failure("streaming", body=frame)
+            read_error(failure)
+            out.fail(failure)
+            return
+        out.response(chunk.response_id, chunk.model_version)
+        if chunk.usage_metadata:
+            _count(chunk.usage_metadata, out)
+        candidate = next((c for c in chunk.candidates or () if not c.index), None)
+        if candidate is not None:
+            self._candidate(candidate, out)
+        elif (feedback := chunk.prompt_feedback) is not None and feedback.block_reason:
+            why = feedback.block_reason_message or feedback.block_reason
+            out.fail(
+                Failure(
+                    "streaming",
+                    code=feedback.block_reason,
+                    type=BLOCKED_PROMPT,
+                    message=f"the prompt was blocked: {why}",
+                )
+            )
+
+    def _candidate(self, candidate: Candidate, out: EventWriter) -> None:
+        if candidate.content is not None:
+            for part in candidate.content.parts or ():
+                self._part(part, out)
+        self._about_text(candidate, out)
+        if candidate.finish_reason:
+            self._end(candidate.finish_reason, candidate, out)
+
+    # -- parts -------------------------------------------------------------------------------
+
+    def _part(self, part: dict[str, Any], out: EventWriter) -> None:
+        call = part.get("functionCall")
+        if isinstance(call, dict):
+            self._function_call(part, call, out)
+            return
+        self._end_call(out)
+        kind = next((name for name in part if name not in _BESIDE_CONTENT), "text")
+        text = part.get("text", "")
+        if kind == "text" and isinstance(text, str):
+            self._text(part, text, out)
+        else:
+            out.extension(kind, part)
+
+    def _text(self, part: dict[str, Any], text: str, out: EventWriter) -> None:
+        rest = {name: part[name] for name in part if name not in ("text", "thought")}
+        if not (text or rest):
+            return
+        if rest or self._block_is_whole:
+            self._block += 1
+        self._block_is_whole = bool(rest)
+        if part.get("thought"):
+            signature = rest.pop("thoughtSignature", None)
+            out.thinking(text, self._block, signature, metadata=rest or None)
+        else:
+            out.text(text, self._block, rest or None)
+
+    def _function_call(self, part: dict[str, Any], call: dict[str, Any], out: EventWriter) -> None:
+        name, arguments = call.get("name"), call.get("args")
+        pieces, more = call.get("partialArgs"), call.get("willContinue")
+        rest = {field: part[field] for field in part if field != "functionCall"}
+        if name or call.get("id"):
+            self._end_call(out)
+            self._calls += 1
+            out.tool_call(self._key, call.get("id"), name, metadata=rest or None)
+            if pieces or more:
+                self._pieces = ArgumentText()
+                out.tool_call(self._key)  # announced now, though it may have no id
+        elif self._pieces is not None and rest:
+            out.tool_call(self._key, metadata=rest)
+        if self._pieces is not None:
+            self._add(self._pieces, arguments, pieces or (), out)
+            if not more:
+                self._end_call(out)
+        elif name or call.get("id"):
+            if arguments is not None:
+                out.tool_call(self._key, arguments=msgspec.json.encode(arguments).decode())
+            out.end(self._key)
+
+    def _add(self, text: ArgumentText, whole: Any, pieces: Any, out: EventWriter) -> None:
+        try:
+            for name, value in whole.items() if isinstance(whole, dict) else ():
+                out.tool_call(self._key, arguments=text.value([name], value))
+            for piece in pieces:
+                out.tool_call(self._key, arguments=text.add(piece))
+        except OutOfOrder as error:
+            message = f"a piece of a function call's arguments cannot be placed: {error}"
+            out.fail(Failure("streaming", code="partial_args", message=message))
+
+    def _end_call(self, out: EventWriter, cut: bool = False) -> None:
+        if self._pieces is not None:
+            if not cut:
+                out.tool_call(self._key, arguments=self._pieces.close())
+            out.end(self._key)
+            self._pieces = None
+
+    @property
+    def _key(self) -> tuple[str, int]:
+        return ("call", self._calls)
+
+    # -- about the answer --------------------------------------------------------------------
+
+    def _about_text(self, candidate: Candidate, out: EventWriter) -> None:
+        """Sources of the text: citations come one after the other, the rest anew each time."""
+        for name, found in (candidate.citation_metadata or {}).items():
+            known = self._citations.setdefault(name, [])
+            known.extend(item for item in found if item not in known)
+        about = {
+            "citationMetadata": candidate.citation_metadata
+            and {name: list(found) for name, found in self._citations.items()},
+            "groundingMetadata": candidate.grounding_metadata,
+            "urlContextMetadata": candidate.url_context_metadata,
+        }
+        if known_now := {name: found for name, found in about.items() if found}:
+            out.text("", self._block, known_now)
+
+    def _end(self, word: str, candidate: Candidate, out: EventWriter) -> None:
+        reason = STOP_REASONS.get(word)
+        self._end_call(out, cut=reason is StopReason.LENGTH)
+        why = candidate.finish_message or ""
+        if word in FAILURES:
+            out.fail(
+                Failure("streaming", code=word, message=why or f"the answer ended with {word}")
+            )
+            return
+        if word != self._word:
+            self._word = word
+            if reason is StopReason.CONTENT_FILTER:
+                out.notice("refusal", f"{word}: {why or _blocked(candidate)}".removesuffix(": "))
+            elif reason is None:
+                out.notice("stop_reason", f"the answer ended with {word}{why and f': {why}'}")
+            elif why or word == "TOO_MANY_TOOL_CALLS":
+                out.notice("stop_reason", f"{word}{why and f': {why}'}")
+        if word == "CONTINUATION" and candidate.continuation_token:
+            out.extension(CONTINUATION, candidate.continuation_token)
+        out.stop(reason or StopReason.STOP)
+
+
+def _blocked(candidate: Candidate) -> str:
+    ratings = candidate.safety_ratings or ()
+    return ", ".join(str(rating.get("category")) for rating in ratings if rating.get("blocked"))
+
+
+def _count(usage: dict[str, Any], out: EventWriter) -> None:
+    """Figures are cumulative. Thoughts are counted beside the answer, and so is what tools of the
+    server gave to the model to read, beside the prompt. A count of 0 is left out by the API."""
+    prompt, tools = _number(usage, "promptTokenCount"), _number(usage, "toolUsePromptTokenCount")
+    told, thoughts = _number(usage, "candidatesTokenCount"), _number(usage, "thoughtsTokenCount")
+    counted = told is not None or thoughts is not None
+    out.usage(
+        input=None if prompt is None else prompt + (tools or 0),
+        output=(told or 0) + (thoughts or 0) if counted else None,
+        cache_read=_number(usage, "cachedContentTokenCount"),
+        reasoning=thoughts,
+        total=_number(usage, "totalTokenCount"),
+        extra={name: value for name, value in usage.items() if name not in _COUNTED},
+    )
+
+
+def _number(usage: dict[str, Any], name: str) -> int | None:
+    value = usage.get(name)
+    return int(value) if isinstance(value, int | float) else None

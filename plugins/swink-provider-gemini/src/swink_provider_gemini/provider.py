@@ -1,0 +1,125 @@
+"""`gemini/<model>`: the Gemini API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from swink_core import (
+    Call,
+    Classification,
+    Context,
+    Failure,
+    HTTPProvider,
+    HTTPRequest,
+    Model,
+    Notice,
+    StreamOptions,
+)
+from swink_provider_gemini import errors
+from swink_provider_gemini.converter import conversation
+from swink_provider_gemini.parameters import (
+    FIRST_WITH_LEVELS,
+    generation,
+    parameters,
+    tool_config,
+)
+from swink_provider_gemini.parser import GenerateContentParser
+from swink_provider_gemini.wire import StreamDecoder
+
+__all__ = ["GeminiProvider", "has_credentials"]
+
+VERSIONS = ("/v1beta", "/v1alpha", "/v1")
+"""What an address may end in, first the version of the API that is used otherwise."""
+
+_CREDENTIALS = ("x-goog-api-key", "authorization")
+
+
+class GeminiProvider(HTTPProvider):
+    """`streamGenerateContent` of the Gemini API, or of another server that speaks it."""
+
+    features = frozenset(
+        {
+            "tools", "tool_choice", "stop", "images", "documents", "audio", "json",
+            "structured_output",
+        }
+    )  # fmt: skip
+    knobs = frozenset({"temperature", "top_p", "max_tokens", "seed", "thinking"})
+    decoder = StreamDecoder
+    buffered = True
+
+    def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
+        """This will return `contents`, `systemInstruction`, `tools`; see `conversation`."""
+        newer = (generation(model) or 0) >= FIRST_WITH_LEVELS
+        return conversation(context, self.name, signed_calls=newer)
+
+    def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
+        """This will return the request of `streamGenerateContent`.
+
+        `extra` may hold any field of the API. Its `tools` (the server's own) come after the
+        conversation's; its `generationConfig` and `toolConfig` add to what the options make.
+        """
+        config, _ = parameters(model, options)
+        body = _over(dict(options.extra), payload)
+        if config:
+            body = _over(body, {"generationConfig": config})
+        declared = any("functionDeclarations" in tool for tool in body.get("tools", ()))
+        if declared and (choice := tool_config(options)) is not None:  # refused without functions
+            body = _over(body, {"toolConfig": choice})
+        url = self.model_url(model, options)
+        if options.transport == "buffered":
+            return self.json_request(f"{url}:generateContent", body, {"Accept": "application/json"})
+        return self.json_request(f"{url}:streamGenerateContent?alt=sse", body)
+
+    def model_url(self, model: Model, options: StreamOptions) -> str:
+        """This will return the address of a model, which may be named with its collection."""
+        name = model.id if "/" in model.id else f"models/{model.id}"
+        base = self.base_url(options)
+        if not base.endswith(VERSIONS):
+            base = f"{base}/{VERSIONS[0]}"
+        return f"{base}/{quote(name, safe='/')}"
+
+    def parser(self, model: Model) -> GenerateContentParser:
+        """This will make a parser for one answer."""
+        return GenerateContentParser()
+
+    def error_facts(self, failure: Failure) -> None:
+        """This will read status word, reason, quota and delay; see `errors`."""
+        errors.read_error(failure)
+        if failure.message is None:  # of something between the API and us
+            super().error_facts(failure)
+
+    def classify(self, failure: Failure) -> Classification | None:
+        """This will go by quota and reason, by wording and by the status word; see `errors`."""
+        return errors.classify(failure)
+
+    def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
+        """This will add what the model makes of the options."""
+        _, changed = parameters(model, options)
+        return (
+            *super().notices(model, options),
+            *(Notice("option_changed", f"{model}: {what}") for what in changed),
+        )
+
+    async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
+        """This will add the key, unless the caller's headers carry credentials already."""
+        if not has_credentials(request):
+            request.headers["x-goog-api-key"] = self.api_key(options) or ""
+
+
+def has_credentials(request: HTTPRequest) -> bool:
+    """This will tell whether the caller's own headers carry credentials."""
+    return any(name.lower() in _CREDENTIALS for name in request.headers)
+
+
+def _over(extra: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
+    """This will lay `body` over `extra`, joining objects that both have, and their `tools`."""
+    joined = {**extra, **body}
+    for name in extra.keys() & body.keys():
+        theirs, ours = extra[name], body[name]
+        if isinstance(theirs, Mapping) and isinstance(ours, Mapping):
+            joined[name] = _over(theirs, ours)
+        elif name == "tools":
+            joined[name] = [*ours, *theirs]
+    return joined

@@ -1,0 +1,116 @@
+"""What `streamGenerateContent` sends, as far as it is understood, and how it is framed.
+
+https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse. Each frame is a whole
+response of its own with the next parts. Every field may be absent or null, words of enumerations
+are plain text and numbers may be floats, so that what did not exist yesterday is no error. Parts
+stay dictionaries: those of the server's own tools go back to the API as they came, with fields
+that nobody here knows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from swink_core import FrameTooLong, SSEDecoder
+
+__all__ = ["Candidate", "Chunk", "StreamDecoder", "decode_chunk", "decode_chunks"]
+
+FRAME_LIMIT = 64 * 1024 * 1024
+"""Bytes of a frame: a generated image comes in one."""
+
+
+class Content(msgspec.Struct):
+    """The next parts of the answer."""
+
+    parts: list[dict[str, Any]] | None = None
+
+
+class Candidate(msgspec.Struct, rename="camel"):
+    """The answer, or one of several. `finish_reason` is on the last frame, older models repeat it
+    on every frame."""
+
+    index: int | float | None = None
+    content: Content | None = None
+    finish_reason: str | None = None
+    finish_message: str | None = None
+    safety_ratings: list[dict[str, Any]] | None = None
+    citation_metadata: dict[str, list[Any]] | None = None
+    grounding_metadata: dict[str, Any] | None = None
+    url_context_metadata: dict[str, Any] | None = None
+    continuation_token: str | None = None
+
+
+class PromptFeedback(msgspec.Struct, rename="camel"):
+    """Why the prompt was refused, if it was."""
+
+    block_reason: str | None = None
+    block_reason_message: str | None = None
+
+
+class Chunk(msgspec.Struct, rename="camel"):
+    """One frame; where nothing is streamed, the whole answer."""
+
+    candidates: list[Candidate] | None = None
+    prompt_feedback: PromptFeedback | None = None
+    usage_metadata: dict[str, Any] | None = None
+    model_version: str | None = None
+    response_id: str | None = None
+    error: Any = None
+
+
+decode_chunk = msgspec.json.Decoder(Chunk).decode
+decode_chunks = msgspec.json.Decoder(list[Chunk]).decode
+
+
+class StreamDecoder:
+    """Server-sent events, and the error that may follow them without being one.
+
+    When the server gives up in mid-stream, what follows is a bare JSON object over several
+    lines. To a decoder of events these are unknown fields, to be ignored. From the first line
+    that begins with a brace or bracket, which no field of an event does, all lines are therefore
+    taken for data of one last frame.
+    """
+
+    def __init__(self) -> None:
+        self._events = SSEDecoder(FRAME_LIMIT)
+        self._bare = False
+        self._line_begins = True
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """This will return the frames that `data` completes, in order.
+
+        Raises `FrameTooLong` when a frame, complete or not, exceeds the limit.
+        """
+        if self._bare:
+            return self._events.feed(self._as_data(data))
+        start = self._bare_start(data)
+        if start < 0:
+            self._line_begins = data.endswith((b"\n", b"\r"))
+            return self._events.feed(data)
+        self._bare = self._line_begins = True
+        frames = self._events.feed(data[:start])
+        try:
+            frames += self._events.feed(self._as_data(data[start:]))
+        except FrameTooLong as error:
+            error.frames[:0] = frames
+            raise
+        return frames
+
+    def finish(self) -> list[bytes]:
+        """This will return the frame that end of input left without its blank line, if any."""
+        return self._events.finish()
+
+    def _bare_start(self, data: bytes) -> int:
+        if self._line_begins and data.startswith((b"{", b"[")):
+            return 0
+        found = [data.find(start) for start in (b"\n{", b"\n[", b"\r{", b"\r[")]
+        return min((at + 1 for at in found if at >= 0), default=-1)
+
+    def _as_data(self, data: bytes) -> bytes:
+        field = b"data: " if self._line_begins and data else b""
+        self._line_begins = data.endswith(b"\n")
+        lines = data[:-1] if self._line_begins else data
+        end = b"\n" if self._line_begins else b""
+        return field + lines.replace(b"\n", b"\ndata: ") + end
