@@ -171,6 +171,9 @@ from swink_core.protocol import (
 from swink_core.provider import (
     HTTPProvider,
 )
+from swink_core.relay import (
+    RelayWriter,
+)
 from swink_core.source import (
     EventSource,
     Parser,
@@ -250,6 +253,7 @@ __all__ = [
     "ProviderFailure",
     "ProviderInfo",
     "QuotaExhausted",
+    "RelayWriter",
     "ResourceExhausted",
     "Retry",
     "RetryPolicy",

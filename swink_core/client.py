@@ -142,7 +142,7 @@ class Client:
         if not isinstance(name, str | Model):
             raise InvalidModel(
                 f"a model is a name or a Model, not {type(name).__name__}",
-                resolution="Write provider/id, for example openai/gpt-5.",
+                resolution="Write provider/id, as in acme/large.",
             )
         try:
             model = Model.parse(name) if isinstance(name, str) else name

@@ -49,7 +49,10 @@ SETTLE_SECONDS = 5.0
 
 
 class Parser(Protocol):
-    """A provider's knowledge of its frames. It has no socket, clock or log."""
+    """A provider's knowledge of its frames. It has no socket, clock or log.
+
+    One that passes on whole events has `writer = RelayWriter`.
+    """
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
         """This will tell `out` what a frame says; frames of unknown type say nothing.
@@ -75,7 +78,8 @@ class EventSource:
         notices: tuple[ev.Notice, ...] = (),
     ) -> None:
         self.call = call
-        self.out = EventWriter(call.model.provider, f"{call.id}_{call.attempt}", str(call.model))
+        writer: type[EventWriter] = getattr(parser, "writer", EventWriter)
+        self.out = writer(call.model.provider, f"{call.id}_{call.attempt}", str(call.model))
         self._chunks = chunks
         self._decoder = decoder
         self._parser = parser

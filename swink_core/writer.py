@@ -9,15 +9,13 @@ name has not come yet is held back until it can be announced.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 from swink_core import events as ev
 from swink_core.errors import Failure
 from swink_core.messages import is_synthetic_id, parse_arguments, synthetic_id
 from swink_core.outcome import StopReason, Usage
-from swink_core.outcome import StreamErrorKind as Kind
-from swink_core.protocol import Automaton
 
 __all__ = ["EventWriter"]
 
@@ -52,7 +50,6 @@ class EventWriter:
         self.provider = provider
         self._asked = model
         self._tries = 1
-        self._relayed: Automaton | None = None
         self.usage_seen: Usage | None = None
         self.cost: float | None = None
         self.stop_reason: StopReason | None = None
@@ -232,29 +229,6 @@ class EventWriter:
         self._by_id.clear()
         self.stop_reason = self.usage_seen = self.response_id = self.model = None
 
-    def relay(self, event: ev.AssistantMessageEvent) -> None:
-        """This will pass on an event that a remote swink made, held against the grammar.
-
-        Its first `Start` is taken as read. A broken rule fails the attempt as `protocol`.
-        """
-        relayed = self._relayed = self._relayed or Automaton()
-        opened = relayed.phase != "before" or self._tries > 1
-        broken = relayed.step(event)
-        if broken is not None:
-            self.fail(Failure("streaming", kind=Kind.PROTOCOL, code="grammar", message=broken))
-        elif isinstance(event, ev.Done | ev.Error):
-            self.usage_seen, self.cost = event.usage, event.cost.total if event.cost else None
-            self.response(event.response_id, event.model)
-            self.has_answer = self.finished = True  # whether it is one, the remote side has said
-            if isinstance(event, ev.Done):
-                self.stop_reason = event.stop_reason
-            else:
-                self.fail(_relayed_failure(event))
-        elif opened or not isinstance(event, ev.Start):
-            self._append(event)
-        if isinstance(event, ev.Retry):
-            self._tries += 1
-
     def notice(self, code: str, detail: str = "") -> None:
         """This will tell observers something that is not content."""
         self._append(ev.Notice(code, detail))
@@ -291,10 +265,6 @@ class EventWriter:
     def close(self) -> None:
         """This will close every open block."""
         self._close_run()
-        if self._relayed is not None:
-            for index, kind in self._relayed.open.items():
-                self._append(_ENDS[kind](index))
-            self._relayed.open.clear()
         self._announce_waiting()
         for call in sorted(self._calls, key=lambda call: call.index >= 0):
             self._close_call(call)  # stray fragments first, while their calls are still open
@@ -387,22 +357,3 @@ class EventWriter:
                     self.held -= len(tail)
                     return True
         return False
-
-
-_ENDS: dict[str, Callable[[int], ev.AssistantMessageEvent]] = {
-    "text": ev.TextEnd,
-    "thinking": ev.ThinkingEnd,
-    "tool_call": ev.ToolCallEnd,
-}
-
-
-def _relayed_failure(event: ev.Error) -> Failure:
-    return Failure(
-        "streaming",
-        event.status,
-        code="relayed",
-        message=event.error_message,
-        kind=event.error_kind or Kind.UNKNOWN,
-        retry_after=event.retry_after,
-        request_id=event.request_id,
-    )

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import swink_core as swink
 from swink_core import EventWriter, StopReason, TextBlock, ThinkingBlock, ToolCallBlock
 from swink_core import events as ev
-from swink_core.testing.strategies import event_streams
 
 SYNTHETIC = "synthetic"
 """Stands for any id that the core made up."""
@@ -638,29 +637,3 @@ def test_events_are_taken_once() -> None:
     assert out.take() == []
     out.text("b")
     assert types(first + out.take()) == ["text_start", "text_delta", "text_delta"]
-
-
-# -- relaying ------------------------------------------------------------------------------------
-
-
-@given(st.data())
-def test_a_relayed_stream_is_the_same_stream(data: st.DataObject) -> None:
-    events = data.draw(event_streams())
-    out = EventWriter("toy", "1", "toy/large")
-    for event in events:
-        out.relay(event)
-    relayed = out.take()
-    started = next(n for n, event in enumerate(events) if isinstance(event, ev.Start))
-    assert relayed == [e for n, e in enumerate(events[:-1]) if n != started]
-    assert out.finished
-    assert (out.failure is None) == isinstance(events[-1], ev.Done)
-
-
-def test_a_relayed_stream_that_breaks_a_rule_fails_with_its_blocks_closed() -> None:
-    out = EventWriter("toy", "1")
-    for event in [ev.Start(), ev.TextStart(0), ev.TextStart(0)]:
-        out.relay(event)
-    assert out.failure is not None
-    assert out.failure.kind is swink.StreamErrorKind.PROTOCOL
-    out.close()
-    assert types(out.take()) == ["text_start", "text_end"]

@@ -334,9 +334,10 @@ class Broken(Fault):
 
 @define(frozen=True)
 class Says(Fault):
-    """Says `data` as a frame after so many good ones: an error object, and then nothing more.
+    """Says something after so many good frames: an error object, and then nothing more.
 
-    `event` is an SSE event's name. With `goes_on`, the rest of the answer follows.
+    `data` is JSON data, or the bytes of a whole frame as they were recorded. `event` is an SSE
+    event's name. With `goes_on`, the rest of the answer follows.
     """
 
     data: Any
@@ -346,7 +347,9 @@ class Says(Fault):
 
     def spoil(self, answer: Answer) -> Answer:
         """This will return the answer up to the frame, and that frame."""
-        frame = answer.frame(msgspec.json.encode(self.data), self.event)
+        frame = self.data
+        if not isinstance(frame, bytes):
+            frame = answer.frame(msgspec.json.encode(frame), self.event)
         rest = answer.frames[self.at :] if self.goes_on else []
         return answer.with_frames([*answer.frames[: self.at], frame, *rest])
 

@@ -25,6 +25,7 @@ from swink_core import (
     MalformedFrame,
     Message,
     Model,
+    RelayWriter,
     StreamOptions,
     by_tables,
     dump,
@@ -50,6 +51,8 @@ SENT = (
 
 
 class _Parser:
+    writer = RelayWriter
+
     def feed(self, frame: bytes, out: EventWriter) -> None:
         """This will pass on the event of a frame; the end marker of other protocols is ignored."""
         if frame == b"[DONE]":
@@ -58,6 +61,7 @@ class _Parser:
             event = load_event(msgspec.json.decode(frame))
         except CodecError as error:
             raise MalformedFrame(str(error)) from error
+        assert isinstance(out, RelayWriter)
         out.relay(event)
 
 

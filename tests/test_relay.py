@@ -1,0 +1,33 @@
+"""Events of a remote swink, passed on."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swink_core import RelayWriter, StreamErrorKind
+from swink_core import events as ev
+from swink_core.testing.strategies import event_streams
+
+
+@given(st.data())
+def test_a_relayed_stream_is_the_same_stream(data: st.DataObject) -> None:
+    events = data.draw(event_streams())
+    out = RelayWriter("toy", "1", "toy/large")
+    for event in events:
+        out.relay(event)
+    relayed = out.take()
+    started = next(n for n, event in enumerate(events) if isinstance(event, ev.Start))
+    assert relayed == [e for n, e in enumerate(events[:-1]) if n != started]
+    assert out.finished
+    assert (out.failure is None) == isinstance(events[-1], ev.Done)
+
+
+def test_a_relayed_stream_that_breaks_a_rule_fails_with_its_blocks_closed() -> None:
+    out = RelayWriter("toy", "1")
+    for event in [ev.Start(), ev.TextStart(0), ev.TextStart(0)]:
+        out.relay(event)
+    assert out.failure is not None
+    assert out.failure.kind is StreamErrorKind.PROTOCOL
+    out.close()
+    assert [event.type for event in out.take()] == ["text_start", "text_end"]
