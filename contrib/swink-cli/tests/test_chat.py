@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
@@ -290,6 +291,7 @@ def test_ctrl_c_at_the_prompt_drops_the_line_only(start: Any) -> None:
     running.wait_for(PROMPT)
     running.type("half a li")
     running.wait_for("half a li")
+    time.sleep(0.2)  # Python sees a signal at the prompt only while it waits for a key
     running.interrupt()
     running.wait_for("(Ctrl-D or /quit leaves)")
     running.wait_for(PROMPT)
@@ -298,6 +300,18 @@ def test_ctrl_c_at_the_prompt_drops_the_line_only(start: Any) -> None:
     running.wait_for(PROMPT)
     running.type("/quit\n")
     assert running.finish() == 0
+
+
+def test_lines_that_are_pasted_are_one_turn(start: Any) -> None:
+    with ChatService(["ok"]) as service:
+        running = start(*to(service), size=TERMINAL)
+        running.wait_for(PROMPT)
+        running.type("\x1b[200~one\n\ntwo\x1b[201~\n")
+        running.wait_for("tokens in")
+        running.wait_for(PROMPT)
+        running.type("/quit\n")
+        assert running.finish() == 0
+    assert turns(service.requests[0]) == [("user", "one\n\ntwo")]
 
 
 def test_the_tab_key_completes_commands_and_models(start: Any) -> None:

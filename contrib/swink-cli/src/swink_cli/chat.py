@@ -116,7 +116,8 @@ class Chat:
             self._interrupted = message.stop_reason is swink.StopReason.ABORTED
         if not show_end(stream, display):
             self._failed = True
-            say("the conversation is kept; /retry asks again")
+            if not self._interrupted:
+                say("the conversation is kept; /retry asks again")
         if self._interactive:
             say("")
 

@@ -4,12 +4,13 @@ An answer may be longer than the screen, and what has scrolled off cannot be dra
 only the last top-level block of the text (a paragraph, a list, a code block) is drawn live;
 blocks before it can no longer change, and are printed once, for good. Of a last block that is
 taller than the screen only the end is drawn. Drawing is held to a few
-times a second: its cost depends on the time and on the last block, not on the number of deltas.
+times a second, fewer for a long block: its cost does not depend on the number of deltas.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 
 from markdown_it import MarkdownIt
 from rich.console import Console
@@ -22,7 +23,9 @@ from swink_cli.terminal import printable
 __all__ = ["LiveMarkdown", "last_block"]
 
 REDRAW = 1 / 15
-"""Seconds between two drawings."""
+"""Seconds between two drawings, at least."""
+SHARE = 0.2
+"""The part of the time that drawing may take, however long the last block has become."""
 
 _parser = MarkdownIt().enable("strikethrough").enable("table")  # as rich parses
 
@@ -45,6 +48,7 @@ class LiveMarkdown:
         self._parts: list[str] = []
         self._live: Live | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._pause = REDRAW
         self._printed = False
         self._erasable = 0
 
@@ -52,7 +56,7 @@ class LiveMarkdown:
         """This will show text at the next drawing."""
         self._parts.append(printable(text))
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(REDRAW, self._draw)
+            self._timer = asyncio.get_running_loop().call_later(self._pause, self._draw)
 
     def flush(self) -> None:
         """Nothing to do: a drawing is due."""
@@ -95,6 +99,7 @@ class LiveMarkdown:
         self._parts.clear()
 
     def _draw(self) -> None:
+        began = time.perf_counter()
         self._join()
         start = last_block(self._text)
         if start:
@@ -107,6 +112,7 @@ class LiveMarkdown:
                 self._live.start()
             lines = self._rendered(self._text)
             self._live.update(Segments(_joined(lines[1 - self._console.height :])), refresh=True)
+        self._pause = max(REDRAW, (time.perf_counter() - began) / SHARE)
 
     def _print(self, text: str) -> None:
         if not text.strip():

@@ -132,4 +132,6 @@ def _line_editing(complete: Completer) -> Any:
     readline.set_completer_delims(" ")
     bind = "bind ^I rl_complete" if "libedit" in (readline.__doc__ or "") else "tab: complete"
     readline.parse_and_bind(bind)
+    # Python turns this off; with it, lines that are pasted are one turn
+    readline.parse_and_bind("set enable-bracketed-paste on")
     return readline

@@ -43,13 +43,14 @@ def rate(count: int | None, duration: float) -> float | None:
     return None if count is None or duration < MEASURABLE else count / duration
 
 
-def tokens(usage: swink.Usage | None) -> str:
-    """This will write what an answer took."""
+def tokens(usage: swink.Usage | None, *, complete: bool = True) -> str:
+    """This will write what an answer took; of one that is not complete, what was counted."""
     if usage is None or (usage.input is None and usage.output is None):
         return "tokens unknown"
     read = f" ({amount(usage.cache_read)} cached)" if usage.cache_read else ""
     thought = f" ({amount(usage.reasoning)} thinking)" if usage.reasoning else ""
-    return f"{amount(usage.input)} tokens in{read}, {amount(usage.output)} out{thought}"
+    least = "" if complete else "at least "
+    return f"{amount(usage.input)} tokens in{read}, {least}{amount(usage.output)} out{thought}"
 
 
 def summary(stream: swink.EventStream, display: Display) -> str:
@@ -58,14 +59,15 @@ def summary(stream: swink.EventStream, display: Display) -> str:
     asked = str(call.model)
     answered = message.model
     named = answered in (None, call.model.id, asked)
-    parts = [asked if named else f"{asked} ({answered})", tokens(call.usage)]
+    complete = isinstance(display.terminal, swink.Done)
+    parts = [asked if named else f"{asked} ({answered})", tokens(call.usage, complete=complete)]
     if call.cost is not None and call.cost.total is not None:
         parts.append(money(call.cost.total))
     first, end = display.first_token_at, display.ended_at
     if first is not None:
         parts.append(f"first token {seconds(first - call.started_at)}")
         last = message.usage.output if message.usage else None
-        if end is not None and (speed := rate(last, end - first)) is not None:
+        if complete and end is not None and (speed := rate(last, end - first)) is not None:
             parts.append(f"{speed:,.0f} tokens/s")
     if call.attempt > 1:
         parts.append(f"{call.attempt} attempts")
