@@ -17,23 +17,15 @@ import inspect
 import json
 import time
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from types import SimpleNamespace
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
-
-from attrs import define, field
 
 from swink_core import events as ev
 from swink_core.call import Call
 from swink_core.client import Client
-from swink_core.codec import dump
 from swink_core.errors import PluginError
-from swink_core.hookspecs import hookimpl
-from swink_core.host import PROVIDER_GROUP, Binding, Host
-from swink_core.messages import Context
+from swink_core.host import Binding
 from swink_core.model import Model, RetryPolicy, StreamOptions
-from swink_core.outcome import Cost, StopReason, StreamErrorKind, Usage
 from swink_core.testing.conformance import (
     Check,
     ConformanceSuite,
@@ -42,6 +34,7 @@ from swink_core.testing.conformance import (
     require,
 )
 from swink_core.testing.conformance.conversations import conversations
+from swink_core.testing.conformance.plugin import CALLS, PluginSubject, answer, new_call
 from swink_core.testing.conformance.streaming import broken_rule
 
 __all__ = [
@@ -57,112 +50,6 @@ MOST_SECONDS = 0.25
 """The longest that an observer may take over a call of `DELTAS` deltas, half a millisecond each."""
 ROUNDS = 3
 """A busy machine can make one round look slow, hardly all of them."""
-
-
-class _Scripted:
-    """A provider that says the same thing every time; `is_open` while somebody is listening."""
-
-    def __init__(self, name: str) -> None:
-        self.is_open = False
-
-    @hookimpl
-    def convert_messages(self, context: Context) -> Any:
-        return [dump(message) for message in context.messages]
-
-    @hookimpl
-    def stream(self) -> AsyncIterator[ev.AssistantMessageEvent]:
-        return self._events()
-
-    async def _events(self) -> AsyncIterator[ev.AssistantMessageEvent]:
-        self.is_open = True
-        try:
-            for event in _answer():
-                await asyncio.sleep(0)
-                yield event
-        finally:
-            self.is_open = False
-
-
-@define
-class PluginSubject:
-    """A plugin, made anew by `make` for each check."""
-
-    make: Callable[[], Any] = field(repr=False)
-
-    def binding(self) -> Binding:
-        """This will load a new plugin beside a provider that says the same thing every time.
-
-        Raises PluginError where the plugin does not fit the hooks.
-        """
-        return self.host().bind("scripted")
-
-    def host(self) -> Host:
-        """This will return a host of that provider and a new plugin."""
-        entry = SimpleNamespace(
-            name="scripted", group=PROVIDER_GROUP, value=f"{__name__}:_Scripted",
-            load=lambda: _Scripted, dist=None,
-        )  # fmt: skip
-        return Host([self.make()], entry_points=[entry], environ={})
-
-    def environment(self) -> AbstractContextManager[object]:
-        """Plugins may read what they like."""
-        return nullcontext()
-
-
-# -- the script of calls -------------------------------------------------------------------------
-
-
-def _answer(deltas: int = 3) -> Iterator[ev.AssistantMessageEvent]:
-    """A call that shows every event of an attempt; each is made when it is asked for."""
-    yield ev.Start()
-    yield ev.Notice("option_ignored", "seed was not sent")
-    yield ev.ThinkingStart(0)
-    yield ev.ThinkingDelta(0, "Why?")
-    yield ev.ThinkingEnd(0, "signature")
-    yield ev.TextStart(1)
-    for number in range(deltas):
-        yield ev.TextDelta(1, f"word {number} ")
-    yield ev.TextEnd(1, {"citations": []})
-    yield ev.ToolCallStart(2, "call_1", "look_up")
-    yield ev.ToolCallDelta(2, '{"word": "x"}')
-    yield ev.ToolCallEnd(2)
-    yield ev.Extension(3, "scripted", "search", {"query": "x"})
-    yield ev.Done(StopReason.TOOL_USE, Usage(9, 4, total=13, reported=True), Cost(0.1, 0.2))
-
-
-def _restarted() -> Iterator[ev.AssistantMessageEvent]:
-    yield ev.Start()
-    yield ev.TextStart(0)
-    yield ev.TextDelta(0, "void")
-    yield ev.TextEnd(0)
-    yield ev.Retry(2, 3, 0.5, "cut", "scripted/model", StreamErrorKind.NETWORK)
-    yield ev.Start()
-    yield ev.TextStart(0)
-    yield ev.TextDelta(0, "valid")
-    yield ev.TextEnd(0)
-    yield ev.Done(StopReason.STOP)
-
-
-def _failed() -> Iterator[ev.AssistantMessageEvent]:
-    yield ev.Start()
-    yield ev.AssistantMessageEvent.error_throttled("too many at once", 7.0)
-
-
-def _aborted() -> Iterator[ev.AssistantMessageEvent]:
-    yield ev.Start()
-    yield ev.Error(StopReason.ABORTED, "closed by the caller")
-
-
-_CALLS: dict[str, Callable[[], Iterator[ev.AssistantMessageEvent]]] = {
-    "an answer": _answer,
-    "a restarted answer": _restarted,
-    "a failed call": _failed,
-    "an aborted call": _aborted,
-}
-
-
-def _call() -> Call:
-    return Call(Model("scripted", "model"), Context.of("Hello"), StreamOptions(), attempt=1)
 
 
 def _observe(binding: Binding, call: Call) -> Callable[[ev.AssistantMessageEvent], None]:
@@ -197,8 +84,8 @@ def check_fits_the_hooks(subject: PluginSubject) -> None:
 def check_never_raises(subject: PluginSubject) -> None:
     """No call makes it raise: answers, retries, failures, aborted calls, several at a time."""
     binding = _observing(subject)
-    shows = {name: _observe(binding, _call()) for name in _CALLS}
-    streams = {name: make() for name, make in _CALLS.items()}
+    shows = {name: _observe(binding, new_call()) for name in CALLS}
+    streams = {name: make() for name, make in CALLS.items()}
     while streams:  # an event of each call in turn
         for name in list(streams):
             event = next(streams[name], None)
@@ -214,7 +101,7 @@ def check_never_raises(subject: PluginSubject) -> None:
 def check_never_blocks(subject: PluginSubject) -> None:
     """It takes no more than a moment for an event, since every other stream waits meanwhile."""
     binding = _observing(subject)
-    seconds = min(_seconds(_observe(binding, _call())) for _ in range(ROUNDS))
+    seconds = min(_seconds(_observe(binding, new_call())) for _ in range(ROUNDS))
     require(
         seconds < MOST_SECONDS,
         f"{DELTAS} deltas take it more than {MOST_SECONDS} s: hand slow work to a thread or task",
@@ -223,8 +110,8 @@ def check_never_blocks(subject: PluginSubject) -> None:
 
 def check_changes_nothing(subject: PluginSubject) -> None:
     """Events are the same after it saw them."""
-    show = _observe(_observing(subject), _call())
-    for event in _answer():
+    show = _observe(_observing(subject), new_call())
+    for event in answer():
         before = copy.deepcopy(event)
         show(event)
         require(event == before, f"it changes {before!r:.200} into {event!r:.200}")
@@ -232,9 +119,9 @@ def check_changes_nothing(subject: PluginSubject) -> None:
 
 def check_keeps_nothing(subject: PluginSubject) -> None:
     """It keeps no event alive, nor the call after its end: copy what is needed."""
-    binding, call = _observing(subject), _call()
+    binding, call = _observing(subject), new_call()
     show, watched = _observe(binding, call), []
-    for event in _answer():
+    for event in answer():
         watched.append((event.type, weakref.ref(event)))
         show(event)
     del event
@@ -262,7 +149,7 @@ def _bound(subject: PluginSubject) -> Binding:
 
 def _seconds(show: Callable[[ev.AssistantMessageEvent], None]) -> float:
     began = time.perf_counter()
-    for event in _answer(DELTAS):
+    for event in answer(DELTAS):
         show(event)
         if time.perf_counter() - began > MOST_SECONDS:
             break
@@ -279,7 +166,7 @@ def _is_generator(function: Callable[..., Any]) -> bool:
 def check_order_is_kept(subject: PluginSubject) -> None:
     """What the `stream` hook yields with it in place keeps to the grammar and is complete."""
     binding = _wrapping(subject, "stream")
-    call = _call()
+    call = new_call()
     call.convert_hook = binding.hook.convert_messages
     call.classify_hook = binding.hook.classify_error
 
