@@ -1,0 +1,8 @@
+"""The conformance kit on this provider."""
+
+from swink_core.testing.conformance import ProviderConformance
+
+
+class TestMistral(ProviderConformance):
+    provider = "mistral"
+    model = "mistral/mistral-medium-3-5"

@@ -1,0 +1,8 @@
+"""The conformance kit on this provider."""
+
+from swink_core.testing.conformance import ProviderConformance
+
+
+class TestXAI(ProviderConformance):
+    provider = "xai"
+    model = "xai/grok-4.7"
