@@ -1,0 +1,248 @@
+"""Conversations as Converse wants them.
+
+Turns of user and assistant alternate, results of tools are the user's, tools and system prompt
+stand beside them. What the models gave with a signature, encrypted or by a tool of the server's
+goes back as it came and where it was; unsigned reasoning does not, since some models refuse it.
+Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Message.html and the
+pages that it links to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any
+
+from swink_core import (
+    AssistantMessage,
+    Block,
+    CacheStrategy,
+    Context,
+    DocumentBlock,
+    ExtensionBlock,
+    MessageConverter,
+    Model,
+    StreamOptions,
+    TextBlock,
+    ThinkingBlock,
+    Tool,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+    merged_turns,
+)
+from swink_provider_bedrock.media import media, unsupported
+from swink_provider_bedrock.parameters import facts_of
+
+__all__ = ["conversation"]
+
+FIVE_MINUTES = 300
+LONGEST_TOOL_ID = 64
+LONGEST_STEM = 190
+"""Of the 200 characters of a document's name, which a number may follow."""
+
+CHOICES: dict[str, dict[str, Any]] = {"auto": {"auto": {}}, "required": {"any": {}}}
+
+VENDORS = re.compile(
+    r"\b(ai21|amazon|anthropic|cohere|deepseek|google|meta|minimax|mistral|moonshotai|nvidia|openai"
+    r"|qwen|writer|zai)\."
+)
+"""Who made a model, which its id or ARN says unless it is a profile of the account's own."""
+
+_NOT_IN_TOOL_ID = re.compile(r"[^a-zA-Z0-9_.:-]")
+_NOT_IN_NAME = re.compile(r"[^a-zA-Z0-9()\[\]-]+")
+_SUFFIX = re.compile(r"\.[a-zA-Z0-9]{1,5}$")
+_NAMELESS_FAILURE = "The tool failed and did not say why."
+
+
+def conversation(
+    model: Model, context: Context, options: StreamOptions, provider: str
+) -> dict[str, Any]:
+    """This will return `messages` and, where there are any, `system` and `toolConfig`.
+
+    With a cache strategy there are cache points after the tools, the system prompt and the last
+    user turn, as far as the model takes them. Raises MediaError for a file that cannot be read,
+    and ProviderFailure (`unsupported`) for what Converse has no form for.
+    """
+    turns = merged_turns(_Converter(provider, model).messages(context))
+    _trim_prefill(turns)
+    native: dict[str, Any] = {"messages": turns}
+    if context.system_prompt and context.system_prompt.strip():
+        native["system"] = [{"text": context.system_prompt}]
+    if tools := _tools(context, turns, options.tool_choice):
+        native["toolConfig"] = {"tools": tools}
+        if options.tool_choice not in (None, "none") and context.tools:
+            choice = CHOICES.get(options.tool_choice, {"tool": {"name": options.tool_choice}})
+            native["toolConfig"]["toolChoice"] = choice
+    if options.cache is not None and options.cache.mode != "none":
+        _mark(native, options.cache, facts_of(model))
+    return native
+
+
+class _Converter(MessageConverter):
+    def __init__(self, provider: str, model: Model) -> None:
+        super().__init__(provider)
+        self._vendor = _vendor(model.id)
+        self._names: set[str] = set()
+
+    def user(self, message: UserMessage) -> list[Any]:
+        content = self._content(message.content)
+        return [{"role": "user", "content": content}] if content else []
+
+    def assistant(self, message: AssistantMessage) -> list[Any]:
+        author = _vendor(message.model or "")
+        own = not (author and self._vendor) or author == self._vendor
+        content = [native for block in message.content if (native := _answered(block, own))]
+        return [{"role": "assistant", "content": content}] if content else []
+
+    def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
+        return [{"role": "user", "content": [self._tool_result(message) for message in messages]}]
+
+    def _tool_result(self, message: ToolResultMessage) -> dict[str, Any]:
+        content = self._content(message.content)
+        result = {"toolUseId": _tool_id(message.tool_call_id), "content": content}
+        if message.is_error:  # refused without content
+            result["content"] = content or [{"text": _NAMELESS_FAILURE}]
+            result["status"] = "error"
+        return {"toolResult": result}
+
+    def _content(self, content: str | Sequence[Block]) -> list[dict[str, Any]]:
+        if isinstance(content, str):
+            content = [TextBlock(content)]
+        native = [part for block in content if (part := self._part(block)) is not None]
+        documents = [part["document"] for part in native if "document" in part]
+        if documents and not any("text" in part for part in native):
+            native.append({"text": documents[0]["name"]})  # a document alone is refused
+        return native
+
+    def _part(self, block: Block) -> dict[str, Any] | None:
+        if isinstance(block, TextBlock):
+            return {"text": block.text} if block.text.strip() else None  # blank text is refused
+        native = media(block)
+        if native is not None and isinstance(block, DocumentBlock):
+            native["document"]["name"] = self._name(block)
+        return native
+
+    def _name(self, block: DocumentBlock) -> str:
+        """The API limits the characters and wants every document's name to be its own."""
+        source = block.source
+        place: str = getattr(source, "path", "") or getattr(source, "url", "")
+        words = _NOT_IN_NAME.sub(" ", _SUFFIX.sub("", block.name or PurePath(place).name))
+        stem = words.strip()[:LONGEST_STEM].strip() or "document"
+        name, number = stem, 1
+        while name.lower() in self._names:
+            number += 1
+            name = f"{stem} {number}"
+        self._names.add(name.lower())
+        return name
+
+
+# -- what the model said ---------------------------------------------------------------------
+
+
+def _answered(block: Block, own: bool) -> dict[str, Any] | None:
+    match block:
+        case TextBlock():
+            return _text(block)
+        case ThinkingBlock(redacted=True) if own:
+            return {"reasoningContent": {"redactedContent": block.signature or ""}}
+        case ThinkingBlock(signature=str(signature)) if own:
+            text = {"text": block.thinking, "signature": signature}
+            return {"reasoningContent": {"reasoningText": text}}
+        case ToolCallBlock():
+            return {
+                "toolUse": {
+                    "toolUseId": _tool_id(block.id),
+                    "name": block.name,
+                    "input": _input(block),
+                    **(block.metadata or {}),
+                }
+            }
+        case ExtensionBlock(data=dict(data)) if own:
+            return data
+    return None
+
+
+def _text(block: TextBlock) -> dict[str, Any] | None:
+    if citations := (block.metadata or {}).get("citations"):
+        return {"citationsContent": {"content": [{"text": block.text}], "citations": citations}}
+    return {"text": block.text} if block.text.strip() else None
+
+
+def _input(call: ToolCallBlock) -> dict[str, Any]:
+    """The API wants an object even where the model did not write one."""
+    return (
+        call.arguments if call.state == "complete" else {"INVALID_JSON": call.raw_arguments or ""}
+    )
+
+
+def _tool_id(id: str) -> str:
+    """Ids of other providers may have what the API refuses; the same id always becomes the same,
+    and two never become one."""
+    cleaned = _NOT_IN_TOOL_ID.sub("_", id)
+    if cleaned == id and 0 < len(id) <= LONGEST_TOOL_ID:
+        return id
+    return f"{cleaned[:40]}_{hashlib.sha256(id.encode()).hexdigest()[:12]}"
+
+
+def _vendor(model_id: str) -> str:
+    found = VENDORS.search(model_id)
+    return found[1] if found else ""
+
+
+def _trim_prefill(turns: list[dict[str, Any]]) -> None:
+    """An answer to be continued must not end in white space."""
+    if turns and turns[-1]["role"] == "assistant" and "text" in turns[-1]["content"][-1]:
+        last = turns[-1]["content"][-1]
+        last["text"] = last["text"].rstrip()
+
+
+# -- tools -----------------------------------------------------------------------------------
+
+
+def _tools(
+    context: Context, turns: list[dict[str, Any]], choice: str | None
+) -> list[dict[str, Any]]:
+    """The API wants tools wherever the conversation has calls, and cannot forbid to call them."""
+    blocks = [block for turn in turns for block in turn["content"]]
+    has_calls = any("toolUse" in block or "toolResult" in block for block in blocks)
+    if choice == "none" and context.tools:
+        if has_calls:
+            raise unsupported(
+                "tool_choice", "Converse cannot forbid tool calls in a conversation that has some"
+            )
+        return []
+    if context.tools or not has_calls:
+        return [_tool(tool) for tool in context.tools]
+    names = {block["toolUse"]["name"]: None for block in blocks if "toolUse" in block}
+    return [_tool(Tool(name)) for name in names]
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    schema = tool.parameters if "type" in tool.parameters else {"type": "object", **tool.parameters}
+    native: dict[str, Any] = {"name": tool.name, "inputSchema": {"json": schema}}
+    if tool.description:
+        native["description"] = tool.description
+    return {"toolSpec": native}
+
+
+# -- caching ---------------------------------------------------------------------------------
+
+
+def _mark(native: dict[str, Any], cache: CacheStrategy, facts: Any) -> None:
+    """Each point caches all before it
+    (https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html)."""
+    point = {"type": "default"}
+    if cache.ttl is not None and facts.get("cache_ttl") is not False:
+        point["ttl"] = "5m" if cache.ttl <= FIVE_MINUTES else "1h"
+    users = [turn["content"] for turn in native["messages"] if turn["role"] == "user"]
+    places = {
+        "tools": native.get("toolConfig", {}).get("tools"),
+        "system": native.get("system"),
+        "messages": users[-1] if users else None,
+    }
+    for name in facts.get("cache", ()):
+        if places[name]:
+            places[name].append({"cachePoint": point})

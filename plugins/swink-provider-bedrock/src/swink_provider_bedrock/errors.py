@@ -1,0 +1,85 @@
+"""What the API's errors mean: https://docs.aws.amazon.com/bedrock/latest/userguide/
+troubleshooting-api-error-codes.html.
+
+One table for both ways in which they come: as an HTTP error, whose type is in a header, and as an
+exception in the stream, which is called the same but for its first letter. `ValidationException`
+is a full context window, a model that is not there and a spelling mistake, so the wording is
+asked first.
+"""
+
+from __future__ import annotations
+
+from swink_core import Classification, Failure, by_tables
+from swink_core import StreamErrorKind as Kind
+
+__all__ = ["EXPIRED", "classify", "error_type"]
+
+WORDINGS = (
+    ("tokens per day", Kind.QUOTA_EXHAUSTED),
+    ("input is too long", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("prompt is too long", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("too many input tokens", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("maximum context length", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("exceeds the maximum number of tokens", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("exceed context limit", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("exceeds the context window", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("too large for model", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("content filtering policy", Kind.CONTENT_FILTERED),
+    ("model identifier is invalid", Kind.MODEL_NOT_FOUND),
+    ("on-demand throughput isn", Kind.MODEL_NOT_FOUND),  # it wants an inference profile's id
+    ("have access to the model", Kind.MODEL_NOT_FOUND),
+    ("reached the end of its life", Kind.MODEL_NOT_FOUND),
+)
+
+EXPIRED = frozenset({"ExpiredTokenException", "ExpiredToken", "UnrecognizedClientException"})
+"""What a 403 is called where other credentials may help."""
+
+TYPES = {
+    **dict.fromkeys(EXPIRED, Kind.AUTH),
+    "AccessDeniedException": Kind.AUTH,
+    "IncompleteSignature": Kind.AUTH,
+    "IncompleteSignatureException": Kind.AUTH,
+    "InvalidClientTokenId": Kind.AUTH,
+    "InvalidSignatureException": Kind.AUTH,
+    "MissingAuthenticationToken": Kind.AUTH,
+    "MissingAuthenticationTokenException": Kind.AUTH,
+    "NotAuthorized": Kind.AUTH,
+    "OptInRequired": Kind.AUTH,
+    "RequestExpired": Kind.AUTH,
+    "SignatureDoesNotMatch": Kind.AUTH,
+    "InternalError": Kind.NETWORK,
+    "InternalFailure": Kind.NETWORK,
+    "InternalServerError": Kind.NETWORK,
+    "InternalServerException": Kind.NETWORK,
+    "ModelErrorException": Kind.NETWORK,
+    "ModelStreamErrorException": Kind.NETWORK,
+    "ModelTimeoutException": Kind.NETWORK,
+    "ModelNotReadyException": Kind.OVERLOADED,
+    "ServiceUnavailable": Kind.OVERLOADED,
+    "ServiceUnavailableException": Kind.OVERLOADED,
+    "ThrottlingException": Kind.THROTTLED,
+    "TooManyRequestsException": Kind.THROTTLED,
+    "ServiceQuotaExceededException": Kind.QUOTA_EXHAUSTED,
+    "ResourceNotFoundException": Kind.MODEL_NOT_FOUND,
+    "ValidationError": Kind.INVALID_REQUEST,
+    "ValidationException": Kind.INVALID_REQUEST,
+    "malformed_model_output": Kind.PROTOCOL,
+    "malformed_tool_use": Kind.PROTOCOL,
+}
+
+STATUSES = {424: Kind.NETWORK}
+"""The model failed, and the documentation says to try again."""
+
+
+def error_type(text: str) -> str:
+    """This will return the type that a header, a body or an exception names, in its one form.
+
+    Without the namespace around it, and with the capital that exceptions in a stream lack.
+    """
+    name = text.rpartition("#")[2].partition(":")[0].strip()
+    return name[:1].upper() + name[1:]
+
+
+def classify(failure: Failure) -> Classification | None:
+    """This will go by wording, then by type."""
+    return by_tables(failure, {}, WORDINGS) or by_tables(failure, TYPES, (), STATUSES)

@@ -1,0 +1,164 @@
+"""AWS's binary event stream: bytes to messages. Sans-IO.
+
+    total length u32 | headers length u32 | CRC32 of these eight bytes
+    headers: name length u8, name, type u8, value
+    payload
+    CRC32 of all before it
+
+All numbers are big endian. Source: https://smithy.io/2.0/aws/amazon-eventstream.html.
+
+A frame is a whole message whose checksums and headers have been verified; `message` is the view
+of it that a parser wants. The prelude is verified as soon as it is there, so that a wrong length
+is never waited for. Messages of one type have equal header bytes, so these are decoded once and
+looked up from then on. Bytes that wait for the rest of their message are only appended until as
+many are there as it has, which keeps the cost linear however small the reads are.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+from uuid import UUID
+from zlib import crc32
+
+from swink_core import DEFAULT_FRAME_LIMIT, FrameError, FrameTooLong
+
+__all__ = ["EventStreamDecoder", "HeaderValue", "Message", "message"]
+
+HeaderValue: TypeAlias = bool | int | bytes | str | UUID
+
+HEADERS_LIMIT = 128 * 1024
+"""The most bytes of headers in a message, by the specification."""
+
+_LENGTHS = struct.Struct(">II")
+_CRC = struct.Struct(">I")
+_PRELUDE_SIZE = _LENGTHS.size + _CRC.size
+_OVERHEAD = _PRELUDE_SIZE + _CRC.size
+_KNOWN_HEADERS = 64
+
+_TRUE, _FALSE, _BYTES, _STRING, _UUID = 0, 1, 6, 7, 9
+_NUMBERS = {
+    2: struct.Struct(">b"),
+    3: struct.Struct(">h"),
+    4: struct.Struct(">i"),
+    5: struct.Struct(">q"),
+    8: struct.Struct(">q"),
+}
+"""By type: byte, short, integer, long, and timestamp in milliseconds since 1970."""
+
+
+class Message(NamedTuple):
+    """A message's parts. The headers are shared between messages and must not be changed."""
+
+    headers: dict[str, HeaderValue]
+    payload: bytes
+
+
+def message(frame: bytes) -> Message:
+    """This will return the parts of a frame that `EventStreamDecoder` made."""
+    end = _PRELUDE_SIZE + _LENGTHS.unpack_from(frame)[1]
+    return Message(_headers(frame[_PRELUDE_SIZE:end]), frame[end : -_CRC.size])
+
+
+class EventStreamDecoder:
+    """This will turn AWS's event stream into frames of one message each.
+
+    `limit` is the longest message in bytes.
+    """
+
+    __slots__ = ("_limit", "_partial", "_wanted")
+
+    def __init__(self, limit: int = DEFAULT_FRAME_LIMIT) -> None:
+        self._limit = limit
+        self._partial = bytearray()
+        self._wanted = _PRELUDE_SIZE
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """This will return the messages that `data` completes, in order.
+
+        Raises `FrameTooLong` when a message exceeds the limit, and `FrameError` for a checksum,
+        a length or headers that are wrong.
+        """
+        if self._partial:
+            self._partial += data
+            if len(self._partial) < self._wanted:
+                return []
+            data = bytes(self._partial)
+            self._partial.clear()
+        frames: list[bytes] = []
+        start, self._wanted = 0, _PRELUDE_SIZE
+        try:
+            while len(data) - start >= _PRELUDE_SIZE:
+                total = self._total(data, start)
+                if len(data) - start < total:
+                    self._wanted = total
+                    break
+                frames.append(_verified(data[start : start + total]))
+                start += total
+        except FrameError as error:
+            error.frames = frames
+            raise
+        self._partial += data[start:]
+        return frames
+
+    def finish(self) -> list[bytes]:
+        """This will return nothing: a message without its end cannot be verified."""
+        self._partial.clear()
+        return []
+
+    def _total(self, data: bytes, start: int) -> int:
+        total, headers = _LENGTHS.unpack_from(data, start)
+        end = start + _LENGTHS.size
+        if crc32(data[start:end]) != _CRC.unpack_from(data, end)[0]:
+            raise FrameError("the checksum of an event stream message's prelude is wrong")
+        if total < _OVERHEAD or headers > total - _OVERHEAD:
+            raise FrameError("an event stream message is shorter than its headers")
+        if headers > HEADERS_LIMIT:
+            raise FrameTooLong("the headers of an event stream message", HEADERS_LIMIT)
+        if total > self._limit:
+            raise FrameTooLong("an event stream message", self._limit)
+        return int(total)
+
+
+def _verified(frame: bytes) -> bytes:
+    if crc32(frame[: -_CRC.size]) != _CRC.unpack_from(frame, len(frame) - _CRC.size)[0]:
+        raise FrameError("the checksum of an event stream message is wrong")
+    message(frame)
+    return frame
+
+
+@lru_cache(maxsize=_KNOWN_HEADERS)
+def _headers(block: bytes) -> dict[str, HeaderValue]:
+    headers: dict[str, HeaderValue] = {}
+    try:
+        at = 0
+        while at < len(block):
+            name, at = _sized(block, at + 1, block[at])
+            value, at = _value(block, at)
+            headers[name.decode()] = value
+    except (IndexError, struct.error, UnicodeDecodeError):
+        raise FrameError("the headers of an event stream message are broken") from None
+    return headers
+
+
+def _value(block: bytes, at: int) -> tuple[HeaderValue, int]:
+    kind, at = block[at], at + 1
+    if kind in (_TRUE, _FALSE):
+        return kind == _TRUE, at
+    if (number := _NUMBERS.get(kind)) is not None:
+        return int(number.unpack_from(block, at)[0]), at + number.size
+    if kind in (_BYTES, _STRING):
+        size = int.from_bytes(block[at : at + 2])
+        data, at = _sized(block, at + 2, size)
+        return (data.decode() if kind == _STRING else data), at
+    if kind == _UUID:
+        data, at = _sized(block, at, 16)
+        return UUID(bytes=data), at
+    raise FrameError(f"a header of an event stream message has the unknown type {kind}")
+
+
+def _sized(block: bytes, at: int, size: int) -> tuple[bytes, int]:
+    if at + size > len(block):
+        raise IndexError
+    return block[at : at + size], at + size

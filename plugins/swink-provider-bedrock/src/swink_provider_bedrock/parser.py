@@ -1,0 +1,265 @@
+"""Answers of ConverseStream: messages of the event stream to events.
+
+Blocks are told apart by their index. Text and reasoning begin with their first delta, tool calls
+and whatever is opaque (tools of the server's and their results, images) with a start. The answer
+is complete at `messageStop`; `metadata` with the usage comes after it, and ends the stream.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import msgspec
+
+from swink_core import EventWriter, Failure, MalformedFrame, StopReason, parse_arguments
+from swink_provider_bedrock.errors import error_type
+from swink_provider_bedrock.eventstream import HeaderValue, message
+from swink_provider_bedrock.wire import (
+    Delta,
+    Payload,
+    Reasoning,
+    Trace,
+    decode_answer,
+    decode_payload,
+)
+
+__all__ = ["ConverseParser"]
+
+STOP_REASONS = {
+    "end_turn": StopReason.STOP,
+    "stop_sequence": StopReason.STOP,
+    "tool_use": StopReason.TOOL_USE,
+    "max_tokens": StopReason.LENGTH,
+    "model_context_window_exceeded": StopReason.LENGTH,
+    "guardrail_intervened": StopReason.CONTENT_FILTER,
+    "content_filtered": StopReason.CONTENT_FILTER,
+}
+"""https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_MessageStopEvent.html"""
+
+FAILED = {
+    "malformed_model_output": "the model's output could not be read",
+    "malformed_tool_use": "the model's call of a tool could not be read",
+}
+"""Reasons for which there is no answer."""
+
+_COUNTED = frozenset(
+    {
+        "inputTokens", "outputTokens", "totalTokens", "cacheReadInputTokens",
+        "cacheWriteInputTokens",
+    }
+)  # fmt: skip
+
+
+class _Opaque:
+    """A block that is only collected, to be handed back as it came."""
+
+    def __init__(self, kind: str, start: dict[str, Any]) -> None:
+        self.kind = kind
+        self._block = start
+        self._input: list[str] = []
+        self._bytes = b""
+
+    def merge(self, delta: Delta) -> None:
+        if delta.toolUse is not None:
+            self._input.append(delta.toolUse.input or "")
+        if delta.toolResult is not None:
+            self._block["content"] = [*self._block.get("content", ()), *delta.toolResult]
+        if delta.image is not None:
+            self._bytes += _decoded((delta.image.get("source") or {}).get("bytes"))
+
+    def whole(self) -> dict[str, Any]:
+        if self.kind == "toolUse" and "input" not in self._block:
+            text = "".join(self._input)
+            arguments = parse_arguments(text)
+            self._block["input"] = {"INVALID_JSON": text} if arguments is None else arguments
+        if self._bytes:
+            self._block["source"] = {"bytes": base64.b64encode(self._bytes).decode()}
+        return {self.kind: self._block}
+
+
+class ConverseParser:
+    """Reads one response."""
+
+    def __init__(self) -> None:
+        self._opaque: dict[Any, _Opaque] = {}
+        self._signatures: dict[Any, str] = {}
+        self._redacted: dict[Any, bytes] = {}
+        self._citations: dict[Any, list[Any]] = {}
+        self._has_metadata = False
+
+    def feed(self, frame: bytes, out: EventWriter) -> None:
+        """This will tell `out` what a message says; events of unknown type say nothing."""
+        headers, body = message(frame)
+        match headers.get(":message-type"):
+            case "event":
+                self._event(headers.get(":event-type"), body, out)
+            case "exception" | "error":
+                self._failed(headers, body, out)
+
+    def whole(self, body: bytes, out: EventWriter) -> None:
+        """This will read an answer that was not streamed."""
+        answer = decode_answer(body)
+        if answer.output is None or answer.output.message is None:
+            return
+        for index, block in enumerate(answer.output.message.get("content") or ()):
+            self._block(index, block, out)
+        self._has_metadata = True
+        self._metadata(answer.usage, answer.trace, out)
+        self._finish(answer.stopReason, out)
+
+    def _event(self, kind: HeaderValue | None, body: bytes, out: EventWriter) -> None:
+        match kind:
+            case "contentBlockDelta":
+                data = decode_payload(body)
+                if data.delta is not None:
+                    self._delta(data.contentBlockIndex, data.delta, out)
+            case "contentBlockStart":
+                data = decode_payload(body)
+                self._start(data.contentBlockIndex, data.start or {}, out)
+            case "contentBlockStop":
+                self._stop(decode_payload(body).contentBlockIndex, out)
+            case "messageStop":
+                self._finish(decode_payload(body).stopReason, out)
+            case "metadata":
+                data = decode_payload(body)
+                self._has_metadata = True
+                self._metadata(data.usage, data.trace, out)
+                if out.stop_reason is not None or out.failure is not None:
+                    out.finish()
+
+    # -- how it ends -------------------------------------------------------------------------
+
+    def _finish(self, word: str | None, out: EventWriter) -> None:
+        for index in list(self._opaque):
+            self._stop(index, out)
+        if word in FAILED:
+            out.failure = Failure("streaming", code=word, message=FAILED[word])
+        else:
+            reason = STOP_REASONS.get(word or "")
+            if reason is None:
+                out.notice("stop_reason", f"the answer stopped for an unknown reason: {word}")
+            elif word == "model_context_window_exceeded":
+                out.notice("stop_reason", "the context window was full before max_tokens")
+            out.stop(reason or StopReason.STOP)
+        if self._has_metadata:
+            out.finish()
+
+    def _metadata(
+        self, usage: dict[str, Any] | None, trace: Trace | None, out: EventWriter
+    ) -> None:
+        if usage:
+            fresh, output = _number(usage.get("inputTokens")), _number(usage.get("outputTokens"))
+            read = _number(usage.get("cacheReadInputTokens"))
+            write = _number(usage.get("cacheWriteInputTokens"))
+            out.usage(
+                input=None if fresh is None else fresh + (read or 0) + (write or 0),
+                output=output,
+                cache_read=read,
+                cache_write=write,
+                extra={n: value for n, value in usage.items() if n not in _COUNTED and value},
+            )
+        if trace is not None and trace.guardrail is not None:
+            out.notice("guardrail", trace.guardrail.actionReason or "")
+        if trace is not None and trace.promptRouter is not None:
+            out.response(model=trace.promptRouter.invokedModelId)
+
+    def _failed(self, headers: dict[str, HeaderValue], body: bytes, out: EventWriter) -> None:
+        data = _told(body)
+        kind = error_type(str(headers.get(":exception-type") or headers.get(":error-code") or ""))
+        words = [data.message or headers.get(":error-message"), data.originalMessage]
+        text = ": ".join(str(word) for word in words if word)
+        if out.stop_reason is not None:  # nothing of the answer is missing
+            out.notice("error_after_answer", f"{kind}: {text}")
+            out.finish()
+            return
+        out.fail(Failure("streaming", type=kind or None, message=text or None))
+
+    # -- blocks ------------------------------------------------------------------------------
+
+    def _start(self, index: Any, start: dict[str, Any], out: EventWriter) -> None:
+        for kind, block in start.items():
+            if not isinstance(block, dict):
+                raise MalformedFrame(f"the start of a {kind} is no object")
+            if kind == "toolUse" and block.get("type") != "server_tool_use":
+                self._tool_use(index, block, out)
+            else:
+                self._opaque[index] = _Opaque(kind, block)
+
+    def _tool_use(self, index: Any, block: dict[str, Any], out: EventWriter) -> None:
+        out.tool_call(index, block.get("toolUseId"), block.get("name"))
+
+    def _delta(self, index: Any, delta: Delta, out: EventWriter) -> None:
+        if delta.text is not None:
+            out.text(delta.text, index)
+        elif (opaque := self._opaque.get(index)) is not None:
+            opaque.merge(delta)
+        elif delta.toolUse is not None:
+            out.tool_call(index, arguments=delta.toolUse.input)
+        elif delta.reasoningContent is not None:
+            self._reasoning(index, delta.reasoningContent, out)
+        elif delta.citation is not None:
+            citations = self._citations.setdefault(index, [])
+            citations.append(delta.citation)
+            out.text("", index, {"citations": citations})
+
+    def _reasoning(self, index: Any, delta: Reasoning, out: EventWriter) -> None:
+        if delta.text:
+            out.thinking(delta.text, index)
+        if delta.signature:
+            signature = self._signatures.get(index, "") + delta.signature
+            self._signatures[index] = signature
+            out.thinking("", index, signature)
+        if delta.redactedContent:
+            out.thinking("", index, self._joined(index, delta.redactedContent), redacted=True)
+
+    def _joined(self, index: Any, piece: str) -> str:
+        """Pieces are base64 each by itself; a whole one is not written anew."""
+        if index not in self._redacted:
+            self._redacted[index] = _decoded(piece)
+            return piece
+        self._redacted[index] += _decoded(piece)
+        return base64.b64encode(self._redacted[index]).decode()
+
+    def _stop(self, index: Any, out: EventWriter) -> None:
+        if (block := self._opaque.pop(index, None)) is not None:
+            out.extension(block.kind, block.whole())
+        out.end(index)
+
+    def _block(self, index: int, block: dict[str, Any], out: EventWriter) -> None:
+        """A block of an answer that was not streamed."""
+        for kind, data in block.items():
+            if kind == "text":
+                out.text(data, index)
+            elif kind == "reasoningContent":
+                reasoning = msgspec.convert(data, Reasoning)
+                told = msgspec.convert(reasoning.reasoningText or {}, Reasoning)
+                self._reasoning(index, told if reasoning.reasoningText else reasoning, out)
+            elif kind == "citationsContent":
+                text = "".join(part.get("text", "") for part in data.get("content") or ())
+                out.text(text, index, {"citations": data.get("citations") or []})
+            elif kind == "toolUse" and data.get("type") != "server_tool_use":
+                arguments = msgspec.json.encode(data.get("input") or {}).decode()
+                out.tool_call(index, data.get("toolUseId"), data.get("name"), arguments)
+            else:
+                out.extension(kind, {kind: data})
+            out.end(index)
+
+
+def _told(body: bytes) -> Payload:
+    """Of an error, the type in the headers is enough."""
+    try:
+        return decode_payload(body)
+    except msgspec.DecodeError:
+        return Payload()
+
+
+def _number(value: Any) -> int | None:
+    return int(value) if isinstance(value, int | float) else None
+
+
+def _decoded(text: Any) -> bytes:
+    try:
+        return base64.b64decode(text or "", validate=True)
+    except (ValueError, TypeError):
+        raise MalformedFrame("bytes are not base64") from None

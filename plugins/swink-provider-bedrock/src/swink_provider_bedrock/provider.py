@@ -1,0 +1,179 @@
+"""`bedrock/<model>`: ConverseStream, with a bearer token or signed by an access key."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from swink_core import (
+    Call,
+    Classification,
+    Context,
+    Failure,
+    HTTPProvider,
+    HTTPRequest,
+    HTTPResponse,
+    Model,
+    Notice,
+    ProviderFailure,
+    StreamOptions,
+)
+from swink_core import StreamErrorKind as Kind
+from swink_provider_bedrock import errors
+from swink_provider_bedrock.converter import conversation
+from swink_provider_bedrock.credentials import CredentialChain, SharedFiles, region
+from swink_provider_bedrock.eventstream import EventStreamDecoder
+from swink_provider_bedrock.parameters import parameters
+from swink_provider_bedrock.parser import ConverseParser
+from swink_provider_bedrock.sigv4 import signed_headers
+
+__all__ = ["BedrockProvider"]
+
+SERVICE = "bedrock"
+ERROR_TYPE_HEADER = "x-amzn-errortype"
+
+_HOST_REGION = re.compile(r"//bedrock-runtime(?:-fips)?\.([a-z0-9-]+)\.")
+
+
+class _Error(msgspec.Struct):
+    message: str | None = None
+    Message: str | None = None
+    type: str | None = msgspec.field(default=None, name="__type")
+
+
+class BedrockProvider(HTTPProvider):
+    """Amazon Bedrock's runtime. `now` tells the time in UTC, which signatures carry."""
+
+    features = frozenset(
+        {"tools", "tool_choice", "stop", "images", "documents", "audio", "structured_output"}
+    )
+    knobs = frozenset({"temperature", "top_p", "max_tokens", "thinking", "cache"})
+    decoder = EventStreamDecoder
+    content_types = ("application/vnd.amazon.eventstream",)
+    buffered = True
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.now: Callable[[], datetime] = partial(datetime.now, UTC)
+        self._files = SharedFiles()
+        self._chain = CredentialChain(self._files)
+
+    def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
+        """This will return `messages`, `system`, `toolConfig`; see `conversation`."""
+        return conversation(model, context, options, self.name)
+
+    def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
+        """This will return the request of `converse-stream`, or of `converse` for a whole answer.
+
+        `extra` may hold any field of the API; its objects and its tools add to what is there.
+        """
+        fields, _ = parameters(model, options)
+        body = _over(options.extra, {**payload, **fields})
+        whole = options.transport == "buffered"
+        # a colon is not encoded, since the HTTP client would decode it after it was signed
+        path = f"/model/{quote(model.id, safe=':')}/{'converse' if whole else 'converse-stream'}"
+        headers = {"Accept": "application/json"} if whole else None
+        return self.json_request(f"{self.base_url(options)}{path}", body, headers)
+
+    def parser(self, model: Model) -> ConverseParser:
+        """This will make a parser for one answer."""
+        return ConverseParser()
+
+    def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
+        """This will add what the models' rules make of the options."""
+        _, changed = parameters(model, options)
+        return (
+            *super().notices(model, options),
+            *(Notice("option_changed", f"{model}: {what}") for what in changed),
+        )
+
+    def base_url(self, options: StreamOptions, environ: Mapping[str, str] = os.environ) -> str:
+        """This will return the caller's or the environment's address, or that of the region."""
+        if options.base_url or any(environ.get(name) for name in self.info.base_url_env):
+            return super().base_url(options, environ)
+        return f"https://bedrock-runtime.{self._region('', environ)}.amazonaws.com"
+
+    def error_facts(self, failure: Failure) -> None:
+        """This will read the type from its header or the body, and the message from the body."""
+        try:
+            body = msgspec.json.decode(failure.body, type=_Error)
+        except msgspec.DecodeError:
+            body = _Error()
+        named = (v for name, v in failure.headers.items() if name.lower() == ERROR_TYPE_HEADER)
+        failure.type = errors.error_type(next(named, None) or body.type or "") or None
+        failure.message = body.message or body.Message
+
+    def classify(self, failure: Failure) -> Classification | None:
+        """This will go by the API's wording and types; see `errors`."""
+        return errors.classify(failure)
+
+    async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
+        """This will add a bearer token, or sign; not where the caller's headers do already."""
+        if any(name.lower() == "authorization" for name in request.headers):
+            return
+        if (token := self.api_key(options)) is not None:
+            request.headers["Authorization"] = f"Bearer {token}"
+            return
+        keys = await self._chain.get()
+        call.secrets.update(secret for secret in (keys.secret_key, keys.token) if secret)
+        signed = {n: v for n, v in request.headers.items() if _is_signed(n.lower())}
+        request.headers.update(
+            signed_headers(
+                request.method,
+                request.url,
+                signed,
+                request.body,
+                credentials=keys,
+                region=self._region(request.url),
+                service=SERVICE,
+                now=self.now(),
+            )
+        )
+
+    def expired(self, response: HTTPResponse) -> bool:
+        """This will add the 403s that say that a session's token is over."""
+        kind = errors.error_type(response.headers.get(ERROR_TYPE_HEADER, ""))
+        return response.status == 401 or (response.status == 403 and kind in errors.EXPIRED)
+
+    async def refresh(self, call: Call) -> bool:
+        """This will have files read and roles assumed anew; a caller's own keys stay."""
+        return self.api_key(call.options) is None and self._chain.forget()
+
+    def _region(self, url: str, environ: Mapping[str, str] = os.environ) -> str:
+        if (named := _HOST_REGION.search(url)) is not None:
+            return named[1]
+        found = region(self._files.profile(environ), environ)
+        if found is None:
+            raise ProviderFailure(
+                Failure(
+                    "request",
+                    kind=Kind.INVALID_REQUEST,
+                    code="no_region",
+                    message=f"no region for {self.name}: set AWS_REGION, or a profile's region",
+                )
+            )
+        return found
+
+
+def _is_signed(name: str) -> bool:
+    """Whether a header is one that nobody changes on the way."""
+    return name == "content-type" or name.startswith("x-amz-")
+
+
+def _over(extra: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
+    """This will lay `body` over `extra`, joining objects, and tools, that both have."""
+    joined = {**extra, **body}
+    for name in extra.keys() & body.keys():
+        theirs, ours = extra[name], body[name]
+        if isinstance(theirs, Mapping) and isinstance(ours, Mapping):
+            joined[name] = _over(theirs, ours)
+        elif name == "tools":
+            joined[name] = [*ours, *theirs]
+    return joined
