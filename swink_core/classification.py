@@ -89,7 +89,9 @@ def _number(text: str | None) -> float | None:
 
 def _moment(text: str, now: datetime) -> float | None:
     number = _number(text)
-    if number is not None:  # an epoch time where the number is too large for a wait
+    if number is not None:  # an epoch time where it is too large for a wait, perhaps in ms
+        if number > 1e11:
+            number /= 1000
         return max(0.0, number - now.timestamp()) if number > 1e9 else number
     if (seconds := duration_seconds(text)) is not None:
         return seconds

@@ -364,7 +364,7 @@ def excerpt(data: bytes, secrets: Iterable[str], size: int) -> str:
 
 def redact(text: str, secrets: Iterable[str]) -> str:
     """This will replace every secret of six characters or more in a text for people."""
-    for secret in secrets:
+    for secret in sorted(secrets, key=len, reverse=True):  # one may be a part of another
         if len(secret) >= 6 and secret in text:
             text = text.replace(secret, _HIDDEN)
     return text

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from math import isfinite
 from typing import Any, Literal, TypeAlias
 
 from attrs import define, field, fields_dict
+from attrs.validators import optional
 
 from swink_core.outcome import StreamErrorKind
 
@@ -145,6 +147,104 @@ class CacheStrategy:
     ttl: int | None = None
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+
+
+def _number(_: Any, attribute: Any, value: Any) -> None:
+    if value is not None and not _is_number(value):
+        raise TypeError(f"{attribute.name} is a number, not {value!r}")
+
+
+def _count(_: Any, attribute: Any, value: Any) -> None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise TypeError(f"{attribute.name} is a positive whole number, not {value!r}")
+
+
+def _seconds(_: Any, attribute: Any, value: Any) -> None:
+    if value is not None and not (_is_number(value) and value > 0):
+        raise TypeError(f"{attribute.name} is a number of seconds above 0, or None, not {value!r}")
+
+
+def _above_zero(_: Any, attribute: Any, value: Any) -> None:
+    if not (_is_number(value) and value > 0):
+        raise TypeError(f"{attribute.name} is a number above 0, not {value!r}")
+
+
+def _at_least_zero(_: Any, attribute: Any, value: Any) -> None:
+    if not (_is_number(value) and value >= 0):
+        raise TypeError(f"{attribute.name} is a number of at least 0, not {value!r}")
+
+
+def _of(*types: type) -> Any:
+    def check(_: Any, attribute: Any, value: Any) -> None:
+        fits = isinstance(value, types) and (bool in types or not isinstance(value, bool))
+        if value is not None and not fits:
+            names = " or ".join(t.__name__ for t in types)
+            raise TypeError(f"{attribute.name} is {names}, not {value!r}")
+
+    return check
+
+
+def _secret(_: Any, attribute: Any, value: Any) -> None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{attribute.name} is str, not {type(value).__name__}")
+
+
+def _headers(_: Any, attribute: Any, value: Any) -> None:
+    if not isinstance(value, Mapping) or not all(
+        isinstance(part, str) for pair in value.items() for part in pair
+    ):
+        raise TypeError(f"{attribute.name} is a mapping of strings to strings")
+
+
+def _one_of(*allowed: str) -> Any:
+    def check(_: Any, attribute: Any, value: Any) -> None:
+        if value is not None and value not in allowed:
+            raise ValueError(f"{attribute.name} is one of {', '.join(allowed)}, not {value!r}")
+
+    return check
+
+
+def _retries(_: Any, attribute: Any, value: Any) -> None:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{attribute.name} is Mapping, not {value!r}")
+    for kind, count in value.items():
+        StreamErrorKind(kind)
+        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            raise TypeError(f"{attribute.name} of {kind} is a whole number, not {count!r}")
+
+
+def _thinking(value: Any) -> ThinkingLevel | int | None:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+        return value
+    try:
+        return ThinkingLevel(value)
+    except ValueError:
+        levels = ", ".join(ThinkingLevel)
+        raise ValueError(
+            f"thinking is one of {levels}, or a number of tokens, not {value!r}"
+        ) from None
+
+
+def _cache(value: Any) -> CacheStrategy | None:
+    if value is None or isinstance(value, CacheStrategy):
+        return value
+    if value in ("none", "auto"):
+        return CacheStrategy(value)
+    raise ValueError(f"cache is none, auto or a CacheStrategy, not {value!r}")
+
+
+def _stop(value: Any) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    raise TypeError(f"stop is a string or a list of strings, not {value!r}")
+
+
 @define(frozen=True, kw_only=True)
 class Timeouts:
     """Limits in seconds; `None` disables one. Each closes the connection when it passes.
@@ -155,13 +255,13 @@ class Timeouts:
     has timed out too.
     """
 
-    connect: float | None = 10.0
-    first_event: float | None = 300.0
-    idle: float | None = 300.0
-    no_progress: float | None = 1800.0
-    total: float | None = None
-    min_chars_per_second: float | None = None
-    window: float = 30.0
+    connect: float | None = field(default=10.0, validator=_seconds)
+    first_event: float | None = field(default=300.0, validator=_seconds)
+    idle: float | None = field(default=300.0, validator=_seconds)
+    no_progress: float | None = field(default=1800.0, validator=_seconds)
+    total: float | None = field(default=None, validator=_seconds)
+    min_chars_per_second: float | None = field(default=None, validator=optional(_above_zero))
+    window: float = field(default=30.0, validator=_above_zero)
 
 
 RETRIES: dict[StreamErrorKind, int] = {
@@ -187,15 +287,17 @@ class RetryPolicy:
     `circuit_cooldown` seconds.
     """
 
-    retries: Mapping[StreamErrorKind, int] = field(factory=lambda: dict(RETRIES))
-    budget: float = 120.0
-    base: float = 1.0
-    factor: float = 2.0
-    max_delay: float = 30.0
-    retry_after_cap: float = 60.0
+    retries: Mapping[StreamErrorKind, int] = field(
+        factory=lambda: dict(RETRIES), validator=_retries
+    )
+    budget: float = field(default=120.0, validator=_at_least_zero)
+    base: float = field(default=1.0, validator=_at_least_zero)
+    factor: float = field(default=2.0, validator=_at_least_zero)
+    max_delay: float = field(default=30.0, validator=_at_least_zero)
+    retry_after_cap: float = field(default=60.0, validator=_at_least_zero)
     restart_after_output: bool = False
     circuit_threshold: int = 5
-    circuit_cooldown: float = 30.0
+    circuit_cooldown: float = field(default=30.0, validator=_at_least_zero)
 
     @classmethod
     def none(cls) -> RetryPolicy:
@@ -203,59 +305,20 @@ class RetryPolicy:
         return cls(retries={})
 
 
-def _number(_: Any, attribute: Any, value: Any) -> None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-        raise TypeError(f"{attribute.name} is a number, not {value!r}")
+def _transport(value: Transport | None) -> Transport:
+    return "auto" if value is None else value
 
 
-def _count(_: Any, attribute: Any, value: Any) -> None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-        raise TypeError(f"{attribute.name} is a positive whole number, not {value!r}")
+def _mapping(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    return {} if value is None else value
 
 
-def _of(*types: type) -> Any:
-    def check(_: Any, attribute: Any, value: Any) -> None:
-        if value is not None and not isinstance(value, types):
-            names = " or ".join(t.__name__ for t in types)
-            raise TypeError(f"{attribute.name} is {names}, not {value!r}")
-
-    return check
+def _timeouts(value: Timeouts | None) -> Timeouts:
+    return Timeouts() if value is None else value
 
 
-def _one_of(*allowed: str) -> Any:
-    def check(_: Any, attribute: Any, value: Any) -> None:
-        if value is not None and value not in allowed:
-            raise ValueError(f"{attribute.name} is one of {', '.join(allowed)}, not {value!r}")
-
-    return check
-
-
-def _thinking(value: Any) -> ThinkingLevel | int | None:
-    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
-        return value
-    try:
-        return ThinkingLevel(value)
-    except ValueError:
-        levels = ", ".join(ThinkingLevel)
-        raise ValueError(
-            f"thinking is one of {levels}, or a number of tokens, not {value!r}"
-        ) from None
-
-
-def _cache(value: Any) -> CacheStrategy | None:
-    if value is None or isinstance(value, CacheStrategy):
-        return value
-    if value in ("none", "auto"):
-        return CacheStrategy(value)
-    raise ValueError(f"cache is none, auto or a CacheStrategy, not {value!r}")
-
-
-def _stop(value: Any) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return (value,)
-    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
-        return tuple(value)
-    raise TypeError(f"stop is a string or a list of strings, not {value!r}")
+def _policy(value: RetryPolicy | None) -> RetryPolicy:
+    return RetryPolicy() if value is None else value
 
 
 @define(frozen=True, kw_only=True)
@@ -276,21 +339,27 @@ class StreamOptions:
     seed: int | None = field(default=None, validator=_of(int))
     session_id: str | None = field(default=None, validator=_of(str))
     transport: Transport = field(
-        default="auto", validator=_one_of("auto", "sse", "websocket", "buffered")
+        default="auto",
+        converter=_transport,
+        validator=_one_of("auto", "sse", "websocket", "buffered"),
     )
     thinking: ThinkingLevel | int | None = field(default=None, converter=_thinking)
     tool_choice: str | None = field(default=None, validator=_of(str))
     parallel_tool_calls: bool | None = field(default=None, validator=_of(bool))
     response_format: str | Mapping[str, Any] | None = field(default=None)
     cache: CacheStrategy | None = field(default=None, converter=_cache)
-    api_key: str | None = field(default=None, repr=False, validator=_of(str))
+    api_key: str | None = field(default=None, repr=False, validator=_secret)
     base_url: str | None = field(default=None, validator=_of(str))
-    headers: Mapping[str, str] = field(factory=dict, repr=False)
-    timeouts: Timeouts = field(factory=Timeouts, validator=_of(Timeouts))
-    retry: RetryPolicy = field(factory=RetryPolicy, validator=_of(RetryPolicy))
+    headers: Mapping[str, str] = field(
+        factory=dict, converter=_mapping, validator=_headers, repr=False
+    )
+    timeouts: Timeouts = field(factory=Timeouts, converter=_timeouts, validator=_of(Timeouts))
+    retry: RetryPolicy = field(factory=RetryPolicy, converter=_policy, validator=_of(RetryPolicy))
     malformed: MalformedPolicy | None = field(default=None, validator=_one_of("skip", "fail"))
     max_output_chars: int | None = field(default=32 * 1024 * 1024, validator=_count)
-    extra: Mapping[str, Any] = field(factory=dict, repr=False)
+    extra: Mapping[str, Any] = field(
+        factory=dict, converter=_mapping, validator=_of(Mapping), repr=False
+    )
 
     @response_format.validator
     def _check_response_format(self, _: Any, value: Any) -> None:
