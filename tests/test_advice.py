@@ -1,0 +1,85 @@
+"""What people are told: a title and something to do for every kind of failure."""
+
+from __future__ import annotations
+
+import pytest
+
+from swink_core import Failure, Model, ProviderInfo, StreamErrorKind
+from swink_core.advice import advise, duration_text
+
+MODEL = Model("acme", "large")
+INFO = ProviderInfo(
+    "acme",
+    "Acme Inc.",
+    api_key_env=("ACME_API_KEY", "ACME_KEY"),
+    portal="https://acme.example/keys",
+)
+
+
+@pytest.mark.parametrize("kind", StreamErrorKind)
+@pytest.mark.parametrize("info", [None, INFO])
+def test_every_kind_has_a_title_and_something_to_do_with_every_gap_filled(
+    kind: StreamErrorKind, info: ProviderInfo | None
+) -> None:
+    advice = advise(kind, Failure("request"), MODEL, info)
+    for text in advice:
+        assert text
+        assert "{" not in text
+        assert "None" not in text
+    assert advice.resolution.endswith(".")
+
+
+# (kind, failure, parts of the advice)
+SAID = [
+    (StreamErrorKind.AUTH, Failure("request", 401), ["Acme Inc.", "ACME_API_KEY or ACME_KEY",
+     "https://acme.example/keys", "acme/large"]),
+    (StreamErrorKind.AUTH, Failure("request", code="no_credentials"), ["No credentials for Acme",
+     "Set ACME_API_KEY or ACME_KEY", "api_key="]),
+    (StreamErrorKind.NETWORK, Failure("connect", code="connection_refused"), ["Cannot connect",
+     "http://localhost:1"]),
+    (StreamErrorKind.NETWORK, Failure("connect", code="dns"), ["does not resolve"]),
+    (StreamErrorKind.NETWORK, Failure("connect", code="tls"), ["certificate"]),
+    (StreamErrorKind.PROTOCOL, Failure("request", 307, code="redirect"), ["not followed"]),
+    (StreamErrorKind.RESOURCE, Failure("connect", code="no_descriptors"), ["ulimit -n"]),
+    (StreamErrorKind.MODEL_NOT_FOUND, Failure("request", 404), ["swink models acme"]),
+    (StreamErrorKind.THROTTLED, Failure("request", 429), ["Wait a moment"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "failure", "parts"), SAID)
+def test_advice_names_what_is_known(
+    kind: StreamErrorKind, failure: Failure, parts: list[str]
+) -> None:
+    text = "\n".join(advise(kind, failure, MODEL, INFO, "http://localhost:1"))
+    for part in parts:
+        assert part in text
+
+
+def test_a_providers_own_code_is_not_taken_for_one_of_the_cores() -> None:
+    failure = Failure("request", 400, code="dns")
+    assert advise(StreamErrorKind.INVALID_REQUEST, failure, MODEL).title == (
+        "acme does not accept the request"
+    )
+
+
+def test_a_known_wait_is_stated() -> None:
+    advice = advise(StreamErrorKind.THROTTLED, Failure("request"), MODEL, None, None, 90.0)
+    assert advice.resolution.startswith("Wait 1 min 30 s and try again")
+
+
+# (seconds, words)
+WAITS = [
+    (0.0, "a moment"),
+    (0.4, "1 s"),
+    (59.0, "59 s"),
+    (59.5, "1 min"),
+    (61.0, "1 min 1 s"),
+    (3600.0, "1 h"),
+    (7500.0, "2 h 5 min"),
+    (90_061.0, "1 d 1 h"),
+]
+
+
+@pytest.mark.parametrize(("seconds", "words"), WAITS)
+def test_a_wait_is_told_in_its_largest_units(seconds: float, words: str) -> None:
+    assert duration_text(seconds) == words

@@ -1,0 +1,120 @@
+"""The exception tree: what people catch, what they read, what is hidden from them."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+import swink_core as swink
+from swink_core import Failure, StreamError, StreamErrorKind, SwinkError
+from swink_core.errors import excerpt, public_url, redact
+
+
+@pytest.mark.parametrize("kind", StreamErrorKind)
+def test_each_kind_has_an_exception_of_its_own(kind: StreamErrorKind) -> None:
+    cls = StreamError.for_kind(kind)
+    assert cls is not StreamError
+    assert cls.kind is kind
+    assert issubclass(cls, StreamError)
+    assert cls.__name__ in swink.__all__
+
+
+def test_no_two_kinds_share_an_exception() -> None:
+    assert len({StreamError.for_kind(kind) for kind in StreamErrorKind}) == len(StreamErrorKind)
+
+
+def test_an_unstated_kind_is_an_unknown_failure() -> None:
+    assert StreamError.for_kind(None) is swink.UnknownFailure
+
+
+TREE = {
+    swink.UsageError: (SwinkError, ValueError),
+    swink.UnknownProvider: (swink.UsageError,),
+    swink.InvalidModel: (swink.UsageError,),
+    swink.InvalidOption: (swink.UsageError,),
+    swink.InvalidContext: (swink.UsageError,),
+    swink.MediaError: (swink.UsageError,),
+    swink.PluginError: (SwinkError,),
+    swink.ProviderFailure: (SwinkError,),
+    swink.StreamError: (SwinkError,),
+    swink.MalformedFrame: (ValueError,),
+    swink.CodecError: (ValueError,),
+}
+
+
+@pytest.mark.parametrize("cls", TREE, ids=lambda cls: cls.__name__)
+def test_exceptions_stand_where_the_tree_shows_them(cls: type[Exception]) -> None:
+    assert cls.__bases__ == TREE[cls]
+
+
+def test_a_message_is_followed_by_what_to_do() -> None:
+    assert str(SwinkError("It broke.", resolution="Mend it.")) == "It broke.\nMend it."
+    assert str(SwinkError("It broke.")) == "It broke."
+
+
+def test_a_failed_call_names_title_attempts_time_and_request() -> None:
+    error = swink.ModelThrottled(
+        "slow down",
+        title="Rate limited by Acme",
+        resolution="Wait.",
+        attempts=3,
+        elapsed=4.25,
+        request_id="q1",
+    )
+    assert str(error) == "Rate limited by Acme: slow down (3 attempts in 4.2 s) [request q1]\nWait."
+    assert str(swink.NetworkError("cut")) == "The call failed: cut"
+
+
+def test_exceptions_survive_pickling_with_their_message() -> None:
+    error = pickle.loads(pickle.dumps(SwinkError("It broke.")))
+    assert (type(error), error.message) == (SwinkError, "It broke.")
+
+
+# (name, text, secrets, text without them)
+REDACTED = [
+    ("one", "key sk-123456 is bad", {"sk-123456"}, "key [hidden] is bad"),
+    ("everywhere", "sk-123456/sk-123456", {"sk-123456"}, "[hidden]/[hidden]"),
+    ("several", "a sk-123456 b sk-abcdef", {"sk-123456", "sk-abcdef"}, "a [hidden] b [hidden]"),
+    ("none", "nothing here", {"sk-123456"}, "nothing here"),
+    ("too_short_to_be_one", "a key", {"key", ""}, "a key"),
+    ("one_within_another", "sk-123456-long", {"sk-123456", "sk-123456-long"}, "[hidden]"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "secrets", "left"), [case[1:] for case in REDACTED], ids=[c[0] for c in REDACTED]
+)
+def test_secrets_are_hidden_in_texts_for_people(text: str, secrets: set[str], left: str) -> None:
+    assert redact(text, secrets) == left
+
+
+def test_a_secret_at_the_edge_of_an_excerpt_is_hidden_whole() -> None:
+    body = b"x" * 75 + b"sk-123456" + b"y" * 100
+    for size in range(70, 95):
+        assert "sk-" not in excerpt(body, {"sk-123456"}, size)
+
+
+# (address, address without what may be secret)
+URLS = [
+    ("https://a.example/v1/chat", "https://a.example/v1/chat"),
+    ("https://a.example/v1?key=sk-1&x=2#f", "https://a.example/v1"),
+    ("https://me:sk-1@a.example:8080/v1", "https://a.example:8080/v1"),
+    ("http://[broken", "[hidden]"),
+]
+
+
+@pytest.mark.parametrize(("url", "public"), URLS)
+def test_an_address_is_shown_without_credentials(url: str, public: str) -> None:
+    assert public_url(url) == public
+
+
+def test_a_failure_shows_neither_headers_nor_body_nor_exception() -> None:
+    failure = Failure(
+        "request",
+        401,
+        headers={"X-Key": "sk-canary"},
+        body=b"sk-canary",
+        exception=ValueError("sk-canary"),
+    )
+    assert "canary" not in repr(failure)

@@ -1,0 +1,44 @@
+"""Events as adapters make them."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from swink_core import AssistantMessageEvent, Error, StopReason, StreamErrorKind
+from swink_core.protocol import RULES
+
+HELPERS = {
+    StreamErrorKind.CONTEXT_WINDOW_EXCEEDED: "error_context_overflow",
+}
+
+
+@pytest.mark.parametrize("kind", StreamErrorKind)
+def test_there_is_a_helper_for_an_error_of_each_kind(kind: StreamErrorKind) -> None:
+    helper = getattr(AssistantMessageEvent, HELPERS.get(kind, f"error_{kind}"))
+    assert helper("so") == Error(
+        error_message="so", error_kind=kind, stop_reason=StopReason.ERROR, usage=None
+    )
+
+
+def test_a_plain_error_states_no_kind() -> None:
+    assert AssistantMessageEvent.error("so") == Error(error_message="so", error_kind=None)
+
+
+def test_a_limit_may_say_when_to_come_back() -> None:
+    assert AssistantMessageEvent.error_throttled("so", 2.0).retry_after == 2.0
+    assert AssistantMessageEvent.error_overloaded("so", 3.0).retry_after == 3.0
+
+
+@pytest.mark.parametrize("cls", RULES, ids=lambda cls: cls.__name__)
+def test_each_event_is_slotted_and_tagged_by_its_name(cls: type[AssistantMessageEvent]) -> None:
+    words = "".join(f"_{c.lower()}" if c.isupper() else c for c in cls.__name__).lstrip("_")
+    assert cls.type == words
+    assert "__slots__" in vars(cls)
+    assert not hasattr(object.__new__(cls), "__dict__")
+    assert inspect.getdoc(cls)
+
+
+def test_tags_are_unique() -> None:
+    assert len({cls.type for cls in RULES}) == len(RULES)

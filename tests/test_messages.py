@@ -1,0 +1,105 @@
+"""A conversation and what callers read from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swink_core import (
+    AssistantMessage,
+    Base64Source,
+    Context,
+    ExtensionBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    UserMessage,
+    is_synthetic_id,
+    parse_arguments,
+    synthetic_id,
+)
+
+# (name, text of arguments, arguments; None: no object)
+ARGUMENTS: list[tuple[str, str, dict[str, Any] | None]] = [
+    ("empty", "", {}),
+    ("blank", " \t\r\n", {}),
+    ("an_object", '{"a": [1, 2.5, null, true]}', {"a": [1, 2.5, None, True]}),
+    ("space_around_it", ' {"a": 1} ', {"a": 1}),
+    ("a_large_number", '{"a": 12345678901234567890123}', {"a": 12345678901234567890123}),
+    ("a_lone_surrogate_escaped", r'{"a": "\ud83e"}', {"a": "\ud83e"}),
+    ("a_lone_surrogate_itself", '{"a": "\ud83e"}', {"a": "\ud83e"}),
+    ("a_list", "[]", None),
+    ("a_string", '"{}"', None),
+    ("a_number", "1", None),
+    ("null", "null", None),
+    ("cut", '{"a": 1', None),
+    ("two", "{} {}", None),
+    ("a_trailing_comma", '{"a": 1,}', None),
+    ("prose", "none", None),
+    ("nested_too_deep", "[" * 100_000, None),
+    ("an_object_nested_too_deep", '{"a":' * 100_000, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("raw", "arguments"), [case[1:] for case in ARGUMENTS], ids=[case[0] for case in ARGUMENTS]
+)
+def test_arguments_are_an_object_or_nothing(raw: str, arguments: dict[str, Any] | None) -> None:
+    assert parse_arguments(raw) == arguments
+
+
+@given(st.text())
+def test_no_text_of_arguments_raises(raw: str) -> None:
+    assert parse_arguments(raw) is None or isinstance(parse_arguments(raw), dict)
+
+
+def test_ids_made_up_by_the_core_are_recognised_and_others_are_not() -> None:
+    assert is_synthetic_id(synthetic_id("7f_1", 0))
+    assert not any(map(is_synthetic_id, ["", "call_1", "toolu_01", "swink"]))
+    assert synthetic_id("7f_1", 0) != synthetic_id("7f_1", 1) != synthetic_id("7f_2", 1)
+
+
+def test_an_answers_parts_are_read_by_kind() -> None:
+    call = ToolCallBlock("a", "f")
+    message = AssistantMessage(
+        [
+            ThinkingBlock("H"),
+            TextBlock("a"),
+            ExtensionBlock("toy", "k", 1),
+            call,
+            ThinkingBlock("m"),
+            TextBlock("b"),
+        ]
+    )
+    assert (message.text, message.thinking, message.tool_calls) == ("ab", "Hm", [call])
+
+
+HI = [UserMessage("Hi")]
+
+
+@pytest.mark.parametrize(
+    ("given_context", "context"),
+    [("Hi", Context(HI)), (HI, Context(HI)), (tuple(HI), Context(HI)), (Context(HI), Context(HI))],
+)
+def test_a_conversation_may_be_given_in_short(given_context: Any, context: Context) -> None:
+    assert Context.of(given_context) == context
+
+
+@pytest.mark.parametrize("value", [None, 5, {"messages": []}, b"Hi", UserMessage("Hi")])
+def test_what_is_no_conversation_is_refused(value: Any) -> None:
+    with pytest.raises(TypeError, match=type(value).__name__):
+        Context.of(value)
+
+
+def test_a_list_that_was_given_is_not_the_contexts_own() -> None:
+    messages = list(HI)
+    context = Context.of(messages)
+    messages.append(UserMessage("more"))
+    assert context.messages == HI
+
+
+def test_media_do_not_fill_a_repr() -> None:
+    assert "AAAA" not in repr(Base64Source("image/png", "AAAA"))
