@@ -156,7 +156,9 @@ class Subject:
     @property
     def parses(self) -> bool:
         """Whether it has a decoder and a parser, so that bytes can be put through it."""
-        return all(hasattr(self.provider, name) for name in ("decoder", "parser", "malformed"))
+        return all(
+            hasattr(self.provider, name) for name in ("decoder", "parser", "malformed", "info")
+        )
 
     @property
     def can_be_called(self) -> bool:
