@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from typing import Any, final
 
 import msgspec
@@ -28,14 +29,14 @@ from swink_core.errors import (
     public_url,
 )
 from swink_core.events import Notice
-from swink_core.framing import Decoder, FrameTooLong, SSEDecoder
+from swink_core.framing import Decoder, SSEDecoder
 from swink_core.hookspecs import hookimpl
 from swink_core.http import HTTPRequest, HTTPResponse
 from swink_core.messages import Context
 from swink_core.model import CacheStrategy, Model, ProviderInfo, StreamOptions, ThinkingLevel
 from swink_core.outcome import StreamErrorKind as Kind
 from swink_core.source import EventSource, Parser, lenient_json
-from swink_core.writer import EventWriter
+from swink_core.whole import WholeDecoder, WholeParser
 
 __all__ = ["HTTPProvider"]
 
@@ -242,7 +243,7 @@ class HTTPProvider:
             notices += (Notice("buffered", f"{model} streams this badly; asked for it whole"),)
         parser, decoder = self.parser(model), type(self).decoder()
         if options.transport == "buffered" and self.buffered:
-            parser, decoder = _WholeParser(parser), _WholeDecoder()
+            parser, decoder = WholeParser(parser), WholeDecoder()
         return EventSource(
             call,
             self._chunks(model, context, options, call),
@@ -305,7 +306,8 @@ class HTTPProvider:
                 continue
             content_type = response.headers.get("Content-Type", "").partition(";")[0].strip()
             buffered = options.transport == "buffered" and content_type.lower() == _JSON
-            if response.status == 200 and (buffered or self._accepts(content_type.lower())):
+            accepted = buffered or self._accepts(content_type.lower())
+            if response.status == 200 and accepted and _is_readable(response):
                 return response
             try:
                 raise ProviderFailure(await self._failure(response, content_type, call))
@@ -337,8 +339,13 @@ class HTTPProvider:
             failure.code, failure.kind = "redirect", Kind.PROTOCOL
             failure.message = f"redirected (HTTP {response.status}) to {target}"
             return failure
-        self.error_facts(failure)
-        if response.status < 300 and not (failure.code or failure.type or failure.message):
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            self.error_facts(failure)
+        if response.status < 300 and not _is_readable(response):
+            failure.kind, failure.code = Kind.PROTOCOL, "encoding"
+            encoding = response.headers["Content-Encoding"]
+            failure.message = f"the answer is encoded as {encoding}, which was not asked for"
+        elif response.status < 300 and not (failure.code or failure.type or failure.message):
             failure.kind, failure.code = Kind.PROTOCOL, "content_type"
             start = excerpt(body, call.secrets, 80)
             failure.message = (
@@ -349,33 +356,15 @@ class HTTPProvider:
         return failure
 
 
-class _WholeDecoder:
-    """Collects a body that is not a stream: its only frame comes at the end."""
-
-    def __init__(self) -> None:
-        self._body = bytearray()
-
-    def feed(self, data: bytes) -> list[bytes]:
-        self._body += data
-        if len(self._body) > WHOLE_LIMIT:
-            raise FrameTooLong("an answer", WHOLE_LIMIT)
-        return []
-
-    def finish(self) -> list[bytes]:
-        return [bytes(self._body)]
+ENCODINGS = frozenset({"", "identity", "gzip", "deflate", "br", "zstd"})
+"""Content encodings that the HTTP client undoes, or says that it cannot."""
 
 
-class _WholeParser:
-    def __init__(self, parser: Any) -> None:
-        self._whole = parser.whole
-
-    def feed(self, frame: bytes, out: EventWriter) -> None:
-        self._whole(frame, out)
+def _is_readable(response: HTTPResponse) -> bool:
+    return response.headers.get("Content-Encoding", "").strip().lower() in ENCODINGS
 
 
 _JSON = "application/json"
-WHOLE_LIMIT = 64 * 1024 * 1024
-"""Bytes of an answer that is not streamed."""
 
 _PER_MODEL = frozenset({"tools", "images", "documents", "audio", "structured_output", "json"})
 
