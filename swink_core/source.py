@@ -80,6 +80,7 @@ class EventSource:
         self.call = call
         writer: type[EventWriter] = getattr(parser, "writer", EventWriter)
         self.out = writer(call.model.provider, f"{call.id}_{call.attempt}", str(call.model))
+        call.notice_hook = self.out.notice
         self._chunks = chunks
         self._decoder = decoder
         self._parser = parser
@@ -99,10 +100,10 @@ class EventSource:
 
     async def batches(self) -> AsyncGenerator[list[ev.AssistantMessageEvent], None]:
         """This will yield the events of each network read; an empty list is a sign of life."""
-        yield [ev.Start(), *self._notices]
         drain = False
         chunks = self._chunks
         try:
+            yield [ev.Start(), *self._notices]
             failure = None
             try:
                 async for data in chunks:
