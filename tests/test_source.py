@@ -1,0 +1,302 @@
+"""From bytes to events: completion, cuts, malformed frames, limits, draining."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from fakes import HELLO, Toy, ToyParser, broken_rules, frame, types
+
+import swink_core as swink
+from swink_core import (
+    Done,
+    Error,
+    EventSource,
+    Failure,
+    Notice,
+    ProviderFailure,
+    SSEDecoder,
+    StopReason,
+)
+from swink_core import StreamErrorKind as Kind
+from swink_core.testing.chunking import byte_by_byte, every_cut
+from swink_core.testing.driver import fold, memory_call
+
+BAD = b"data: {broken\n\n"
+CUT = ProviderFailure(Failure("streaming", kind=Kind.NETWORK, code="connection", message="reset"))
+
+
+async def chunks_of(*pieces: Any) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        if isinstance(piece, BaseException):
+            raise piece
+        yield piece
+
+
+def source_of(*pieces: Any, **given: Any) -> EventSource:
+    limit = given.pop("limit", swink.DEFAULT_FRAME_LIMIT)
+    call = memory_call(Toy("toy"), "large")
+    return EventSource(call, chunks_of(*pieces), SSEDecoder(limit), ToyParser(), **given)
+
+
+async def events_of(*pieces: Any, **given: Any) -> list[Any]:
+    events = [event async for event in source_of(*pieces, **given)]
+    assert broken_rules(events) == []
+    return events
+
+
+STOP = frame(stop="stop")
+END = frame(stop="stop", finish=True)
+
+# (name, input, kind of the failure; None: done)
+ENDINGS: list[tuple[str, list[Any], Kind | None]] = [
+    ("finished", HELLO, None),
+    ("finished_and_more_follows", [*HELLO, BAD, BAD], None),
+    ("completed_then_end_of_input", [frame(text="a"), STOP], None),
+    ("completed_then_the_connection_fails", [frame(text="a"), STOP, CUT], None),
+    ("completed_and_cut_in_what_follows", [frame(text="a"), STOP, b"data: {"], None),
+    ("completed_without_the_last_blank_line", [frame(text="a"), STOP[:-1]], None),
+    ("completed_without_any_line_end", [frame(text="a"), STOP[:-2]], None),
+    ("cut_inside_the_completing_frame", [frame(text="a"), STOP[:-4]], Kind.NETWORK),
+    ("not_completed", [frame(text="a")], Kind.NETWORK),
+    ("not_completed_after_usage", [frame(text="a"), frame(usage={"output": 1})], Kind.NETWORK),
+    ("nothing", [], Kind.NETWORK),
+    ("only_comments", [b": ping\n\n"], Kind.NETWORK),
+    ("the_connection_fails_first", [CUT], Kind.NETWORK),
+    ("the_connection_fails_later", [frame(text="a"), CUT], Kind.NETWORK),
+    ("completed_without_an_answer", [END], Kind.EMPTY_RESPONSE),
+    ("thinking_is_no_answer", [frame(thinking="Hm"), END], Kind.EMPTY_RESPONSE),
+    ("an_extension_is_an_answer", [frame(extension={"a": 1}), END], None),
+    ("a_call_is_an_answer", [frame(call={"key": 0, "id": "a", "name": "f"}), END], None),
+    ("no_answer_within_the_length_limit", [frame(stop="length", finish=True)], None),
+    ("a_filtered_answer_may_be_empty", [frame(stop="content_filter", finish=True)], None),
+    ("a_pause_may_be_empty", [frame(stop="pause", finish=True)], None),
+    ("the_providers_error", [frame(text="a"), frame(error={"code": "busy"})], Kind.OVERLOADED),
+    ("an_unknown_error", [frame(error={"code": "new"})], Kind.UNKNOWN),
+    ("an_error_after_the_stop", [frame(text="a"), STOP, frame(error={"code": "busy"})],
+     Kind.OVERLOADED),
+    ("a_callers_mistake", [swink.MediaError("a.png: gone")], Kind.INVALID_REQUEST),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("pieces", "kind"), [case[1:] for case in ENDINGS], ids=[case[0] for case in ENDINGS]
+)
+async def test_a_stream_is_done_only_if_its_provider_said_so(
+    pieces: list[Any], kind: Kind | None
+) -> None:
+    last = (await events_of(*pieces))[-1]
+    assert isinstance(last, Done) is (kind is None)
+    assert getattr(last, "error_kind", None) is kind
+
+
+# (name, input, phase of the failure)
+PHASES: list[tuple[str, list[Any], str]] = [
+    ("before_any_byte", [ProviderFailure(Failure("connect", 503))], "connect"),
+    ("in_the_middle", [frame(text="a"), CUT], "streaming"),
+    ("the_providers_error", [frame(error={"code": "busy"})], "streaming"),
+    ("at_the_end", [frame(text="a")], "finalize"),
+    ("an_empty_answer", [END], "finalize"),
+]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "phase"), [case[1:] for case in PHASES], ids=[case[0] for case in PHASES]
+)
+async def test_a_failure_says_how_far_the_attempt_had_come(pieces: list[Any], phase: str) -> None:
+    last = (await events_of(*pieces))[-1]
+    assert isinstance(last, Error)
+    assert last.phase == phase
+
+
+WHOLE = b"".join(
+    [
+        frame(id="r1"),
+        frame(thinking="Hm"),
+        frame(text="né🦊e"),
+        frame(call={"key": 0, "id": "a", "name": "f", "arguments": '{"x": "ü"}'}),
+        frame(usage={"input": 3, "output": 2}),
+        frame(stop="stop", finish=True),
+    ]
+)
+
+
+async def test_however_the_input_is_cut_the_events_are_the_same() -> None:
+    whole = await events_of(WHOLE)
+    assert types(whole)[-1] == "done"
+    assert await events_of(*byte_by_byte(WHOLE)) == whole
+    for pieces in every_cut(WHOLE):
+        assert await events_of(*pieces) == whole
+
+
+async def test_truncated_anywhere_before_its_end_a_stream_is_no_success() -> None:
+    completing = WHOLE.index(b'{"stop"') + len(b'{"stop": "stop", "finish": true}')
+    for length in range(len(WHOLE)):
+        last = (await events_of(WHOLE[:length]))[-1]
+        assert isinstance(last, Done) is (length >= completing), WHOLE[:length]
+
+
+async def test_one_read_makes_one_batch_and_a_read_without_events_an_empty_one() -> None:
+    source = source_of(b": ping\n\n", HELLO[1] + HELLO[2], HELLO[-1])
+    assert [types(batch) async for batch in source.batches()] == [
+        ["start"],
+        [],
+        ["text_start", "text_delta", "text_delta"],
+        ["text_end", "done"],
+    ]
+
+
+async def test_notices_come_with_the_start() -> None:
+    notice = Notice("option_ignored", "toy has no seed")
+    events = await events_of(*HELLO, notices=(notice,))
+    assert events[1] == notice
+
+
+async def test_taps_get_every_byte_as_it_was_read() -> None:
+    seen: list[bytes] = []
+    source = source_of(*HELLO)
+    source.call.taps.append(seen.append)
+    async for _ in source:
+        pass
+    assert seen == HELLO
+
+
+# -- malformed frames ----------------------------------------------------------------------------
+
+# (name, frames that do not parse at each place, how many notices, whether it fails)
+SKIPS: list[tuple[str, list[bytes], int, bool]] = [
+    ("none", [], 0, False),
+    ("one", [BAD], 1, False),
+    ("three_in_a_row", [BAD] * 3, 3, False),
+    ("four_in_a_row", [BAD] * 4, 3, True),
+    ("ten_in_all", [BAD, frame(text="x")] * 10, 10, False),
+    ("eleven_in_all", [BAD, frame(text="x")] * 11, 10, True),
+    ("not_utf_8", [b'data: {"text": "\xff\xfe"}\n\n'], 0, False),
+    ("not_an_object", [b"data: [1]\n\n"], 1, False),
+    ("a_lone_surrogate", [b'data: {"text": "\\ud83e"}\n\n'], 0, False),
+    ("unknown_keys", [b'data: {"new": 1}\n\n'], 0, False),
+    ("nested_too_deep", [b"data: " + b"[" * 100_000 + b"\n\n"], 1, False),
+]
+
+
+@pytest.mark.parametrize(
+    ("bad", "notices", "fails"), [case[1:] for case in SKIPS], ids=[case[0] for case in SKIPS]
+)
+async def test_malformed_frames_are_skipped_up_to_a_bound_and_seen(
+    bad: list[bytes], notices: int, fails: bool
+) -> None:
+    events = await events_of(frame(text="a"), *bad, *HELLO[-2:], malformed="skip")
+    assert types(events).count("notice") == notices
+    if fails:
+        assert (events[-1].error_kind, events[-1].rule) == (Kind.PROTOCOL, "core:malformed")
+        assert "broken" in events[-1].error_message
+    else:
+        assert isinstance(events[-1], Done)
+
+
+@pytest.mark.parametrize("at", range(len(HELLO)))
+async def test_a_malformed_frame_at_any_place_fails_where_the_policy_says_so(at: int) -> None:
+    pieces = [*HELLO[:at], BAD, *HELLO[at:]]
+    failed = (await events_of(*pieces, malformed="fail"))[-1]
+    assert isinstance(failed, Error)
+    assert failed.error_kind is Kind.PROTOCOL
+    skipped = await events_of(*pieces, malformed="skip")
+    assert fold(skipped).text == "Hello"
+    assert [e.code for e in skipped if isinstance(e, Notice)] == ["malformed_frame"]
+
+
+async def test_what_is_repaired_is_what_was_meant() -> None:
+    events = await events_of(b'data: {"text": "a\\ud83e\\udd8ab\\ud83e"}\n\n', END)
+    assert fold(events).text == "a🦊b\N{REPLACEMENT CHARACTER}"
+
+
+async def test_a_parser_that_raises_something_else_is_not_taken_for_a_malformed_frame() -> None:
+    with pytest.raises(TypeError):
+        await events_of(frame(call=5))
+
+
+async def test_a_frame_that_is_too_long_fails_after_those_before_it() -> None:
+    events = await events_of(frame(text="a") + frame(text="b" * 200), *HELLO, limit=100)
+    assert fold(events).text == "a"
+    assert (events[-1].error_kind, events[-1].rule) == (Kind.PROTOCOL, "core:frame")
+    assert "100 bytes" in events[-1].error_message
+
+
+# -- usage, ids ----------------------------------------------------------------------------------
+
+
+async def test_usage_after_the_stop_is_waited_for() -> None:
+    events = await events_of(frame(text="a"), STOP, frame(usage={"input": 1, "output": 2}))
+    assert events[-1] == Done(
+        StopReason.STOP, swink.Usage(input=1, output=2, total=3, reported=True)
+    )
+
+
+async def test_usage_is_on_the_terminal_event_of_a_failure_too() -> None:
+    events = await events_of(frame(id="r1"), frame(usage={"input": 1}), CUT)
+    assert events[-1].usage == swink.Usage(input=1, reported=True)
+    assert events[-1].response_id == "r1"
+
+
+# -- what is left open ---------------------------------------------------------------------------
+
+
+class Chunks:
+    """An input that records how much of it was read, and that it was closed."""
+
+    def __init__(self, *pieces: bytes, then_wait: bool = False) -> None:
+        self.pieces = list(pieces)
+        self.then_wait = then_wait
+        self.closed = False
+
+    def __aiter__(self) -> Chunks:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self.pieces:
+            return self.pieces.pop(0)
+        if self.then_wait:
+            await asyncio.Event().wait()
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+def source_on(chunks: Chunks) -> EventSource:
+    return EventSource(memory_call(Toy("toy"), "large"), chunks, SSEDecoder(), ToyParser())
+
+
+async def test_after_the_end_the_rest_of_the_input_is_read_so_that_the_connection_is_kept() -> None:
+    chunks = Chunks(*HELLO, b": bye\n\n")
+    events = [event async for event in source_on(chunks)]
+    assert isinstance(events[-1], Done)
+    assert (chunks.pieces, chunks.closed) == ([], True)
+
+
+async def test_no_more_than_a_bounded_rest_is_read() -> None:
+    chunks = Chunks(*HELLO, *[b":" * 1024] * 1024)
+    async for _ in source_on(chunks):
+        pass
+    assert len(chunks.pieces) > 900
+    assert chunks.closed
+
+
+async def test_an_input_that_does_not_end_is_not_waited_for() -> None:
+    chunks = Chunks(*HELLO, then_wait=True)
+    async with asyncio.timeout(10):
+        async for _ in source_on(chunks):
+            pass
+    assert chunks.closed
+
+
+@pytest.mark.parametrize("number", range(1, 7))
+async def test_left_after_any_event_the_input_is_closed(number: int) -> None:
+    chunks = Chunks(*HELLO, then_wait=True)
+    events = aiter(source_on(chunks))
+    for _ in range(number):
+        await anext(events)
+    await events.aclose()
+    assert chunks.closed
