@@ -23,7 +23,7 @@ from swink_core import (
     is_synthetic_id,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.chunking import chunkings, cut_at, frame_ends, random_cuts, truncations
+from swink_core.testing.chunking import chunkings, frame_ends, random_cuts, truncations
 from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
 from swink_provider_gemini import GeminiProvider
 

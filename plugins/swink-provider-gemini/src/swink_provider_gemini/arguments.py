@@ -71,8 +71,8 @@ class ArgumentText:
         return text + _json(piece)[1:-1] + ("" if more else '"')
 
     def close(self) -> str:
-        """This will end whatever is open."""
-        return self._end_string() + self._leave(0)
+        """This will end whatever is open, or write no arguments."""
+        return self._end_string() + self._leave(0) if self._path else "{}"
 
     def _move(self, path: list[str | int]) -> str:
         """This will go from the last leaf to the one at `path`."""

@@ -153,12 +153,9 @@ def _answered(block: Block) -> dict[str, Any] | None:
 
 def _call(block: ToolCallBlock) -> dict[str, Any]:
     call: dict[str, Any] = {} if is_synthetic_id(block.id) else {"id": block.id}
-    call["name"] = block.name
-    if block.state != "complete":  # the API wants an object even where the model wrote none
-        call["args"] = {"INVALID_JSON": block.raw_arguments or ""}
-    elif block.arguments or block.raw_arguments != "":
-        call["args"] = block.arguments
-    return call
+    whole = block.state == "complete"  # the API wants an object even where the model wrote none
+    arguments = block.arguments if whole else {"INVALID_JSON": block.raw_arguments or ""}
+    return {**call, "name": block.name, "args": arguments}
 
 
 # -- what the user says ----------------------------------------------------------------------

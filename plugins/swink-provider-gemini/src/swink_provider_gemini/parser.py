@@ -176,8 +176,9 @@ class GenerateContentParser:
             if not more:
                 self._end_call(out)
         elif name or call.get("id"):
-            if arguments is not None:
-                out.tool_call(self._key, arguments=msgspec.json.encode(arguments).decode())
+            # whole, hence an object, even where none was sent
+            whole = msgspec.json.encode(arguments or {}).decode()
+            out.tool_call(self._key, arguments=whole)
             out.end(self._key)
 
     def _add(self, text: ArgumentText, whole: Any, pieces: Any, out: EventWriter) -> None:
