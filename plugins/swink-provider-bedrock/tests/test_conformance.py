@@ -1,0 +1,9 @@
+"""What every provider promises, of this one."""
+
+from __future__ import annotations
+
+from swink_core.testing.conformance import ProviderConformance
+
+
+class TestBedrock(ProviderConformance):
+    provider = "bedrock"

@@ -1,0 +1,189 @@
+"""AWS's binary event stream: its vectors, every header, every way to cut and to break it."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import time
+from typing import Any
+from uuid import UUID
+
+import pytest
+from converse import TEXT, delta, encode, header, said
+from corpus import Case, cases, ids, stream_cases
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swink_core import DEFAULT_FRAME_LIMIT, FrameError, FrameTooLong
+from swink_core.testing.chunking import byte_by_byte, chunkings, every_cut
+from swink_provider_bedrock.eventstream import EventStreamDecoder, message
+
+VECTORS = cases("eventstream")
+
+
+def _decoded(*chunks: bytes) -> list[tuple[dict[str, Any], bytes]]:
+    decoder = EventStreamDecoder()
+    frames = [frame for chunk in chunks for frame in decoder.feed(chunk)]
+    assert decoder.finish() == []
+    return [tuple(message(frame)) for frame in frames]  # type: ignore[misc]  # a pair it is
+
+
+@pytest.mark.parametrize("case", [c for c in VECTORS if "positive" in c.features], ids=ids)
+def test_messages_of_the_vectors_are_read(case: Case) -> None:
+    expected = [
+        (frame["headers"], bytes.fromhex(frame["payload_hex"]))
+        for frame in case.expect["reference_frames"]
+    ]
+    assert _decoded(case.body) == expected
+    assert _decoded(*byte_by_byte(case.body)) == expected
+
+
+@pytest.mark.parametrize("case", [c for c in VECTORS if "negative" in c.features], ids=ids)
+def test_broken_messages_of_the_vectors_are_refused(case: Case) -> None:
+    with pytest.raises(FrameError):
+        _decoded(case.body)
+    with pytest.raises(FrameError):
+        _decoded(*byte_by_byte(case.body))
+
+
+@pytest.mark.parametrize("case", stream_cases("bedrock_invoke"), ids=ids)
+def test_streams_of_the_other_operation_are_read_too(case: Case) -> None:
+    frames = _decoded(case.body)
+    assert {headers[":event-type"] for headers, _ in frames} == {"chunk"}
+    for _, payload in frames:
+        [inner] = [base64.b64decode(part) for part in payload.split(b'"')[3:4]]
+        assert inner.startswith(b"{")
+
+
+HEADERS: list[tuple[str, int, bytes, Any]] = [
+    ("true", 0, b"", True),
+    ("false", 1, b"", False),
+    ("a byte", 2, b"\xff", -1),
+    ("a short", 3, b"\xff\xfe", -2),
+    ("an integer", 4, b"\x00\x00\xa0\x0c", 40972),
+    ("a long", 5, b"\xff" * 8, -1),
+    ("bytes", 6, b"\x00\x02\x00\xff", b"\x00\xff"),
+    ("a string", 7, b"\x00\x03\xe2\x82\xac", "€"),
+    ("an empty string", 7, b"\x00\x00", ""),
+    ("a time in milliseconds", 8, struct.pack(">q", 1_700_000_000_000), 1_700_000_000_000),
+    ("a UUID", 9, bytes(range(16)), UUID(bytes=bytes(range(16)))),
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "value", "expected"), HEADERS)
+def test_every_type_of_header(name: str, kind: int, value: bytes, expected: Any) -> None:
+    twice = header(name, kind, value) + header("after", 7, b"\x00\x02ok")
+    assert _decoded(encode(twice, b"body")) == [({name: expected, "after": "ok"}, b"body")]
+
+
+@pytest.mark.parametrize(
+    ("name", "headers"),
+    [
+        ("a name longer than what is there", b"\x09ab"),
+        ("a name without a type", b"\x02ab"),
+        ("a number cut short", header("a", 5, b"\x00")),
+        ("a string cut short", header("a", 7, b"\x00\x05abc")),
+        ("a string without its length", header("a", 7, b"\x00")),
+        ("a UUID cut short", header("a", 9, b"\x00" * 15)),
+        ("a string that is not UTF-8", header("a", 7, b"\x00\x01\xff")),
+        ("a name that is not UTF-8", b"\x01\xff\x00"),
+        ("an unknown type", header("a", 10, b"")),
+    ],
+)
+def test_headers_that_do_not_parse_are_refused(name: str, headers: bytes) -> None:
+    with pytest.raises(FrameError, match="header"):
+        _decoded(encode(headers))
+
+
+def test_no_byte_of_a_message_may_be_changed() -> None:
+    whole = delta(0, text="Hello")
+    for at in range(len(whole)):
+        broken = bytearray(whole)
+        broken[at] ^= 0x10
+        with pytest.raises(FrameError):
+            _decoded(bytes(broken))
+
+
+def test_a_wrong_length_is_not_waited_for() -> None:
+    decoder = EventStreamDecoder()
+    with pytest.raises(FrameError, match="prelude"):
+        decoder.feed(b"\x00\x0f\xff\xff\x00\x00\x00\x00\x00\x00\x00\x00")
+
+
+@pytest.mark.parametrize(
+    ("name", "total", "headers", "error"),
+    [
+        ("shorter than its frame", 15, 0, FrameError),
+        ("shorter than its headers", 40, 25, FrameError),
+        ("of nothing but headers", 200_000, 131_073, FrameTooLong),
+        ("longer than the limit", DEFAULT_FRAME_LIMIT + 1, 0, FrameTooLong),
+    ],
+)
+def test_lengths_are_bounded(name: str, total: int, headers: int, error: type[FrameError]) -> None:
+    from zlib import crc32
+
+    lengths = struct.pack(">II", total, headers)
+    with pytest.raises(error):
+        EventStreamDecoder().feed(lengths + struct.pack(">I", crc32(lengths)))
+
+
+def test_what_came_before_the_break_is_handed_over() -> None:
+    first, second = delta(0, text="one"), delta(0, text="two")
+    with pytest.raises(FrameError) as caught:
+        EventStreamDecoder().feed(first + second[:-1] + b"\x00")
+    assert caught.value.frames == [first]
+
+
+def test_a_message_at_the_limit_is_taken_and_one_beyond_is_not() -> None:
+    body = encode({}, b"x" * 84)
+    assert EventStreamDecoder(100).feed(body) == [body]
+    with pytest.raises(FrameTooLong, match="longer than the limit of 99 bytes"):
+        EventStreamDecoder(99).feed(body)
+
+
+def test_where_a_read_ends_does_not_matter() -> None:
+    body = said(TEXT)
+    whole = _decoded(body)
+    assert len(whole) == 6
+    for chunks in every_cut(body):
+        assert _decoded(*chunks) == whole
+    for _, chunks in chunkings(body, EventStreamDecoder):
+        assert _decoded(*chunks) == whole
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.dictionaries(st.text(min_size=1, max_size=20), st.text(max_size=40), max_size=4),
+            st.binary(max_size=300),
+        ),
+        max_size=6,
+    ),
+    st.integers(1, 64),
+)
+def test_whatever_was_encoded_is_decoded(
+    messages: list[tuple[dict[str, str], bytes]], size: int
+) -> None:
+    body = b"".join(encode(headers, payload) for headers, payload in messages)
+    chunks = [body[at : at + size] for at in range(0, len(body), size)]
+    assert _decoded(*chunks) == messages
+
+
+def test_a_cut_message_leaves_nothing() -> None:
+    body = delta(0, text="Hello")
+    for size in range(len(body)):
+        decoder = EventStreamDecoder()
+        assert decoder.feed(body[:size]) == []
+        assert decoder.finish() == []
+
+
+def test_the_cost_of_small_reads_is_linear() -> None:
+    def seconds(size: int) -> float:
+        body = encode({}, b"x" * size)
+        decoder, began = EventStreamDecoder(), time.perf_counter()
+        for at in range(0, len(body), 64):
+            decoder.feed(body[at : at + 64])
+        return time.perf_counter() - began
+
+    small = min(seconds(100_000) for _ in range(3))
+    assert min(seconds(800_000) for _ in range(3)) < 40 * small  # 64 if it were quadratic
