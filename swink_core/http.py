@@ -197,6 +197,8 @@ def failure_of(error: BaseException, phase: Phase) -> Failure:
         code = "connection_refused"
     elif isinstance(error, aiohttp.ServerDisconnectedError):
         code, message = "disconnected", "the server closed the connection without an answer"
+    elif isinstance(error.__cause__, aiohttp.http_exceptions.ContentEncodingError):
+        kind, code, message = Kind.PROTOCOL, "encoding", "the response cannot be decompressed"
     elif isinstance(error, aiohttp.ClientPayloadError):
         code, message = "cut", "the response ended before its end"
     elif isinstance(error, aiohttp.ClientResponseError):

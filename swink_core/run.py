@@ -232,10 +232,15 @@ class Run:
     def cut(self, failure: Failure) -> Batch:
         """Returns what ends the attempt from outside: open blocks closed, then the error."""
         batch: Batch = [] if self.in_attempt else [ev.Start()]
-        batch += self.builder.closing_events()
         out = getattr(self.source, "out", None) if type(self.source) is EventSource else None
-        if out is not None and out.cost is not None:
-            self.call.reported_cost = out.cost
+        if out is None:
+            batch += self.builder.closing_events()
+        else:
+            # what the parser said last, and signatures that came before their blocks ended
+            out.close()
+            batch += out.take()
+            if out.cost is not None:
+                self.call.reported_cost = out.cost
         error = self.call.error(
             failure,
             usage=out.final_usage() if out else None,

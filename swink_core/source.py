@@ -116,8 +116,9 @@ class EventSource:
                     self._take_rest()
             except ProviderFailure as error:
                 failure = error.failure
-                if failure.phase == "connect" and self._phase != "connect":
+                if self._phase != "connect":
                     failure.phase = self._phase
+                    self._take_rest()
             except UsageError as error:
                 failure = Failure(
                     "request", kind=Kind.INVALID_REQUEST, message=str(error), exception=error

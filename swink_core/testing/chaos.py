@@ -82,6 +82,7 @@ class ChaosServer(LoopbackServer):
         self._scripts: dict[str, tuple[Answer, list[Fault]]] = {}
         self._unheard: socket.socket | None = None
         self._closing: asyncio.Server | None = None
+        self._plain: asyncio.Server | None = None
 
     def add(self, key: str, answer: Answer, *faults: Fault) -> str:
         """This will play `faults` below `/key`, one to a request, and return the base URL.
@@ -118,12 +119,16 @@ class ChaosServer(LoopbackServer):
     @property
     def closed_url(self) -> str:
         """An address at which every connection is accepted and closed, unheard."""
-        assert self._closing is not None
-        return f"http://{HOST}:{self._closing.sockets[0].getsockname()[1]}"
+        return f"http://{HOST}:{_port(self._closing)}"
 
     @property
     def not_tls_url(self) -> str:
-        """An address that says HTTPS, where nobody speaks TLS."""
+        """An address that says HTTPS, where TLS is answered with plain text."""
+        return f"https://{HOST}:{_port(self._plain)}"
+
+    @property
+    def mute_url(self) -> str:
+        """An address that says HTTPS, where TLS is not answered at all."""
         return f"https://{HOST}:{self._port}"
 
     async def start(self) -> None:
@@ -133,14 +138,16 @@ class ChaosServer(LoopbackServer):
         self._unheard.bind((HOST, 0))  # bound, so that nobody else gets it, and never listened on
         loop = asyncio.get_running_loop()
         self._closing = await loop.create_server(_Closing, HOST, 0)
+        self._plain = await loop.create_server(_Plain, HOST, 0)
 
     async def aclose(self) -> None:
         """This will break off all connections."""
         if self._unheard is not None:
             self._unheard.close()
-        if self._closing is not None:
-            self._closing.close()
-            await self._closing.wait_closed()
+        for server in (self._closing, self._plain):
+            if server is not None:
+                server.close()
+                await server.wait_closed()
         await super().aclose()
 
     async def respond(self, exchange: Exchange) -> None:
@@ -158,6 +165,19 @@ class ChaosServer(LoopbackServer):
 class _Closing(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()
+
+
+class _Plain(asyncio.Protocol):
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        transport.close()
+
+
+def _port(server: asyncio.Server | None) -> int:
+    assert server is not None, "the chaos server was not started"
+    port: int = server.sockets[0].getsockname()[1]
+    return port
 
 
 def _key(exchange: Exchange) -> str:

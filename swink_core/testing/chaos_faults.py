@@ -284,7 +284,9 @@ async def _raw(
     ]
     if encoding:
         lines.append(f"Content-Encoding: {encoding}")
-    await exchange.raw("\r\n".join([*lines, "", ""]).encode() + body)
+    await exchange.raw("\r\n".join([*lines, "", ""]).encode())
+    await asyncio.sleep(0.001)  # the head and the body are two network reads, as they mostly are
+    await exchange.raw(body)
     exchange.ended = True
 
 

@@ -226,7 +226,7 @@ class _Connection(asyncio.Protocol):
         self._writable.set()
 
     async def send(self, data: bytes) -> None:
-        if self._transport is None:
+        if self._transport is None or self._transport.is_closing():
             raise ConnectionResetError("the client has left")
         self._transport.write(data)
         await self._writable.wait()
