@@ -121,6 +121,20 @@ def test_an_unknown_model_changes_nothing(swink: Any) -> None:
     assert "model: echo/echo" in done.stderr
 
 
+def test_a_key_goes_with_its_provider_wherever_it_stands_in_a_chain(swink: Any) -> None:
+    with ChatService(["One."], ["Two."]) as service:
+        done = swink(*to(service), stdin="Hi\n/model echo/fail-quota-exhausted openai/other\nHo\n")
+    assert done.stdout == "One.\nTwo.\n"
+    assert service.requests[1]["model"] == "other"
+    assert service.exchanges[1].headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_an_option_that_is_wrong_is_refused_at_once(swink: Any) -> None:
+    done = swink("chat", "-m", "echo/echo", "-o", "temperature=hot", stdin="Hi\n")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "temperature is a number, not 'hot'" in done.stderr
+
+
 def test_a_chain_falls_back(swink: Any) -> None:
     done = swink(
         "chat", "-m", "echo/echo", stdin="/model echo/fail-quota-exhausted echo/echo\nHi\n"
@@ -135,7 +149,7 @@ def test_a_failed_turn_can_be_asked_again(swink: Any) -> None:
     with ChatService(["One."], HTTPError(400, "no"), ["Two."]) as service:
         done = swink(*to(service), stdin="first\nsecond\n/retry\n")
     assert done.stdout == "One.\nTwo.\n"
-    assert "the conversation is kept; /retry asks again" in done.stderr
+    assert "the conversation is kept: /retry asks again" in done.stderr
     assert turns(service.requests[2]) == turns(service.requests[1])
 
 
@@ -150,6 +164,21 @@ def test_a_part_of_an_answer_is_kept_until_it_is_asked_again(swink: Any) -> None
     with ChatService(["Half", CUT], ["Whole."]) as service:
         swink(*to(service), stdin="one\n/retry\n")
         assert turns(service.requests[1]) == [("user", "one")]
+
+
+def test_a_question_that_cannot_be_answered_is_taken_back(swink: Any, tmp_path: Path) -> None:
+    (tmp_path / "dot.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    with ChatService(["One."], HTTPError(400, "no images"), ["Two."]) as service:
+        done = swink(
+            *to(service), stdin=f"first\n/image {tmp_path / 'dot.png'}\nlook\n/undo\nsecond\n"
+        )
+    assert done.stdout == "One.\nTwo.\n"
+    assert "taken back; 2 messages left" in done.stderr
+    assert turns(service.requests[2]) == [
+        ("user", "first"),
+        ("assistant", "One."),
+        ("user", "second"),
+    ]
 
 
 def test_there_must_be_something_to_ask_again(swink: Any) -> None:

@@ -16,20 +16,28 @@ from swink_cli.terminal import one_screen, say, show_error
 __all__ = ["interruptible", "name_broken_plugins", "name_unknown_models", "show_call", "show_end"]
 
 PLUGIN_GROUP = "swink.plugins"
+PATIENCE = 3
+"""How often Ctrl-C is pressed by someone who will not wait."""
 
 
 @asynccontextmanager
 async def interruptible(stream: swink.EventStream) -> AsyncGenerator[None, None]:
     """This will close the stream at the first Ctrl-C, so that its loop ends with `aborted`.
 
-    A second Ctrl-C raises KeyboardInterrupt.
+    People press it twice: until the stream is closed another one does nothing, and only the
+    third, for a stream that does not close, raises KeyboardInterrupt.
     """
     loop = asyncio.get_running_loop()
     closing: list[asyncio.Task[None]] = []
+    presses = 0
 
     def stop() -> None:
-        loop.remove_signal_handler(signal.SIGINT)
-        closing.append(loop.create_task(stream.aclose()))
+        nonlocal presses
+        presses += 1
+        if not closing:
+            closing.append(loop.create_task(stream.aclose()))
+        elif presses >= PATIENCE:
+            raise KeyboardInterrupt
 
     # an event loop without signal handlers cancels its task instead, which closes as well
     with suppress(NotImplementedError):

@@ -49,7 +49,9 @@ class Chat:
 
         From a script it is that of a failure if any answer failed; Ctrl-C ends a script.
         """
-        self._check_models(self._models)
+        self._open(self._models, "Hello")
+        name_unknown_models(self._client, self._models)
+        name_broken_plugins(self._client)
         if file is not None:
             self._load(file)
         with self._runner, Reader(_complete) as reader:
@@ -106,10 +108,12 @@ class Chat:
     # -- answers -----------------------------------------------------------------------------
 
     def _answer(self) -> None:
-        stream = self._client.stream(self._models, self._conversation.context, **self._options())
-        name_broken_plugins(self._client)
+        stream = self._open(self._models, self._conversation.context)
         try:
             display = self._runner.run(show_call(stream, make_sink(plain=self._plain)))
+        except KeyboardInterrupt:
+            self._leaving = True  # the stream would not be closed; nothing more can be asked
+            raise
         finally:
             message = stream.message
             self._conversation.answer(message)
@@ -117,27 +121,27 @@ class Chat:
         if not show_end(stream, display):
             self._failed = True
             if not self._interrupted:
-                say("the conversation is kept; /retry asks again")
+                say("the conversation is kept: /retry asks again, /undo takes the question back")
         if self._interactive:
             say("")
 
-    def _options(self) -> dict[str, Any]:
-        options = self._call.options
-        if self._models[0].partition("/")[0] == self._owner:
-            return options
-        return {name: value for name, value in options.items() if name not in _PERSONAL}
-
-    def _check_models(self, models: list[str]) -> None:
-        """Raises for models that cannot be asked, with nothing changed yet."""
-        self._client.stream(models, "Hello")
-        name_unknown_models(self._client, models)
+    def _open(self, models: list[str], conversation: swink.Context | str) -> swink.EventStream:
+        """Makes a call, of which nothing is sent before it is read. Raises for a wrong one."""
+        options = dict(self._call.options)
+        personal = {name: options.pop(name) for name in _PERSONAL if name in options}
+        chain: list[Any] = [
+            (model, personal) if model.partition("/")[0] == self._owner else model
+            for model in models
+        ]
+        return self._client.stream(chain, conversation, **options)
 
     # -- commands ----------------------------------------------------------------------------
 
     def _model(self, words: str) -> None:
         if words:
             models = words.replace(",", " ").split()
-            self._check_models(models)
+            self._open(models, "Hello")
+            name_unknown_models(self._client, models)
             self._models = models
         say(f"model: {', '.join(self._models)}")
 
@@ -164,7 +168,7 @@ class Chat:
     def _load(self, path: str) -> None:
         conversation = read_conversation(Path(_path(path)))
         if conversation.context.messages:
-            self._client.stream(self._models, conversation.context)  # raises for one that is wrong
+            self._open(self._models, conversation.context)
         if self._call.system is not None:
             conversation.context.system_prompt = self._call.system
         conversation.context.tools += self._call.tools
@@ -175,6 +179,12 @@ class Chat:
         if not self._conversation.take_back():
             raise swink.UsageError("nothing has been asked yet", title="Nothing to ask again")
         self._answer()
+
+    def _undo(self, _: str) -> None:
+        if not self._conversation.take_back():
+            raise swink.UsageError("nothing has been asked yet", title="Nothing to take back")
+        self._conversation.context.messages.pop()
+        say(f"taken back; {self._count()} left")
 
     def _help(self, _: str) -> None:
         rows = [
@@ -204,6 +214,7 @@ _COMMANDS = {
     "/image": _Command(Chat._image, "PATH", "attach an image to your next message"),
     "/attach": _Command(Chat._attach, "PATH", "attach a document, image or sound"),
     "/retry": _Command(Chat._retry, "", "ask again, dropping the last answer"),
+    "/undo": _Command(Chat._undo, "", "take your last message back, with its answer"),
     "/save": _Command(Chat._save, "[-f] FILE", "write the conversation to a file"),
     "/load": _Command(Chat._load, "FILE", "go on with a conversation from a file"),
     "/help": _Command(Chat._help, "", "list these commands"),
