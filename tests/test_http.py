@@ -1,0 +1,316 @@
+"""The network through aiohttp: requests, connections, and what their failures are called."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gzip
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from fakes import SSE, Server, says, sends
+
+from swink_core import AiohttpClient, HTTPRequest, ProviderFailure
+from swink_core import StreamErrorKind as Kind
+from swink_core.testing.loopback import Exchange
+
+HTTP_TIMEOUT = 10.0
+
+
+@asynccontextmanager
+async def http_client() -> AsyncIterator[AiohttpClient]:
+    client = AiohttpClient()
+    try:
+        yield client
+    finally:
+        await client.aclose()
+
+
+async def read_all(response: Any) -> bytes:
+    body = b""
+    while data := await response.read():
+        body += data
+    return body
+
+
+async def failure_of(url: str, connect_timeout: float | None = HTTP_TIMEOUT) -> Any:
+    async with http_client() as client:
+        with pytest.raises(ProviderFailure) as caught:
+            await client.send(HTTPRequest(url), connect_timeout)
+    return caught.value.failure
+
+
+async def test_a_request_arrives_as_it_was_made() -> None:
+    async with Server(says(200, b"yes", {"X-Mark": "1"})) as server, http_client() as client:
+        request = HTTPRequest(f"{server.url}/v1/chat?a=b", b"body", {"X-Test": "x"})
+        response = await client.send(request, HTTP_TIMEOUT)
+        assert await read_all(response) == b"yes"
+        response.close()
+        (exchange,) = server.exchanges
+    assert (exchange.method, exchange.path, exchange.query) == ("POST", "/v1/chat", {"a": "b"})
+    assert (exchange.body, exchange.headers["x-test"]) == (b"body", "x")
+    assert (response.status, response.headers["x-mark"]) == (200, "1")
+
+
+async def test_an_encoded_slash_is_neither_decoded_nor_encoded_again() -> None:
+    async with Server(says(200, b"", {})) as server, http_client() as client:
+        await client.send(HTTPRequest(f"{server.url}/models/a%2Fb"), HTTP_TIMEOUT)
+    assert server.exchanges[0].path == "/models/a%2Fb"
+
+
+async def test_each_write_of_the_server_is_a_read_as_it_comes() -> None:
+    go_on = asyncio.Event()
+
+    async def answer(exchange: Exchange) -> None:
+        await exchange.start(200, SSE)
+        await exchange.write(b"one")
+        await go_on.wait()
+        await exchange.write(b"two")
+        await exchange.end()
+
+    async with Server(answer) as server, http_client() as client:
+        response = await client.send(HTTPRequest(server.url), HTTP_TIMEOUT)
+        assert await response.read() == b"one"  # though the answer has not ended
+        go_on.set()
+        assert await read_all(response) == b"two"
+
+
+async def test_redirects_are_not_followed() -> None:
+    async with Server(says(200, b"", {})) as other:
+        redirect = says(307, b"", {"Location": f"{other.url}/stolen"})
+        async with Server(redirect) as server, http_client() as client:
+            request = HTTPRequest(server.url, b"prompt", {"X-Api-Key": "k"})
+            response = await client.send(request, HTTP_TIMEOUT)
+            assert response.status == 307
+            response.close()
+        assert other.exchanges == []
+
+
+async def test_cookies_are_neither_kept_nor_sent() -> None:
+    async with Server(says(200, b"", {"Set-Cookie": "a=b"})) as server, http_client() as client:
+        for _ in range(2):
+            await read_all(await client.send(HTTPRequest(server.url), HTTP_TIMEOUT))
+    assert "cookie" not in server.exchanges[1].headers
+
+
+async def test_compressed_answers_are_decompressed() -> None:
+    body = gzip.compress(b"data: x\n\n")
+
+    async def answer(exchange: Exchange) -> None:
+        head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n"
+        await exchange.raw(head.encode() + body)
+        exchange.ended = True
+
+    async with Server(answer) as server, http_client() as client:
+        response = await client.send(HTTPRequest(server.url), HTTP_TIMEOUT)
+        assert await read_all(response) == b"data: x\n\n"
+
+
+async def test_more_streams_than_a_usual_pool_holds_are_open_at_once() -> None:
+    count = 150
+    async with Server(sends(b"x", end=False)) as server, http_client() as client:
+        requests = [client.send(HTTPRequest(server.url), HTTP_TIMEOUT) for _ in range(count)]
+        responses = await asyncio.gather(*requests)
+        assert len(server.exchanges) == count
+        for response in responses:
+            response.close()
+
+
+async def test_a_connection_is_used_again_after_a_whole_body_only() -> None:
+    async with Server(sends(b"x")) as server, http_client() as client:
+        first = await client.send(HTTPRequest(server.url), HTTP_TIMEOUT)
+        await read_all(first)
+        first.close()
+        second = await client.send(HTTPRequest(server.url), HTTP_TIMEOUT)
+        assert len(server._connections) == 1
+        second.close()  # before its end
+        await read_all(await client.send(HTTPRequest(server.url), HTTP_TIMEOUT))
+        assert len(server.exchanges) == 3
+        assert len(server._connections) == 1
+
+
+async def test_closing_a_response_closes_its_connection() -> None:
+    async with Server(sends(b"x", end=False)) as server, http_client() as client:
+        response = await client.send(HTTPRequest(server.url), HTTP_TIMEOUT)
+        await response.read()
+        response.close()
+        await server.exchanges[0].disconnected()
+
+
+async def test_idle_connections_can_be_closed_while_others_stay_open() -> None:
+    async with Server(sends(b"x")) as server, http_client() as client:
+        busy = await client.send(HTTPRequest(server.url), HTTP_TIMEOUT)
+        await read_all(await client.send(HTTPRequest(server.url), HTTP_TIMEOUT))
+        client.close_idle()
+        assert await read_all(busy) == b"x"
+        await read_all(await client.send(HTTPRequest(server.url), HTTP_TIMEOUT))
+
+
+async def test_a_client_that_was_closed_may_be_used_again() -> None:
+    async with Server(sends(b"x")) as server, http_client() as client:
+        await client.aclose()
+        await read_all(await client.send(HTTPRequest(server.url), HTTP_TIMEOUT))
+        await client.aclose()
+        assert await read_all(await client.send(HTTPRequest(server.url), HTTP_TIMEOUT)) == b"x"
+
+
+# -- failures ------------------------------------------------------------------------------------
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+async def test_nothing_that_listens_is_a_refused_connection() -> None:
+    failure = await failure_of(f"http://127.0.0.1:{free_port()}/")
+    assert (failure.kind, failure.code) == (Kind.NETWORK, "connection_refused")
+    assert failure.phase == "connect"
+
+
+async def test_a_name_that_does_not_resolve_is_a_dns_failure() -> None:
+    failure = await failure_of("http://no-such-host.invalid/")
+    assert (failure.kind, failure.code) == (Kind.NETWORK, "dns")
+
+
+@pytest.mark.parametrize("url", ["http://", "http://[::1", "http://:80/", "nonsense"])
+async def test_what_is_no_address_is_an_invalid_request(url: str) -> None:
+    failure = await failure_of(url)
+    assert (failure.kind, failure.code) == (Kind.INVALID_REQUEST, "url")
+
+
+async def test_a_port_without_tls_is_a_tls_failure() -> None:
+    def plain(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(plain, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        failure = await failure_of(f"https://127.0.0.1:{port}/")
+    assert (failure.kind, failure.code) == (Kind.NETWORK, "tls")
+
+
+async def test_a_server_that_does_not_accept_is_a_timeout_of_the_connection() -> None:
+    with socket.socket() as listening, socket.socket() as waiting, socket.socket() as also:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(0)  # one connection waits to be accepted, the next are not answered
+        for sock in (waiting, also):
+            sock.setblocking(False)
+            sock.connect_ex(listening.getsockname())
+        failure = await failure_of(f"http://127.0.0.1:{listening.getsockname()[1]}/", 0.05)
+    assert (failure.kind, failure.code) == (Kind.TIMEOUT, "connect")
+
+
+async def hang_up(exchange: Exchange) -> None:
+    exchange.reset()
+
+
+async def hang_up_later(exchange: Exchange) -> None:
+    await exchange.start(200, SSE)
+    await exchange.write(b"x")
+    exchange.reset()
+
+
+async def end_too_early(exchange: Exchange) -> None:
+    await exchange.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nx")
+    exchange._connection._transport.close()  # type: ignore[union-attr]  # it is open
+
+
+async def talk_nonsense(exchange: Exchange) -> None:
+    await exchange.raw(b"220 mail.example ESMTP\r\n\r\n")
+
+
+async def break_compression(exchange: Exchange) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 20\r\n\r\n"
+    await exchange.raw(head + b"x" * 20)
+    exchange.ended = True
+
+
+# (what the server does, kind, code), where the head does not come
+AT_FIRST = [
+    (hang_up, Kind.NETWORK, {"disconnected", "connection"}),
+    (talk_nonsense, Kind.PROTOCOL, {"http"}),
+]
+# the same, where the body breaks
+LATER = [
+    (hang_up_later, Kind.NETWORK, {"connection", "cut"}),
+    (end_too_early, Kind.NETWORK, {"cut"}),
+    (break_compression, Kind.PROTOCOL, {"encoding"}),
+]
+
+
+@pytest.mark.parametrize(("answer", "kind", "codes"), AT_FIRST)
+async def test_an_answer_that_does_not_come_is_named(
+    answer: Any, kind: Kind, codes: set[str]
+) -> None:
+    async with Server(answer) as server:
+        failure = await failure_of(server.url)
+    assert failure.kind is kind
+    assert failure.code in codes
+
+
+@pytest.mark.parametrize(("answer", "kind", "codes"), LATER)
+async def test_a_body_that_breaks_is_named_and_what_came_before_is_not_lost(
+    answer: Any, kind: Kind, codes: set[str]
+) -> None:
+    async with Server(answer) as server, http_client() as client:
+        response = await client.send(HTTPRequest(server.url), HTTP_TIMEOUT)
+        first = b"" if answer is break_compression else await response.read()
+        with pytest.raises(ProviderFailure) as caught:
+            await response.read()
+        response.close()
+    assert caught.value.failure.kind is kind
+    assert caught.value.failure.code in codes
+    assert caught.value.failure.phase == "streaming"
+    assert first == (b"" if answer is break_compression else b"x")
+
+
+async def test_a_pooled_connection_that_the_server_gave_up_is_stale() -> None:
+    served = 0
+
+    async def answer(exchange: Exchange) -> None:
+        nonlocal served
+        served += 1
+        if served > 1:
+            exchange.reset()
+            return
+        await sends(b"x")(exchange)
+
+    async with Server(answer) as server, http_client() as client:
+        await read_all(await client.send(HTTPRequest(server.url), HTTP_TIMEOUT))
+        with pytest.raises(ProviderFailure) as caught:
+            await client.send(HTTPRequest(server.url), HTTP_TIMEOUT)
+    assert (caught.value.failure.kind, caught.value.failure.code) == (Kind.NETWORK, "stale")
+
+
+# (what the system raised, kind, code)
+RAISED: list[tuple[BaseException, Kind, str]] = [
+    (OSError(errno.EMFILE, "x"), Kind.RESOURCE, "no_descriptors"),
+    (OSError(errno.ENFILE, "x"), Kind.RESOURCE, "no_descriptors"),
+    (OSError(errno.ENOMEM, "x"), Kind.RESOURCE, "no_memory"),
+    (OSError(errno.ENOBUFS, "x"), Kind.RESOURCE, "no_memory"),
+    (TimeoutError(), Kind.TIMEOUT, "connect"),
+    (ConnectionRefusedError(errno.ECONNREFUSED, "x"), Kind.NETWORK, "connection_refused"),
+    (ConnectionResetError(errno.ECONNRESET, "x"), Kind.NETWORK, "connection"),
+    (ssl.SSLError(1, "x"), Kind.NETWORK, "tls"),
+    (OSError(errno.ENETUNREACH, "x"), Kind.NETWORK, "connection"),
+    (ValueError("Newline in headers"), Kind.PROTOCOL, "encoding"),
+]
+
+
+@pytest.mark.parametrize(("error", "kind", "code"), RAISED, ids=lambda value: repr(value)[:40])
+def test_what_the_system_raises_has_a_kind_and_a_code(
+    error: BaseException, kind: Kind, code: str
+) -> None:
+    from swink_core.http import failure_of
+
+    failure = failure_of(error, "connect")
+    assert (failure.kind, failure.code) == (kind, code)
+    assert failure.message
+    assert failure.exception is error
