@@ -1,0 +1,68 @@
+"""The child process: llama.cpp's HTTP server on loopback, until its stdin closes.
+
+    python -m swink_provider_local.child
+
+The first line of stdin is JSON data: `path`, `name`, `key`, `context`, and perhaps `gpu_layers`
+and `threads`. Once the model is loaded, one line of stdout is the server's address. An assertion
+of the engine's that fails ends the process, which is why it has one of its own.
+
+It leaves with its parent: stdin closes whatever way the parent ends, and should a copy of the
+other end live on in a process that the parent forked, the change of parent is seen.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from typing import Any
+
+PARENT_SECONDS = 1.0
+"""How often the parent is looked for."""
+
+LOG_LEVEL = 2
+"""Warnings and errors; more would log what people say."""
+
+
+def main() -> None:
+    """This will serve what stdin says."""
+    orders = json.loads(sys.stdin.readline())
+    parent = os.getppid()
+    threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
+    # what the engine prints is log, wherever it prints it; only the address goes to stdout
+    answer = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    server = _serve(orders)
+    answer.write(server.listening_address + "\n")
+    answer.close()
+    sys.stdin.read()
+    os._exit(0)  # its threads may be computing
+
+
+def _serve(orders: dict[str, Any]) -> Any:
+    import xllamacpp  # type: ignore[import-untyped]  # it has no annotations
+
+    parameters = xllamacpp.CommonParams()
+    parameters.verbosity = LOG_LEVEL
+    parameters.model.path = orders["path"]
+    parameters.model_alias = {orders["name"]}
+    parameters.api_keys = [orders["key"]]
+    parameters.n_ctx = orders["context"]
+    parameters.n_parallel = 1
+    if orders.get("gpu_layers") is not None:
+        parameters.n_gpu_layers = orders["gpu_layers"]
+    if orders.get("threads") is not None:
+        parameters.cpuparams.n_threads = orders["threads"]
+    return xllamacpp.Server(parameters)  # on loopback and a free port, unless told otherwise
+
+
+def _leave_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(PARENT_SECONDS)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""Which file a model's name stands for, and how its engine is set up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from swink_core import Failure, Model, ProviderFailure
+from swink_core import StreamErrorKind as Kind
+from swink_provider_local.hub import HubFile
+
+__all__ = ["ENGINE_OPTIONS", "engine_numbers", "file_of", "whole_number"]
+
+DEFAULT = "default"
+MODEL_ENV = "SWINK_LOCAL_MODEL"
+CONTEXT = 8192
+"""Tokens, where neither the caller nor the catalogue says; a model's own limit may need more
+memory than there is."""
+
+ENGINE_OPTIONS: dict[str, tuple[str, int]] = {
+    "context": ("SWINK_LOCAL_CONTEXT", 1),
+    "gpu_layers": ("SWINK_LOCAL_GPU_LAYERS", 0),
+    "threads": ("SWINK_LOCAL_THREADS", 1),
+}
+"""Keys of `options.extra` that are the engine's, with their variables and least values."""
+
+
+def file_of(model: Model, environ: Mapping[str, str]) -> Path | HubFile:
+    """This will return the file that a model's id names.
+
+    An id is a row of the catalogue, `repo:file.gguf`, or the path of a GGUF file. Raises
+    ProviderFailure (`model_not_found`).
+    """
+    name, known = model.id, dict(model.info.extra) if model.info is not None else {}
+    if name == DEFAULT and environ.get(MODEL_ENV):
+        name, known = environ[MODEL_ENV], {}
+    if "repo" in known and "file" in known:
+        return HubFile(known["repo"], known["file"])
+    if (file := HubFile.parse(name)) is not None:
+        return file
+    path = Path(name).expanduser()
+    if path.is_file():
+        return path
+    looks_like_path = path.suffix.lower() == ".gguf"
+    message = (
+        f"there is no file {path}"
+        if looks_like_path
+        else f'"{name}" is neither a known model, nor owner/repository:file.gguf, nor the path of '
+        "a .gguf file"
+    )
+    raise ProviderFailure(
+        Failure("request", kind=Kind.MODEL_NOT_FOUND, code="file", message=message)
+    )
+
+
+def engine_numbers(
+    model: Model, extra: Mapping[str, Any], environ: Mapping[str, str]
+) -> dict[str, int | None]:
+    """This will return context, GPU layers and threads: the call's, the environment's, the
+    catalogue's. Raises ProviderFailure (`invalid_request`)."""
+    known = model.info.extra if model.info is not None else {}
+    found: dict[str, int | None] = {}
+    for key, (variable, least) in ENGINE_OPTIONS.items():
+        number = whole_number(extra, key, least)
+        if number is None:
+            number = whole_number(environ, variable, least)
+        found[key] = known.get(key) if number is None else number
+    return {**found, "context": found["context"] or CONTEXT}
+
+
+def whole_number(values: Mapping[str, object], name: str, least: int) -> int | None:
+    """This will read a number that was given as one or as text; `None` where there is none.
+
+    Raises ProviderFailure (`invalid_request`).
+    """
+    given = values.get(name)
+    if given is None or given == "":
+        return None
+    try:
+        number = int(str(given))
+    except ValueError:
+        number = least - 1
+    if number < least:
+        raise ProviderFailure(
+            Failure(
+                "request",
+                kind=Kind.INVALID_REQUEST,
+                code="option",
+                message=f"{name} is a whole number of at least {least}, not {given!r}",
+            )
+        )
+    return number

@@ -1,0 +1,165 @@
+"""One engine: a child process that serves one model over loopback HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import secrets
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from attrs import define, field
+
+from swink_core import Failure, ProviderFailure
+from swink_core import StreamErrorKind as Kind
+
+__all__ = ["Engine", "Settings"]
+
+log = logging.getLogger(__name__)
+
+START_SECONDS = 600.0
+"""For the largest model on the slowest disk; a small one needs a second."""
+
+STOP_SECONDS = 5.0
+EXIT_SECONDS = 1.0
+"""How long after its connection a dying process may take to be gone."""
+
+LOG_LINES = 20
+"""Of the engine's log, the last are kept for the message of a failure."""
+
+TELLING = (" E ", "ASSERT", "Error")
+"""What lines of the log have that say why."""
+
+
+@define(frozen=True)
+class Settings:
+    """What an engine is started with; equal ones share it. `None` leaves a choice to the engine."""
+
+    path: Path
+    context: int
+    gpu_layers: int | None = None
+    threads: int | None = None
+
+
+@define(eq=False)
+class Engine:
+    """A running engine. `url` is where it speaks Chat Completions, with the key `key`."""
+
+    settings: Settings
+    url: str
+    key: str = field(repr=False)
+    _process: subprocess.Popen[str] = field(repr=False)
+    _log: deque[str] = field(repr=False)
+
+    @classmethod
+    def start(cls, settings: Settings) -> Engine:
+        """This will start the child and wait until its model is loaded; it blocks.
+
+        Raises ProviderFailure (`internal`, code `engine`) where that fails.
+        """
+        process = subprocess.Popen(
+            [sys.executable, "-m", "swink_provider_local.child"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        lines: deque[str] = deque(maxlen=LOG_LINES)
+        reader = threading.Thread(target=_keep, args=(process.stderr, lines), daemon=True)
+        reader.start()
+        key = secrets.token_hex(16)
+        orders = {
+            "path": str(settings.path), "name": settings.path.stem, "key": key,
+            "context": settings.context, "gpu_layers": settings.gpu_layers,
+            "threads": settings.threads,
+        }  # fmt: skip
+        started = time.monotonic()
+        alarm = threading.Timer(START_SECONDS, process.kill)
+        alarm.daemon = True
+        alarm.start()
+        try:
+            process.stdin.write(json.dumps(orders) + "\n")
+            process.stdin.flush()
+            url = process.stdout.readline().strip()
+        except BrokenPipeError:
+            url = ""
+        finally:
+            alarm.cancel()
+        engine = cls(settings, f"{url}/v1", key, process, lines)
+        if not url:
+            engine.stop()
+            reader.join(STOP_SECONDS)
+            raise ProviderFailure(engine.failure("connect", "could not be started"))
+        log.info("loaded %s in %.1f s", settings.path.name, time.monotonic() - started)
+        return engine
+
+    @property
+    def pid(self) -> int:
+        """The child's process id."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether the child runs."""
+        return self._process.poll() is None
+
+    async def lost(self) -> bool:
+        """This will tell whether the child has ended, or does so in a moment."""
+        end = time.monotonic() + EXIT_SECONDS
+        while self.alive:
+            if time.monotonic() > end:
+                return False
+            await asyncio.sleep(0.01)
+        return True
+
+    def failure(self, phase: str = "streaming", what: str = "ended") -> Failure:
+        """This will say that the engine has failed, how, and what may help."""
+        status = self._process.poll()
+        how = f"signal {-status}" if status is not None and status < 0 else f"status {status}"
+        errors = [
+            line for line in self._log if " E " in line or "Error" in line or "ASSERT" in line
+        ]
+        said = (errors or [*self._log] or [""])[-1].strip()
+        message = (
+            f"the engine for {self.settings.path.name} {what} ({how})"
+            + (f": {said}" if said else "")
+            + ". The next call starts a new one; if it fails again, check the file, or try a "
+            "smaller context or fewer GPU layers"
+        )
+        starting = phase == "connect"
+        return Failure(
+            "connect" if starting else "streaming",
+            kind=Kind.INTERNAL,
+            code="engine",
+            message=message,
+        )
+
+    def stop(self) -> None:
+        """This will end the child and wait for it, which takes milliseconds; it blocks."""
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+
+
+def _keep(stream: IO[str], lines: deque[str]) -> None:
+    with stream:
+        lines.extend(line for line in stream if line.strip())

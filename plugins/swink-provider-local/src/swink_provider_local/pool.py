@@ -1,0 +1,215 @@
+"""The engines that run: one for each model in use, few at a time, none for long without work.
+
+Engines belong to the process, not to a client or an event loop: a model takes gigabytes, and a
+script that opens a client for each call should not load it for each. So starting and stopping
+happen in threads, a lock guards the table, and waiting for a start is the only thing that touches
+the caller's loop. Calls that need the same engine wait for the same start, and one that is
+cancelled leaves the start to the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import os
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from functools import cache
+from typing import Protocol, TypeVar
+
+from attrs import define
+
+from swink_core import Failure, ProviderFailure, Timer
+from swink_core import StreamErrorKind as Kind
+from swink_provider_local.choice import whole_number
+from swink_provider_local.engine import Engine, Settings
+
+__all__ = ["EnginePool", "in_thread", "shared_pool"]
+
+log = logging.getLogger(__name__)
+
+LIMIT_ENV, LIMIT = "SWINK_LOCAL_ENGINES", 2
+IDLE_ENV, IDLE_SECONDS = "SWINK_LOCAL_IDLE", 300
+
+Result = TypeVar("Result")
+
+
+class PoolClock(Protocol):
+    """What the pool needs of a clock: seconds, and a callback in time."""
+
+    def time(self) -> float:
+        """This will return monotonic seconds."""
+
+    def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
+        """This will call `callback` when `time()` has reached `when`."""
+
+
+class ThreadClock:
+    """The system's time, with or without an event loop."""
+
+    time = staticmethod(time.monotonic)
+
+    def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
+        """This will call `callback` in a thread of its own."""
+        timer = threading.Timer(max(0.0, when - self.time()), callback)
+        timer.daemon = True
+        timer.start()
+        return timer
+
+
+def in_thread(work: Callable[[], Result]) -> Future[Result]:
+    """This will do blocking work in a thread that no event loop waits for at its end."""
+    future: Future[Result] = Future()
+    future.set_running_or_notify_cancel()  # from here on a waiter's cancellation is its own
+
+    def run() -> None:
+        try:
+            result = work()
+        except BaseException as error:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    threading.Thread(target=run, name="swink-local", daemon=True).start()
+    return future
+
+
+@define(eq=False)
+class _Entry:
+    """An engine or its start, and how many calls use it."""
+
+    start: Future[Engine]
+    leases: int = 0
+    timer: Timer | None = None
+
+    def is_over(self) -> bool:
+        """This will tell whether the start failed or the child has ended."""
+        if not self.start.done():
+            return False
+        return self.start.exception() is not None or not self.start.result().alive
+
+    def stop(self) -> None:
+        """This will stop the engine, once it has started; it blocks."""
+        if self.start.exception() is None:
+            self.start.result().stop()
+
+
+class EnginePool:
+    """Starts engines when a call needs one and stops them when nobody has for `idle_seconds`.
+
+    At most `limit` run: the one that was used longest ago makes room. `start` replaces what
+    starts an engine, `clock` the time.
+    """
+
+    def __init__(
+        self,
+        limit: int = LIMIT,
+        idle_seconds: float = IDLE_SECONDS,
+        *,
+        clock: PoolClock | None = None,
+        start: Callable[[Settings], Engine] = Engine.start,
+    ) -> None:
+        self._limit = limit
+        self._idle_seconds = idle_seconds
+        self._clock = clock or ThreadClock()
+        self._start = start
+        self._lock = threading.Lock()
+        self._entries: dict[Settings, _Entry] = {}  # the one used longest ago comes first
+
+    @asynccontextmanager
+    async def lease(self, settings: Settings) -> AsyncIterator[Engine]:
+        """This will keep an engine running for the length of the context.
+
+        Raises ProviderFailure: `internal` where it does not start, `overloaded` where as many
+        as may run are busy with other models.
+        """
+        entry = self._enter(settings)
+        try:
+            yield await asyncio.wrap_future(entry.start)
+        finally:
+            self._leave(settings, entry)
+
+    def running(self) -> list[Engine]:
+        """This will list the engines that run."""
+        with self._lock:
+            entries = list(self._entries.values())
+        return [e.start.result() for e in entries if e.start.done() and not e.is_over()]
+
+    def close(self) -> None:
+        """This will stop all engines; it blocks."""
+        with self._lock:
+            entries = list(self._entries.values())
+            self._entries.clear()
+        for entry in entries:
+            if entry.timer is not None:
+                entry.timer.cancel()
+            entry.stop()
+
+    def _enter(self, settings: Settings) -> _Entry:
+        with self._lock:
+            entry = self._entries.pop(settings, None)
+            if entry is None or entry.is_over():
+                dying = [entry] if entry is not None else []
+                dying += self._make_room()
+                entry = _Entry(in_thread(lambda: self._replace(dying, settings)))
+            self._entries[settings] = entry
+            entry.leases += 1
+            if entry.timer is not None:
+                entry.timer.cancel()
+                entry.timer = None
+            return entry
+
+    def _make_room(self) -> list[_Entry]:
+        """This will take entries out of the table until one more fits."""
+        idle = [settings for settings, entry in self._entries.items() if not entry.leases]
+        excess = len(self._entries) + 1 - self._limit
+        if excess > len(idle):
+            raise ProviderFailure(
+                Failure(
+                    "connect",
+                    kind=Kind.OVERLOADED,
+                    code="engines",
+                    message=f"{self._limit} other models are at work on this machine, which is "
+                    f"the limit ({LIMIT_ENV})",
+                )
+            )
+        leaving = [self._entries.pop(settings) for settings in idle[: max(0, excess)]]
+        for entry in leaving:
+            if entry.timer is not None:
+                entry.timer.cancel()
+        return leaving
+
+    def _replace(self, dying: list[_Entry], settings: Settings) -> Engine:
+        for entry in dying:  # first, because the new one may need their memory
+            entry.stop()
+        return self._start(settings)
+
+    def _leave(self, settings: Settings, entry: _Entry) -> None:
+        with self._lock:
+            entry.leases -= 1
+            if not entry.leases and self._entries.get(settings) is entry:
+                when = self._clock.time() + self._idle_seconds
+                entry.timer = self._clock.call_at(when, lambda: self._retire(settings, entry))
+
+    def _retire(self, settings: Settings, entry: _Entry) -> None:
+        with self._lock:
+            if entry.leases or self._entries.get(settings) is not entry:
+                return
+            del self._entries[settings]
+        log.info("%s has been idle for %g s: stopped", settings.path.name, self._idle_seconds)
+        in_thread(entry.stop)
+
+
+@cache
+def shared_pool() -> EnginePool:
+    """This will return the pool of this process; its limits are those of the environment."""
+    pool = EnginePool(
+        whole_number(os.environ, LIMIT_ENV, 1) or LIMIT,
+        whole_number(os.environ, IDLE_ENV, 0) or IDLE_SECONDS,
+    )
+    atexit.register(pool.close)
+    return pool

@@ -1,0 +1,116 @@
+"""`local/<model>`: Chat Completions from an engine in a child process.
+
+A call first needs the model's file, which may be downloaded, and an engine that has loaded it;
+from there on it is a call of the openai package's to the engine's address. That the engine died
+is told apart from a failing network: it is `internal`, and the next call starts a new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from pathlib import Path
+from typing import cast
+
+from attrs import evolve
+
+from swink_core import Call, Context, Model, ProviderFailure, StreamOptions
+from swink_provider_local.choice import ENGINE_OPTIONS, engine_numbers, file_of
+from swink_provider_local.engine import Settings
+from swink_provider_local.hub import Hub, HubFile
+from swink_provider_local.pool import EnginePool, in_thread, shared_pool
+from swink_provider_openai import OpenAIProvider
+
+__all__ = ["LocalProvider"]
+
+
+class LocalProvider(OpenAIProvider):
+    """Models on this machine. `engines` and `hub` replace the process's engines and the hub of
+    the environment."""
+
+    def __init__(
+        self, name: str, engines: EnginePool | None = None, hub: Hub | None = None
+    ) -> None:
+        super().__init__(name)
+        self._engines = engines
+        self._hub = hub
+
+    async def chunks(
+        self, model: Model, context: Context, options: StreamOptions, call: Call
+    ) -> AsyncGenerator[bytes, None]:
+        """This will yield the answer of the model's engine, after starting it where none runs.
+
+        With `base_url`, or its variable, the engine is one that runs there already.
+        """
+        own = {k: v for k, v in options.extra.items() if k not in ENGINE_OPTIONS}
+        if options.base_url or any(os.environ.get(name) for name in self.info.base_url_env):
+            asked = evolve(options, extra=own)
+            async with aclosing(self._exchange(model, context, asked, call)) as pieces:
+                async for piece in pieces:
+                    yield piece
+            return
+        numbers = engine_numbers(model, options.extra, os.environ)
+        file = file_of(model, os.environ)
+        hub = self._hub or Hub.of(os.environ)
+        path = hub.path(file) if isinstance(file, HubFile) else file
+        if isinstance(file, HubFile) and not path.is_file():
+            async with aclosing(_download(hub, file, call)) as signs:
+                async for sign in signs:
+                    yield sign
+        async with (self._engines or shared_pool()).lease(_settings(path, numbers)) as engine:
+            asked = evolve(options, base_url=engine.url, api_key=engine.key, extra=own)
+            try:
+                async with aclosing(self._exchange(model, context, asked, call)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+            except ProviderFailure as error:
+                if await engine.lost():
+                    raise ProviderFailure(engine.failure()) from error
+                raise
+
+    def _exchange(
+        self, model: Model, context: Context, options: StreamOptions, call: Call
+    ) -> AsyncGenerator[bytes, None]:
+        pieces = super().chunks(model, context, options, call)
+        return cast(AsyncGenerator[bytes, None], pieces)  # what the base class makes can be closed
+
+
+def _settings(path: Path, numbers: dict[str, int | None]) -> Settings:
+    return Settings(
+        path.resolve(), numbers["context"] or 0, numbers["gpu_layers"], numbers["threads"]
+    )
+
+
+async def _download(hub: Hub, file: HubFile, call: Call) -> AsyncGenerator[bytes, None]:
+    """Downloads in a thread, and yields nothing with each percent: a notice and a sign of life."""
+    loop, moved, stopped = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+    latest: list[tuple[int, int | None]] = []
+
+    def tell(done: int, total: int | None) -> None:
+        if not stopped.is_set():
+            latest[:] = [(done, total)]
+            loop.call_soon_threadsafe(moved.set)
+
+    future = asyncio.wrap_future(in_thread(lambda: hub.download(file, tell, stopped)))
+    future.add_done_callback(lambda _: moved.set())
+    told = ""
+    try:
+        while not future.done():
+            await moved.wait()
+            moved.clear()
+            if latest and (text := _progress(*latest[0])) != told:
+                told = text
+                call.notice("download", f"{file}: {text}")
+                yield b""
+        future.result()
+    finally:
+        stopped.set()
+
+
+def _progress(done: int, total: int | None) -> str:
+    if not total:
+        return f"{done / 1e6:.0f} MB"
+    return f"{100 * done // total} % of {total / 1e9:.2f} GB"
