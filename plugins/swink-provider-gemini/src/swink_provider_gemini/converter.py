@@ -203,7 +203,9 @@ def _result(message: ToolResultMessage) -> dict[str, Any]:
 
 
 def _tool(tool: Tool) -> dict[str, Any]:
-    native: dict[str, Any] = {"name": tool.name, "description": tool.description}
-    if tool.parameters.get("properties") or "properties" not in tool.parameters:
+    native: dict[str, Any] = {"name": tool.name}
+    if tool.description:
+        native["description"] = tool.description
+    if any(fact for name, fact in tool.parameters.items() if name != "type"):
         native["parametersJsonSchema"] = tool.parameters
     return native

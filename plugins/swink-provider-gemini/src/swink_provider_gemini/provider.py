@@ -77,7 +77,7 @@ class GeminiProvider(HTTPProvider):
         name = model.id if "/" in model.id else f"models/{model.id}"
         base = self.base_url(options)
         if not base.endswith(VERSIONS):
-            base = f"{base}/{VERSIONS[0]}"
+            base += VERSIONS[0]
         return f"{base}/{quote(name, safe='/')}"
 
     def parser(self, model: Model) -> GenerateContentParser:
