@@ -74,7 +74,7 @@ def test_providers_are_listed_below_their_distribution(listed: Any) -> None:
     start = lines.index("swink-provider-lines 1.0")
     assert lines[start + 1 : start + 3] == [
         "alpha Alpha Inc. lines ALPHA_API_KEY is set",
-        "bravo Bravo Inc. lines BRAVO_API_KEY is not set",
+        "bravo Bravo Inc. lines needs BRAVO_API_KEY",
     ]
     assert "sk-0123456789" not in done.stdout
 
@@ -83,7 +83,7 @@ def test_a_broken_provider_breaks_no_listing(listed: Any) -> None:
     done = listed("providers")
     assert (done.returncode, done.stderr) == (0, "")
     lines = rows(done.stdout)
-    assert "broken Broken Inc. lines BROKEN_API_KEY is not set" in lines
+    assert "broken Broken Inc. lines needs BROKEN_API_KEY" in lines
     assert any(line.startswith("garbled - broken: garbled_provider/models.toml:") for line in lines)
     assert listed("--version").returncode == 0
 
@@ -194,9 +194,9 @@ def test_a_row_keeps_within_the_terminal(
 
 def test_plugins_are_listed_with_what_they_are(listed: Any) -> None:
     lines = rows(listed("plugins").stdout)
-    assert lines[0] == "NAME GROUP DISTRIBUTION VERSION OBJECT"
-    assert "sound swink.plugins swink-observer 1.0 observer:Observer" in lines
-    assert "broken swink.providers swink-provider-broken 1.0 broken_provider:Provider" in lines
+    assert lines[0] == "NAME GROUP DISTRIBUTION VERSION"
+    assert "sound swink.plugins swink-observer 1.0" in lines
+    assert "broken swink.providers swink-provider-broken 1.0" in lines
 
 
 def test_loading_says_what_is_wrong_with_which(listed: Any) -> None:

@@ -22,12 +22,12 @@ def describe(info: ProviderInfo) -> str:
     names = " or ".join(info.api_key_env)
     match info.auth:
         case "none":
-            return "none needed"
+            return "needs no key"
         case "optional":
-            return f"none needed; {names} if you have one" if names else "none needed"
+            return f"{names} is optional" if names else "needs no key"
         case "key":
-            return f"{names or 'its key'} is not set"
-    return f"{info.auth}: {names} not set" if names else f"{info.auth}: see its documentation"
+            return f"needs {names or 'a key'}"
+    return f"needs {names} or {info.auth}" if names else f"needs {info.auth}"
 
 
 def _key_variable(info: ProviderInfo) -> str | None:
@@ -38,20 +38,23 @@ def choices() -> str:
     """This will list what may be asked on this machine, and what works without any key."""
     host = Host()
     catalog = Catalog(host)
-    rows = []
+    rows: list[tuple[bool, str, str]] = []
+    examples: list[str] = []
     for name in host.provider_names():
         try:
             info = catalog.provider(name) or ProviderInfo(name)
             models = [model for model in catalog.models(name) if model.status == "active"]
         except SwinkError:
             continue  # `swink providers` says what is wrong with it
-        example = f"-m {name}/{models[0].id if models else 'MODEL'}"
-        rows.append((not is_ready(info), example, describe(info)))
-    lines = ["Installed providers and their keys:"]
-    lines += ["  " + line for line in table([row[1:] for row in sorted(rows)])]
+        rows.append((not is_ready(info), name, describe(info)))
+        if models and _key_variable(info):
+            examples.append(f"-m {name}/{models[0].id}")
+    if not rows:
+        return "No provider is installed. Try: pip install swink-provider-openai"
+    lines = table(["Installed providers:", *(row[1:] for row in sorted(rows))])
+    if examples:
+        lines += ["", f"With the keys that are set, for example: {examples[0]}"]
     without = ["swink demo"]
     if "echo" in host.provider_names():
         without.append('swink ask -m echo/echo "Hello"')
-    if not rows:
-        lines = ["No provider is installed."]
     return "\n".join([*lines, "", f"Without any key: {' or '.join(without)}"])

@@ -25,6 +25,8 @@ __all__ = ["HEADINGS", "Performance", "perform", "plan", "remarks", "result"]
 
 PROMPT = "Why do all providers stream the same events here?"
 LIMITS = swink.Timeouts(first_event=60, idle=60)
+NO_WIRE = "none"
+"""The wire format of a provider that talks to nobody, so that there is nothing to record."""
 AGREEABLE = 12.0
 """Seconds that a recording may take if there is a shorter one."""
 
@@ -121,7 +123,7 @@ def _plan_one(
             for one in (shown if everything else shown[:1])
         ]
     models = client.catalog.models(name)
-    if info.auth == "none" and info.base_url is None and models:
+    if wire_format == NO_WIRE and models:
         return [Performance(name, name, wire_format, f"{name}/{models[0].id}")]
     return []
 

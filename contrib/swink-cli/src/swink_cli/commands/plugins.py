@@ -42,8 +42,9 @@ def command(load: bool, as_json: bool) -> int:
     elif not rows:
         print_lines(["No plugin is installed. Try: pip install swink-provider-openai"])
     else:
-        headings = ("NAME", "GROUP", "DISTRIBUTION", "VERSION", "STATE" if load else "OBJECT")
-        print_lines(table([_cells(row, load) for row in rows], headings))
+        headings = ("NAME", "GROUP", "DISTRIBUTION", "VERSION", "STATE")
+        shown = len(headings) if load else -1
+        print_lines(table([_cells(row)[:shown] for row in rows], headings[:shown]))
     return EXIT_FAILURE if any(row["error"] for row in rows) else 0
 
 
@@ -64,9 +65,7 @@ def _load_all(host: Host) -> dict[str, str]:
     return errors
 
 
-def _cells(row: dict[str, str | None], load: bool) -> tuple[str, ...]:
-    state = f"broken: {row['error']}" if row["error"] else "loads" if load else row["object"]
-    return tuple(
-        text or "-"
-        for text in (row["name"], row["group"], row["distribution"], row["version"], state)
-    )
+def _cells(row: dict[str, str | None]) -> tuple[str, ...]:
+    state = f"broken: {row['error']}" if row["error"] else "loads"
+    texts = (row["name"], row["group"], row["distribution"], row["version"], state)
+    return tuple(text or "-" for text in texts)
