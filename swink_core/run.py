@@ -258,6 +258,7 @@ class Run:
         """Yields every batch that the caller gets, having shown it to the observers."""
         inner = attempts(self.call, self.targets, self.circuits, self.attempt, lambda: self.unseen)
         dog, step = self.dog, inner.__anext__
+        self.call.started_at = self.call.clock.time()  # anew: work begins with the first read
         try:
             async with aclosing(inner):
                 while not self.ended:

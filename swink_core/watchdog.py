@@ -32,13 +32,14 @@ class Watchdog:
         self._cancelling = 0
         self.limits = Timeouts()
         self._chars = chars
-        self._call_started = clock.time()
-        self._attempt_started = self._since = self._progress = self._call_started
+        self._call_started: float | None = None
+        self._attempt_started = self._since = self._progress = self._left = 0.0
         self._has_event = self._fresh = False
+        self._missed = False  # the timer fired while nobody waited
         self._between = True
         self._settle: float | None = None
         self._window_chars = 0
-        self._window_waited = 0.0
+        self._window_since = self._window_waited = 0.0
         self._timer: Timer | None = None
 
     def begin_attempt(self, limits: Timeouts) -> None:
@@ -55,20 +56,30 @@ class Watchdog:
         """This will mark that the current task waits for the source from now on."""
         task = self.waiting = asyncio.current_task()
         self._cancelling = task.cancelling() if task is not None else 0
-        self._since = self.clock.time()
+        now = self._since = self._window_since = self.clock.time()
+        if self._call_started is None:
+            self._call_started = now
         if self._fresh:
             self._fresh = self._has_event = self._between = False
-            self._attempt_started = self._progress = self._since
+            self._attempt_started = self._progress = now
             self._window_chars, self._window_waited = self._chars(), 0.0
+            self._arm()
+            return
+        away = now - self._left  # the consumer's time, which no limit but the total counts
+        self._attempt_started += away
+        self._progress += away
+        if self._settle is not None:
+            self._settle += away
+        if self._missed:
             self._arm()
 
     def back(self, events: int) -> None:
         """This will mark that the wait is over, with so many events."""
         self.waiting = None
-        now = self.clock.time()
+        now = self._left = self.clock.time()
         if self.limits.min_chars_per_second is not None:
             # the wait for the first event has a limit of its own
-            self._window_waited += now - self._since if self._has_event else 0.0
+            self._window_waited += now - self._window_since if self._has_event else 0.0
         if events:
             self._has_event = True
             self._progress = now
@@ -105,7 +116,7 @@ class Watchdog:
     def _deadlines(self) -> list[tuple[float, str, Phase, float]]:
         limits = self.limits
         rows: list[tuple[float | None, float, str, Phase]] = [
-            (limits.total, self._call_started, "total", "streaming"),
+            (limits.total, self._call_started or 0.0, "total", "streaming"),
         ]
         if self._between:
             pass
@@ -115,7 +126,7 @@ class Watchdog:
             rows.append((limits.idle, self._since, "idle", "streaming"))
             rows.append((limits.no_progress, self._progress, "no_progress", "streaming"))
             if limits.min_chars_per_second is not None:
-                began = self._since - self._window_waited
+                began = self._window_since - self._window_waited
                 rows.append((limits.window, began, "throughput", "streaming"))
         due = [(start + limit, code, phase, limit) for limit, start, code, phase in rows if limit]
         if self._settle is not None:
@@ -125,6 +136,7 @@ class Watchdog:
     def _arm(self) -> None:
         """This will set the timer to the earliest moment at which any limit could pass."""
         self.stop()
+        self._missed = False
         limits = self.limits
         shortest = [
             limit
@@ -134,26 +146,28 @@ class Watchdog:
         if limits.min_chars_per_second is not None:
             shortest.append(limits.window)
         now = self.clock.time()
-        due = [row[0] for row in self._deadlines() if row[0] > now]
+        due = [max(row[0], now) for row in self._deadlines()]
         if shortest or due:
             when = min([now + limit for limit in shortest] + due)
             self._timer = self.clock.call_at(when, self._fire)
 
     def _fire(self) -> None:
         self._timer = None
-        if self.waiting is not None:  # while nobody waits, a slow consumer takes the time
-            now = self.clock.time()
-            for when, code, phase, limit in sorted(self._deadlines()):
-                if when <= now + 1e-3 and (code != "throughput" or self._too_slow()):
-                    self.interrupt(_timeout(code, phase, limit, self.limits))
-                    return
+        if self.waiting is None:  # a slow consumer takes the time
+            self._missed = True
+            return
+        now = self.clock.time()
+        for when, code, phase, limit in sorted(self._deadlines()):
+            if when <= now + 1e-3 and (code != "throughput" or self._too_slow()):
+                self.interrupt(_timeout(code, phase, limit, self.limits))
+                return
         self._arm()
 
     def _too_slow(self) -> bool:
         chars, floor = self._chars(), self.limits.min_chars_per_second or 0.0
         got = chars - self._window_chars
         self._window_chars, self._window_waited = chars, 0.0
-        self._since = self.clock.time()
+        self._window_since = self.clock.time()
         return got < floor * self.limits.window
 
 
