@@ -57,6 +57,7 @@ TYPES = {
     "ModelNotReadyException": Kind.OVERLOADED,
     "ServiceUnavailable": Kind.OVERLOADED,
     "ServiceUnavailableException": Kind.OVERLOADED,
+    "Throttling": Kind.THROTTLED,
     "ThrottlingException": Kind.THROTTLED,
     "TooManyRequestsException": Kind.THROTTLED,
     "ServiceQuotaExceededException": Kind.QUOTA_EXHAUSTED,

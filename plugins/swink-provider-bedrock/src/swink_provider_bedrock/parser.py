@@ -167,8 +167,9 @@ class ConverseParser:
     def _failed(self, headers: dict[str, HeaderValue], body: bytes, out: EventWriter) -> None:
         data = _told(body)
         kind = error_type(str(headers.get(":exception-type") or headers.get(":error-code") or ""))
-        words = [data.message or headers.get(":error-message"), data.originalMessage]
-        text = ": ".join(str(word) for word in words if word)
+        text = str(data.message or headers.get(":error-message") or "")
+        if data.originalMessage:
+            text = f"{text} ({data.originalMessage})"
         if out.stop_reason is not None:  # nothing of the answer is missing
             out.notice("error_after_answer", f"{kind}: {text}")
             out.finish()

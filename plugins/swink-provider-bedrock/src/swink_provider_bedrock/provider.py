@@ -39,7 +39,7 @@ __all__ = ["BedrockProvider"]
 SERVICE = "bedrock"
 ERROR_TYPE_HEADER = "x-amzn-errortype"
 
-_HOST_REGION = re.compile(r"//bedrock-runtime(?:-fips)?\.([a-z0-9-]+)\.")
+_HOST_REGION = re.compile(r"//(?:[^/]*\.)?bedrock-runtime(?:-fips)?\.([a-z0-9-]+)\.")
 
 
 class _Error(msgspec.Struct):

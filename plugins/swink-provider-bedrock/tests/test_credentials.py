@@ -1,0 +1,368 @@
+"""Where keys come from, in which order, and how they are renewed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from converse import CONTENT_TYPE, TEXT, said
+
+from swink_core import Client, Done, Error, ProviderFailure, RetryPolicy
+from swink_core import StreamErrorKind as Kind
+from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_core.testing.loopback import Exchange, LoopbackServer
+from swink_provider_bedrock import credentials as module
+from swink_provider_bedrock.credentials import CredentialChain, SharedFiles, region
+from swink_provider_bedrock.sigv4 import Credentials
+
+ENVIRONMENT = {"AWS_ACCESS_KEY_ID": "env", "AWS_SECRET_ACCESS_KEY": "env-secret"}
+
+
+class _Files:
+    """The shared files of a test, and the variables that lead to them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.config, self.credentials = folder / "config", folder / "credentials"
+        self.environ = {
+            "AWS_CONFIG_FILE": str(self.config),
+            "AWS_SHARED_CREDENTIALS_FILE": str(self.credentials),
+        }
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _Files:
+    import os
+
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    found = _Files(tmp_path)
+    for name, value in found.environ.items():  # botocore reads them by itself
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    return found
+
+
+async def _get(environ: dict[str, str]) -> Credentials:
+    return await CredentialChain(SharedFiles()).get(environ)
+
+
+def _section(title: str, key: str, *more: str) -> str:
+    lines = [f"[{title}]", f"aws_access_key_id = {key}", f"aws_secret_access_key = {key}-secret"]
+    return "\n".join([*lines, *more, ""])
+
+
+ORDER: list[tuple[str, dict[str, str], str, str, Credentials]] = [
+    (
+        "keys of the environment",
+        ENVIRONMENT,
+        "",
+        _section("default", "file"),
+        Credentials("env", "env-secret"),
+    ),
+    (
+        "a session of the environment",
+        {**ENVIRONMENT, "AWS_SESSION_TOKEN": "t"},
+        "",
+        "",
+        Credentials("env", "env-secret", "t"),
+    ),
+    (
+        "a token that is empty",
+        {**ENVIRONMENT, "AWS_SESSION_TOKEN": ""},
+        "",
+        "",
+        Credentials("env", "env-secret"),
+    ),
+    (
+        "half of a pair",
+        {"AWS_ACCESS_KEY_ID": "env"},
+        "",
+        _section("default", "file"),
+        Credentials("file", "file-secret"),
+    ),
+    (
+        "the default profile",
+        {},
+        "",
+        _section("default", "file", "aws_session_token = t%=t"),
+        Credentials("file", "file-secret", "t%=t"),
+    ),
+    (
+        "the config file",
+        {},
+        _section("default", "config"),
+        "",
+        Credentials("config", "config-secret"),
+    ),
+    (
+        "the config file's other name for it",
+        {},
+        _section("default", "older") + _section("profile default", "config"),
+        "",
+        Credentials("config", "config-secret"),
+    ),
+    (
+        "both files",
+        {},
+        _section("default", "config"),
+        _section("default", "file"),
+        Credentials("file", "file-secret"),
+    ),
+    (
+        "a named profile",
+        {"AWS_PROFILE": "work"},
+        "",
+        _section("default", "file") + _section("work", "work"),
+        Credentials("work", "work-secret"),
+    ),
+    (
+        "a named profile of the config file",
+        {"AWS_DEFAULT_PROFILE": "work"},
+        _section("profile work", "work", "region = eu-west-1", "s3 =", "  max = 3"),
+        "",
+        Credentials("work", "work-secret"),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "environ", "config", "credentials", "expected"), ORDER, ids=[row[0] for row in ORDER]
+)
+async def test_the_order_in_which_keys_are_looked_for(
+    name: str,
+    environ: dict[str, str],
+    config: str,
+    credentials: str,
+    expected: Credentials,
+    files: _Files,
+) -> None:
+    if config:
+        files.config.write_text(config)
+    if credentials:
+        files.credentials.write_text(credentials)
+    assert await _get({**files.environ, **environ}) == expected
+
+
+@pytest.mark.parametrize(
+    ("environ", "profile", "expected"),
+    [
+        ({"AWS_REGION": "a", "AWS_DEFAULT_REGION": "b"}, {"region": "c"}, "a"),
+        ({"AWS_REGION": "", "AWS_DEFAULT_REGION": "b"}, {"region": "c"}, "b"),
+        ({}, {"region": "c"}, "c"),
+        ({}, {}, None),
+    ],
+)
+def test_the_order_in_which_a_region_is_looked_for(
+    environ: dict[str, str], profile: dict[str, str], expected: str | None
+) -> None:
+    assert region(profile, environ) == expected
+
+
+async def test_a_named_profile_has_to_exist(files: _Files) -> None:
+    files.credentials.write_text(_section("default", "file"))
+    with pytest.raises(ProviderFailure, match='has a profile "work"') as caught:
+        await _get({**files.environ, "AWS_PROFILE": "work"})
+    assert caught.value.failure.kind is Kind.AUTH
+
+
+async def test_a_file_that_does_not_parse_is_named_and_not_quoted(files: _Files) -> None:
+    files.credentials.write_text("aws_secret_access_key = a-secret-without-a-section\n")
+    with pytest.raises(ProviderFailure, match="credentials cannot be read") as caught:
+        await _get(files.environ)
+    assert "a-secret" not in str(caught.value)
+
+
+async def test_the_files_are_read_once(files: _Files) -> None:
+    files.credentials.write_text(_section("default", "first"))
+    chain = CredentialChain(SharedFiles())
+    assert (await chain.get(files.environ)).access_key == "first"
+    files.credentials.write_text(_section("default", "second"))
+    assert (await chain.get(files.environ)).access_key == "first"
+    assert chain.forget(files.environ)
+    assert (await chain.get(files.environ)).access_key == "second"
+
+
+# -- what botocore finds ---------------------------------------------------------------------
+
+
+def _process(files: _Files, keys: dict[str, Any], section: str = "default") -> Path:
+    """Has keys come from a process, which counts how often it is asked."""
+    script, count = files.config.parent / "keys.py", files.config.parent / "count"
+    answer = json.dumps({"Version": 1, **keys})
+    script.write_text(f"open({str(count)!r}, 'a').write('x')\nprint({answer!r})\n")
+    files.config.write_text(f"[{section}]\ncredential_process = {sys.executable} {script}\n")
+    return count
+
+
+FROM_PROCESS = {"AccessKeyId": "process", "SecretAccessKey": "s", "SessionToken": "t"}
+SOON = {**FROM_PROCESS, "Expiration": "2000-01-01T00:00:00Z"}
+LATE = {**FROM_PROCESS, "Expiration": "2999-01-01T00:00:00Z"}
+
+
+async def test_a_process_is_left_to_botocore_and_asked_once(files: _Files) -> None:
+    count = _process(files, LATE)
+    chain = CredentialChain(SharedFiles())
+    found = await asyncio.gather(*(chain.get(files.environ) for _ in range(5)))
+    assert found == [Credentials("process", "s", "t")] * 5
+    assert count.read_text() == "x"
+    assert chain.forget(files.environ)
+    await chain.get(files.environ)
+    assert count.read_text() == "xx"
+
+
+async def test_keys_that_cannot_be_renewed_are_a_failure(files: _Files) -> None:
+    _process(files, SOON)
+    with pytest.raises(ProviderFailure) as caught:
+        await _get(files.environ)
+    assert caught.value.failure.kind is Kind.AUTH
+    assert "botocore" in str(caught.value)
+
+
+async def test_changing_the_profile_changes_the_keys(
+    files: _Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _process(files, LATE, "profile work")
+    files.credentials.write_text(_section("default", "file"))
+    chain = CredentialChain(SharedFiles())
+    assert (await chain.get(files.environ)).access_key == "file"
+    monkeypatch.setenv("AWS_PROFILE", "work")
+    work = {**files.environ, "AWS_PROFILE": "work"}
+    assert (await chain.get(work)).access_key == "process"
+
+
+class _Container(LoopbackServer):
+    async def respond(self, exchange: Exchange) -> None:
+        keys = {"AccessKeyId": "container", "SecretAccessKey": "s", "Token": "t"}
+        await exchange.start(200, {"Content-Type": "application/json"})
+        body = json.dumps({**keys, "Expiration": "2999-01-01T00:00:00Z"})
+        await exchange.write(body.encode())
+        await exchange.end()
+
+
+async def test_a_containers_keys(files: _Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    with _Container() as server:
+        monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{server.url}/keys")
+        assert await _get(files.environ) == Credentials("container", "s", "t")
+
+
+ASSUMED = """<AssumeRoleWithWebIdentityResponse
+  xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleWithWebIdentityResult><Credentials>
+  <AccessKeyId>web</AccessKeyId><SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken>
+  <Expiration>2999-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleWithWebIdentityResult>
+</AssumeRoleWithWebIdentityResponse>"""
+
+
+class _TokenService(LoopbackServer):
+    async def respond(self, exchange: Exchange) -> None:
+        await exchange.start(200, {"Content-Type": "text/xml"})
+        await exchange.write(ASSUMED.encode())
+        await exchange.end()
+
+
+async def test_a_web_identity_outranks_a_profiles_keys(
+    files: _Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.credentials.write_text(_section("default", "file"))
+    (token := files.config.parent / "token").write_text("an-identity")
+    with _TokenService() as server:
+        variables = {
+            "AWS_ENDPOINT_URL_STS": server.url,
+            "AWS_WEB_IDENTITY_TOKEN_FILE": str(token),
+            "AWS_ROLE_ARN": "arn:aws:iam::123456789012:role/reader",
+            "AWS_REGION": "eu-west-1",
+        }
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        assert await _get({**files.environ, **variables}) == Credentials("web", "s", "t")
+        assert b"an-identity" in server.exchanges[0].body
+
+
+async def test_no_credentials_anywhere(files: _Files) -> None:
+    with pytest.raises(ProviderFailure, match="neither the environment, a profile") as caught:
+        await _get(files.environ)
+    assert caught.value.failure.kind is Kind.AUTH
+
+
+@pytest.mark.parametrize("setting", ["", "[default]\nsso_session = work\n"])
+async def test_without_botocore_the_extra_is_named(
+    setting: str, files: _Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(name: str) -> Any:
+        raise ModuleNotFoundError(name)
+
+    files.config.write_text(setting)
+    monkeypatch.setattr(module, "import_module", missing)
+    with pytest.raises(ProviderFailure, match=r"swink-provider-bedrock\[botocore\]"):
+        await _get(files.environ)
+
+
+# -- renewing --------------------------------------------------------------------------------
+
+OVER = {"x-amzn-errortype": "ExpiredTokenException:http://internal.amazon.com/coral/"}
+DENIED = {"x-amzn-errortype": "AccessDeniedException"}
+OPTIONS: dict[str, Any] = {"base_url": "http://bedrock.invalid", "retry": RetryPolicy.none()}
+
+
+def _answer() -> MemoryResponse:
+    return MemoryResponse([said(TEXT)], headers={"Content-Type": CONTENT_TYPE})
+
+
+def _refusal(status: int, headers: dict[str, str]) -> MemoryResponse:
+    return MemoryResponse.of_json({"message": "The token is over"}, status, headers)
+
+
+async def _ask(http: MemoryHTTPClient, files: _Files, between: str, **options: Any) -> Any:
+    """Asks with the first keys in the file, after which others stand there."""
+    async with Client(http=http, **OPTIONS) as client:
+        files.credentials.write_text(_section("default", "first", "region = eu-west-1"))
+        provider: Any = client.host.bind("bedrock").provider
+        provider._files.profile()
+        files.credentials.write_text(_section("default", between, "region = eu-west-1"))
+        async with client.stream("bedrock/any", "Hi", **options) as stream:
+            return [event async for event in stream][-1]
+
+
+@pytest.mark.parametrize(("status", "headers"), [(403, OVER), (401, {})])
+async def test_a_session_that_is_over_is_renewed_once(
+    status: int, headers: dict[str, str], files: _Files
+) -> None:
+    http = MemoryHTTPClient(_refusal(status, headers), _answer())
+    assert isinstance(await _ask(http, files, "second"), Done)
+    used = [request.headers["Authorization"].split("/")[0] for request in http.requests]
+    assert used == [f"AWS4-HMAC-SHA256 Credential={key}" for key in ("first", "second")]
+
+
+async def test_it_is_not_renewed_for_ever(files: _Files) -> None:
+    http = MemoryHTTPClient(_refusal(403, OVER), _refusal(403, OVER))
+    last = await _ask(http, files, "second")
+    assert isinstance(last, Error)
+    assert (last.error_kind, len(http.requests)) == (Kind.AUTH, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "headers", "options", "variables"),
+    [
+        ("what is not allowed", DENIED, {}, {}),
+        ("a caller's own key", OVER, {"api_key": "mine"}, {}),
+        ("keys of the environment", OVER, {}, ENVIRONMENT),
+    ],
+)
+async def test_what_renewing_cannot_help_is_not_sent_again(
+    name: str,
+    headers: dict[str, str],
+    options: dict[str, Any],
+    variables: dict[str, str],
+    files: _Files,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    http = MemoryHTTPClient(_refusal(403, headers))
+    last = await _ask(http, files, "second", **options)
+    assert isinstance(last, Error)
+    assert (last.error_kind, len(http.requests)) == (Kind.AUTH, 1)
