@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets as _secrets
+import traceback
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -78,8 +79,8 @@ class Call:
             result = self.classify_hook(model=self.model, failure=failure)
             if not isinstance(result, Classification):
                 raise TypeError(f"a classify_error hook returned a {type(result).__name__}")
-        except Exception:
-            log.exception("a classify_error hook failed; the core's defaults are used")
+        except Exception as error:
+            log.error("a classify_error hook failed; defaults are used:\n%s", self.trace(error))
             return classify_default(failure)
         return result
 
@@ -132,6 +133,10 @@ class Call:
         if meaning.kind is not StreamErrorKind.THROTTLED or wait <= cap:
             return meaning
         return Classification(StreamErrorKind.QUOTA_EXHAUSTED, wait, f"{meaning.rule} beyond cap")
+
+    def trace(self, error: BaseException) -> str:
+        """This will return an exception's traceback for the log, without secrets that it quotes."""
+        return redact("".join(traceback.format_exception(error)), self.secrets)
 
     def hide(self, headers: Mapping[str, str]) -> None:
         """This will keep the values of credential headers out of every text for people."""

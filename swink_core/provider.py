@@ -172,7 +172,8 @@ class HTTPProvider:
         Raises ProviderFailure (`auth`) where one is needed and none is set.
         """
         key = options.api_key or _first(self.info.api_key_env, environ)
-        if key is None and self.info.auth == "key":
+        key = key and key.strip()  # one that was read from a file ends in a newline
+        if not key and self.info.auth == "key":
             names = " or ".join(self.info.api_key_env) or "api_key"
             raise ProviderFailure(
                 Failure(
@@ -182,7 +183,7 @@ class HTTPProvider:
                     message=f"no API key for {self.name}: {names} is not set",
                 )
             )
-        return key
+        return key or None
 
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] = os.environ) -> str:
         """This will return the address to use, without a slash at its end."""
@@ -292,8 +293,9 @@ class HTTPProvider:
             request = self.request(model, payload, options)
             call.endpoint = public_url(request.url)
             request.headers.update(call.headers)
-            request.headers.update(options.headers)
+            _override(request.headers, options.headers)
             await self.authorize(request, options, call)
+            _override(request.headers, options.headers)
             call.hide(request.headers)
             renewals = self._renewals
             response = await call.http.send(request, options.timeouts.connect)
@@ -376,6 +378,14 @@ def _is_set(options: StreamOptions, name: str) -> bool:
     if name == "cache":
         return isinstance(value, CacheStrategy) and value.mode != "none"
     return value is not None
+
+
+def _override(headers: dict[str, str], own: Mapping[str, str]) -> None:
+    """The caller's headers win, whatever the case of their names."""
+    names = {name.lower() for name in own}
+    for name in [name for name in headers if name.lower() in names]:
+        del headers[name]
+    headers.update(own)
 
 
 def _word(value: Any) -> str | None:

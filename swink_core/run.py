@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import traceback
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
@@ -24,7 +23,7 @@ from swink_core import events as ev
 from swink_core.builder import MessageBuilder
 from swink_core.call import Call
 from swink_core.circuit import Circuits
-from swink_core.errors import Failure, ProviderFailure, UsageError, redact
+from swink_core.errors import Failure, ProviderFailure, UsageError
 from swink_core.outcome import Cost, StopReason
 from swink_core.outcome import StreamErrorKind as Kind
 from swink_core.protocol import Automaton
@@ -146,9 +145,8 @@ class Run:
             self._log_fault(error)
 
     def _log_fault(self, error: Exception) -> None:
-        # as text, since the error's own message may quote what it was given
-        trace = redact("".join(traceback.format_exception(error)), self.call.secrets)
-        log.error('the plugin of provider "%s" raised:\n%s', self.call.model.provider, trace)
+        provider, trace = self.call.model.provider, self.call.trace(error)
+        log.error('the plugin of provider "%s" raised:\n%s', provider, trace)
 
     def _aim(self, target: Target) -> Call:
         call, hook = self.call, target.binding.hook
@@ -326,8 +324,9 @@ class Run:
             try:
                 for event in batch:
                     observer(event)
-            except Exception:
-                log.exception("observer %s raised; it is left out for the rest of the call", name)
+            except Exception as error:
+                trace = self.call.trace(error)
+                log.error("observer %s raised; it is left out of this call:\n%s", name, trace)
                 self.observers.remove(entry)
 
 
