@@ -1,0 +1,583 @@
+"""The template of HTTP providers: features, credentials, requests, answers that are no stream."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fakes import (
+    AT_ONCE,
+    HELLO,
+    MODEL,
+    Observer,
+    Pipe,
+    PipeClient,
+    Toy,
+    client_of,
+    collect,
+    cut_after,
+    frame,
+    types,
+)
+
+import swink_core as swink
+from swink_core import (
+    Context,
+    Error,
+    Failure,
+    HTTPProvider,
+    ImageBlock,
+    Notice,
+    StreamOptions,
+    Tool,
+    UrlSource,
+    UserMessage,
+)
+from swink_core import StreamErrorKind as Kind
+
+JSON = {"Content-Type": "application/json"}
+IMAGE = Context([UserMessage([ImageBlock(UrlSource("https://a.example/b.png"))])])
+
+
+async def error_of(pipe: Pipe | Failure, **options: Any) -> Error:
+    """The error that an answer makes."""
+    async with client_of(http=PipeClient(pipe), **options) as client:
+        events = await collect(client.stream(MODEL, "Hi"))
+    assert types(events) == ["start", "error"]
+    error: Error = events[-1]
+    return error
+
+
+def answered(body: bytes, status: int = 200, **headers: str) -> Pipe:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Pipe(body, status=status, headers=named, end=True)
+
+
+# -- features and knobs --------------------------------------------------------------------------
+
+NO_TOOLS = swink.Model("toy", "small", swink.ModelInfo("small", capabilities=frozenset({"images"})))
+NO_IMAGES = swink.Model("toy", "blind", swink.ModelInfo("blind", capabilities=frozenset({"tools"})))
+
+# (name, model, context, options, what is lacking)
+UNSUPPORTED: list[tuple[str, Any, Any, dict[str, Any], str]] = [
+    ("json", MODEL, "Hi", {"response_format": "json"}, "json"),
+    ("a_schema", MODEL, "Hi", {"response_format": {}}, "structured output"),
+    ("audio", MODEL, Context([UserMessage([swink.AudioBlock(UrlSource("https://a/b.wav"))])]), {},
+     "audio"),
+    ("tools_of_this_model", NO_TOOLS, Context([UserMessage("Hi")], tools=[Tool("f")]), {}, "tools"),
+    ("images_of_this_model", NO_IMAGES, IMAGE, {}, "images"),
+    ("a_websocket", MODEL, "Hi", {"transport": "websocket"}, "websocket transport"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("model", "context", "options", "what"),
+    [case[1:] for case in UNSUPPORTED],
+    ids=[case[0] for case in UNSUPPORTED],
+)
+async def test_a_feature_that_is_lacking_fails_before_anything_is_sent(
+    model: Any, context: Any, options: dict[str, Any], what: str
+) -> None:
+    http = PipeClient(Pipe())
+    async with client_of(http=http) as client:
+        events = await collect(client.stream(model, context, **options))
+    assert types(events) == ["start", "error"]
+    assert events[-1].error_kind is Kind.UNSUPPORTED
+    assert f"does not support {what}" in events[-1].error_message
+    assert http.requests == []
+
+
+async def test_features_that_are_there_are_not_refused() -> None:
+    async with client_of(http=PipeClient(Pipe(*HELLO), Pipe(*HELLO))) as client:
+        await client.complete(MODEL, IMAGE, tools=[Tool("f")], stop="x", tool_choice="f")
+        await client.complete(NO_TOOLS, IMAGE)
+
+
+KNOBS = {
+    "temperature": 0.5,
+    "top_p": 0.5,
+    "max_tokens": 5,
+    "seed": 1,
+    "session_id": "s",
+    "thinking": "high",
+    "parallel_tool_calls": True,
+    "cache": "auto",
+}
+
+
+@pytest.mark.parametrize("name", KNOBS)
+async def test_a_knob_that_is_lacking_is_a_notice_and_the_call_goes_on(name: str) -> None:
+    async with client_of(http=PipeClient(Pipe(*HELLO))) as client:
+        events = await collect(client.stream(MODEL, "Hi", **{name: KNOBS[name]}))
+    notices = [event for event in events if isinstance(event, Notice)]
+    expected = [] if name in Toy.knobs else ["option_ignored"]
+    assert [notice.code for notice in notices] == expected
+    assert all(f"option {name};" in notice.detail for notice in notices)
+    assert types(events)[-1] == "done"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("thinking", "off"), ("thinking", 0), ("cache", "none")]
+)
+async def test_a_knob_turned_off_is_not_missed(name: str, value: Any) -> None:
+    async with client_of(http=PipeClient(Pipe(*HELLO))) as client:
+        events = await collect(client.stream(MODEL, "Hi", **{name: value}))
+    assert "notice" not in types(events)
+
+
+async def test_thinking_that_this_model_lacks_is_a_notice() -> None:
+    class Thinker(Toy):
+        knobs = Toy.knobs | {"thinking"}
+
+    async with client_of(providers={"toy": Thinker}, http=PipeClient(Pipe(*HELLO))) as client:
+        events = await collect(client.stream(NO_TOOLS, "Hi", thinking="high", api_key="k"))
+    assert "thinking" in events[1].detail
+
+
+# -- credentials and addresses -------------------------------------------------------------------
+
+
+def provider_with(**info: Any) -> HTTPProvider:
+    provider = HTTPProvider("acme")
+    provider.info = swink.ProviderInfo("acme", **info)
+    return provider
+
+
+BOTH = {"A_KEY": "a", "B_KEY": "b"}
+
+# (name, what the provider declares, options, environment, key; an exception's part)
+KEYS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, str], str | None]] = [
+    ("the_callers", {"api_key_env": ("A_KEY",)}, {"api_key": "own"}, BOTH, "own"),
+    ("the_first_variable", {"api_key_env": ("A_KEY", "B_KEY")}, {}, BOTH, "a"),
+    ("the_second_variable", {"api_key_env": ("A_KEY", "B_KEY")}, {}, {"B_KEY": "b"}, "b"),
+    ("an_empty_variable_is_none", {"api_key_env": ("A_KEY", "B_KEY")}, {},
+     {"A_KEY": "", "B_KEY": "b"}, "b"),
+    ("space_around_it", {"api_key_env": ("A_KEY",)}, {}, {"A_KEY": " a\n"}, "a"),
+    ("the_callers_with_space", {}, {"api_key": "own\n"}, {}, "own"),
+    ("none_and_none_needed", {"auth": "none"}, {}, {}, None),
+    ("none_and_one_possible", {"auth": "optional", "api_key_env": ("A_KEY",)}, {}, {}, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("info", "options", "environ", "key"), [case[1:] for case in KEYS], ids=[c[0] for c in KEYS]
+)
+def test_the_key_is_the_callers_or_the_environments(
+    info: dict[str, Any], options: dict[str, Any], environ: dict[str, str], key: str | None
+) -> None:
+    assert provider_with(**info).api_key(StreamOptions(**options), environ) == key
+
+
+async def test_missing_credentials_fail_before_any_request_and_say_what_to_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("TOY_API_KEY", raising=False)
+    http = PipeClient(Pipe())
+    async with client_of(http=http, api_key=None) as client:
+        with pytest.raises(swink.AuthenticationError) as caught:
+            await client.complete(MODEL, "Hi")
+    assert http.requests == []
+    assert "TOY_API_KEY" in str(caught.value)
+    assert "https://toy.invalid/keys" in caught.value.resolution
+
+
+async def test_a_key_of_the_environment_is_sent_and_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOY_API_KEY", "sk-canary-environment")
+    http = PipeClient(answered(b"bad key sk-canary-environment", 401))
+    async with client_of(http=http, api_key=None) as client:
+        events = await collect(client.stream(MODEL, "Hi"))
+    assert http.requests[0].headers["Authorization"] == "Bearer sk-canary-environment"
+    assert events[-1].error_kind is Kind.AUTH
+    assert "canary" not in repr(events)
+
+
+def test_the_address_is_the_callers_the_environments_or_the_providers() -> None:
+    info = {"base_url": "https://own.example/v1/", "base_url_env": ("A_URL",)}
+    provider = provider_with(**info)
+    environ = {"A_URL": "https://environment.example/"}
+    options = StreamOptions(base_url="https://caller.example//")
+    assert provider.base_url(options, environ) == "https://caller.example"
+    assert provider.base_url(StreamOptions(), environ) == "https://environment.example"
+    assert provider.base_url(StreamOptions(), {}) == "https://own.example/v1"
+    with pytest.raises(swink.ProviderFailure, match="pass base_url=… or set A_URL"):
+        provider_with(base_url_env=("A_URL",)).base_url(StreamOptions(), {})
+
+
+# -- what is sent --------------------------------------------------------------------------------
+
+
+async def sent(**options: Any) -> swink.HTTPRequest:
+    http = PipeClient(Pipe(*HELLO))
+    async with client_of(http=http) as client:
+        await client.complete(MODEL, "Hi", **options)
+    return http.requests[0]
+
+
+async def test_a_request_has_address_body_and_headers() -> None:
+    request = await sent(base_url="http://localhost:1/v2/", extra={"top_k": 3, "model": "no"})
+    assert (request.method, request.url) == ("POST", "http://localhost:1/v2/chat")
+    assert json.loads(request.body) == {
+        "model": "large",  # a typed field wins over extra
+        "messages": [{"role": "user", "content": "Hi"}],
+        "stream": True,
+        "top_k": 3,
+    }
+    assert request.headers == {
+        "Content-Type": "application/json",
+        "Accept": "text/event-stream",
+        "Authorization": "Bearer test-key",
+    }
+
+
+# (name, headers of the caller's, headers that differ from the usual)
+HEADERS: list[tuple[str, dict[str, str], dict[str, str]]] = [
+    ("another", {"X-Team": "a"}, {"X-Team": "a"}),
+    ("instead_of_the_key", {"Authorization": "Basic x"}, {"Authorization": "Basic x"}),
+    ("whatever_the_case", {"authorization": "Basic x"}, {"authorization": "Basic x"}),
+    ("instead_of_the_accepted_type", {"ACCEPT": "*/*"}, {"ACCEPT": "*/*"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("headers", "differ"), [case[1:] for case in HEADERS], ids=[case[0] for case in HEADERS]
+)
+async def test_the_callers_headers_win_whatever_their_case(
+    headers: dict[str, str], differ: dict[str, str]
+) -> None:
+    usual = {
+        "content-type": "application/json",
+        "accept": "text/event-stream",
+        "authorization": "Bearer test-key",
+    }
+    request = await sent(headers=headers)
+    lower = [name.lower() for name in request.headers]
+    assert len(set(lower)) == len(lower)
+    expected = {**usual, **{name.lower(): value for name, value in differ.items()}}
+    assert {name.lower(): value for name, value in request.headers.items()} == expected
+
+
+async def test_hooks_may_add_headers_such_as_a_trace_context() -> None:
+    class Tracer:
+        @swink.hookimpl
+        def on_event(self, event: Any, call: swink.Call) -> None:
+            if isinstance(event, swink.Start):
+                call.headers["traceparent"] = "00-1-2-01"
+
+    http = PipeClient(Pipe(*HELLO))
+    async with client_of(Tracer(), http=http) as client:
+        await client.complete(MODEL, "Hi")
+    assert http.requests[0].headers["traceparent"] == "00-1-2-01"
+
+
+async def test_the_limit_for_connecting_goes_to_the_http_client() -> None:
+    http = PipeClient(Pipe(*HELLO))
+    async with client_of(http=http, timeouts=swink.Timeouts(connect=3)) as client:
+        await client.complete(MODEL, "Hi")
+    assert http.connect_timeouts == [3]
+
+
+# -- answers that are no stream ------------------------------------------------------------------
+
+# (name, answer, kind, rule, part of the message)
+NO_STREAM: list[tuple[str, Pipe, Kind, str, str]] = [
+    ("a_page", answered(b"<html>Sign in", Content_Type="text/html; charset=utf-8"),
+     Kind.PROTOCOL, "core:content_type", "the answer is text/html, not a stream: '<html>Sign in'"),
+    ("json_that_is_no_error", answered(b'{"a": 1}', Content_Type="application/json"),
+     Kind.PROTOCOL, "core:content_type", "the answer is application/json"),
+    ("an_error_with_status_200",
+     answered(b'{"error": {"code": "busy", "message": "later"}}', Content_Type="application/json"),
+     Kind.OVERLOADED, "code:busy", "later"),
+    ("an_unknown_error_with_status_200",
+     answered(b'{"error": {"code": "new", "message": "so"}}', Content_Type="application/json"),
+     Kind.UNKNOWN, "none", "so"),
+    ("a_stream_of_another_type", answered(b"", Content_Type="application/x-ndjson"),
+     Kind.PROTOCOL, "core:content_type", "application/x-ndjson"),
+    ("an_unheard_of_encoding",
+     answered(b"x", Content_Type="text/event-stream", Content_Encoding="rot13"),
+     Kind.PROTOCOL, "core:encoding", "rot13"),
+    ("status_201", answered(b"data: x\n\n", 201, Content_Type="text/event-stream"),
+     Kind.PROTOCOL, "core:content_type", "text/event-stream"),
+    ("status_204", answered(b"", 204), Kind.PROTOCOL, "core:content_type", "of no stated type"),
+    ("a_redirect", answered(b"", 307, Location="https://elsewhere.example/"),
+     Kind.PROTOCOL, "core:redirect", "redirected (HTTP 307) to https://elsewhere.example/"),
+    ("a_redirect_to_nowhere", answered(b"", 302), Kind.PROTOCOL, "core:redirect", "unnamed place"),
+    ("an_error_object", answered(b'{"error": {"message": "no such model", "type": "t"}}', 404),
+     Kind.MODEL_NOT_FOUND, "status:404", "no such model"),
+    ("an_error_in_a_list", answered(b'[{"error": {"message": "bad"}}]', 400),
+     Kind.INVALID_REQUEST, "status:400", "bad"),
+    ("an_error_as_text", answered(b'{"error": "bad"}', 400),
+     Kind.INVALID_REQUEST, "status:400", "bad"),
+    ("a_message_alone", answered(b'{"message": "bad"}', 400),
+     Kind.INVALID_REQUEST, "status:400", "bad"),
+    ("a_detail_alone", answered(b'{"detail": "bad"}', 422),
+     Kind.INVALID_REQUEST, "status:422", "bad"),
+    ("a_details_list", answered(b'{"detail": [{"loc": ["x"]}]}', 422),
+     Kind.INVALID_REQUEST, "status:422", "HTTP 422"),
+    ("a_providers_code", answered(b'{"error": {"code": "busy"}}', 400),
+     Kind.OVERLOADED, "code:busy", ""),
+    ("prose", answered(b"upstream connect error", 503), Kind.OVERLOADED, "status:503",
+     "HTTP 503: 'upstream connect error'"),
+    ("nothing", answered(b"", 500), Kind.NETWORK, "status:500", "HTTP 500"),
+    ("bytes", answered(b"\xff\xfe\x00", 500), Kind.NETWORK, "status:500", "HTTP 500"),
+    ("an_array_of_nothing", answered(b"[]", 500), Kind.NETWORK, "status:500", "HTTP 500"),
+    ("nested_too_deep", answered(b"[" * 60_000, 500), Kind.NETWORK, "status:500", "HTTP 500"),
+    ("an_error_of_numbers", answered(b'{"error": {"message": 5, "code": 7}}', 400),
+     Kind.INVALID_REQUEST, "status:400", "5"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("pipe", "kind", "rule", "message"),
+    [case[1:] for case in NO_STREAM],
+    ids=[case[0] for case in NO_STREAM],
+)
+async def test_an_answer_that_is_no_stream_is_an_error_of_its_kind(
+    pipe: Pipe, kind: Kind, rule: str, message: str
+) -> None:
+    error = await error_of(pipe)
+    assert (error.error_kind, error.rule) == (kind, rule)
+    assert message in error.error_message
+    assert error.status == pipe.status
+    assert error.phase == "request"
+    assert pipe.closed
+
+
+async def test_the_types_are_compared_without_parameters_and_case() -> None:
+    pipe = Pipe(*HELLO, headers={"content-type": "Text/Event-Stream; Charset=UTF-8"})
+    async with client_of(http=PipeClient(pipe)) as client:
+        assert (await client.complete(MODEL, "Hi")).text == "Hello"
+
+
+async def test_an_answer_without_a_type_is_tried_as_a_stream() -> None:
+    async with client_of(http=PipeClient(Pipe(*HELLO, headers={}))) as client:
+        assert (await client.complete(MODEL, "Hi")).text == "Hello"
+
+
+async def test_an_errors_body_that_breaks_off_does_not_hide_its_status() -> None:
+    pipe = cut_after(b'{"error": {"mess')
+    pipe.status = 429
+    error = await error_of(pipe)
+    assert error.error_kind is Kind.THROTTLED
+
+
+async def test_an_endless_error_body_is_read_up_to_a_bound() -> None:
+    pipe = Pipe(*[b"x" * 8192] * 100, status=500)
+    error = await error_of(pipe)
+    assert error.error_kind is Kind.NETWORK
+    assert not pipe._queue.empty()
+
+
+async def test_the_request_id_is_kept_from_the_answers_headers() -> None:
+    pipe = answered(b"", 500, x_request_id="q1")
+    error = await error_of(pipe)
+    assert error.request_id == "q1"
+    async with client_of(http=PipeClient(Pipe(*HELLO, headers={"request-id": "q2"}))) as client:
+        assert (await client.complete(MODEL, "Hi")).request_id == "q2"
+
+
+async def test_a_wait_that_the_server_asks_for_is_on_the_error() -> None:
+    error = await error_of(answered(b"", 429, Retry_After="7"))
+    assert error.retry_after == 7.0
+    assert "7 s" in (error.resolution or "")
+
+
+# -- credentials that expire ---------------------------------------------------------------------
+
+
+class Renewing(Toy):
+    """A provider whose token is renewed after a 401."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.token = 0
+
+    async def authorize(
+        self, request: swink.HTTPRequest, options: StreamOptions, call: swink.Call
+    ) -> None:
+        request.headers["Authorization"] = f"Bearer token-{self.token}"
+
+    async def refresh(self, call: swink.Call) -> bool:
+        await asyncio.sleep(0)
+        self.token += 1
+        return True
+
+
+async def test_expired_credentials_are_renewed_once_and_the_request_sent_again() -> None:
+    expired = answered(b"", 401)
+    http = PipeClient(expired, Pipe(*HELLO))
+    async with client_of(providers={"toy": Renewing}, http=http) as client:
+        events = await collect(client.stream(MODEL, "Hi"))
+    assert types(events)[-1] == "done"
+    assert "retry" not in types(events)
+    assert [r.headers["Authorization"] for r in http.requests] == [
+        "Bearer token-0",
+        "Bearer token-1",
+    ]
+    assert expired.closed
+
+
+async def test_credentials_that_stay_refused_are_an_error() -> None:
+    http = PipeClient(answered(b"", 401), answered(b"", 401))
+    async with client_of(providers={"toy": Renewing}, http=http, retry=AT_ONCE) as client:
+        events = await collect(client.stream(MODEL, "Hi"))
+    assert events[-1].error_kind is Kind.AUTH
+    assert len(http.requests) == 2
+
+
+async def test_calls_that_fail_together_renew_together() -> None:
+    http = PipeClient(*[answered(b"", 401) for _ in range(5)], *[Pipe(*HELLO) for _ in range(5)])
+    providers: dict[str, Any] = {"toy": Renewing}
+    async with client_of(providers=providers, http=http) as client:
+        await asyncio.gather(*(client.complete(MODEL, "Hi") for _ in range(5)))
+    assert {r.headers["Authorization"] for r in http.requests[5:]} == {"Bearer token-1"}
+
+
+# -- whole answers -------------------------------------------------------------------------------
+
+WHOLE = json.dumps([{"text": "Hel"}, {"text": "lo"}, {"stop": "stop", "finish": True}]).encode()
+
+
+async def test_a_whole_answer_is_replayed_through_the_same_events() -> None:
+    pipe = Pipe(WHOLE[:7], WHOLE[7:], headers=JSON, end=True)
+    async with client_of(http=PipeClient(pipe)) as client:
+        events = await collect(client.stream(MODEL, "Hi", transport="buffered"))
+    assert types(events) == ["start", "text_start", "text_delta", "text_delta", "text_end", "done"]
+
+
+@pytest.mark.parametrize("cut", [0, 1, len(WHOLE) // 2, len(WHOLE) - 1])
+async def test_a_whole_answer_that_is_cut_is_no_success(cut: int) -> None:
+    pipe = Pipe(*([WHOLE[:cut]] if cut else []), headers=JSON, end=True)
+    async with client_of(http=PipeClient(pipe)) as client:
+        events = await collect(client.stream(MODEL, "Hi", transport="buffered"))
+    assert isinstance(events[-1], Error)
+
+
+async def test_a_provider_may_ask_for_a_whole_answer_itself_and_says_so() -> None:
+    class Broken(Toy):
+        def buffers(self, model: swink.Model, context: Context, options: StreamOptions) -> bool:
+            return True
+
+    observer, pipe = Observer(), Pipe(WHOLE, headers=JSON, end=True)
+    async with client_of(observer, providers={"toy": Broken}, http=PipeClient(pipe)) as client:
+        message = await client.complete(MODEL, "Hi", api_key="k")
+    assert message.text == "Hello"
+    assert [e.code for e in observer.events if isinstance(e, Notice)] == ["buffered"]
+
+
+# -- secrets -------------------------------------------------------------------------------------
+
+CANARY = "sk-canary-0123456789"
+
+# (name, what the server sends that quotes the key)
+ECHOES: list[tuple[str, Callable[[], Any]]] = [
+    ("an_error_message",
+     lambda: answered(json.dumps({"error": {"message": f"bad key {CANARY}"}}).encode(), 401)),
+    ("prose", lambda: answered(f"bad key {CANARY}".encode(), 401)),
+    *((f"prose_cut_at_{n}", lambda n=n: answered(b"x" * n + CANARY.encode(), 401))
+      for n in range(175, 205, 5)),
+    *((f"a_page_cut_at_{n}",
+       lambda n=n: answered(b"x" * n + CANARY.encode(), Content_Type="text/html"))
+      for n in range(60, 85, 5)),
+    ("a_redirect", lambda: answered(b"", 307, Location=f"https://a.example/?key={CANARY}")),
+    ("an_error_in_the_stream",
+     lambda: Pipe(frame(text="a"), frame(error={"code": "x", "message": f"bad {CANARY}"}))),
+    ("malformed_frames", lambda: Pipe(*[f"data: {{{CANARY}\n\n".encode()] * 5)),
+    *((f"malformed_frames_cut_at_{n}",
+       lambda n=n: Pipe(*[b"data: {" + b"x" * n + CANARY.encode() + b"\n\n"] * 5))
+      for n in range(95, 125, 5)),
+    ("a_failing_connection", lambda: Failure("connect", message=f"cannot send {CANARY}")),
+    ("an_exception", lambda: Failure("connect", exception=ValueError(CANARY))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("answer", [e[1] for e in ECHOES], ids=[e[0] for e in ECHOES])
+async def test_the_key_is_nowhere_even_if_the_server_echoes_it(
+    answer: Callable[[], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    observer = Observer()
+    async with client_of(observer, http=PipeClient(answer()), api_key=CANARY) as client:
+        stream = client.stream(MODEL, "Hi")
+        with pytest.raises(swink.StreamError) as caught:
+            await stream.result()
+    error = caught.value
+    shown = [
+        repr(observer.events),
+        json.dumps(swink.dump(observer.events)),
+        caplog.text,
+        str(error),
+        repr(error),
+        repr(vars(error)),
+        repr(stream.call),
+        repr(stream.message),
+        repr(stream),
+        repr(client),
+    ]
+    for n in range(len(CANARY) - 5):
+        assert not any(CANARY[n : n + 6] in text for text in shown)
+
+
+@pytest.mark.parametrize("where", ["convert", "request", "parser", "classify", "authorize"])
+async def test_the_key_is_not_logged_with_what_a_provider_raises(
+    where: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Careless(Toy):
+        pass
+
+    def fails(*_: Any) -> Any:
+        raise ValueError(f"cannot go on with {CANARY}")
+
+    async def fails_later(*_: Any) -> Any:
+        raise ValueError(f"cannot go on with {CANARY}")
+
+    setattr(Careless, where, fails_later if where == "authorize" else fails)
+    caplog.set_level(logging.DEBUG)
+    http = PipeClient(answered(b"", 500))
+    async with client_of(providers={"toy": Careless}, http=http) as client:
+        with pytest.raises(swink.StreamError) as caught:
+            await client.complete(MODEL, "Hi", api_key=CANARY)
+    assert "canary" not in caplog.text
+    assert "canary" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+async def test_the_key_is_not_logged_with_what_an_observer_raises(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Careless:
+        @swink.hookimpl
+        def on_event(self, call: swink.Call) -> None:
+            raise ValueError(f"cannot report {call.options.api_key}")
+
+    async with client_of(Careless(), http=PipeClient(Pipe(*HELLO)), api_key=CANARY) as client:
+        await client.complete(MODEL, "Hi")
+    assert "cannot report [hidden]" in caplog.text
+    assert "canary" not in caplog.text
+
+
+def test_a_request_shows_neither_headers_nor_body() -> None:
+    request = swink.HTTPRequest("https://a.example/", b"sk-canary", {"X-Key": "sk-canary"})
+    assert "canary" not in repr(request)
+
+
+# -- the hooks -----------------------------------------------------------------------------------
+
+
+def test_the_hooks_of_the_template_are_hooks_and_final() -> None:
+    for name in ("stream", "convert_messages", "classify_error"):
+        hook = getattr(HTTPProvider, name)
+        assert hasattr(hook, "swink_impl")
+        assert getattr(hook, "__final__", False)
+
+
+def test_failures_of_the_cores_own_are_not_the_providers_to_classify() -> None:
+    provider = Toy("toy")
+    busy = Failure("streaming", code="busy", kind=Kind.PROTOCOL)
+    model = swink.Model("toy", "large")
+    assert provider.classify_error(model=model, failure=busy) is None
+    busy.kind = None
+    assert provider.classify_error(model=model, failure=busy) is not None
