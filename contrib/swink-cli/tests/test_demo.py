@@ -108,6 +108,17 @@ def test_a_provider_without_recordings_borrows_those_of_its_wire_format(
     assert "bravo: recorded from alpha, whose wire format they speak" in done.stderr
 
 
+def test_a_provider_without_requests_gets_the_recorded_bytes(swink: Any, site: Path) -> None:
+    of_a_process = LINES_PROVIDER.replace("def request(", "def _request(")
+    _install_one(site, "child", of_a_process, "child")
+    record(site / "child_provider" / "recordings" / "more", "child", said("more", "words"), 0.1)
+    done = swink("demo", "child", PYTHONPATH=str(site))
+    assert done.returncode == 0
+    lines = rows(done.stdout)
+    assert lines[lines.index("== child answer (lines) ==") + 1] == "x"
+    assert lines[lines.index("== child more (lines) ==") + 1] == "more words"
+
+
 def test_all_recordings_of_a_named_provider_are_shown(swink: Any, site: Path) -> None:
     done = swink("demo", "alpha", "--speed", "50", PYTHONPATH=str(site))
     assert done.returncode == 0  # a failure that was recorded is none of ours

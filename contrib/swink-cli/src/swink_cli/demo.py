@@ -1,7 +1,8 @@
 """`swink demo`: installed providers, each with its own adapter, against recordings.
 
 A loopback server replays what real services sent, in the time in which they sent it; a real
-client with a dummy key asks it. A provider that needs no network is simply asked. Whatever goes
+client with a dummy key asks it. A provider whose bytes come from elsewhere (a child process) gets
+them from the recording directly, and one that talks to nobody is simply asked. Whatever goes
 wrong with one provider is told in its row and stops no other.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -140,6 +141,35 @@ def _answered(recording: Recording) -> bool:
     return recording.message is not None and recording.message.error_kind is None
 
 
+def _speaks_http(provider: Any) -> bool:
+    """Tells whether a provider asks a server; without a request of its own it cannot."""
+    made = type(provider)
+    return (
+        not issubclass(made, swink.HTTPProvider) or made.request is not swink.HTTPProvider.request
+    )
+
+
+class _Tapes(dict[str, Recording]):
+    """Recordings by base URL, for a provider that is given bytes where it would fetch them."""
+
+    def __init__(self, speed: float) -> None:
+        super().__init__()
+        self._speed = speed
+
+    async def chunks(
+        self,
+        model: swink.Model,
+        context: swink.Context,
+        options: swink.StreamOptions,
+        call: swink.Call,
+    ) -> AsyncIterator[bytes]:
+        """This will yield what was read, when it was; stands in for `HTTPProvider.chunks`."""
+        began = time.monotonic()
+        for at, piece in self[options.base_url or ""].pieces():
+            await asyncio.sleep(began + at / self._speed - time.monotonic())
+            yield piece
+
+
 async def perform(client: swink.Client, shown: Sequence[Performance], speed: float) -> None:
     """This will play everything at the same time, `speed` times as fast as recorded.
 
@@ -148,7 +178,8 @@ async def perform(client: swink.Client, shown: Sequence[Performance], speed: flo
     import_module("aiohttp")  # or the first token of every stream would wait for it
     try:
         async with ReplayServer(speed=speed) as server:
-            ready = [(one, _open(client, one, server)) for one in shown if not one.over]
+            tapes = _Tapes(speed)
+            ready = [(one, _open(client, one, server, tapes)) for one in shown if not one.over]
             async with asyncio.TaskGroup() as tasks:
                 for one, stream in ready:
                     if stream is not None:
@@ -159,12 +190,18 @@ async def perform(client: swink.Client, shown: Sequence[Performance], speed: flo
             one.changed.set()
 
 
-def _open(client: swink.Client, one: Performance, server: ReplayServer) -> swink.EventStream | None:
+def _open(
+    client: swink.Client, one: Performance, server: ReplayServer, tapes: _Tapes
+) -> swink.EventStream | None:
     options: dict[str, Any] = {}
-    if one.recording is not None:
-        options = {"base_url": server.add(one.title.replace(" ", "."), one.recording)}
-        options["api_key"] = "demo-key"
     try:
+        if one.recording is not None:
+            base_url = server.add(one.title.replace(" ", "."), one.recording)
+            options = {"base_url": base_url, "api_key": "demo-key"}
+            provider = client.host.bind(one.provider).provider
+            if not _speaks_http(provider):
+                tapes[base_url] = one.recording
+                provider.chunks = tapes.chunks
         return client.stream(
             one.model, PROMPT, timeouts=LIMITS, retry=swink.RetryPolicy.none(), **options
         )
