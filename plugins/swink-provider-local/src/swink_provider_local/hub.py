@@ -100,10 +100,6 @@ class _NoRedirect(HTTPRedirectHandler):
         return None
 
 
-_open_here = build_opener(_NoRedirect).open
-_open = build_opener().open
-
-
 def default_cache(environ: Mapping[str, str] = os.environ) -> Path:
     """This will return the folder for model files: `SWINK_LOCAL_CACHE`, or the user's cache."""
     if own := environ.get("SWINK_LOCAL_CACHE"):
@@ -237,7 +233,7 @@ class Hub:
     def _ask(self, file: HubFile, url: str) -> tuple[int, Any]:
         request = self._request(url, method="HEAD")
         try:
-            with _open_here(request, timeout=READ_SECONDS) as response:
+            with build_opener(_NoRedirect).open(request, timeout=READ_SECONDS) as response:
                 return response.status, response.headers
         except HTTPError as error:
             with error:
@@ -270,7 +266,8 @@ class Hub:
         if start and start == head.size:
             return
         try:
-            with _open(self._request(head.url, start=start), timeout=READ_SECONDS) as response:
+            request = self._request(head.url, start=start)
+            with build_opener().open(request, timeout=READ_SECONDS) as response:
                 resumed = start > 0 and response.status == 206
                 done = start if resumed else 0
                 with part.open("ab" if resumed else "wb") as out:

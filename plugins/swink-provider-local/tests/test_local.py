@@ -1,0 +1,382 @@
+"""`local/…` with the real engine: a tiny model whose answers are known, in a real child process.
+
+What the model says is in `tools/make_tiny_gguf.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import host_of
+from make_tiny_gguf import ANSWER, REASONED_ANSWER, REASONING, write_model
+
+import swink_core as swink
+from swink_core import StopReason
+from swink_core import StreamErrorKind as Kind
+from swink_core.testing.loopback import Exchange, LoopbackServer
+from swink_provider_local import Hub, LocalProvider
+from swink_provider_local.pool import EnginePool
+
+ANSWER_TOKENS = 21
+"""15 words, a space, the sign's four bytes, and the end."""
+CONTEXT = 4096
+PATIENCE = 10
+"""Seconds; a busy machine needs a fraction."""
+
+WEATHER = swink.Tool(
+    "get_weather",
+    "Tells the weather.",
+    {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+)
+SCHEMA = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+    "required": ["city", "days"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture(scope="module")
+def gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model") / "tiny.gguf"
+    write_model(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[EnginePool]:
+    pool = EnginePool(limit=2)
+    yield pool
+    pool.close()
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SWINK_LOCAL_CONTEXT", str(CONTEXT))
+    monkeypatch.setenv("SWINK_LOCAL_THREADS", "1")
+    monkeypatch.setenv("no_proxy", "*")
+
+
+def client_of(pool: EnginePool, hub: Hub | None = None, **options: Any) -> swink.Client:
+    host = host_of(local=lambda name: LocalProvider(name, pool, hub))
+    defaults = {"temperature": 0, "max_tokens": 200, "retry": swink.RetryPolicy.none()}
+    return swink.Client(host=host, **{**defaults, **options})
+
+
+async def answer(
+    pool: EnginePool, model: Path | str, context: Any = "Hello", **options: Any
+) -> swink.AssistantMessage:
+    async with client_of(pool) as client:
+        return await client.complete(f"local/{model}", context, **options)
+
+
+async def failure(
+    pool: EnginePool, model: Path | str, hub: Hub | None = None, **options: Any
+) -> swink.Error:
+    asked = {"model": f"local/{model}", "context": "Hello", **options}
+    async with client_of(pool, hub) as client, client.stream(**asked) as stream:
+        events = [event async for event in stream]
+    assert isinstance(events[-1], swink.Error)
+    return events[-1]
+
+
+# -- answers -------------------------------------------------------------------------------------
+
+
+async def test_text_comes_token_by_token(pool: EnginePool, gguf: Path) -> None:
+    async with client_of(pool) as client, client.stream(f"local/{gguf}", "Hello") as stream:
+        events = [event async for event in stream]
+    deltas = [event.delta for event in events if isinstance(event, swink.TextDelta)]
+    assert "".join(deltas) == ANSWER
+    assert len(deltas) > 10
+    assert isinstance(events[-1], swink.Done)
+
+
+async def test_reasoning_is_a_block_of_its_own(pool: EnginePool, gguf: Path) -> None:
+    message = await answer(pool, gguf, "THINK")
+    assert (message.thinking, message.text) == (REASONING, REASONED_ANSWER)
+
+
+async def test_a_tool_is_called_and_its_result_answered(pool: EnginePool, gguf: Path) -> None:
+    context = swink.Context([swink.UserMessage("TOOL")], tools=[WEATHER])
+    asked = await answer(pool, gguf, context)
+    (call,) = asked.tool_calls
+    assert (call.name, call.arguments) == ("get_weather", {"city": "Paris"})
+    assert asked.stop_reason is StopReason.TOOL_USE
+    context.messages += [asked, swink.ToolResultMessage(call.id, "get_weather", "sunny")]
+    assert (await answer(pool, gguf, context)).text == ANSWER
+
+
+async def test_structured_output_follows_the_schema(pool: EnginePool, gguf: Path) -> None:
+    message = await answer(pool, gguf, response_format=SCHEMA)
+    data = json.loads(message.text)
+    assert data.keys() == {"city", "days"}
+    assert isinstance(data["days"], int)
+
+
+async def test_usage_is_counted_and_costs_nothing(pool: EnginePool, gguf: Path) -> None:
+    message = await answer(pool, gguf, "Count this")
+    assert message.usage is not None
+    assert message.usage.output == ANSWER_TOKENS
+    assert message.cost is not None
+    assert message.cost.total == 0
+
+
+async def test_the_limit_of_tokens_is_said(pool: EnginePool, gguf: Path) -> None:
+    message = await answer(pool, gguf, max_tokens=3)
+    assert (message.stop_reason, message.text) == (StopReason.LENGTH, "Hello from the")
+
+
+async def test_a_whole_answer_is_the_streamed_one(pool: EnginePool, gguf: Path) -> None:
+    assert (await answer(pool, gguf, transport="buffered")).text == ANSWER
+
+
+async def test_the_context_is_as_long_as_the_call_says(pool: EnginePool, gguf: Path) -> None:
+    long = "z" * 600
+    assert (await answer(pool, gguf, long)).text == ANSWER
+    async with client_of(pool) as client:
+        stream = client.stream(f"local/{gguf}", long, extra={"context": 512})
+        events = [event async for event in stream]
+    assert isinstance(events[-1], swink.Error)
+    assert events[-1].error_kind is Kind.CONTEXT_WINDOW_EXCEEDED
+    assert "512" in events[-1].error_message
+
+
+async def test_images_are_refused_before_anything_is_loaded(tmp_path: Path) -> None:
+    unused = EnginePool()
+    image = swink.ImageBlock(swink.Base64Source("image/png", "AA=="))
+    message = swink.UserMessage([image])
+    async with client_of(unused) as client:
+        stream = client.stream(f"local/{tmp_path}/none.gguf", [message])
+        events = [event async for event in stream]
+    assert isinstance(events[-1], swink.Error)
+    assert events[-1].error_kind is Kind.UNSUPPORTED
+
+
+# -- the child process ---------------------------------------------------------------------------
+
+
+async def test_leaving_in_the_middle_stops_the_computation(pool: EnginePool, gguf: Path) -> None:
+    endless = {"max_tokens": 1_000_000, "extra": {"context": 65536}}
+    async with client_of(pool) as client:
+        async with client.stream(f"local/{gguf}", "LONG", **endless) as stream:
+            async for event in stream:
+                if isinstance(event, swink.TextDelta):
+                    break
+        assert stream.message.stop_reason is StopReason.ABORTED
+        # there is one slot: this would wait for the endless answer
+        async with asyncio.timeout(PATIENCE):
+            message = await client.complete(f"local/{gguf}", "Hello", extra={"context": 65536})
+    assert message.text == ANSWER
+
+
+async def test_a_crash_is_internal_and_the_next_call_starts_another(gguf: Path) -> None:
+    pool = EnginePool()
+    try:
+        async with client_of(pool, max_tokens=1_000_000) as client:
+            async with client.stream(f"local/{gguf}", "LONG") as stream:
+                events = []
+                async for event in stream:
+                    events.append(event)
+                    if isinstance(event, swink.TextDelta):
+                        (engine,) = pool.running()
+                        os.kill(engine.pid, signal.SIGABRT)
+            error = events[-1]
+            assert isinstance(error, swink.Error)
+            assert error.error_kind is Kind.INTERNAL
+            assert "tiny.gguf" in error.error_message
+            assert f"signal {signal.SIGABRT.value}" in error.error_message
+            assert "The next call starts a new one" in error.error_message
+            assert stream.message.text.startswith("on")
+            assert (await client.complete(f"local/{gguf}", "Hello", max_tokens=50)).text == ANSWER
+        (other,) = pool.running()
+        assert other.pid != engine.pid
+    finally:
+        await asyncio.to_thread(pool.close)
+
+
+async def test_a_file_that_is_no_model_says_so(pool: EnginePool, tmp_path: Path) -> None:
+    path = tmp_path / "junk.gguf"
+    path.write_bytes(b"no model")
+    error = await failure(pool, path)
+    assert error.error_kind is Kind.INTERNAL
+    assert "junk.gguf could not be started" in error.error_message
+
+
+async def test_two_models_run_at_a_time(gguf: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.gguf"
+    write_model(other)
+    pool = EnginePool(limit=2)
+    try:
+        first, second = await asyncio.gather(answer(pool, gguf), answer(pool, other))
+        assert [first.text, second.text] == [ANSWER, ANSWER]
+        assert len({engine.pid for engine in pool.running()}) == 2
+    finally:
+        await asyncio.to_thread(pool.close)
+
+
+async def test_closing_the_pool_ends_the_children(gguf: Path) -> None:
+    pool = EnginePool()
+    await answer(pool, gguf)
+    (engine,) = pool.running()
+    await asyncio.to_thread(pool.close)
+    assert not engine.alive
+
+
+PARENT = """
+import asyncio, sys
+from pathlib import Path
+from swink_provider_local.engine import Settings
+from swink_provider_local.pool import shared_pool
+
+async def main():
+    async with shared_pool().lease(Settings(Path(sys.argv[1]), 512, threads=1)) as engine:
+        print(engine.pid, flush=True)
+        await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{pid}/stat")
+    return not (state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z")
+
+
+def test_the_child_ends_with_its_parent_however_that_ends(gguf: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(gguf)], stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        assert _is_running(child)
+        parent.kill()
+    end = time.monotonic() + PATIENCE
+    while _is_running(child):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+async def test_the_key_is_shown_nowhere(
+    pool: EnginePool, gguf: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        await answer(pool, gguf)
+    keys = [engine.key for engine in pool.running()]
+    assert keys
+    for key in keys:
+        assert key not in caplog.text
+        assert key not in repr(pool.running())
+
+
+async def test_a_server_that_runs_already_is_used_as_it_is(pool: EnginePool, gguf: Path) -> None:
+    await answer(pool, gguf)
+    engine = next(e for e in pool.running() if e.settings.path == gguf)
+    unused = EnginePool()
+    message = await answer(unused, "any", base_url=engine.url, api_key=engine.key)
+    assert message.text == ANSWER
+    assert unused.running() == []
+
+
+# -- names and settings --------------------------------------------------------------------------
+
+
+async def test_the_environment_names_the_default_model(
+    pool: EnginePool, gguf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SWINK_LOCAL_MODEL", str(gguf))
+    assert (await answer(pool, "default")).text == ANSWER
+
+
+WRONG = [
+    ("an unknown name", "nonsense", {}, Kind.MODEL_NOT_FOUND, "repository:file.gguf"),
+    ("a path to nothing", "/nowhere/a.gguf", {}, Kind.MODEL_NOT_FOUND, "there is no file"),
+    ("no number", "x", {"context": "much"}, Kind.INVALID_REQUEST, "context"),
+    ("a context of nothing", "x", {"context": 0}, Kind.INVALID_REQUEST, "at least 1"),
+    ("negative layers", "x", {"gpu_layers": -1}, Kind.INVALID_REQUEST, "gpu_layers"),
+]
+
+
+@pytest.mark.parametrize(
+    ("model", "extra", "kind", "said"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG]
+)
+async def test_mistakes(
+    pool: EnginePool, model: str, extra: dict[str, Any], kind: Kind, said: str
+) -> None:
+    error = await failure(pool, model, extra=extra)
+    assert error.error_kind is kind
+    assert said in error.error_message
+
+
+# -- downloads during a call ---------------------------------------------------------------------
+
+
+class ModelHub(LoopbackServer):
+    """Has one model, and sends it in ten pieces; with `stuck`, it never sends the last."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.content = path.read_bytes()
+        self.stuck = False
+
+    async def respond(self, exchange: Exchange) -> None:
+        digest = hashlib.sha256(self.content).hexdigest()
+        headers = {"X-Linked-Etag": digest, "X-Linked-Size": str(len(self.content))}
+        await exchange.start(200, headers)
+        if exchange.method != "HEAD":
+            step = len(self.content) // 10 + 1
+            for at in range(0, len(self.content), step):
+                if self.stuck and at + step >= len(self.content):
+                    await asyncio.Event().wait()
+                await exchange.write(self.content[at : at + step])
+            await exchange.end()
+        exchange.close()
+
+
+async def test_a_call_downloads_the_model_and_tells_how_far_it_is(
+    pool: EnginePool, gguf: Path, tmp_path: Path
+) -> None:
+    async with ModelHub(gguf) as server, client_of(pool, Hub(tmp_path, server.url)) as client:
+        async with client.stream("local/acme/tiny-GGUF:tiny.gguf", "Hello") as stream:
+            events = [event async for event in stream]
+    assert isinstance(events[0], swink.Start)
+    notices = [event for event in events if isinstance(event, swink.Notice)]
+    assert notices
+    assert {notice.code for notice in notices} == {"download"}
+    assert "acme/tiny-GGUF:tiny.gguf" in notices[0].detail
+    assert isinstance(events[-1], swink.Done)
+    assert stream.message.text == ANSWER
+
+
+async def test_leaving_during_the_download_stops_it(
+    pool: EnginePool, gguf: Path, tmp_path: Path
+) -> None:
+    async with ModelHub(gguf) as server, client_of(pool, Hub(tmp_path, server.url)) as client:
+        server.stuck = True
+        async with client.stream("local/acme/tiny-GGUF:tiny.gguf", "Hello") as stream:
+            async for event in stream:
+                if isinstance(event, swink.Notice):
+                    break
+    assert stream.message.stop_reason is StopReason.ABORTED
+
+
+async def test_a_download_that_fails_is_the_calls_failure(pool: EnginePool, tmp_path: Path) -> None:
+    error = await failure(pool, "acme/tiny:tiny.gguf", Hub(tmp_path, offline=True))
+    assert error.error_kind is Kind.MODEL_NOT_FOUND
+    assert "HF_HUB_OFFLINE" in error.error_message
