@@ -80,7 +80,7 @@ def test_each_provider_streams_its_recording_and_gets_a_row(swink: Any, site: Pa
     table = lines[lines.index("PROVIDER WIRE FORMAT EVENTS FIRST TOKEN IN/OUT STOP COST") + 1 :]
     alpha, echo = table
     assert alpha.startswith("alpha lines 20 ")
-    assert alpha.endswith(" 12/14 stop $0.000246")
+    assert alpha.endswith(" 12/14 stop $0.00025")
     assert echo.startswith("echo none ")
 
 
@@ -104,7 +104,7 @@ def test_a_provider_without_recordings_borrows_those_of_its_wire_format(
     done = swink("demo", "--speed", "50", PYTHONPATH=str(site), **only("alpha", "bravo"))
     assert done.returncode == 0
     bravo = next(line for line in rows(done.stdout) if line.startswith("bravo lines"))
-    assert bravo.endswith(" 12/14 stop $0.000246")
+    assert bravo.endswith(" 12/14 stop $0.00025")
     assert "bravo: recorded from alpha, whose wire format they speak" in done.stderr
 
 

@@ -21,13 +21,13 @@ from swink_cli.terminal import as_unicode, printable, table
         (0, "$0"),
         (1234.5, "$1,234.50"),
         (1.0, "$1.00"),
-        (0.25, "$0.250"),
-        (0.0123456, "$0.0123"),
-        (0.000246, "$0.000246"),
-        (0.00000012, "$0.000000120"),
+        (0.25, "$0.25"),
+        (0.0123456, "$0.012"),
+        (0.000246, "$0.00025"),
+        (0.00000012, "$0.00000012"),
     ],
 )
-def test_money_has_cents_or_three_figures(dollars: float, expected: str) -> None:
+def test_money_has_cents_or_two_figures(dollars: float, expected: str) -> None:
     assert money(dollars) == expected
 
 

@@ -24,8 +24,8 @@ REDRAW = 1 / 12
 WIDTHS = (38, 26)
 """The least columns of a panel, if possible and if need be."""
 LEAST_HEIGHT, MOST_HEIGHT = 4, 12
-NUMERIC = (2, 3, 4, 6)
-"""Columns of the table that hold numbers."""
+WIRE_FORMAT, NUMERIC = 1, (2, 3, 4, 6)
+"""Columns of the table."""
 ROOMY = 100
 """Columns of a screen on which the table need not be dense."""
 
@@ -128,7 +128,14 @@ def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], console: 
     for number, heading in enumerate(headings):
         justify: JustifyMethod = "right" if number in NUMERIC else "left"
         heading = heading.replace(" ", "\n")
-        table.add_column(heading, justify=justify, no_wrap=True, vertical="bottom")
+        # where it is narrow, the longest words give way: those of the wire format
+        table.add_column(
+            heading,
+            justify=justify,
+            no_wrap=number != WIRE_FORMAT,
+            overflow="ellipsis",
+            vertical="bottom",
+        )
     for row in rows:
         table.add_row(*map(Text, row))
     console.print()

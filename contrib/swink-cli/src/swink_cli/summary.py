@@ -24,11 +24,11 @@ def amount(count: int | None) -> str:
 
 
 def money(dollars: float) -> str:
-    """This will write US dollars with three figures that mean something, at least cents."""
+    """This will write US dollars: cents at least, and two figures that mean something."""
     if dollars == 0:
         return "$0"
     decimals = 2
-    while decimals < 9 and abs(dollars) < 10 ** (2 - decimals):
+    while decimals < 9 and abs(dollars) < 10 ** (1 - decimals):
         decimals += 1
     return f"${dollars:,.{decimals}f}"
 
