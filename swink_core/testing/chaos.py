@@ -98,6 +98,16 @@ class ChaosServer(LoopbackServer):
         """This will list the exchanges of one key, in order."""
         return [exchange for exchange in self.exchanges if _key(exchange) == key]
 
+    async def asked(self, key: str, count: int = 1, within: float = 5.0) -> Exchange:
+        """This will wait, from any event loop, for the `count`-th request of a key.
+
+        Raises TimeoutError where it does not come within so many seconds.
+        """
+        async with asyncio.timeout(within):
+            while len(exchanges := self.exchanges_of(key)) < count:  # noqa: ASYNC110  # threads
+                await asyncio.sleep(0.001)
+        return exchanges[count - 1]
+
     async def left(self, exchange: Exchange, within: float = 0.1) -> bool:
         """This will tell whether the client leaves an exchange within so many seconds.
 
