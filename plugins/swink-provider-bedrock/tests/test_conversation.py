@@ -1,0 +1,323 @@
+"""Conversations as Converse gets them, and AWS's own opinion on each."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from converse_model import misfits
+
+from swink_core import (
+    AssistantMessage,
+    Block,
+    CacheStrategy,
+    Context,
+    ExtensionBlock,
+    Model,
+    ProviderFailure,
+    StopReason,
+    StreamErrorKind,
+    StreamOptions,
+    TextBlock,
+    ThinkingBlock,
+    Tool,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+)
+from swink_provider_bedrock import BedrockProvider
+
+PROVIDER = BedrockProvider("bedrock")
+CLAUDE = "us.anthropic.claude-sonnet-4-6"
+NOVA = "us.amazon.nova-pro-v1:0"
+LLAMA = "us.meta.llama3-3-70b-instruct-v1:0"
+
+SCHEMA = {"type": "object", "properties": {"word": {"type": "string"}}}
+LOOK = Tool("look", "Looks.", SCHEMA)
+LOOK_SPEC = {"toolSpec": {"name": "look", "description": "Looks.", "inputSchema": {"json": SCHEMA}}}
+HI = UserMessage("Hi")
+CITATION = {"title": "a", "location": {"documentChar": {"documentIndex": 0}}}
+
+
+def _converted(context: Context, model: str = CLAUDE, **options: Any) -> dict[str, Any]:
+    before = copy.deepcopy(context)
+    native = PROVIDER.convert(Model("bedrock", model), context, StreamOptions(**options))
+    assert context == before
+    assert misfits(native) == []
+    return native
+
+
+def _answered(*content: Block, model: str | None = None, **more: Any) -> list[Any]:
+    """How the content of an answer goes back, after a question."""
+    answer = AssistantMessage(list(content), "bedrock", model, **more)
+    messages = _converted(Context([HI, answer]))["messages"]
+    return messages[1]["content"] if len(messages) > 1 else []
+
+
+def _user(*content: dict[str, Any]) -> dict[str, Any]:
+    return {"role": "user", "content": list(content)}
+
+
+def _called(id: str = "t1", **more: Any) -> dict[str, Any]:
+    return {"toolUse": {"toolUseId": id, "name": "look", "input": {}, **more}}
+
+
+# -- turns -----------------------------------------------------------------------------------
+
+TURNS: list[tuple[str, Context, list[dict[str, Any]]]] = [
+    ("a question", Context([HI]), [_user({"text": "Hi"})]),
+    (
+        "two in a row",
+        Context([HI, UserMessage([TextBlock("there"), TextBlock("you")])]),
+        [_user({"text": "Hi"}, {"text": "there"}, {"text": "you"})],
+    ),
+    (
+        "blank text, which the API refuses",
+        Context([UserMessage(" "), UserMessage([TextBlock("\n"), TextBlock("a ")])]),
+        [_user({"text": "a "})],
+    ),
+    (
+        "a call and its results, in one turn with what the user says next",
+        Context(
+            [
+                HI,
+                AssistantMessage([ToolCallBlock("t1", "look"), ToolCallBlock("t2", "look")]),
+                ToolResultMessage("t1", "look", "found"),
+                ToolResultMessage("t2", "look", [TextBlock("lost")], is_error=True),
+                UserMessage("Go on"),
+            ],
+            tools=[LOOK],
+        ),
+        [
+            _user({"text": "Hi"}),
+            {"role": "assistant", "content": [_called("t1"), _called("t2")]},
+            _user(
+                {"toolResult": {"toolUseId": "t1", "content": [{"text": "found"}]}},
+                {
+                    "toolResult": {
+                        "toolUseId": "t2",
+                        "content": [{"text": "lost"}],
+                        "status": "error",
+                    }
+                },
+                {"text": "Go on"},
+            ),
+        ],
+    ),
+    (
+        "results of nothing",
+        Context(
+            [
+                HI,
+                AssistantMessage([ToolCallBlock("t1", "look"), ToolCallBlock("t2", "look")]),
+                ToolResultMessage("t1", "look", ""),
+                ToolResultMessage("t2", "look", " ", is_error=True),
+            ],
+            tools=[LOOK],
+        ),
+        [
+            _user({"text": "Hi"}),
+            {"role": "assistant", "content": [_called("t1"), _called("t2")]},
+            _user(
+                {"toolResult": {"toolUseId": "t1", "content": []}},
+                {
+                    "toolResult": {
+                        "toolUseId": "t2",
+                        "content": [{"text": "The tool failed and did not say why."}],
+                        "status": "error",
+                    }
+                },
+            ),
+        ],
+    ),
+    (
+        "an answer to be continued",
+        Context([HI, AssistantMessage([TextBlock("I say \n")])]),
+        [_user({"text": "Hi"}), {"role": "assistant", "content": [{"text": "I say"}]}],
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "context", "expected"), TURNS, ids=[row[0] for row in TURNS])
+def test_turns(name: str, context: Context, expected: list[dict[str, Any]]) -> None:
+    assert _converted(context)["messages"] == expected
+
+
+@pytest.mark.parametrize(
+    ("prompt", "expected"),
+    [("Be brief.", [{"text": "Be brief."}]), ("", None), (" \n", None), (None, None)],
+)
+def test_the_system_prompt_stands_beside(prompt: str | None, expected: Any) -> None:
+    assert _converted(Context([HI], prompt)).get("system") == expected
+
+
+# -- what the model said ---------------------------------------------------------------------
+
+NATIVE_USE = {"toolUse": {"toolUseId": "s", "name": "code", "type": "server_tool_use", "input": {}}}
+
+ANSWERS: list[tuple[str, Block, list[Any]]] = [
+    ("text", TextBlock("a"), [{"text": "a"}]),
+    ("blank text", TextBlock(" "), []),
+    (
+        "text with citations",
+        TextBlock("a", {"citations": [CITATION]}),
+        [{"citationsContent": {"content": [{"text": "a"}], "citations": [CITATION]}}],
+    ),
+    (
+        "signed reasoning",
+        ThinkingBlock("Hm", "c2ln"),
+        [{"reasoningContent": {"reasoningText": {"text": "Hm", "signature": "c2ln"}}}],
+    ),
+    (
+        "signed reasoning that is not shown",
+        ThinkingBlock("", "c2ln"),
+        [{"reasoningContent": {"reasoningText": {"text": "", "signature": "c2ln"}}}],
+    ),
+    ("unsigned reasoning", ThinkingBlock("Hm"), []),
+    (
+        "redacted reasoning",
+        ThinkingBlock("", "aGlkZGVu", redacted=True),
+        [{"reasoningContent": {"redactedContent": "aGlkZGVu"}}],
+    ),
+    ("a call", ToolCallBlock("t1", "look", {"a": 1}), [_called(input={"a": 1})]),
+    (
+        "arguments that are not JSON",
+        ToolCallBlock("t1", "look", {}, "{a: 1}", "invalid"),
+        [_called(input={"INVALID_JSON": "{a: 1}"})],
+    ),
+    (
+        "arguments that were cut",
+        ToolCallBlock("t1", "look", {}, '{"a', "truncated"),
+        [_called(input={"INVALID_JSON": '{"a'})],
+    ),
+    ("a tool of the server's", ExtensionBlock("bedrock", "toolUse", NATIVE_USE), [NATIVE_USE]),
+    ("another provider's extension", ExtensionBlock("elsewhere", "x", {"x": 1}), []),
+]
+
+
+@pytest.mark.parametrize(("name", "block", "expected"), ANSWERS, ids=[row[0] for row in ANSWERS])
+def test_answers_go_back_as_they_came(name: str, block: Block, expected: list[Any]) -> None:
+    assert _answered(block, model=CLAUDE) == expected
+
+
+@pytest.mark.parametrize(
+    ("author", "kept"),
+    [
+        (CLAUDE, True),
+        ("arn:aws:bedrock:us-east-1:1:inference-profile/eu.anthropic.claude-opus-4-6-v1", True),
+        ("arn:aws:bedrock:us-east-1:1:application-inference-profile/abc", True),
+        (None, True),
+        (NOVA, False),
+        ("openai.gpt-oss-120b-1:0", False),
+    ],
+)
+def test_reasoning_goes_back_only_to_its_vendor(author: str | None, kept: bool) -> None:
+    content = _answered(ThinkingBlock("Hm", "c2ln"), TextBlock("a"), model=author)
+    assert ("reasoningContent" in content[0]) is kept
+    assert content[-1] == {"text": "a"}
+
+
+@pytest.mark.parametrize(
+    ("id", "expected"),
+    [
+        ("tooluse_a-b.c:d", "tooluse_a-b.c:d"),
+        ("a" * 64, "a" * 64),
+        ("call|1", "call_1_"),
+        ("call/1", "call_1_"),
+        ("a" * 65, "a" * 40 + "_"),
+        ("ключ", "_____"),
+    ],
+)
+def test_tool_ids_are_made_to_fit(id: str, expected: str) -> None:
+    [call] = _answered(ToolCallBlock(id, "look"))
+    found = call["toolUse"]["toolUseId"]
+    assert found.startswith(expected)
+    assert len(found) == len(expected) + (12 if expected.endswith("_") else 0)
+
+
+def test_ids_that_look_alike_stay_apart() -> None:
+    ids = [_answered(ToolCallBlock(id, "look"))[0] for id in ("a|b", "a/b", "a_b")]
+    assert len({call["toolUse"]["toolUseId"] for call in ids}) == 3
+
+
+# -- tools -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        (None, {"tools": [LOOK_SPEC]}),
+        ("auto", {"tools": [LOOK_SPEC], "toolChoice": {"auto": {}}}),
+        ("required", {"tools": [LOOK_SPEC], "toolChoice": {"any": {}}}),
+        ("look", {"tools": [LOOK_SPEC], "toolChoice": {"tool": {"name": "look"}}}),
+        ("none", None),
+    ],
+)
+def test_tool_choice(choice: str | None, expected: Any) -> None:
+    native = _converted(Context([HI], tools=[LOOK]), tool_choice=choice)
+    assert native.get("toolConfig") == expected
+
+
+def test_a_tool_needs_no_description_and_no_type() -> None:
+    native = _converted(Context([HI], tools=[Tool("look", "", {"properties": {}})]))
+    schema = {"type": "object", "properties": {}}
+    expected = {"toolSpec": {"name": "look", "inputSchema": {"json": schema}}}
+    assert native["toolConfig"]["tools"] == [expected]
+
+
+CALLED = [
+    HI,
+    AssistantMessage([ToolCallBlock("t1", "look"), ToolCallBlock("t2", "look")]),
+    ToolResultMessage("t1", "look", "found"),
+    ToolResultMessage("t2", "look", "found"),
+]
+
+
+def test_a_conversation_with_calls_is_sent_with_stubs_of_its_tools() -> None:
+    stub = {"name": "look", "inputSchema": {"json": {"type": "object", "properties": {}}}}
+    native = _converted(Context(CALLED), tool_choice="auto")
+    assert native["toolConfig"] == {"tools": [{"toolSpec": stub}]}
+
+
+def test_calls_cannot_be_forbidden_where_there_were_some() -> None:
+    with pytest.raises(ProviderFailure, match="cannot forbid") as caught:
+        _converted(Context(CALLED, tools=[LOOK]), tool_choice="none")
+    assert caught.value.failure.kind is StreamErrorKind.UNSUPPORTED
+
+
+# -- caching ---------------------------------------------------------------------------------
+
+POINT = {"cachePoint": {"type": "default"}}
+TALK = Context(
+    [HI, AssistantMessage([TextBlock("Hello")], stop_reason=StopReason.STOP), UserMessage("So?")],
+    "Be brief.",
+    [LOOK],
+)
+
+
+@pytest.mark.parametrize(
+    ("model", "cache", "tools", "system", "user"),
+    [
+        (CLAUDE, None, [], [], []),
+        (CLAUDE, CacheStrategy("none"), [], [], []),
+        (CLAUDE, CacheStrategy(), [POINT], [POINT], [POINT]),
+        (NOVA, CacheStrategy(), [], [POINT], [POINT]),
+        (NOVA, CacheStrategy(ttl=3600), [], [POINT], [POINT]),
+        (LLAMA, CacheStrategy(), [], [], []),
+    ],
+)
+def test_cache_points_stand_where_the_model_takes_them(
+    model: str, cache: CacheStrategy | None, tools: Any, system: Any, user: Any
+) -> None:
+    native = _converted(TALK, model, cache=cache)
+    assert native["toolConfig"]["tools"] == [LOOK_SPEC, *tools]
+    assert native["system"] == [{"text": "Be brief."}, *system]
+    assert native["messages"][-1]["content"] == [{"text": "So?"}, *user]
+    assert native["messages"][0]["content"] == [{"text": "Hi"}]
+
+
+@pytest.mark.parametrize(("seconds", "ttl"), [(60, "5m"), (300, "5m"), (301, "1h"), (3600, "1h")])
+def test_how_long_a_cache_is_kept(seconds: int, ttl: str) -> None:
+    native = _converted(TALK, cache=CacheStrategy(ttl=seconds))
+    assert native["system"][-1] == {"cachePoint": {"type": "default", "ttl": ttl}}
