@@ -234,8 +234,9 @@ async def main(has_idle):
     with ChaosServer() as other, ChaosServer() as chaos:
         url = chaos.add("case", answer, Fault())
         async with client_of(observer, retry=RetryPolicy(base=0.001)) as client:
-            if has_idle:
-                await client.complete(MODEL, "Hi", base_url=other.add("idle", answer, Fault()))
+            await client.complete(MODEL, "Hi", base_url=other.add("idle", answer, Fault()))
+            if not has_idle:
+                await client.aclose()
             resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
             held = []
             try:
