@@ -207,6 +207,14 @@ async def test_a_crash_is_internal_and_the_next_call_starts_another(gguf: Path) 
         await asyncio.to_thread(pool.close)
 
 
+async def test_ctrl_c_is_not_the_childs(pool: EnginePool, gguf: Path) -> None:
+    await answer(pool, gguf)
+    engine = next(e for e in pool.running() if e.settings.path == gguf)
+    os.kill(engine.pid, signal.SIGINT)
+    assert (await answer(pool, gguf)).text == ANSWER
+    assert engine.alive
+
+
 async def test_a_file_that_is_no_model_says_so(pool: EnginePool, tmp_path: Path) -> None:
     path = tmp_path / "junk.gguf"
     path.write_bytes(b"no model")
@@ -352,9 +360,12 @@ class ModelHub(LoopbackServer):
 async def test_a_call_downloads_the_model_and_tells_how_far_it_is(
     pool: EnginePool, gguf: Path, tmp_path: Path
 ) -> None:
-    async with ModelHub(gguf) as server, client_of(pool, Hub(tmp_path, server.url)) as client:
-        async with client.stream("local/acme/tiny-GGUF:tiny.gguf", "Hello") as stream:
-            events = [event async for event in stream]
+    async with (
+        ModelHub(gguf) as server,
+        client_of(pool, Hub(tmp_path, server.url)) as client,
+        client.stream("local/acme/tiny-GGUF:tiny.gguf", "Hello") as stream,
+    ):
+        events = [event async for event in stream]
     assert isinstance(events[0], swink.Start)
     notices = [event for event in events if isinstance(event, swink.Notice)]
     assert notices

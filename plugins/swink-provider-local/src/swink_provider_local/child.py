@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -29,6 +30,7 @@ LOG_LEVEL = 2
 def main() -> None:
     """This will serve what stdin says."""
     orders = json.loads(sys.stdin.readline())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the parent, which stays
     parent = os.getppid()
     threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
     # what the engine prints is log, wherever it prints it; only the address goes to stdout

@@ -65,7 +65,7 @@ class Engine:
         Raises ProviderFailure (`internal`, code `engine`) where that fails.
         """
         process = subprocess.Popen(
-            [sys.executable, "-m", "swink_provider_local.child"],
+            [sys.executable, "-P", "-m", "swink_provider_local.child"],  # -P: not from here
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

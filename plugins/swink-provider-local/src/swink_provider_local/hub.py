@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.parse import quote, urljoin, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
@@ -240,7 +240,7 @@ class Hub:
                 if 300 <= error.code < 400:
                     return error.code, error.headers
                 raise self._refused(file, error) from None
-        except (URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+        except (OSError, http.client.HTTPException) as error:
             raise self._cut(file, error) from error
 
     def _request(self, url: str, method: str = "GET", start: int = 0) -> Request:
@@ -265,28 +265,37 @@ class Hub:
         start = _size(part)
         if start and start == head.size:
             return
+        with self._answer(file, part, self._request(head.url, start=start)) as response:
+            resumed = start > 0 and response.status == 206
+            done = start if resumed else 0
+            with part.open("ab" if resumed else "wb") as out:
+                while piece := self._read(file, response):
+                    if stopped.is_set():
+                        raise _Stopped
+                    out.write(piece)
+                    done += len(piece)
+                    progress(done, head.size)
+        if head.size is not None and done < head.size:
+            raise self._cut(file, f"{done} of {head.size} bytes came")
+
+    def _answer(self, file: HubFile, part: Path, request: Request) -> Any:
         try:
-            request = self._request(head.url, start=start)
-            with build_opener().open(request, timeout=READ_SECONDS) as response:
-                resumed = start > 0 and response.status == 206
-                done = start if resumed else 0
-                with part.open("ab" if resumed else "wb") as out:
-                    while piece := _read(response):
-                        if stopped.is_set():
-                            raise _Stopped
-                        out.write(piece)
-                        done += len(piece)
-                        progress(done, head.size)
+            return build_opener().open(request, timeout=READ_SECONDS)
         except HTTPError as error:
             with error:
                 if error.code == 416:  # nothing to continue: begin again
                     part.unlink(missing_ok=True)
                     raise self._cut(file, error) from None
                 raise self._refused(file, error) from None
-        except (URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+        except (OSError, http.client.HTTPException) as error:
             raise self._cut(file, error) from error
-        if head.size is not None and done < head.size:
-            raise self._cut(file, f"{done} of {head.size} bytes came")
+
+    def _read(self, file: HubFile, response: Any) -> bytes:
+        try:
+            data: bytes = response.read1(PIECE)
+        except (OSError, http.client.HTTPException) as error:
+            raise self._cut(file, error) from error
+        return data
 
     def _refused(self, file: HubFile, error: HTTPError) -> ProviderFailure:
         where = _shown(error.url)
@@ -311,11 +320,6 @@ class Hub:
 
 def _failure(kind: Kind, code: str, message: str) -> ProviderFailure:
     return ProviderFailure(Failure("connect", kind=kind, code=code, message=message))
-
-
-def _read(response: Any) -> bytes:
-    data: bytes = response.read1(PIECE)
-    return data
 
 
 def _check(file: HubFile, part: Path, head: _Head) -> None:
