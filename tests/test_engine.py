@@ -24,6 +24,7 @@ from swink_core import (
     Context,
     Done,
     Error,
+    ProviderFailure,
     RetryPolicy,
     StopReason,
     StreamErrorKind,
@@ -241,7 +242,7 @@ def test_an_engine_that_does_not_start_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.write_model", lambda path: path.write_bytes(b"no model"))
-    with pytest.raises(RuntimeError, match="engine ended"), running_engine(tmp_path):
+    with pytest.raises(ProviderFailure, match="could not be started"), running_engine(tmp_path):
         pass
 
 
