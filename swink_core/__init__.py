@@ -177,6 +177,7 @@ from swink_core.relay import (
 from swink_core.source import (
     EventSource,
     Parser,
+    repaired_json,
 )
 from swink_core.writer import (
     EventWriter,
@@ -311,6 +312,7 @@ __all__ = [
     "normalise",
     "parse_arguments",
     "redact",
+    "repaired_json",
     "required_features",
     "retry_after_seconds",
     "stream",

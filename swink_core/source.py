@@ -33,7 +33,7 @@ from swink_core.outcome import StopReason
 from swink_core.outcome import StreamErrorKind as Kind
 from swink_core.writer import EventWriter
 
-__all__ = ["EventSource", "Parser"]
+__all__ = ["EventSource", "Parser", "repaired_json"]
 
 log = logging.getLogger(__name__)
 
@@ -176,7 +176,7 @@ class EventSource:
                 log.debug("the input ends inside a frame of %d bytes", len(frame))
 
     def _malformed(self, frame: bytes, error: Exception) -> None:
-        if (repaired := _repair(frame)) is not None:
+        if (repaired := repaired_json(frame)) is not None:
             try:
                 self._parser.feed(repaired, self.out)
             except UNPARSABLE:
@@ -236,10 +236,13 @@ class EventSource:
         return batch
 
 
-def _repair(frame: bytes) -> bytes | None:
-    """This will rewrite JSON that only a lenient parser takes (lone surrogates), or return None."""
+def repaired_json(text: bytes) -> bytes | None:
+    """This will rewrite JSON that only a lenient parser takes (lone surrogates), or return None.
+
+    A frame that is JSON need not be given to it; a parser whose frames hold JSON may do so.
+    """
     try:
-        return lenient_json(json.loads(frame.decode("utf-8", "replace")))
+        return lenient_json(json.loads(text.decode("utf-8", "replace")))
     except (ValueError, RecursionError):
         return None
 
