@@ -213,6 +213,14 @@ BLOCKS: list[tuple[str, bytes, list[Any]]] = [
         encode({":message-type": "rumour", ":event-type": "messageStop"}, b"{}") + TEXT,
         [TextBlock("Hello")],
     ),
+    (
+        "half a character, which JSON may hold and UTF-8 may not",
+        encode(
+            {":message-type": "event", ":event-type": "contentBlockDelta"},
+            rb'{"contentBlockIndex":0,"delta":{"text":"a\ud83d"}}',
+        ),
+        [TextBlock("a\N{REPLACEMENT CHARACTER}")],
+    ),
     ("text of a whole mix", block(0, *SIGNED) + block(1, {"text": "€😀"}), [
         ThinkingBlock("Hm", "c2ln"), TextBlock("€😀")
     ]),

@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from swink_core import repaired_json
+
 __all__ = ["Answer", "Delta", "Payload", "Reasoning", "Trace", "decode_answer", "decode_payload"]
 
 
@@ -88,5 +90,20 @@ class Answer(msgspec.Struct):
     trace: Trace | None = None
 
 
-decode_payload = msgspec.json.Decoder(Payload).decode
+_decode = msgspec.json.Decoder(Payload).decode
+
+
+def decode_payload(body: bytes) -> Payload:
+    """This will decode a payload, also one with the lone surrogates that models produce.
+
+    Raises msgspec.DecodeError.
+    """
+    try:
+        return _decode(body)
+    except msgspec.DecodeError:
+        if (repaired := repaired_json(body)) is None:
+            raise
+        return _decode(repaired)
+
+
 decode_answer = msgspec.json.Decoder(Answer).decode
