@@ -195,6 +195,13 @@ async def test_a_bare_error_that_is_cut_is_a_cut() -> None:
     assert last.error_kind is Kind.NETWORK
 
 
+async def test_a_frame_with_a_call_that_is_none_is_skipped_whole() -> None:
+    odd = frame(text("lost"), {"functionCall": {"name": 5}})
+    events = await _events(frame(text("a")), odd, frame(text("b"), finish="STOP"))
+    assert [e.code for e in events if isinstance(e, Notice)] == ["malformed_frame"]
+    assert fold(events, "gemini").content == [TextBlock("ab")]
+
+
 async def test_a_frame_that_is_not_json_is_skipped_and_told() -> None:
     data = body(frame(text("a"))) + b"data: {nonsense\r\n\r\n" + body(frame(finish="STOP"))
     events = await drive_bytes(PROVIDER, "any", [data])

@@ -19,7 +19,14 @@ import msgspec
 from swink_core import EventWriter, Failure, StopReason
 from swink_provider_gemini.arguments import ArgumentText, OutOfOrder
 from swink_provider_gemini.errors import BLOCKED_PROMPT, read_error
-from swink_provider_gemini.wire import Candidate, Chunk, decode_chunk, decode_chunks
+from swink_provider_gemini.wire import (
+    Candidate,
+    Chunk,
+    FunctionCall,
+    decode_chunk,
+    decode_chunks,
+    function_call,
+)
 
 __all__ = ["ABOUT_TEXT", "CONTINUATION", "GenerateContentParser"]
 
@@ -123,8 +130,13 @@ class GenerateContentParser:
             )
 
     def _candidate(self, candidate: Candidate, out: EventWriter) -> None:
-        if candidate.content is not None:
-            for part in candidate.content.parts or ():
+        parts = (candidate.content.parts if candidate.content else None) or ()
+        # all calls are understood before anything is said: a frame counts whole or not at all
+        for part, call in [(part, function_call(part)) for part in parts]:
+            if call is not None:
+                self._function_call(part, call, out)
+            else:
+                self._end_call(out)
                 self._part(part, out)
         self._about_text(candidate, out)
         if candidate.finish_reason:
@@ -133,13 +145,8 @@ class GenerateContentParser:
     # -- parts -------------------------------------------------------------------------------
 
     def _part(self, part: dict[str, Any], out: EventWriter) -> None:
-        call = part.get("functionCall")
-        if isinstance(call, dict):
-            self._function_call(part, call, out)
-            return
-        self._end_call(out)
         kind = next((name for name in part if name not in _BESIDE_CONTENT), "text")
-        text = part.get("text", "")
+        text = part.get("text") or ""
         if kind == "text" and isinstance(text, str):
             self._text(part, text, out)
         else:
@@ -154,38 +161,37 @@ class GenerateContentParser:
         self._block_is_whole = bool(rest)
         if part.get("thought"):
             signature = rest.pop("thoughtSignature", None)
-            out.thinking(text, self._block, signature, metadata=rest or None)
+            out.thinking(text, self._block, signature and str(signature), metadata=rest or None)
         else:
             out.text(text, self._block, rest or None)
 
-    def _function_call(self, part: dict[str, Any], call: dict[str, Any], out: EventWriter) -> None:
-        name, arguments = call.get("name"), call.get("args")
-        pieces, more = call.get("partialArgs"), call.get("willContinue")
+    def _function_call(self, part: dict[str, Any], call: FunctionCall, out: EventWriter) -> None:
+        begins = bool(call.name or call.id)
         rest = {field: part[field] for field in part if field != "functionCall"}
-        if name or call.get("id"):
+        if begins:
             self._end_call(out)
             self._calls += 1
-            out.tool_call(self._key, call.get("id"), name, metadata=rest or None)
-            if pieces or more:
+            out.tool_call(self._key, call.id, call.name, metadata=rest or None)
+            if call.partial_args or call.will_continue:
                 self._pieces = ArgumentText()
                 out.tool_call(self._key)  # announced now, though it may have no id
         elif self._pieces is not None and rest:
             out.tool_call(self._key, metadata=rest)
         if self._pieces is not None:
-            self._add(self._pieces, arguments, pieces or (), out)
-            if not more:
+            self._add(self._pieces, call, out)
+            if not call.will_continue:
                 self._end_call(out)
-        elif name or call.get("id"):
+        elif begins:
             # whole, hence an object, even where none was sent
-            whole = msgspec.json.encode(arguments or {}).decode()
+            whole = msgspec.json.encode(call.args or {}).decode()
             out.tool_call(self._key, arguments=whole)
             out.end(self._key)
 
-    def _add(self, text: ArgumentText, whole: Any, pieces: Any, out: EventWriter) -> None:
+    def _add(self, text: ArgumentText, call: FunctionCall, out: EventWriter) -> None:
         try:
-            for name, value in whole.items() if isinstance(whole, dict) else ():
+            for name, value in (call.args or {}).items():
                 out.tool_call(self._key, arguments=text.value([name], value))
-            for piece in pieces:
+            for piece in call.partial_args or ():
                 out.tool_call(self._key, arguments=text.add(piece))
         except OutOfOrder as error:
             message = f"a piece of a function call's arguments cannot be placed: {error}"
@@ -208,6 +214,7 @@ class GenerateContentParser:
         """Sources of the text: citations come one after the other, the rest anew each time."""
         for name, found in (candidate.citation_metadata or {}).items():
             known = self._citations.setdefault(name, [])
+            found = found if isinstance(found, list) else [found]
             known.extend(item for item in found if item not in known)
         about = {
             "citationMetadata": candidate.citation_metadata

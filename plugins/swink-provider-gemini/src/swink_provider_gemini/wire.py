@@ -15,7 +15,15 @@ import msgspec
 
 from swink_core import FrameTooLong, SSEDecoder
 
-__all__ = ["Candidate", "Chunk", "StreamDecoder", "decode_chunk", "decode_chunks"]
+__all__ = [
+    "Candidate",
+    "Chunk",
+    "FunctionCall",
+    "StreamDecoder",
+    "decode_chunk",
+    "decode_chunks",
+    "function_call",
+]
 
 FRAME_LIMIT = 64 * 1024 * 1024
 """Bytes of a frame: a generated image comes in one."""
@@ -27,6 +35,16 @@ class Content(msgspec.Struct):
     parts: list[dict[str, Any]] | None = None
 
 
+class FunctionCall(msgspec.Struct, rename="camel"):
+    """A call, whole or (on Vertex AI, where it is asked for) one of the pieces of one."""
+
+    id: str | None = None
+    name: str | None = None
+    args: dict[str, Any] | None = None
+    partial_args: list[dict[str, Any]] | None = None
+    will_continue: bool | None = None
+
+
 class Candidate(msgspec.Struct, rename="camel"):
     """The answer, or one of several. `finish_reason` is on the last frame, older models repeat it
     on every frame."""
@@ -36,7 +54,7 @@ class Candidate(msgspec.Struct, rename="camel"):
     finish_reason: str | None = None
     finish_message: str | None = None
     safety_ratings: list[dict[str, Any]] | None = None
-    citation_metadata: dict[str, list[Any]] | None = None
+    citation_metadata: dict[str, Any] | None = None
     grounding_metadata: dict[str, Any] | None = None
     url_context_metadata: dict[str, Any] | None = None
     continuation_token: str | None = None
@@ -62,6 +80,12 @@ class Chunk(msgspec.Struct, rename="camel"):
 
 decode_chunk = msgspec.json.Decoder(Chunk).decode
 decode_chunks = msgspec.json.Decoder(list[Chunk]).decode
+
+
+def function_call(part: dict[str, Any]) -> FunctionCall | None:
+    """This will return the call of a part that has one. Raises `msgspec.ValidationError`."""
+    call = part.get("functionCall")
+    return None if call is None else msgspec.convert(call, FunctionCall)
 
 
 class StreamDecoder:
