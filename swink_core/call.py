@@ -66,6 +66,12 @@ class Call:
         default=None, repr=False
     )
     classify_hook: Callable[..., Any] | None = field(default=None, repr=False)
+    notice_hook: Callable[[str, str], None] | None = field(default=None, repr=False)
+
+    def notice(self, code: str, detail: str) -> None:
+        """This will tell observers something of the current attempt that is not content."""
+        if self.notice_hook is not None:
+            self.notice_hook(code, detail)
 
     def convert(self) -> Any:
         """This will return the conversation as the provider's JSON data, through the hook."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import ssl
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from urllib.parse import urlsplit
 from attrs import define, field
 
 from swink_core.errors import Failure, Phase, ProviderFailure, public_url
+from swink_core.framing import DEFAULT_FRAME_LIMIT
 from swink_core.outcome import StreamErrorKind as Kind
 
 if TYPE_CHECKING:
@@ -52,6 +54,8 @@ class HTTPClient(Protocol):
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
         """This will send a request and return when the response's headers have come.
 
+        At an address that begins with `ws` it opens a WebSocket (RFC 6455): the body is the
+        first message, the status is 101 unless the server refused, and a read is a message.
         `connect_timeout` is in seconds, `None` for none. Raises ProviderFailure.
         """
 
@@ -82,6 +86,9 @@ class AiohttpClient:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trace_configs=[_reuse_trace()],
             )
+        if request.url.startswith("ws"):
+            proxy = self._proxy("http" + request.url[2:])
+            return await open_websocket(self._session, request, connect_timeout, proxy)
         reused: list[bool] = []
         try:
             response = await self._session.request(
@@ -129,6 +136,9 @@ class AiohttpClient:
             self._session = None
 
 
+SWITCHED = 101
+"""The status of a response that is a WebSocket (RFC 9110 section 15.2.2)."""
+
 STALE = "stale"
 """The code of a failure of a pooled connection that the server had given up meanwhile."""
 
@@ -137,10 +147,18 @@ def _reuse_trace() -> aiohttp.TraceConfig:
     import aiohttp
 
     async def note(_: aiohttp.ClientSession, context: Any, __: object) -> None:
-        context.trace_request_ctx.append(True)
+        if context.trace_request_ctx is not None:  # a WebSocket's request has none
+            context.trace_request_ctx.append(True)
+
+    async def refuse(_: aiohttp.ClientSession, __: object, params: Any) -> None:
+        answer = params.response  # to a WebSocket's request, which aiohttp would send again
+        raise aiohttp.WSServerHandshakeError(
+            answer.request_info, (), status=answer.status, headers=answer.headers
+        )
 
     trace = aiohttp.TraceConfig()
     trace.on_connection_reuseconn.append(note)
+    trace.on_request_redirect.append(refuse)
     return trace
 
 
@@ -159,6 +177,73 @@ class _Response:
             if rest := self._content._read_nowait(-1):
                 return rest
             raise ProviderFailure(failure_of(error, "streaming")) from error
+
+    def close(self) -> None:
+        self._response.close()
+
+
+async def open_websocket(
+    session: aiohttp.ClientSession,
+    request: HTTPRequest,
+    connect_timeout: float | None,
+    proxy: str | None,
+) -> HTTPResponse:
+    """This will open a WebSocket and send its first message; see `HTTPClient.send`."""
+    import aiohttp
+
+    try:
+        async with asyncio.timeout(connect_timeout):
+            socket = await session.ws_connect(
+                request.url,
+                headers=request.headers,
+                proxy=proxy,
+                max_msg_size=DEFAULT_FRAME_LIMIT,
+                decode_text=False,
+            )
+            try:
+                await socket.send_str(request.body.decode())
+            except BaseException:
+                _WebSocket(socket).close()
+                raise
+    except aiohttp.WSServerHandshakeError as error:
+        return _Refusal(error.status, error.headers or {})
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        raise ProviderFailure(failure_of(error, "connect")) from error
+    return _WebSocket(socket)
+
+
+class _Refusal:
+    """A refused upgrade, whose body aiohttp throws away."""
+
+    def __init__(self, status: int, headers: Mapping[str, str]) -> None:
+        self.status = status
+        self.headers = headers
+
+    async def read(self) -> bytes:
+        return b""
+
+    def close(self) -> None:
+        """The connection is closed already."""
+
+
+class _WebSocket:
+    status = SWITCHED
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse[Any]) -> None:
+        self._socket = socket
+        self._response = socket._response  # no public way to its headers, nor to close at once
+        self.headers: Mapping[str, str] = self._response.headers
+
+    async def read(self) -> bytes:
+        import aiohttp
+
+        message = await self._socket.receive()
+        if message.type in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY):
+            data: bytes = message.data
+            return data
+        if message.type is aiohttp.WSMsgType.ERROR:
+            raise ProviderFailure(failure_of(message.data, "streaming"))
+        return b""
 
     def close(self) -> None:
         self._response.close()
@@ -202,7 +287,7 @@ def failure_of(error: BaseException, phase: Phase) -> Failure:
     elif isinstance(error, aiohttp.ClientPayloadError):
         code, message = "cut", "the response ended before its end"
     elif isinstance(error, aiohttp.ClientResponseError):
-        kind, code = Kind.PROTOCOL, "http"
+        kind, code, message = Kind.PROTOCOL, "http", error.message
     elif isinstance(error, ValueError):
         kind, code = Kind.PROTOCOL, "encoding"
     return Failure(phase, exception=error, kind=kind, code=code, message=message)

@@ -16,9 +16,9 @@ from typing import Any, final
 import msgspec
 from attrs import evolve
 
+from swink_core.api import API, ignored_options, unsupported
 from swink_core.call import Call
 from swink_core.catalog import package_catalog
-from swink_core.conversion import required_features
 from swink_core.errors import (
     BODY_CAP,
     Classification,
@@ -31,9 +31,9 @@ from swink_core.errors import (
 from swink_core.events import Notice
 from swink_core.framing import Decoder, SSEDecoder
 from swink_core.hookspecs import hookimpl
-from swink_core.http import HTTPRequest, HTTPResponse
+from swink_core.http import SWITCHED, HTTPRequest, HTTPResponse
 from swink_core.messages import Context
-from swink_core.model import CacheStrategy, Model, ProviderInfo, StreamOptions, ThinkingLevel
+from swink_core.model import Model, ProviderInfo, StreamOptions
 from swink_core.outcome import StreamErrorKind as Kind
 from swink_core.source import EventSource, Parser, lenient_json
 from swink_core.whole import WholeDecoder, WholeParser
@@ -41,12 +41,6 @@ from swink_core.whole import WholeDecoder, WholeParser
 __all__ = ["HTTPProvider"]
 
 REQUEST_ID_HEADERS = ("request-id", "x-request-id", "x-generation-id", "x-amzn-requestid")
-
-KNOBS = (
-    "temperature", "top_p", "max_tokens", "seed", "session_id", "thinking",
-    "parallel_tool_calls", "cache",
-)  # fmt: skip
-"""Options that tune an answer: a provider without one says so in a notice and goes on."""
 
 
 class HTTPProvider:
@@ -97,18 +91,22 @@ class HTTPProvider:
         """This will say what a failure means, or `None` to leave it to the core's defaults."""
         return None
 
+    def api(self, model: Model, options: StreamOptions) -> API:
+        """This will return the API that answers this call, of a provider that has several. Pure.
+
+        The default is the provider itself. Raises InvalidOption.
+        """
+        return self
+
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
         """This will say which of the call's options are not sent as they were given. Pure.
 
         The default names what `knobs` lacks. A provider whose API bends an option (one that
         excludes another, a limit) adds to it what `request` does then.
         """
-        ignored = [name for name in KNOBS if name not in self.knobs and _is_set(options, name)]
-        if model.lacks("thinking") and _is_set(options, "thinking") and "thinking" in self.knobs:
-            ignored.append("thinking")
         return tuple(
             Notice("option_ignored", f"{model} has no option {name}; it was not sent")
-            for name in ignored
+            for name in ignored_options(self.api(model, options), model, options)
         )
 
     def error_facts(self, failure: Failure) -> None:
@@ -238,27 +236,33 @@ class HTTPProvider:
         self, model: Model, context: Context, options: StreamOptions, call: Call
     ) -> AsyncIterable[Any]:
         """Joins request, connection, decoder and parser."""
+        self._check_features(model, context, options)
         notices = self.notices(model, options)
         if options.transport == "auto" and self.buffers(model, context, options):
             options = evolve(options, transport="buffered")
             notices += (Notice("buffered", f"{model} streams this badly; asked for it whole"),)
-        parser, decoder = self.parser(model), type(self).decoder()
-        if options.transport == "buffered" and self.buffered:
+        api = self.api(model, options)
+        parser, decoder = api.parser(model), type(self).decoder()
+        if options.transport == "buffered" and api.buffered:
             parser, decoder = WholeParser(parser), WholeDecoder()
         return EventSource(
             call,
-            self._chunks(model, context, options, call),
+            self.chunks(model, context, options, call),
             decoder,
             parser,
             malformed=options.malformed or self.malformed,
             notices=notices,
         )
 
-    async def _chunks(
+    async def chunks(
         self, model: Model, context: Context, options: StreamOptions, call: Call
     ) -> AsyncIterator[bytes]:
-        self._check_features(model, context, options)
-        response = await self._respond(model, options, call)
+        """This will yield the bytes of the answer as they come. The default is an HTTP response's
+        body; a provider whose bytes come from elsewhere (a process, a socket) overrides it.
+
+        Raises ProviderFailure. What it holds open it closes when it is closed.
+        """
+        response = await self.respond(model, call.convert(), options, call)
         try:
             read = response.read
             while data := await read():
@@ -267,27 +271,20 @@ class HTTPProvider:
             response.close()
 
     def _check_features(self, model: Model, context: Context, options: StreamOptions) -> None:
-        wanted = required_features(context, options)
-        if options.transport == "buffered" and not self.buffered:
-            wanted.add("buffered_transport")
-        if options.transport == "websocket" and not self.websocket:
-            wanted.add("websocket_transport")
-        for feature in sorted(wanted):
-            if feature not in self.features or (feature in _PER_MODEL and model.lacks(feature)):
-                raise ProviderFailure(
-                    Failure(
-                        "request",
-                        kind=Kind.UNSUPPORTED,
-                        code=feature,
-                        message=f"{model} does not support {feature.replace('_', ' ')}",
-                    )
-                )
+        failure = unsupported(self.api(model, options), model, context, options)
+        if failure is not None:
+            raise ProviderFailure(failure)
 
-    async def _respond(self, model: Model, options: StreamOptions, call: Call) -> HTTPResponse:
-        """This will send the request and return a response that is a stream."""
+    async def respond(
+        self, model: Model, payload: Any, options: StreamOptions, call: Call
+    ) -> HTTPResponse:
+        """This will send the request and return a response that is a stream, or a WebSocket.
+
+        A provider with two ways to ask overrides it and tries one after the other. Raises
+        ProviderFailure.
+        """
         if call.http is None:
             raise PluginError("the call has no HTTP client")
-        payload = call.convert()
         replayed = False
         while True:
             request = self.request(model, payload, options)
@@ -306,6 +303,8 @@ class HTTPProvider:
                 replayed = True
                 response.close()
                 continue
+            if response.status == SWITCHED:
+                return response
             content_type = response.headers.get("Content-Type", "").partition(";")[0].strip()
             buffered = options.transport == "buffered" and content_type.lower() == _JSON
             accepted = buffered or self._accepts(content_type.lower())
@@ -367,17 +366,6 @@ def _is_readable(response: HTTPResponse) -> bool:
 
 
 _JSON = "application/json"
-
-_PER_MODEL = frozenset({"tools", "images", "documents", "audio", "structured_output", "json"})
-
-
-def _is_set(options: StreamOptions, name: str) -> bool:
-    value = getattr(options, name)
-    if name == "thinking":
-        return value not in (None, ThinkingLevel.OFF, 0)
-    if name == "cache":
-        return isinstance(value, CacheStrategy) and value.mode != "none"
-    return value is not None
 
 
 def _override(headers: dict[str, str], own: Mapping[str, str]) -> None:

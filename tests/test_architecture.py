@@ -20,7 +20,7 @@ ORDER = [
     "outcome", "framing.frame", "framing.sse", "framing.ndjson", "framing", "messages", "model",
     "errors", "events", "protocol", "advice", "clock", "writer", "builder", "codec",
     "relay", "conversion", "hookspecs", "classification", "call", "level", "catalog", "host",
-    "http", "source", "whole",
+    "http", "source", "whole", "api",
     "provider", "watchdog", "circuit", "retry", "run", "event_stream", "client",
 ]  # fmt: skip
 """Each module imports only from those before it."""
