@@ -100,7 +100,7 @@ class Host:
         entry_points: Iterable[Any] | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        self._given = list(plugins)
+        self._given = list({id(plugin): plugin for plugin in plugins}.values())
         self._environ = os.environ if environ is None else environ
         self._bindings: dict[str, Binding] = {}
         self._shared: list[tuple[str, Any]] | None = None
@@ -202,7 +202,7 @@ class Host:
             entry.error = error.message
             raise
         for name, plugin in self._shared_plugins():
-            manager.register(plugin, name)
+            self._register(manager, plugin, name)
         return Binding(entry.name, provider, manager)
 
     def _shared_plugins(self) -> list[tuple[str, Any]]:
@@ -219,7 +219,8 @@ class Host:
                     entry.error = f"{type(error).__name__}: {error}"
                     log.error("plugin %s is left out: %s", entry.name, entry.error)
                 else:
-                    self._shared.append((entry.name, plugin))
+                    # names are unique, though two distributions may choose the same one
+                    self._shared.append((f"{entry.name} ({entry.distribution})", plugin))
             for number, plugin in enumerate(self._given):
                 name = getattr(plugin, "name", None) or type(plugin).__name__
                 self._shared.append((f"{name}#{number}", plugin))
@@ -269,6 +270,12 @@ def check_plugin(plugin: Any, name: str) -> None:
             raise PluginError(
                 f'plugin "{name}" implements on_event as a wrapper, which has nothing to wrap',
                 resolution="Implement it as a plain function.",
+            )
+        if inspect.iscoroutinefunction(impl.function):
+            raise PluginError(
+                f'plugin "{name}" implements on_event as a coroutine function, which nobody would '
+                "await",
+                resolution="Implement it as a plain function that hands on what takes longer.",
             )
 
 
