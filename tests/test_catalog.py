@@ -1,0 +1,211 @@
+"""Providers, models and prices, from package data and the user's own file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from swink_core import Catalog, Cost, Host, Model, PluginError, Prices, SwinkError, Usage, cost_of
+from swink_core.catalog import package_catalog
+
+FILE = """
+[[providers]]
+name = "acme"
+title = "Acme Inc."
+wire_format = "acme-chat"
+base_url = "https://api.acme.example/v1"
+api_key_env = ["ACME_API_KEY"]
+
+[[providers]]
+name = "acme-eu"
+
+[[models]]
+id = "large"
+context_window = 200_000
+capabilities = ["tools", "thinking"]
+prices = { input = 3.0, output = 15.0 }
+as_of = "2026-11-01"
+
+[[models]]
+id = "team/large:v2"
+provider = "acme-eu"
+"""
+
+USER_FILE = """
+[provider]
+name = "acme"
+base_url = "http://localhost:8080"
+
+[[models]]
+id = "large"
+context_window = 5
+
+[[models]]
+id = "mine"
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installed package with a catalogue, whose import fails."""
+    folder = tmp_path / "catalogue_of_acme"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("raise ImportError('must not be imported')")
+    (folder / "models.toml").write_text(FILE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return folder
+
+
+def catalog_of(*names: str, package: str = "catalogue_of_acme", **environ: str) -> Catalog:
+    points = [
+        SimpleNamespace(
+            name=name,
+            group="swink.providers",
+            value=f"{package}:Provider",
+            load=None,
+            dist=SimpleNamespace(name="swink-acme", version="1"),
+        )
+        for name in names
+    ]
+    return Catalog(Host(entry_points=points, environ={}), environ)
+
+
+def test_facts_are_read_without_importing_the_package(package: Path) -> None:
+    catalog = catalog_of("acme", "acme-eu")
+    provider = catalog.provider("acme")
+    assert provider is not None
+    assert (provider.title, provider.base_url) == ("Acme Inc.", "https://api.acme.example/v1")
+    assert provider.api_key_env == ("ACME_API_KEY",)
+    model = catalog.model("acme", "large")
+    assert model is not None
+    assert (model.provider, model.context_window) == ("acme", 200_000)
+    assert model.capabilities == {"tools", "thinking"}
+    assert model.prices == Prices(3.0, 15.0)
+    assert "catalogue_of_acme" not in sys.modules
+
+
+def test_a_model_belongs_to_the_first_provider_unless_it_says_otherwise(package: Path) -> None:
+    catalog = catalog_of("acme", "acme-eu")
+    assert [model.id for model in catalog.models("acme")] == ["large"]
+    assert [model.id for model in catalog.models("acme-eu")] == ["team/large:v2"]
+    assert catalog.model("acme", "team/large:v2") is None
+
+
+def test_a_title_that_is_not_stated_is_the_name(package: Path) -> None:
+    provider = catalog_of("acme-eu").provider("acme-eu")
+    assert provider is not None
+    assert provider.title == "acme-eu"
+
+
+def test_a_name_is_resolved_with_what_is_known(package: Path) -> None:
+    catalog = catalog_of("acme", "acme-eu")
+    assert catalog.resolve("acme-eu/team/large:v2").info is not None
+    assert catalog.resolve("acme/new").info is None
+    known = Model("acme", "large", catalog.model("acme", "large"))
+    assert catalog.resolve(known) is known
+    with pytest.raises(ValueError, match="provider/id"):
+        catalog.resolve("large")
+
+
+def test_the_users_file_overrides_providers_and_models(package: Path, tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(USER_FILE)
+    catalog = catalog_of("acme", SWINK_MODELS=str(file))
+    provider, model = catalog.provider("acme"), catalog.model("acme", "large")
+    assert provider is not None
+    assert model is not None
+    assert (provider.base_url, model.context_window) == ("http://localhost:8080", 5)
+    assert [model.id for model in catalog.models("acme")] == ["large", "mine"]
+
+
+def test_a_users_file_that_cannot_be_read_is_named(package: Path, tmp_path: Path) -> None:
+    catalog = catalog_of("acme", SWINK_MODELS=str(tmp_path / "missing.toml"))
+    with pytest.raises(SwinkError, match=r"missing\.toml: No such file") as caught:
+        catalog.provider("acme")
+    assert "SWINK_MODELS" in caught.value.resolution
+
+
+# (name, file, part of the message)
+BROKEN = [
+    ("no_toml", "providers = [", "models.toml"),
+    ("an_unknown_key", '[provider]\nname = "acme"\nkolour = "red"', "kolour"),
+    ("a_wrong_type", "[provider]\nname = 5", "name"),
+    ("no_name", "[provider]\n", "name"),
+    ("a_newer_level", '[provider]\nname = "acme"\napi_level = 99\nnew = 1', "level 99"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN]
+)
+def test_a_broken_catalogue_is_named_with_its_fault(package: Path, text: str, message: str) -> None:
+    (package / "models.toml").write_text(text)
+    with pytest.raises(PluginError) as caught:
+        catalog_of("acme").provider("acme")
+    assert message in caught.value.message
+    assert "catalogue_of_acme" in caught.value.message
+
+
+def test_a_package_without_a_catalogue_knows_nothing(package: Path) -> None:
+    (package / "models.toml").unlink()
+    catalog = catalog_of("acme")
+    assert catalog.provider("acme") is None
+    assert catalog.model("acme", "large") is None
+    assert catalog.models("acme") == []
+
+
+@pytest.mark.parametrize("name", ["no_such_package", "", "json"])
+def test_what_is_no_package_has_no_catalogue(name: str) -> None:
+    assert package_catalog(name) is None
+
+
+# (name, usage, prices, cost)
+M = 1_000_000
+COSTS: list[tuple[str, Usage | None, Prices | None, Cost | None]] = [
+    ("nothing_known", None, Prices(1.0), None),
+    ("no_prices", Usage(M, M), None, None),
+    ("plain", Usage(M, M), Prices(3.0, 15.0), Cost(3.0, 15.0, None, None, 18.0)),
+    (
+        "cached_parts_are_parts_of_the_input",
+        Usage(10 * M, M, 4 * M, 2 * M),
+        Prices(3.0, 15.0, 0.3, 3.75),
+        Cost(12.0, 15.0, 1.2, 7.5, 35.7),
+    ),
+    (
+        "cached_parts_without_prices_cost_as_input",
+        Usage(10 * M, M, 4 * M, 2 * M),
+        Prices(3.0, 15.0),
+        Cost(12.0, 15.0, 12.0, 6.0, 45.0),
+    ),
+    ("nothing_cached", Usage(M, M, 0, 0), Prices(3.0, 15.0, 0.3), Cost(3.0, 15.0, 0.0, 0.0, 18.0)),
+    ("output_unknown", Usage(M, None), Prices(3.0, 15.0), Cost(3.0)),
+    ("input_unknown", Usage(None, M), Prices(3.0, 15.0), Cost(None, 15.0)),
+    ("an_output_price_unknown", Usage(M, M), Prices(3.0), Cost(3.0)),
+    ("free", Usage(M, M), Prices(0.0, 0.0), Cost(0.0, 0.0, None, None, 0.0)),
+    (
+        "more_cached_than_there_was_input",
+        Usage(M, 0, 2 * M),
+        Prices(3.0, 15.0, 0.3),
+        Cost(0.0, 0.0, 0.6, None, 0.6),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("usage", "prices", "cost"), [case[1:] for case in COSTS], ids=[case[0] for case in COSTS]
+)
+def test_an_answer_is_priced_part_by_part(
+    usage: Usage | None, prices: Prices | None, cost: Cost | None
+) -> None:
+    priced = cost_of(usage, prices)
+    if cost is None or priced is None:
+        assert priced is cost is None
+        return
+    for name in ("input", "output", "cache_read", "cache_write", "total"):
+        expected: Any = getattr(cost, name)
+        value = getattr(priced, name)
+        assert value == (None if expected is None else pytest.approx(expected)), name

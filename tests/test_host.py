@@ -1,0 +1,326 @@
+"""Plugins: found by metadata, loaded when addressed, kept apart."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fakes import HELLO, MODEL, Observer, Pipe, PipeClient, Toy, client_of, collect, entry_point
+
+import swink_core as swink
+from swink_core import Host, PluginError, UnknownProvider, hookimpl
+from swink_core import StreamErrorKind as Kind
+from swink_core.classification import classify_default
+
+
+def host_with(*points: Any, plugins: tuple[Any, ...] = (), **environ: str) -> Host:
+    return Host(plugins, entry_points=points, environ=environ)
+
+
+class Counting:
+    """A plugin module that counts how often it is loaded."""
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+
+    def __call__(self, name: str) -> Toy:
+        self.made.append(name)
+        return Toy(name)
+
+
+# -- providers -----------------------------------------------------------------------------------
+
+
+def test_a_provider_is_made_once_per_host_with_its_entrys_name() -> None:
+    factory = Counting()
+    host = host_with(entry_point("one", factory), entry_point("two", factory))
+    assert factory.made == []
+    first = host.bind("one")
+    assert host.bind("one") is first
+    assert factory.made == ["one"]
+    assert host.bind("two").provider.name == "two"
+
+
+def test_an_unknown_provider_is_answered_with_what_is_installed() -> None:
+    host = host_with(entry_point("groq", Toy), entry_point("anthropic", Toy))
+    with pytest.raises(UnknownProvider) as caught:
+        host.bind("grok")
+    assert caught.value.message == (
+        'no provider "grok"; installed: anthropic, groq; did you mean "groq"?'
+    )
+    assert "pip install swink-provider-grok" in caught.value.resolution
+    with pytest.raises(UnknownProvider, match="installed: none"):
+        host_with().entry("x")
+
+
+def test_two_distributions_that_claim_a_name_are_both_named() -> None:
+    host = host_with(
+        entry_point("toy", Toy, distribution="toy-a"), entry_point("toy", Toy, distribution="toy-b")
+    )
+    with pytest.raises(PluginError, match=r"toy-a 1\.0 and toy-b 1\.0"):
+        host.bind("toy")
+
+
+def test_one_distribution_found_twice_on_the_path_is_one() -> None:
+    host = host_with(entry_point("toy", Toy), entry_point("toy", Toy))
+    assert host.bind("toy").name == "toy"
+    assert len(host.entries()) == 1
+
+
+def misspelt(name: str) -> Any:
+    class Misspelt:
+        @hookimpl
+        def strean(self) -> None: ...
+
+    return Misspelt()
+
+
+def wrong_argument(name: str) -> Any:
+    class Wrong:
+        @hookimpl
+        def stream(self, modle: Any) -> None: ...
+
+    return Wrong()
+
+
+def from_the_future(name: str) -> Any:
+    return SimpleNamespace(api_level=99)
+
+
+def failing(name: str) -> Any:
+    raise RuntimeError("no licence")
+
+
+# (name, what is installed, part of the message)
+BROKEN: list[tuple[str, Any, str]] = [
+    ("an_import_error", ImportError("No module named 'acme_sdk'"), "No module named 'acme_sdk'"),
+    ("a_syntax_error", SyntaxError("invalid syntax"), "invalid syntax"),
+    ("a_factory_that_raises", failing, "no licence"),
+    ("a_factory_of_other_arguments", lambda: None, "positional argument"),
+    ("no_factory", 5, "not callable"),
+    ("a_misspelt_hook", misspelt, "strean"),
+    ("a_misspelt_argument", wrong_argument, "modle"),
+    ("another_api_level", from_the_future, "level 99"),
+]
+
+
+@pytest.mark.parametrize(
+    ("load", "message"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN]
+)
+def test_a_broken_provider_breaks_nothing_until_it_is_addressed_and_then_says_why(
+    load: Any, message: str
+) -> None:
+    host = host_with(entry_point("broken", load), entry_point("toy", Toy))
+    assert host.provider_names() == ["broken", "toy"]
+    assert host.bind("toy").name == "toy"
+    assert [entry.error for entry in host.entries()] == [None, None]
+    for _ in range(2):
+        with pytest.raises(PluginError) as caught:
+            host.bind("broken")
+        assert message in caught.value.message
+        assert '"broken"' in caught.value.message
+        assert caught.value.resolution
+    assert message in (host.entry("broken").error or "")
+    assert host.bind("toy").name == "toy"
+
+
+async def test_a_broken_provider_raises_before_the_first_event() -> None:
+    client = swink.Client(host=host_with(entry_point("broken", ImportError("no sdk"))))
+    with pytest.raises(PluginError, match="no sdk"):
+        client.stream("broken/m", "Hi")
+
+
+# -- which plugins may load ----------------------------------------------------------------------
+
+POINTS = [
+    entry_point("a", Toy),
+    entry_point("b", Toy),
+    entry_point("log", Observer, group="swink.plugins"),
+]
+
+# (SWINK_PLUGINS, SWINK_DISABLE_PLUGINS, what is left)
+ALLOWED: list[tuple[str | None, str | None, list[str]]] = [
+    (None, None, ["a", "b", "log"]),
+    ("a,log", None, ["a", "log"]),
+    (" a , log ", None, ["a", "log"]),
+    ("", None, []),
+    (None, "b", ["a", "log"]),
+    (None, "", ["a", "b", "log"]),
+    ("a,b", "b,log", ["a"]),
+]
+
+
+@pytest.mark.parametrize(("allow", "block", "left"), ALLOWED)
+def test_the_environment_governs_what_may_load(
+    allow: str | None, block: str | None, left: list[str]
+) -> None:
+    environ = {"SWINK_PLUGINS": allow, "SWINK_DISABLE_PLUGINS": block}
+    host = host_with(*POINTS, **{name: v for name, v in environ.items() if v is not None})
+    assert [entry.name for entry in host.entries()] == left
+
+
+# -- shared plugins ------------------------------------------------------------------------------
+
+
+async def events_with(*points: Any, plugins: tuple[Any, ...] = ()) -> list[Any]:
+    host = host_with(entry_point("toy", Toy), *points, plugins=plugins)
+    async with swink.Client(host=host, http=PipeClient(Pipe(*HELLO)), api_key="k") as client:
+        return await collect(client.stream(MODEL, "Hi"))
+
+
+@pytest.mark.parametrize("as_class", [True, False])
+async def test_an_installed_plugin_is_a_class_or_an_object(as_class: bool) -> None:
+    observer = Observer()
+
+    class Made(Observer):
+        def __new__(cls) -> Any:
+            return observer
+
+    point = entry_point("log", Made if as_class else observer, group="swink.plugins")
+    assert observer.events == []
+    assert await events_with(point) == observer.events
+
+
+async def test_plugins_given_by_hand_are_asked_before_installed_ones() -> None:
+    order: list[str] = []
+
+    def plugin(name: str) -> Any:
+        class Plugin:
+            @hookimpl
+            def on_event(self, event: Any) -> None:
+                order.append(name)
+
+        return Plugin()
+
+    point = entry_point("installed", plugin("installed"), group="swink.plugins")
+    await events_with(point, plugins=(plugin("given"),))
+    assert order[:2] == ["given", "installed"]
+
+
+async def test_a_plugin_may_bear_a_providers_name_and_two_may_share_one() -> None:
+    first, second, third = Observer(), Observer(), Observer()
+    points = [
+        entry_point("toy", first, group="swink.plugins"),
+        entry_point("log", second, group="swink.plugins", distribution="log-a"),
+        entry_point("log", third, group="swink.plugins", distribution="log-b"),
+    ]
+    events = await events_with(*points)
+    assert first.events == second.events == third.events == events
+
+
+async def test_the_same_object_given_twice_is_one_plugin() -> None:
+    observer = Observer()
+    events = await events_with(plugins=(observer, observer))
+    assert observer.events == events
+
+
+class AsyncStream:
+    @hookimpl(tryfirst=True)
+    async def stream(self) -> Any:
+        yield swink.Start()
+
+
+class WrappingObserver:
+    @hookimpl(wrapper=True)
+    def on_event(self) -> Any:
+        yield
+
+
+class AsyncObserver:
+    @hookimpl
+    async def on_event(self, event: Any) -> None: ...
+
+
+class Misspelt:
+    @hookimpl
+    def on_evnet(self) -> None: ...
+
+
+class Old:
+    api_level = 0
+
+    @hookimpl
+    def on_event(self) -> None: ...
+
+
+# (plugin, part of the message)
+REFUSED = [
+    (AsyncStream, "async generator function"),
+    (WrappingObserver, "as a wrapper"),
+    (AsyncObserver, "coroutine function, which nobody would await"),
+    (Misspelt, "on_evnet"),
+    (Old, "level 0"),
+]
+
+
+@pytest.mark.parametrize(("plugin", "message"), REFUSED)
+def test_a_plugin_given_by_hand_that_would_break_every_call_is_refused(
+    plugin: Any, message: str
+) -> None:
+    with pytest.raises(PluginError, match=message) as caught:
+        host_with(entry_point("toy", Toy), plugins=(plugin(),))
+    assert plugin.__name__ in caught.value.message
+    assert caught.value.resolution
+
+
+@pytest.mark.parametrize(("plugin", "message"), [*REFUSED, (ImportError("no sdk"), "no sdk")])
+async def test_an_installed_plugin_that_is_broken_is_logged_recorded_and_left_out(
+    plugin: Any, message: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    observer = Observer()
+    host = host_with(
+        entry_point("toy", Toy),
+        entry_point("bad", plugin, group="swink.plugins"),
+        entry_point("good", observer, group="swink.plugins"),
+    )
+    async with swink.Client(host=host, http=PipeClient(Pipe(*HELLO)), api_key="k") as client:
+        events = await collect(client.stream(MODEL, "Hi"))
+    assert observer.events == events
+    (record,) = [r for r in caplog.records if r.levelno == logging.ERROR]
+    assert "plugin bad is left out" in record.getMessage()
+    (entry,) = [entry for entry in host.entries() if entry.name == "bad"]
+    assert message in (entry.error or "")
+
+
+def test_an_async_wrapper_of_a_stream_is_an_ordinary_wrapper() -> None:
+    class Wrapping:
+        @hookimpl(wrapper=True)
+        def stream(self) -> Any:
+            return (yield)
+
+    host_with(entry_point("toy", Toy), plugins=(Wrapping(),)).bind("toy")
+
+
+# -- hooks between plugins -----------------------------------------------------------------------
+
+
+async def test_a_provider_sees_only_calls_of_its_own() -> None:
+    seen: list[str] = []
+
+    class Watching(Toy):
+        @hookimpl
+        def on_event(self, event: Any) -> None:
+            seen.append(self.name)
+
+    providers = {"one": Watching, "two": Watching}
+    async with client_of(providers=providers, http=PipeClient(Pipe(*HELLO))) as client:
+        await client.complete("one/m", "Hi", api_key="k")
+    assert set(seen) == {"one"}
+
+
+def test_the_cores_own_classifier_is_asked_last() -> None:
+    class Mine:
+        @hookimpl
+        def classify_error(self, failure: swink.Failure) -> Any:
+            return swink.Classification(Kind.OVERLOADED) if failure.status == 418 else None
+
+    binding = host_with(entry_point("toy", Toy), plugins=(Mine(),)).bind("toy")
+
+    def classified(status: int) -> Any:
+        failure = swink.Failure("request", status)
+        return binding.hook.classify_error(model=swink.Model("toy", "m"), failure=failure)
+
+    assert classified(418).kind is Kind.OVERLOADED
+    assert classified(429) == classify_default(swink.Failure("request", 429))
