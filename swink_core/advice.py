@@ -150,7 +150,10 @@ def advise(
     endpoint: str | None = None,
     retry_after: float | None = None,
 ) -> Advice:
-    """This will return title and resolution for a classified failure; `retry_after` in seconds."""
+    """This will return title and resolution for a classified failure; `retry_after` in seconds.
+
+    What the failure itself says of either comes first.
+    """
     advice = _ADVICE[kind]
     if (failure.code in _BY_CODE and failure.status is None) or failure.code == "redirect":
         advice = _BY_CODE[failure.code or ""]
@@ -166,7 +169,10 @@ def advise(
         "wait": f"Wait {wait}" if wait else "Wait a moment",
         "reset": f"Wait {wait}" if wait else "Wait for the reset",
     }
-    return Advice(advice.title.format(**words), advice.resolution.format(**words))
+    return Advice(
+        failure.title or advice.title.format(**words),
+        failure.resolution or advice.resolution.format(**words),
+    )
 
 
 def duration_text(seconds: float) -> str:

@@ -76,7 +76,9 @@ class Failure:
 
     `phase` is how far the attempt had come. `code`, `type` and `message` are the provider's own,
     where its error had such parts; `body` is the response body, capped. `kind` is set only where
-    the core itself made the failure (a time limit, a cut stream) and so knows what it is.
+    the core itself made the failure (a time limit, a cut stream) and so knows what it is. `title`
+    and `resolution` tell people what happened and what to do, where a plugin knows better than
+    the core's general advice.
     """
 
     phase: Phase
@@ -90,6 +92,8 @@ class Failure:
     request_id: str | None = None
     kind: StreamErrorKind | None = None
     retry_after: float | None = None
+    title: str | None = None
+    resolution: str | None = None
 
 
 @define
@@ -167,7 +171,11 @@ class ProviderFailure(SwinkError):
     """Raised by a plugin's own code to end the attempt with `failure`; never seen by callers."""
 
     def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.message or "the provider failed")
+        super().__init__(
+            failure.message or "the provider failed",
+            title=failure.title,
+            resolution=failure.resolution or "",
+        )
         self.failure = failure
 
 
