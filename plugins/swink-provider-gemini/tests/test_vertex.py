@@ -290,6 +290,15 @@ async def test_a_token_that_is_refused_is_renewed_once(google: _GoogleAuth) -> N
     assert last.error_kind is Kind.AUTH
 
 
+async def test_a_refused_token_that_cannot_be_renewed_is_a_refusal(google: _GoogleAuth) -> None:
+    google.credentials = _Credentials(_TransportError("no route"))
+    google.credentials.token = "revoked"
+    http, last = await _ask(_unauthorized())
+    assert len(http.requests) == 1
+    assert isinstance(last, Error)
+    assert (last.error_kind, last.error_message) == (Kind.AUTH, "Expired.")
+
+
 async def test_without_credentials_it_says_what_to_do(google: _GoogleAuth) -> None:
     google.error = _GoogleAuthError("Your default credentials were not found.")
     http, last = await _ask()

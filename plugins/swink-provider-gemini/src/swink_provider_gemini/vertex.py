@@ -9,6 +9,7 @@ mode" (https://cloud.google.com/vertex-ai/generative-ai/docs/start/express-mode/
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Mapping
 from importlib import import_module
@@ -20,6 +21,8 @@ from swink_core import StreamErrorKind as Kind
 from swink_provider_gemini.provider import GeminiProvider, has_credentials
 
 __all__ = ["VertexProvider"]
+
+log = logging.getLogger(__name__)
 
 PROJECT_ENV = "GOOGLE_CLOUD_PROJECT"
 LOCATION_ENV = "GOOGLE_CLOUD_LOCATION"
@@ -82,10 +85,17 @@ class VertexProvider(GeminiProvider):
             self._add_project(request)
 
     async def refresh(self, call: Call) -> bool:
-        """This will renew the access token, if it is not the caller's own."""
+        """This will renew the access token, if it is not the caller's own.
+
+        Where it cannot be renewed, that the old one was refused says enough.
+        """
         if self._credentials is None or self.api_key(call.options) is not None:
             return False
-        await self._renewed(self._credentials)
+        try:
+            await self._renewed(self._credentials)
+        except ProviderFailure as error:
+            log.warning("%s: the access token was not renewed: %s", self.name, error)
+            return False
         return True
 
     def _add_project(self, request: HTTPRequest) -> None:
