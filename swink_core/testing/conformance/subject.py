@@ -150,8 +150,9 @@ class Subject:
 
     @property
     def speaks_http(self) -> bool:
-        """Whether it is built on `HTTPProvider`."""
-        return isinstance(self.provider, HTTPProvider)
+        """Whether it makes HTTP requests; one whose bytes come from elsewhere makes none."""
+        made = type(self.provider)
+        return issubclass(made, HTTPProvider) and made.request is not HTTPProvider.request
 
     @property
     def parses(self) -> bool:

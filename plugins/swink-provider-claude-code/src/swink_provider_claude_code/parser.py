@@ -1,0 +1,146 @@
+"""The output of `claude --output-format stream-json`: one JSON object a line.
+
+The command runs an agent of its own. What the model says comes twice: in pieces, as events of
+the Messages API, and then whole, one `assistant` line a content block. Whatever came in pieces
+is not said again. The agent's calls of its own tools, and their results, are no tool calls of the
+caller's: they are kept as extensions. Traffic of sub-agents (`parent_tool_use_id`) is left out.
+The answer is complete at `result`, which also has the usage and the cost of the whole run.
+Source: https://docs.claude.com/en/docs/claude-code/sdk/sdk-headless, and recorded runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from swink_core import EventWriter, Failure, StopReason
+
+__all__ = ["StreamJsonParser"]
+
+
+class _Delta(msgspec.Struct):
+    type: str = ""
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+
+
+class _Event(msgspec.Struct):
+    type: str = ""
+    index: int | float | None = None
+    delta: _Delta | None = None
+
+
+class _Message(msgspec.Struct):
+    id: str | None = None
+    model: str | None = None
+    content: list[dict[str, Any]] | str | None = None
+
+
+class _Line(msgspec.Struct):
+    type: str = ""
+    subtype: str | None = None
+    event: _Event | None = None
+    message: _Message | None = None
+    parent_tool_use_id: str | None = None
+    model: str | None = None
+    session_id: str | None = None
+    is_error: bool | None = None
+    result: str | None = None
+    stop_reason: str | None = None
+    usage: dict[str, Any] | None = None
+    total_cost_usd: int | float | None = None
+    num_turns: int | float | None = None
+    errors: list[Any] | None = None
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+
+STOPS = {
+    "max_tokens": StopReason.LENGTH,
+    "refusal": StopReason.CONTENT_FILTER,
+    "pause_turn": StopReason.PAUSE,
+}
+
+
+class StreamJsonParser:
+    """Reads one run of the command."""
+
+    def __init__(self) -> None:
+        self._turn = 0
+        self._streamed: set[str] = set()
+
+    def feed(self, frame: bytes, out: EventWriter) -> None:
+        """This will tell `out` what a line says; lines of unknown type say nothing."""
+        line = _decode(frame)
+        if line.parent_tool_use_id is not None:
+            return
+        match line.type:
+            case "stream_event" if line.event is not None:
+                self._piece(line.event, out)
+            case "assistant" if line.message is not None:
+                out.response(model=line.message.model)
+                self._whole(line.message, out)
+            case "user" if line.message is not None and isinstance(line.message.content, list):
+                self._turn += 1
+                self._streamed.clear()
+                for block in line.message.content:
+                    if block.get("type") == "tool_result":
+                        out.extension("tool_result", block)
+            case "system" if line.subtype == "init":
+                out.response(line.session_id, line.model)
+            case "result":
+                self._result(line, out)
+
+    def _piece(self, event: _Event, out: EventWriter) -> None:
+        delta, key = event.delta, (self._turn, event.index)
+        if event.type == "message_start":
+            self._turn += 1
+        elif event.type == "content_block_stop":
+            out.end(key)
+        elif event.type == "content_block_delta" and delta is not None:
+            if delta.text:
+                self._streamed.add("text")
+                out.text(delta.text, key)
+            if delta.thinking or delta.signature:
+                self._streamed.add("thinking")
+                out.thinking(delta.thinking or "", key, delta.signature)
+
+    def _whole(self, message: _Message, out: EventWriter) -> None:
+        content = message.content
+        if isinstance(content, str):
+            content = [{"type": "text", "text": content}]
+        for block in content or ():
+            kind = str(block.get("type"))
+            if kind in self._streamed:
+                self._streamed.discard(kind)
+            elif kind == "text":
+                out.text(str(block.get("text") or ""), (self._turn, "whole"))
+            elif kind == "thinking":
+                signature = block.get("signature") or None
+                out.thinking(str(block.get("thinking") or ""), (self._turn, "t"), signature)
+            else:
+                out.extension(kind, block)
+        out.end((self._turn, "whole"))
+
+    def _result(self, line: _Line, out: EventWriter) -> None:
+        usage = line.usage or {}
+        read, wrote = usage.get("cache_read_input_tokens"), usage.get("cache_creation_input_tokens")
+        fresh = usage.get("input_tokens")
+        out.usage(
+            None if fresh is None else fresh + (read or 0) + (wrote or 0),
+            usage.get("output_tokens"),
+            read,
+            wrote,
+            cost=line.total_cost_usd,
+            extra={} if line.num_turns is None else {"num_turns": line.num_turns},
+        )
+        if line.is_error or (line.subtype or "success") != "success":
+            said = line.result or "; ".join(map(str, line.errors or ())) or line.subtype
+            out.fail(Failure("streaming", code=line.subtype, message=said))
+            return
+        if not out.has_answer and line.result:
+            out.text(line.result)
+        out.stop(STOPS.get(line.stop_reason or "", StopReason.STOP))
+        out.finish()

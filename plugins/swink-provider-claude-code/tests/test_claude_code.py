@@ -1,0 +1,285 @@
+"""The `claude` command, played by a small stand-in that speaks recorded stream-json."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from corpus import Case, ids, stream_cases
+
+import swink_core as swink
+from swink_core import StreamErrorKind as Kind
+from swink_core.testing.chunking import chunkings, frame_ends, truncations
+from swink_core.testing.driver import comparable_events, drive_bytes, fold
+from swink_provider_claude_code import ClaudeCodeProvider
+
+PROVIDER = ClaudeCodeProvider("claude-code")
+MODEL = swink.Model("claude-code", "sonnet")
+STREAMS = stream_cases("claude_cli")
+
+STAND_IN = """\
+#!{python}
+import json, os, sys, time
+from pathlib import Path
+
+here = Path(__file__).parent
+(here / "asked.json").write_text(json.dumps({{"args": sys.argv[1:], "prompt": sys.stdin.read()}}))
+(here / "pid").write_text(str(os.getpid()))
+sys.stdout.write((here / "output").read_text())
+sys.stdout.flush()
+sys.stderr.write((here / "complaint").read_text())
+time.sleep(float((here / "stay").read_text()))
+sys.exit(int((here / "code").read_text()))
+"""
+
+
+class Command:
+    """A stand-in: what it prints, complains, how long it stays and how it ends."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / "claude"
+        self.path.write_text(STAND_IN.format(python=sys.executable))
+        self.path.chmod(0o755)
+        self.says()
+
+    def says(self, *lines: Any, complaint: str = "", stay: float = 0, code: int = 0) -> None:
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        for name, value in (
+            ("output", text), ("complaint", complaint), ("stay", stay), ("code", code)
+        ):  # fmt: skip
+            (self.folder / name).write_text(str(value))
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        data: dict[str, Any] = json.loads((self.folder / "asked.json").read_text())
+        return data
+
+    def is_alive(self) -> bool:
+        try:
+            os.kill(int((self.folder / "pid").read_text()), 0)
+        except ProcessLookupError:
+            return False
+        return True
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    stand_in = Command(tmp_path)
+    monkeypatch.setenv("SWINK_CLAUDE_COMMAND", str(stand_in.path))
+    return stand_in
+
+
+def piece(text: str, index: int = 0) -> dict[str, Any]:
+    delta = {"type": "text_delta", "text": text}
+    event = {"type": "content_block_delta", "index": index, "delta": delta}
+    return {"type": "stream_event", "event": event}
+
+
+INIT = {"type": "system", "subtype": "init", "session_id": "s1", "model": "claude-sonnet"}
+WHOLE = {
+    "type": "assistant",
+    "message": {"model": "claude-sonnet", "content": [{"type": "text", "text": "Hello there"}]},
+}
+RESULT = {
+    "type": "result",
+    "subtype": "success",
+    "is_error": False,
+    "result": "Hello there",
+    "usage": {"input_tokens": 3, "output_tokens": 2, "cache_read_input_tokens": 4},
+    "total_cost_usd": 0.25,
+}
+
+
+async def run(
+    conversation: Any = "Hi", model: str = "claude-code/sonnet", **options: Any
+) -> tuple[list[swink.AssistantMessageEvent], swink.AssistantMessage]:
+    async with swink.Client(retry=swink.RetryPolicy.none()) as client:
+        async with client.stream(model, conversation, **options) as stream:
+            events = [event async for event in stream]
+        return events, stream.message
+
+
+async def test_pieces_stream_and_are_not_said_again(command: Command) -> None:
+    command.says(INIT, piece("Hello"), piece(" there"), WHOLE, RESULT)
+    events, message = await run()
+    deltas = [event.delta for event in events if isinstance(event, swink.TextDelta)]
+    assert deltas == ["Hello", " there"]
+    assert message.text == "Hello there"
+    assert message.model == "claude-sonnet"
+    assert message.response_id == "s1"
+    assert message.usage == swink.Usage(input=7, output=2, cache_read=4, total=9, reported=True)
+    assert message.cost == swink.Cost(total=0.25)
+
+
+async def test_whole_blocks_are_said_where_there_were_no_pieces(command: Command) -> None:
+    command.says(INIT, WHOLE, RESULT)
+    _, message = await run()
+    assert message.text == "Hello there"
+
+
+async def test_the_command_line_and_the_prompt(command: Command) -> None:
+    command.says(INIT, WHOLE, RESULT)
+    await run(
+        "Why?",
+        system_prompt="Be brief.",
+        session_id="s0",
+        extra={"args": ["--max-turns", 3]},
+    )
+    assert command.asked["prompt"] == "Why?"
+    assert command.asked["args"] == [
+        "-p", "--output-format", "stream-json", "--include-partial-messages", "--verbose",
+        "--model", "sonnet", "--system-prompt", "Be brief.", "--resume", "s0", "--max-turns", "3",
+    ]  # fmt: skip
+
+
+async def test_the_default_model_is_the_commands_choice(command: Command) -> None:
+    command.says(INIT, WHOLE, RESULT)
+    await run(model="claude-code/default")
+    assert "--model" not in command.asked["args"]
+
+
+async def test_a_conversation_goes_as_a_script(command: Command) -> None:
+    command.says(INIT, WHOLE, RESULT)
+    call = swink.ToolCallBlock("c1", "f", {})
+    await run(
+        [
+            swink.UserMessage("One?"),
+            swink.AssistantMessage([swink.TextBlock("Two."), call], provider="acme"),
+            swink.ToolResultMessage("c1", "f", "42"),
+            swink.UserMessage("Three?"),
+        ]
+    )
+    assert command.asked["prompt"].splitlines()[2:] == [
+        "User: One?", "", "Assistant: Two.", "[calls f {}]", "", "Tool f: 42", "", "User: Three?",
+    ]  # fmt: skip
+
+
+FAILURES = [
+    ("it_ends_before_the_result", [INIT, piece("Hel")], {}, Kind.NETWORK, "Hel"),
+    (
+        "it_dies_with_a_complaint",
+        [INIT],
+        {"complaint": "Invalid API key", "code": 1},
+        Kind.AUTH,
+        "",
+    ),
+    (
+        "the_result_is_an_error",
+        [INIT, {**RESULT, "is_error": True, "result": "Claude AI usage limit reached"}],
+        {},
+        Kind.QUOTA_EXHAUSTED,
+        "",
+    ),
+    (
+        "an_error_without_words_is_unknown",
+        [INIT, {"type": "result", "subtype": "error_during_execution", "is_error": True}],
+        {},
+        Kind.UNKNOWN,
+        "",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "how", "kind", "text"), [f[1:] for f in FAILURES], ids=[f[0] for f in FAILURES]
+)
+async def test_failures(
+    command: Command, lines: list[Any], how: dict[str, Any], kind: Kind, text: str
+) -> None:
+    command.says(*lines, **how)
+    events, message = await run()
+    assert isinstance(events[-1], swink.Error)
+    assert events[-1].error_kind is kind
+    assert events[-1].error_message
+    assert message.text == text
+
+
+async def test_a_missing_command_is_named_with_the_way_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SWINK_CLAUDE_COMMAND", "no-such-claude")
+    events, _ = await run()
+    error = events[-1]
+    assert isinstance(error, swink.Error)
+    assert error.error_kind is Kind.INVALID_REQUEST
+    assert "npm install -g @anthropic-ai/claude-code" in error.error_message
+
+
+async def test_tools_and_images_are_refused_before_the_command_runs(command: Command) -> None:
+    events, _ = await run(tools=[swink.Tool("f")])
+    assert isinstance(events[-1], swink.Error)
+    assert events[-1].error_kind is Kind.UNSUPPORTED
+    assert not (command.folder / "asked.json").exists()
+
+
+async def test_leaving_the_stream_ends_the_process(command: Command) -> None:
+    command.says(INIT, piece("Hello"), stay=60)
+    async with swink.Client() as client, client.stream("claude-code/sonnet", "Hi") as stream:
+        async for event in stream:
+            if isinstance(event, swink.TextDelta):
+                break
+        assert command.is_alive()
+    assert not command.is_alive()
+    assert stream.message.text == "Hello"
+    assert stream.message.stop_reason is swink.StopReason.ABORTED
+
+
+async def test_a_cancelled_task_ends_the_process(command: Command) -> None:
+    command.says(INIT, piece("Hello"), stay=60)
+    seen = asyncio.Event()
+
+    async def read() -> None:
+        async with swink.Client() as client, client.stream("claude-code/sonnet", "Hi") as stream:
+            async for event in stream:
+                if isinstance(event, swink.TextDelta):
+                    seen.set()
+
+    task = asyncio.create_task(read())
+    await seen.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not command.is_alive()
+
+
+@pytest.mark.parametrize("case", STREAMS, ids=ids)
+async def test_recorded_runs(case: Case) -> None:
+    message = fold(await drive_bytes(PROVIDER, MODEL, [case.body]))
+    reference = case.reference
+    said = (reference["partial_text"] or "") + reference["assistant_text_top_level"]
+    assert message.text == said
+    uses = [
+        block.data["id"]
+        for block in message.content
+        if isinstance(block, swink.ExtensionBlock) and block.kind == "tool_use"
+    ]
+    assert uses == [
+        block["id"]
+        for block in reference["assistant_blocks"]
+        if block["type"] == "tool_use" and block["parent_tool_use_id"] is None
+    ]
+    [result] = reference["results"]
+    assert (message.stop_reason is swink.StopReason.ERROR) == result["is_error"]
+
+
+@pytest.mark.parametrize("case", STREAMS, ids=ids)
+async def test_where_a_read_ends_never_matters(case: Case) -> None:
+    expected = comparable_events(await drive_bytes(PROVIDER, MODEL, [case.body]))
+    for name, chunks in chunkings(case.body, swink.NDJSONDecoder, range(3)):
+        assert comparable_events(await drive_bytes(PROVIDER, MODEL, chunks)) == expected, name
+
+
+@pytest.mark.parametrize("case", STREAMS, ids=ids)
+async def test_a_run_cut_before_its_result_is_a_network_error(case: Case) -> None:
+    ends = frame_ends(case.body, swink.NDJSONDecoder)
+    for frames, body in truncations(case.body, ends):
+        if frames < len(ends):
+            events = await drive_bytes(PROVIDER, MODEL, [body])
+            assert isinstance(events[-1], swink.Error), frames
+            assert events[-1].error_kind is Kind.NETWORK, frames

@@ -1,0 +1,8 @@
+"""The conformance kit on the claude command."""
+
+from swink_core.testing.conformance import ProviderConformance
+
+
+class TestClaudeCode(ProviderConformance):
+    provider = "claude-code"
+    model = "claude-code/sonnet"
