@@ -27,6 +27,7 @@ from swink_core.errors import (
     ProviderFailure,
     excerpt,
     public_url,
+    redact,
 )
 from swink_core.events import Notice
 from swink_core.framing import Decoder, SSEDecoder
@@ -296,9 +297,8 @@ class HTTPProvider:
             call.hide(request.headers)
             renewals = self._renewals
             response = await call.http.send(request, options.timeouts.connect)
-            call.request_id = next(
-                (v for n in REQUEST_ID_HEADERS if (v := response.headers.get(n))), call.request_id
-            )
+            ids = (v for n in REQUEST_ID_HEADERS if (v := response.headers.get(n)))
+            call.request_id = redact(next(ids, ""), call.secrets) or call.request_id
             if not replayed and self.expired(response) and await self._renew(call, renewals):
                 replayed = True
                 response.close()

@@ -218,10 +218,18 @@ def _client() -> tuple[swink.Client, Connections, Observer]:
 class Outcome:
     """How a call went, as caller, observers and server saw it."""
 
+    stream: swink.EventStream
     events: list[swink.AssistantMessageEvent]
-    message: swink.AssistantMessage
     requests: int
     sent: int
+
+    @property
+    def call(self) -> swink.Call:
+        return self.stream.call
+
+    @property
+    def message(self) -> swink.AssistantMessage:
+        return self.stream.message
 
     @property
     def terminal(self) -> Any:
@@ -268,9 +276,8 @@ async def call(
         assert broken_rules(events) == []
         assert observer.events == events
         assert len(observer.terminals) == 1
-        return Outcome(
-            events, stream.message, len(chaos.exchanges), sum(e.sent for e in chaos.exchanges)
-        )
+        sent = sum(exchange.sent for exchange in chaos.exchanges)
+        return Outcome(stream, events, len(chaos.exchanges), sent)
 
 
 async def _collect(stream: swink.EventStream) -> list[swink.AssistantMessageEvent]:
