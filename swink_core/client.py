@@ -121,7 +121,7 @@ class Client:
             raise InvalidModel("the chain of models is empty")
         targets: list[Target] = []
         for choice in chain:
-            name, own = choice if isinstance(choice, tuple) else (choice, {})
+            name, own = _with_options(choice)
             model = self._model(name)
             given = {**self._defaults, **options}
             if targets and model.provider != targets[0].model.provider:
@@ -163,6 +163,17 @@ class Client:
 _PERSONAL = frozenset({"api_key", "base_url", "headers", "extra"})
 
 
+def _with_options(choice: Any) -> tuple[Any, Mapping[str, Any]]:
+    if not isinstance(choice, tuple):
+        return choice, {}
+    if len(choice) != 2 or not isinstance(choice[1], Mapping):
+        raise InvalidModel(
+            f"a part of the chain is a tuple of {', '.join(type(p).__name__ for p in choice)}",
+            resolution="Write a name, or a pair of a name and its options.",
+        )
+    return choice
+
+
 def _is_chain(models: Any) -> bool:
     """A tuple of a name and a mapping is one target with its options, any other a chain."""
     return isinstance(models, tuple) and not (len(models) == 2 and isinstance(models[1], Mapping))
@@ -191,6 +202,10 @@ def _context(context: Any, system_prompt: str | None, tools: Sequence[Tool] | No
     if system_prompt is not None:
         conversation = evolve(conversation, system_prompt=system_prompt)
     if tools is not None:
+        if not isinstance(tools, Sequence):
+            raise InvalidContext(
+                f"tools are a {type(tools).__name__}", resolution="Pass a list of Tool."
+            )
         conversation = evolve(conversation, tools=list(tools))
     check_context(conversation)
     return conversation

@@ -186,9 +186,14 @@ def _of(*types: type) -> Any:
     return check
 
 
-def _secret(_: Any, attribute: Any, value: Any) -> None:
-    if value is not None and not isinstance(value, str):
-        raise TypeError(f"{attribute.name} is str, not {type(value).__name__}")
+def _unquoted(kind: type) -> Any:
+    """Checks what may hold a secret, and so must not be quoted."""
+
+    def check(_: Any, attribute: Any, value: Any) -> None:
+        if value is not None and not isinstance(value, kind):
+            raise TypeError(f"{attribute.name} is {kind.__name__}, not {type(value).__name__}")
+
+    return check
 
 
 def _headers(_: Any, attribute: Any, value: Any) -> None:
@@ -348,7 +353,7 @@ class StreamOptions:
     parallel_tool_calls: bool | None = field(default=None, validator=_of(bool))
     response_format: str | Mapping[str, Any] | None = field(default=None)
     cache: CacheStrategy | None = field(default=None, converter=_cache)
-    api_key: str | None = field(default=None, repr=False, validator=_secret)
+    api_key: str | None = field(default=None, repr=False, validator=_unquoted(str))
     base_url: str | None = field(default=None, validator=_of(str))
     headers: Mapping[str, str] = field(
         factory=dict, converter=_mapping, validator=_headers, repr=False
@@ -358,7 +363,7 @@ class StreamOptions:
     malformed: MalformedPolicy | None = field(default=None, validator=_one_of("skip", "fail"))
     max_output_chars: int | None = field(default=32 * 1024 * 1024, validator=_count)
     extra: Mapping[str, Any] = field(
-        factory=dict, converter=_mapping, validator=_of(Mapping), repr=False
+        factory=dict, converter=_mapping, validator=_unquoted(Mapping), repr=False
     )
 
     @response_format.validator
