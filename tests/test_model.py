@@ -148,7 +148,11 @@ def test_an_option_that_no_provider_could_take_is_refused_by_name(
 
 
 def test_a_refused_credential_is_not_quoted() -> None:
-    for name, value in [("api_key", b"sk-canary"), ("headers", {"X-Key": b"sk-canary"})]:
+    for name, value in [
+        ("api_key", b"sk-canary"),
+        ("headers", {"X-Key": b"sk-canary"}),
+        ("extra", "sk-canary"),
+    ]:
         with pytest.raises(TypeError) as caught:
             StreamOptions(**{name: value})
         assert "canary" not in str(caught.value)

@@ -1,0 +1,125 @@
+"""What hooks and observers learn from a call, and how it tells people of a failure."""
+
+from __future__ import annotations
+
+import pytest
+
+from swink_core import (
+    Call,
+    Classification,
+    Context,
+    Error,
+    Failure,
+    Model,
+    ProviderInfo,
+    RetryPolicy,
+    StreamOptions,
+    UserMessage,
+)
+from swink_core import StreamErrorKind as Kind
+from swink_core.classification import classify_default
+
+
+def call_with(**given: object) -> Call:
+    options = StreamOptions(retry=RetryPolicy(retry_after_cap=60.0))
+    return Call(
+        Model("acme", "large"),
+        Context([UserMessage("a private matter")]),
+        options,
+        classify_hook=lambda model, failure: classify_default(failure),
+        provider_info=ProviderInfo("acme", "Acme"),
+        **given,  # type: ignore[arg-type]  # a test's facts
+    )
+
+
+# (name, failure, what people read)
+MESSAGES: list[tuple[str, Failure, str]] = [
+    ("the_providers_words", Failure("request", 400, message="no such tool"), "no such tool"),
+    ("an_exceptions", Failure("connect", exception=OSError("reset")), "OSError: reset"),
+    ("a_silent_exceptions", Failure("connect", exception=EOFError()), "EOFError"),
+    ("a_status", Failure("request", 502), "HTTP 502"),
+    ("nothing_at_all", Failure("request"), "Acme failed"),
+]
+
+
+@pytest.mark.parametrize(
+    ("failure", "message"), [case[1:] for case in MESSAGES], ids=[case[0] for case in MESSAGES]
+)
+def test_an_error_says_the_most_telling_thing_that_is_known(failure: Failure, message: str) -> None:
+    assert call_with().error(failure).error_message == message
+
+
+def test_an_error_carries_the_facts_of_the_failure_and_the_call() -> None:
+    call = call_with(response_id="r1", response_model="large-2", request_id="q1")
+    error = call.error(Failure("streaming", 503, retry_after=2.0))
+    assert (error.error_kind, error.rule) == (Kind.OVERLOADED, "status:503")
+    assert (error.status, error.phase, error.retry_after) == (503, "streaming", 2.0)
+    assert (error.response_id, error.model, error.request_id) == ("r1", "large-2", "q1")
+    assert error.title == "Acme is overloaded"
+
+
+def test_the_failures_own_request_id_outranks_the_calls() -> None:
+    call = call_with(request_id="q1")
+    assert call.error(Failure("streaming", request_id="q2")).request_id == "q2"
+
+
+# (retry-after in seconds, kind)
+@pytest.mark.parametrize(("wait", "kind"), [(60.0, Kind.THROTTLED), (61.0, Kind.QUOTA_EXHAUSTED)])
+def test_a_limit_that_asks_for_more_patience_than_there_is_is_a_quota(
+    wait: float, kind: Kind
+) -> None:
+    error = call_with().error(Failure("request", 429, retry_after=wait))
+    assert (error.error_kind, error.retry_after) == (kind, wait)
+
+
+def test_a_plugins_own_error_is_explained_and_redacted_but_not_contradicted() -> None:
+    call = call_with()
+    call.secrets.add("sk-canary")
+    error = Error(error_message="bad key sk-canary", error_kind=Kind.AUTH, title="Mine")
+    call.explain(error)
+    assert error.error_message == "bad key [hidden]"
+    assert error.title == "Mine"
+    assert error.resolution
+
+
+# (header, value, whether what it holds is a secret)
+HEADERS = [
+    ("Authorization", "Bearer sk-canary-1", True),
+    ("x-api-key", "sk-canary-1", True),
+    ("X-Auth-Token", "sk-canary-1", True),
+    ("Cookie", "session=sk-canary-1", True),
+    ("X-Team", "sk-canary-1", False),
+    ("Content-Type", "sk-canary-1", False),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "secret"), HEADERS)
+def test_what_credential_headers_hold_is_a_secret(name: str, value: str, secret: bool) -> None:
+    call = call_with()
+    call.hide({name: value})
+    error = call.error(Failure("request", message=f"cannot use {value}"))
+    assert ("canary" not in error.error_message) is secret
+
+
+def test_a_call_shows_neither_its_conversation_nor_its_secrets() -> None:
+    call = call_with(headers={"Authorization": "sk-canary"}, secrets={"sk-canary"})
+    assert "private" not in repr(call)
+    assert "canary" not in repr(call)
+
+
+def test_ids_of_calls_differ() -> None:
+    assert len({call_with().id for _ in range(100)}) == 100
+
+
+def test_calls_are_themselves_and_may_be_kept_in_sets() -> None:
+    one, other = call_with(id="same"), call_with(id="same")
+    assert one != other
+    assert len({one, other}) == 2
+
+
+def test_without_hooks_a_failure_is_classified_by_the_core() -> None:
+    call = call_with()
+    call.classify_hook = None
+    assert call.classify(Failure("request", 429)) == Classification(
+        Kind.THROTTLED, None, "status:429"
+    )

@@ -1,0 +1,353 @@
+"""What callers hold: models and chains, options and defaults, conversations, connections."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import warnings
+from typing import Any
+
+import pytest
+from fakes import (
+    AT_ONCE,
+    HELLO,
+    MODEL,
+    NO_RETRY,
+    Observer,
+    Pipe,
+    PipeClient,
+    Server,
+    Toy,
+    client_of,
+    collect,
+    entry_point,
+    frame,
+    host_of,
+    says,
+    sends,
+    serving,
+    types,
+)
+
+import swink_core as swink
+from swink_core import InvalidContext, InvalidModel, InvalidOption, UnknownProvider, UsageError
+from swink_core import StreamErrorKind as Kind
+
+# -- mistakes of the caller's --------------------------------------------------------------------
+
+# (name, model, context, options, exception, part of its text)
+MISTAKES: list[tuple[str, Any, Any, dict[str, Any], type[Exception], str]] = [
+    ("no_slash", "large", "Hi", {}, InvalidModel, "'large' is not a model name"),
+    ("no_name", 5, "Hi", {}, InvalidModel, "not int"),
+    ("nothing", None, "Hi", {}, InvalidModel, "not NoneType"),
+    ("an_empty_chain", [], "Hi", {}, InvalidModel, "the chain of models is empty"),
+    ("a_chain_in_a_chain", [["toy/a"]], "Hi", {}, InvalidModel, "not list"),
+    ("two_names_for_one", [("toy/a", "toy/b")], "Hi", {}, InvalidModel, "a name and its options"),
+    ("a_triple_in_a_chain", [("toy/a", {}, 5)], "Hi", {}, InvalidModel, "a name and its options"),
+    ("an_unknown_provider", "tyo/large", "Hi", {}, UnknownProvider, 'did you mean "toy"?'),
+    ("an_unknown_second_provider", [MODEL, "x/y"], "Hi", {}, UnknownProvider, 'no provider "x"'),
+    ("an_unknown_option", MODEL, "Hi", {"temprature": 1}, InvalidOption,
+     "no option 'temprature'; did you mean 'temperature'?"),
+    ("a_bad_option", MODEL, "Hi", {"max_tokens": 0}, InvalidOption, "max_tokens is a positive"),
+    ("a_bad_option_in_a_chain", [MODEL, ("toy/b", {"seed": "x"})], "Hi", {}, InvalidOption,
+     "seed is int"),
+    ("no_conversation", MODEL, 5, {}, InvalidContext, "not int"),
+    ("an_empty_conversation", MODEL, [], {}, InvalidContext, "the conversation is empty"),
+    ("tools_as_one_tool", MODEL, "Hi", {"tools": swink.Tool("f")}, InvalidContext, "tools"),
+    ("tools_as_dicts", MODEL, "Hi", {"tools": [{"name": "f"}]}, InvalidContext, "tool 0 is a dict"),
+    ("a_system_prompt_of_another_type", MODEL, "Hi", {"system_prompt": 5}, InvalidContext,
+     "the system prompt is a int"),
+    ("a_missing_file", MODEL,
+     [swink.UserMessage([swink.ImageBlock(swink.FileSource("/no/such.png"))])], {},
+     swink.MediaError, "no/such.png"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("model", "context", "options", "error", "text"),
+    [case[1:] for case in MISTAKES],
+    ids=[case[0] for case in MISTAKES],
+)
+async def test_a_mistake_raises_before_anything_happens(
+    model: Any, context: Any, options: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    observer, http = Observer(), PipeClient(Pipe())
+    async with client_of(observer, http=http) as client:
+        with pytest.raises(error) as caught:
+            client.stream(model, context, **options)
+    assert text in str(caught.value)
+    assert isinstance(caught.value, UsageError)
+    assert observer.events == []
+    assert http.requests == []
+
+
+def test_a_mistake_in_the_clients_defaults_raises_when_it_is_made() -> None:
+    with pytest.raises(InvalidOption, match="no option 'api_kye'; did you mean 'api_key'"):
+        swink.Client(host=host_of(), api_kye="k")
+
+
+def test_a_model_without_its_provider_is_answered_with_who_has_it(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('[provider]\nname = "toy"\n\n[[models]]\nid = "large"\n')
+    monkeypatch.setenv("SWINK_MODELS", str(file))
+    with pytest.raises(InvalidModel) as caught:
+        swink.Client(host=host_of()).stream("large", "Hi")
+    assert caught.value.resolution == "Did you mean toy/large?"
+
+
+# -- what a call is made of ----------------------------------------------------------------------
+
+
+async def sent(*models: Any, context: Any = "Hi", client: Any = None, **options: Any) -> Any:
+    http = PipeClient(Pipe(*HELLO))
+    made = client_of(http=http) if client is None else client(http)
+    async with made as opened:
+        await opened.complete(models[0] if models else MODEL, context, **options)
+    return http.requests[0]
+
+
+async def test_options_of_the_call_win_over_the_clients_defaults() -> None:
+    def client(http: Any) -> Any:
+        return client_of(http=http, extra={"a": 1}, headers={"X-A": "client", "X-B": "client"})
+
+    request = await sent(client=client, headers={"X-A": "call"})
+    assert json.loads(request.body)["a"] == 1
+    assert request.headers["X-A"] == "call"
+    assert "X-B" not in request.headers
+
+
+async def test_a_conversation_is_completed_without_being_changed() -> None:
+    seen: list[swink.Context] = []
+
+    class Seeing:
+        @swink.hookimpl
+        def on_event(self, call: swink.Call) -> None:
+            seen.append(call.context)
+
+    given = swink.Context([swink.UserMessage("Hi")], "old", [swink.Tool("old")])
+    async with client_of(Seeing(), http=PipeClient(Pipe(*HELLO))) as client:
+        await client.complete(MODEL, given, system_prompt="new", tools=[swink.Tool("new")])
+    assert seen[0] == swink.Context([swink.UserMessage("Hi")], "new", [swink.Tool("new")])
+    assert given == swink.Context([swink.UserMessage("Hi")], "old", [swink.Tool("old")])
+
+
+async def test_a_model_may_be_given_as_an_object_that_says_more() -> None:
+    info = swink.ModelInfo("large", capabilities=frozenset())
+    async with client_of(http=PipeClient(Pipe(*HELLO))) as client:
+        stream = client.stream(swink.Model("toy", "large", info), "Hi", tools=[swink.Tool("f")])
+        events = await collect(stream)
+    assert events[-1].error_kind is Kind.UNSUPPORTED
+
+
+# -- fallback chains -----------------------------------------------------------------------------
+
+
+def chain_client(http: PipeClient, **given: Any) -> Any:
+    given.setdefault("retry", NO_RETRY)
+    return swink.Client(host=host_of(one=Toy, two=Toy), http=http, **given)
+
+
+def gone() -> Pipe:
+    return Pipe(b"{}", status=404, end=True)
+
+
+@pytest.mark.parametrize("chain", [list, tuple])
+async def test_the_next_model_of_a_chain_is_tried_when_the_first_is_out(chain: Any) -> None:
+    http = PipeClient(gone(), Pipe(*HELLO))
+    async with chain_client(http) as client:
+        models = chain([("one/a", {"api_key": "key-1"}), ("two/b", {"api_key": "key-2"})])
+        message = await client.complete(models, "Hi")
+    assert (message.provider, message.text) == ("two", "Hello")
+
+
+async def test_a_pair_of_a_name_and_options_is_one_model() -> None:
+    http = PipeClient(Pipe(*HELLO))
+    async with chain_client(http) as client:
+        await client.complete(("one/a", {"api_key": "key-1"}), "Hi")
+    assert http.requests[0].headers["Authorization"] == "Bearer key-1"
+
+
+CANARY = "sk-canary-of-the-first"
+FIRST_ONLY = {
+    "api_key": CANARY,
+    "headers": {"X-Secret": CANARY},
+    "extra": {"secret": CANARY},
+}
+
+# (name, defaults of the client, options of the call, options of the first model alone)
+PLACES: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
+    ("of_the_client", FIRST_ONLY, {}, {}),
+    ("of_the_call", {}, FIRST_ONLY, {}),
+    ("of_the_first_model", {}, {}, FIRST_ONLY),
+]
+
+
+@pytest.mark.parametrize(
+    ("defaults", "options", "own"), [case[1:] for case in PLACES], ids=[c[0] for c in PLACES]
+)
+async def test_nothing_of_the_firsts_credentials_reaches_the_second(
+    defaults: dict[str, Any], options: dict[str, Any], own: dict[str, Any]
+) -> None:
+    async with Server(says(404, b"{}", {})) as first, Server(sends(*HELLO)) as second:
+
+        def at_first(given: dict[str, Any]) -> dict[str, Any]:
+            return {**given, "base_url": first.url} if given else {}
+
+        client = swink.Client(host=host_of(one=Toy, two=Toy), retry=NO_RETRY, **at_first(defaults))
+        async with client:
+            chain = [
+                ("one/a", at_first(own)),
+                ("two/b", {"api_key": "key-of-the-second", "base_url": second.url}),
+            ]
+            message = await client.complete(chain, "Hi", **at_first(options))
+    assert message.provider == "two"
+    sent_first, sent_second = first.exchanges[0], second.exchanges[0]
+    assert CANARY in sent_first.headers["authorization"]
+    assert sent_first.headers["x-secret"] == CANARY
+    assert sent_second.headers["authorization"] == "Bearer key-of-the-second"
+    assert CANARY not in repr(sent_second.headers)
+    assert CANARY.encode() not in sent_second.body
+
+
+async def test_without_credentials_of_its_own_the_second_is_not_asked_with_the_firsts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("TOY_API_KEY", raising=False)
+    http = PipeClient(gone(), Pipe(*HELLO))
+    async with chain_client(http, api_key=CANARY) as client:
+        events = await collect(client.stream(["one/a", "two/b"], "Hi"))
+    assert events[-1].error_kind is Kind.AUTH
+    assert len(http.requests) == 1
+
+
+async def test_another_model_of_the_same_provider_has_the_same_credentials() -> None:
+    http = PipeClient(gone(), Pipe(*HELLO))
+    async with chain_client(http, api_key="key-1", headers={"X-A": "1"}) as client:
+        await client.complete(["one/a", "one/b"], "Hi")
+    assert [r.headers["Authorization"] for r in http.requests] == ["Bearer key-1"] * 2
+    assert http.requests[1].headers["X-A"] == "1"
+
+
+async def test_tuning_travels_along_the_chain() -> None:
+    seen: list[Any] = []
+
+    class Seeing(Toy):
+        def request(self, model: Any, payload: Any, options: swink.StreamOptions) -> Any:
+            seen.append((str(model), options.temperature))
+            return super().request(model, payload, options)
+
+    host = host_of(one=Seeing, two=Seeing)
+    http = PipeClient(gone(), Pipe(*HELLO))
+    async with swink.Client(host=host, http=http, retry=NO_RETRY) as client:
+        chain = [("one/a", {"api_key": "k"}), ("two/b", {"api_key": "k", "temperature": 1})]
+        await client.complete(chain, "Hi", temperature=0.5)
+    assert seen == [("one/a", 0.5), ("two/b", 1)]
+
+
+# (kind, whether the next model is tried)
+FALLS_BACK = [
+    (Kind.THROTTLED, True),
+    (Kind.OVERLOADED, True),
+    (Kind.NETWORK, True),
+    (Kind.EMPTY_RESPONSE, True),
+    (Kind.TIMEOUT, True),
+    (Kind.QUOTA_EXHAUSTED, True),
+    (Kind.MODEL_NOT_FOUND, True),
+    (Kind.UNSUPPORTED, True),
+    (Kind.RESOURCE, True),
+    (Kind.AUTH, False),
+    (Kind.CONTEXT_WINDOW_EXCEEDED, False),
+    (Kind.CONTENT_FILTERED, False),
+    (Kind.INVALID_REQUEST, False),
+    (Kind.PROTOCOL, False),
+    (Kind.INTERNAL, False),
+    (Kind.UNKNOWN, False),
+    (Kind.OUTPUT_TOO_LARGE, False),
+]
+
+
+@pytest.mark.parametrize(("kind", "falls_back"), FALLS_BACK)
+async def test_the_kind_decides_whether_the_next_model_is_tried(
+    kind: Kind, falls_back: bool
+) -> None:
+    http = PipeClient(Pipe(frame(error={"kind": kind})), Pipe(*HELLO))
+    async with chain_client(http) as client:
+        chain = [("one/a", {"api_key": "k"}), ("two/b", {"api_key": "k"})]
+        events = await collect(client.stream(chain, "Hi"))
+    assert (types(events)[-1] == "done") is falls_back
+    assert len(http.requests) == 1 + falls_back
+
+
+# -- connections ---------------------------------------------------------------------------------
+
+
+async def test_closing_a_client_closes_its_connections() -> None:
+    http = PipeClient(Pipe(*HELLO))
+    async with client_of(http=http):
+        assert not http.closed
+    assert http.closed
+
+
+async def test_one_client_serves_many_calls_at_a_time_over_real_connections() -> None:
+    async with serving(sends(*HELLO)) as (client, server):
+        messages = await asyncio.gather(*(client.complete(MODEL, "Hi") for _ in range(50)))
+    assert [message.text for message in messages] == ["Hello"] * 50
+    assert len(server.exchanges) == 50
+
+
+async def test_idle_connections_are_closed_when_descriptors_run_out() -> None:
+    failure = swink.Failure("connect", kind=Kind.RESOURCE, code="no_descriptors")
+    http = PipeClient(failure, Pipe(*HELLO))
+    async with client_of(http=http, retry=AT_ONCE) as client:
+        assert (await client.complete(MODEL, "Hi")).text == "Hello"
+    assert http.idle_closed == 1
+
+
+# -- the functions without a client --------------------------------------------------------------
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The toy provider, as if it were the only one installed."""
+    monkeypatch.setattr("swink_core.host._installed", lambda: [entry_point("toy", Toy)])
+
+
+@pytest.mark.usefixtures("installed")
+async def test_stream_opens_a_client_for_the_call_and_closes_it_with_the_stream() -> None:
+    async with Server(sends(*HELLO)) as server:
+        options = {"api_key": "k", "base_url": server.url}
+        async with swink.stream(MODEL, "Hi", **options) as stream:
+            events = await collect(stream)
+        assert types(events)[-1] == "done"
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert types(await collect(swink.stream(MODEL, "Hi", **options)))[-1] == "done"
+        assert (await swink.complete(MODEL, "Hi", **options)).text == "Hello"
+        assert len(server.exchanges) == 3
+        await asyncio.sleep(0.01)
+        assert server._connections == set()
+
+
+@pytest.mark.usefixtures("installed")
+async def test_stream_left_early_closes_its_client_too() -> None:
+    async with Server(sends(*HELLO[:2], end=False)) as server:
+        async with swink.stream(MODEL, "Hi", api_key="k", base_url=server.url) as stream:
+            async for event in stream:
+                if isinstance(event, swink.TextDelta):
+                    break
+        await server.exchanges[0].disconnected()
+
+
+@pytest.mark.usefixtures("installed")
+def test_complete_sync_works_where_there_is_no_loop() -> None:
+    with Server(sends(*HELLO)) as server:
+        message = swink.complete_sync(MODEL, "Hi", api_key="k", base_url=server.url)
+    assert message.text == "Hello"
+
+
+async def test_complete_sync_refuses_to_block_a_running_loop() -> None:
+    with pytest.raises(UsageError, match="inside a running event loop") as caught:
+        swink.complete_sync(MODEL, "Hi")
+    assert "await swink.complete" in caught.value.resolution
