@@ -142,8 +142,10 @@ async def leave_one(
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="descriptors are counted in /proc")
 @pytest.mark.parametrize("seed", range(3))
-async def test_streams_left_at_random_leave_no_task_and_no_descriptor(seed: int) -> None:
-    logging.getLogger("swink_core").setLevel(logging.CRITICAL)
+async def test_streams_left_at_random_leave_no_task_and_no_descriptor(
+    seed: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "swink_core")
     rng = random.Random(seed)
     observer = ByCall()
     started: list[str] = []
