@@ -148,18 +148,20 @@ async def test_the_order_in_which_keys_are_looked_for(
 
 
 @pytest.mark.parametrize(
-    ("environ", "profile", "expected"),
+    ("environ", "config", "expected"),
     [
-        ({"AWS_REGION": "a", "AWS_DEFAULT_REGION": "b"}, {"region": "c"}, "a"),
-        ({"AWS_REGION": "", "AWS_DEFAULT_REGION": "b"}, {"region": "c"}, "b"),
-        ({}, {"region": "c"}, "c"),
-        ({}, {}, None),
+        ({"AWS_REGION": "a", "AWS_DEFAULT_REGION": "b"}, "[default]\nregion = c", "a"),
+        ({"AWS_REGION": "", "AWS_DEFAULT_REGION": "b"}, "[default]\nregion = c", "b"),
+        ({}, "[default]\nregion = c", "c"),
+        ({}, "", None),
+        ({"AWS_REGION": "a", "AWS_PROFILE": "nowhere"}, "", "a"),
     ],
 )
 def test_the_order_in_which_a_region_is_looked_for(
-    environ: dict[str, str], profile: dict[str, str], expected: str | None
+    environ: dict[str, str], config: str, expected: str | None, files: _Files
 ) -> None:
-    assert region(profile, environ) == expected
+    files.config.write_text(config)
+    assert region(SharedFiles(), {**files.environ, **environ}) == expected
 
 
 async def test_a_named_profile_has_to_exist(files: _Files) -> None:

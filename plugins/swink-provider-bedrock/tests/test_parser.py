@@ -20,6 +20,8 @@ from converse import (
     stop,
     tool_use,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 from swink_core import (
     AssistantMessage,
@@ -37,6 +39,7 @@ from swink_core import (
     Usage,
 )
 from swink_core import StreamErrorKind as Kind
+from swink_core.protocol import Automaton
 from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse, fold, run_bytes
 from swink_provider_bedrock import BedrockProvider
 
@@ -406,6 +409,8 @@ def test_an_error_after_the_answer_takes_nothing_from_it() -> None:
         ("no JSON", encode({":message-type": "event", ":event-type": "contentBlockDelta"}, b"{")),
         ("a text that is a number", delta(0, text=3)),
         ("a start that is no object", event("contentBlockStart", start={"toolUse": "x"})),
+        ("a start whose id is a number", event("contentBlockStart", start=tool_use(1, "look"))),  # type: ignore[arg-type]  # that is the point
+        ("input that is an object", delta(0, toolUse={"input": {"a": 1}})),
         ("redacted bytes that are no base64", delta(0, reasoningContent={"redactedContent": "ä"})),
     ],
 )
@@ -496,3 +501,46 @@ def test_padding_is_ignored() -> None:
     frame = delta(0, text="a")
     assert b'"p": "' in frame
     assert _message(said(frame)).text == "a"
+
+
+@pytest.mark.parametrize(
+    "content", [["x"], [{"text": 3}], [{"toolUse": "x"}], [{"toolUse": {"name": 3}}], "x"]
+)
+async def test_a_whole_answer_that_does_not_parse_is_malformed(content: Any) -> None:
+    found = await _whole({**WHOLE, "output": {"message": {"content": content}}})
+    assert found.error_kind is Kind.PROTOCOL
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(
+        st.sampled_from(
+            [
+                "text", "toolUse", "input", "toolUseId", "name", "type", "reasoningContent",
+                "signature", "redactedContent", "citation", "toolResult", "image", "source",
+                "bytes", "guardrail", "promptRouter", "inputTokens", "outputTokens", "x",
+            ]
+        ),
+        inner,
+        max_size=3,
+    ),
+    max_leaves=8,
+)  # fmt: skip
+_KINDS = ["contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop", "metadata"]
+_FIELDS = ["contentBlockIndex", "start", "delta", "stopReason", "usage", "trace", "message"]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(_KINDS), st.dictionaries(st.sampled_from(_FIELDS), _JSON, max_size=3)
+        ),
+        max_size=5,
+    )
+)
+def test_nothing_that_is_sent_breaks_the_parser(frames: list[tuple[str, dict[str, Any]]]) -> None:
+    events = _events(b"".join(event(kind, **fields) for kind, fields in frames) + said(TEXT))
+    automaton = Automaton()
+    assert [automaton.step(event) for event in events] == [None] * len(events)
+    assert automaton.phase == "ended"

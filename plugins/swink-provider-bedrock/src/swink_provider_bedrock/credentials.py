@@ -104,9 +104,9 @@ class CredentialChain:
         return True
 
 
-def region(profile: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> str | None:
+def region(files: SharedFiles, environ: Mapping[str, str] = os.environ) -> str | None:
     """This will return the region to use; `None` where neither environment nor profile has one."""
-    return _first(REGION_ENV, environ) or profile.get("region")
+    return _first(REGION_ENV, environ) or files.profile(environ).get("region")
 
 
 def _keys(settings: Mapping[str, str], names: tuple[str, str, str]) -> Credentials | None:

@@ -16,9 +16,11 @@ from swink_core import EventWriter, Failure, MalformedFrame, StopReason, parse_a
 from swink_provider_bedrock.errors import error_type
 from swink_provider_bedrock.eventstream import HeaderValue, message
 from swink_provider_bedrock.wire import (
+    Block,
     Delta,
     Payload,
     Reasoning,
+    ToolUse,
     Trace,
     decode_answer,
     decode_payload,
@@ -43,6 +45,9 @@ FAILED = {
 }
 """Reasons for which there is no answer."""
 
+BY_SERVER = "server_tool_use"
+"""The type of a tool call that Bedrock has carried out itself."""
+
 _COUNTED = frozenset(
     {
         "inputTokens", "outputTokens", "totalTokens", "cacheReadInputTokens",
@@ -62,11 +67,11 @@ class _Opaque:
 
     def merge(self, delta: Delta) -> None:
         if delta.toolUse is not None:
-            self._input.append(delta.toolUse.input or "")
+            self._input.append(_piece(delta.toolUse))
         if delta.toolResult is not None:
             self._block["content"] = [*self._block.get("content", ()), *delta.toolResult]
-        if delta.image is not None:
-            self._bytes += _decoded((delta.image.get("source") or {}).get("bytes"))
+        if delta.image is not None and delta.image.source is not None:
+            self._bytes += _decoded(delta.image.source.bytes or "")
 
     def whole(self) -> dict[str, Any]:
         if self.kind == "toolUse" and "input" not in self._block:
@@ -102,7 +107,7 @@ class ConverseParser:
         answer = decode_answer(body)
         if answer.output is None or answer.output.message is None:
             return
-        for index, block in enumerate(answer.output.message.get("content") or ()):
+        for index, block in enumerate(answer.output.message.content or ()):
             self._block(index, block, out)
         self._has_metadata = True
         self._metadata(answer.usage, answer.trace, out)
@@ -178,17 +183,12 @@ class ConverseParser:
 
     # -- blocks ------------------------------------------------------------------------------
 
-    def _start(self, index: Any, start: dict[str, Any], out: EventWriter) -> None:
+    def _start(self, index: Any, start: dict[str, dict[str, Any] | None], out: EventWriter) -> None:
         for kind, block in start.items():
-            if not isinstance(block, dict):
-                raise MalformedFrame(f"the start of a {kind} is no object")
-            if kind == "toolUse" and block.get("type") != "server_tool_use":
-                self._tool_use(index, block, out)
+            if kind == "toolUse" and (tool := msgspec.convert(block, ToolUse)).type != BY_SERVER:
+                out.tool_call(index, tool.toolUseId, tool.name)
             else:
-                self._opaque[index] = _Opaque(kind, block)
-
-    def _tool_use(self, index: Any, block: dict[str, Any], out: EventWriter) -> None:
-        out.tool_call(index, block.get("toolUseId"), block.get("name"))
+                self._opaque[index] = _Opaque(kind, block or {})
 
     def _delta(self, index: Any, delta: Delta, out: EventWriter) -> None:
         if delta.text is not None:
@@ -196,7 +196,7 @@ class ConverseParser:
         elif (opaque := self._opaque.get(index)) is not None:
             opaque.merge(delta)
         elif delta.toolUse is not None:
-            out.tool_call(index, arguments=delta.toolUse.input)
+            out.tool_call(index, arguments=_piece(delta.toolUse))
         elif delta.reasoningContent is not None:
             self._reasoning(index, delta.reasoningContent, out)
         elif delta.citation is not None:
@@ -229,22 +229,29 @@ class ConverseParser:
 
     def _block(self, index: int, block: dict[str, Any], out: EventWriter) -> None:
         """A block of an answer that was not streamed."""
-        for kind, data in block.items():
-            if kind == "text":
-                out.text(data, index)
-            elif kind == "reasoningContent":
-                reasoning = msgspec.convert(data, Reasoning)
-                told = msgspec.convert(reasoning.reasoningText or {}, Reasoning)
-                self._reasoning(index, told if reasoning.reasoningText else reasoning, out)
-            elif kind == "citationsContent":
-                text = "".join(part.get("text", "") for part in data.get("content") or ())
-                out.text(text, index, {"citations": data.get("citations") or []})
-            elif kind == "toolUse" and data.get("type") != "server_tool_use":
-                arguments = msgspec.json.encode(data.get("input") or {}).decode()
-                out.tool_call(index, data.get("toolUseId"), data.get("name"), arguments)
-            else:
-                out.extension(kind, {kind: data})
-            out.end(index)
+        known = msgspec.convert(block, Block)
+        if known.text is not None:
+            out.text(known.text, index)
+        elif (reasoning := known.reasoningContent) is not None:
+            self._reasoning(index, reasoning, out)
+            if (words := reasoning.reasoningText) is not None:
+                out.thinking(words.text or "", index, words.signature)
+        elif (cited := known.citationsContent) is not None:
+            text = "".join(words.text or "" for words in cited.content or ())
+            out.text(text, index, {"citations": cited.citations or []})
+        elif (tool := known.toolUse) is not None and tool.type != BY_SERVER:
+            arguments = msgspec.json.encode(tool.input or {}).decode()
+            out.tool_call(index, tool.toolUseId, tool.name, arguments)
+        else:
+            for kind in block:
+                out.extension(kind, block)
+        out.end(index)
+
+
+def _piece(tool: ToolUse) -> str:
+    if isinstance(tool.input, dict):
+        raise MalformedFrame("a piece of a tool's input is an object")
+    return tool.input or ""
 
 
 def _told(body: bytes) -> Payload:
@@ -259,8 +266,8 @@ def _number(value: Any) -> int | None:
     return int(value) if isinstance(value, int | float) else None
 
 
-def _decoded(text: Any) -> bytes:
+def _decoded(text: str) -> bytes:
     try:
-        return base64.b64decode(text or "", validate=True)
-    except (ValueError, TypeError):
+        return base64.b64decode(text, validate=True)
+    except ValueError:
         raise MalformedFrame("bytes are not base64") from None

@@ -149,7 +149,7 @@ class BedrockProvider(HTTPProvider):
     def _region(self, url: str, environ: Mapping[str, str] = os.environ) -> str:
         if (named := _HOST_REGION.search(url)) is not None:
             return named[1]
-        found = region(self._files.profile(environ), environ)
+        found = region(self._files, environ)
         if found is None:
             raise ProviderFailure(
                 Failure(

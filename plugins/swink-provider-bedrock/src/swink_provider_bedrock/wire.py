@@ -14,33 +14,79 @@ import msgspec
 
 from swink_core import repaired_json
 
-__all__ = ["Answer", "Delta", "Payload", "Reasoning", "Trace", "decode_answer", "decode_payload"]
+__all__ = [
+    "Answer",
+    "Block",
+    "Delta",
+    "Payload",
+    "Reasoning",
+    "ToolUse",
+    "Trace",
+    "decode_answer",
+    "decode_payload",
+]
 
 
-class Reasoning(msgspec.Struct):
-    """A piece of reasoning, or all of it where the answer is not streamed."""
+class Words(msgspec.Struct):
+    """Text, and a signature where it is reasoning."""
 
     text: str | None = None
     signature: str | None = None
+
+
+class Reasoning(Words):
+    """A piece of reasoning; in a whole answer its text stands one level deeper."""
+
     redactedContent: str | None = None
-    reasoningText: dict[str, Any] | None = None
+    reasoningText: Words | None = None
 
 
-class ToolInput(msgspec.Struct):
-    """A piece of a tool call's arguments."""
+class ToolUse(msgspec.Struct):
+    """A tool call: its start, without input, a piece of its input, or all of it as an object."""
 
-    input: str | None = None
+    toolUseId: str | None = None
+    name: str | None = None
+    type: str | None = None
+    input: str | dict[str, Any] | None = None
+
+
+class Bytes(msgspec.Struct):
+    """Where an image's data stands, in base64."""
+
+    bytes: str | None = None
+
+
+class Image(msgspec.Struct):
+    """A piece of an image."""
+
+    source: Bytes | None = None
 
 
 class Delta(msgspec.Struct):
     """A piece of a content block; one field is set."""
 
     text: str | None = None
-    toolUse: ToolInput | None = None
+    toolUse: ToolUse | None = None
     reasoningContent: Reasoning | None = None
     citation: Any = None
     toolResult: list[Any] | None = None
-    image: dict[str, Any] | None = None
+    image: Image | None = None
+
+
+class Cited(msgspec.Struct):
+    """Text with its sources, in a whole answer."""
+
+    content: list[Words] | None = None
+    citations: list[Any] | None = None
+
+
+class Block(msgspec.Struct):
+    """A content block of a whole answer, as far as it is not only handed on."""
+
+    text: str | None = None
+    toolUse: ToolUse | None = None
+    reasoningContent: Reasoning | None = None
+    citationsContent: Cited | None = None
 
 
 class Router(msgspec.Struct):
@@ -66,7 +112,7 @@ class Payload(msgspec.Struct):
     """The payload of an event or exception; its type is in the message's headers."""
 
     contentBlockIndex: int | float | None = None
-    start: dict[str, Any] | None = None
+    start: dict[str, dict[str, Any] | None] | None = None
     delta: Delta | None = None
     stopReason: str | None = None
     usage: dict[str, Any] | None = None
@@ -75,10 +121,16 @@ class Payload(msgspec.Struct):
     originalMessage: str | None = None
 
 
+class Message(msgspec.Struct):
+    """What the model said. Blocks stay as they are, since some are handed back."""
+
+    content: list[dict[str, Any]] | None = None
+
+
 class Output(msgspec.Struct):
     """What stands where the union of outputs is."""
 
-    message: dict[str, Any] | None = None
+    message: Message | None = None
 
 
 class Answer(msgspec.Struct):
