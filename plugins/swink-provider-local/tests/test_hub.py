@@ -182,9 +182,9 @@ def test_a_hub_without_checksums_is_believed_with_a_warning(
     [
         (401, Kind.AUTH, "HF_TOKEN"),
         (403, Kind.AUTH, "HF_TOKEN"),
-        (404, Kind.MODEL_NOT_FOUND, "check repository and file"),
-        (400, Kind.INVALID_REQUEST, "refused"),
-        (503, Kind.NETWORK, "just now"),
+        (404, Kind.MODEL_NOT_FOUND, "Check the repository"),
+        (400, Kind.INVALID_REQUEST, "HF_ENDPOINT"),
+        (503, Kind.NETWORK, "Try again later"),
     ],
 )
 def test_what_the_hub_refuses_is_said(
@@ -194,7 +194,7 @@ def test_what_the_hub_refuses_is_said(
     failure = failure_of(hub).failure
     assert failure.kind is kind
     assert str(FILE) in (failure.message or "")
-    assert advice in (failure.message or "")
+    assert advice in (failure.resolution or "")
     assert str(status) in (failure.message or "")
 
 
@@ -202,7 +202,7 @@ def test_a_file_that_does_not_fit_on_the_disk_is_not_begun(server: FakeHub, tmp_
     hub = Hub(tmp_path, server.url, free=lambda folder: len(CONTENT))
     failure = failure_of(hub).failure
     assert (failure.kind, failure.code) == (Kind.RESOURCE, "no_space")
-    assert "SWINK_LOCAL_CACHE" in (failure.message or "")
+    assert "SWINK_LOCAL_CACHE" in (failure.resolution or "")
     assert server.asked() == [("HEAD", None)]
 
 
@@ -213,7 +213,7 @@ def test_offline_names_the_file_and_its_place(server: FakeHub, tmp_path: Path) -
     failure = failure_of(hub).failure
     assert (failure.kind, failure.code) == (Kind.MODEL_NOT_FOUND, "offline")
     assert str(FILE) in (failure.message or "")
-    assert str(hub.path(FILE)) in (failure.message or "")
+    assert str(hub.path(FILE)) in (failure.resolution or "")
     assert server.exchanges == []
 
 

@@ -198,7 +198,8 @@ async def test_a_crash_is_internal_and_the_next_call_starts_another(gguf: Path) 
             assert error.error_kind is Kind.INTERNAL
             assert "tiny.gguf" in error.error_message
             assert f"signal {signal.SIGABRT.value}" in error.error_message
-            assert "The next call starts a new one" in error.error_message
+            assert error.title == "The engine failed"
+            assert "The next call starts a new one" in error.resolution
             assert stream.message.text.startswith("on")
             assert (await client.complete(f"local/{gguf}", "Hello", max_tokens=50)).text == ANSWER
         (other,) = pool.running()

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
 
 from attrs import define, field
 
@@ -23,6 +23,8 @@ from swink_core import StreamErrorKind as Kind
 __all__ = ["Engine", "Settings"]
 
 log = logging.getLogger(__name__)
+
+Phase = Literal["connect", "streaming"]
 
 START_SECONDS = 600.0
 """For the largest model on the slowest disk; a small one needs a second."""
@@ -123,26 +125,23 @@ class Engine:
             await asyncio.sleep(0.01)
         return True
 
-    def failure(self, phase: str = "streaming", what: str = "ended") -> Failure:
+    def failure(self, phase: Phase = "streaming", what: str = "ended") -> Failure:
         """This will say that the engine has failed, how, and what may help."""
         status = self._process.poll()
         how = f"signal {-status}" if status is not None and status < 0 else f"status {status}"
-        errors = [
-            line for line in self._log if " E " in line or "Error" in line or "ASSERT" in line
-        ]
-        said = (errors or [*self._log] or [""])[-1].strip()
-        message = (
-            f"the engine for {self.settings.path.name} {what} ({how})"
-            + (f": {said}" if said else "")
-            + ". The next call starts a new one; if it fails again, check the file, or try a "
-            "smaller context or fewer GPU layers"
-        )
-        starting = phase == "connect"
+        lines = list(self._log)
+        told = [line for line in lines if any(word in line for word in TELLING)]
+        said = (told or lines or [""])[-1].strip()
+        message = f"the engine for {self.settings.path.name} {what} ({how})"
         return Failure(
-            "connect" if starting else "streaming",
+            phase,
             kind=Kind.INTERNAL,
             code="engine",
-            message=message,
+            message=f"{message}: {said}" if said else message,
+            title="The engine failed",
+            resolution="The next call starts a new one. If it fails again, check the file, or try "
+            "a smaller context (SWINK_LOCAL_CONTEXT) or fewer layers on the GPU "
+            "(SWINK_LOCAL_GPU_LAYERS).",
         )
 
     def stop(self) -> None:

@@ -160,8 +160,8 @@ class Hub:
         if self.offline:
             raise _failure(
                 Kind.MODEL_NOT_FOUND, "offline",
-                f"{file} is not on this machine, and HF_HUB_OFFLINE forbids to download it. "
-                f"Unset it, or put the file at {path}",
+                f"{file} is not on this machine, and HF_HUB_OFFLINE forbids to download it",
+                f"Unset HF_HUB_OFFLINE, or put the file at {path}.",
             )  # fmt: skip
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -171,11 +171,16 @@ class Hub:
                     self._fetch(file, path, progress, stopped)
                     log.info("downloaded %s", file)
         except _Stopped:
-            raise _failure(Kind.CANCELLED, "stopped", f"{file}: the download was stopped") from None
+            raise _failure(
+                Kind.CANCELLED, "stopped", f"{file}: the download was stopped",
+                "What came is kept; the next download goes on from there.",
+            ) from None  # fmt: skip
         except OSError as error:
             raise _failure(
-                Kind.RESOURCE, "disk", f"{file} cannot be written to {path}: {error}"
-            ) from error
+                Kind.RESOURCE, "disk", f"{file} cannot be written to {path}: {error}",
+                "Make room or get the right to write there, or set SWINK_LOCAL_CACHE to another "
+                "place.",
+            ) from error  # fmt: skip
         return path
 
     def _fetch(
@@ -210,7 +215,8 @@ class Hub:
             raise _failure(
                 Kind.RESOURCE, "no_space",
                 f"{file} needs {_gigabytes(missing)} more on the disk of {part.parent}, which has "
-                f"{_gigabytes(room)} left. Make room, or set SWINK_LOCAL_CACHE to another place",
+                f"{_gigabytes(room)} left",
+                "Make room, or set SWINK_LOCAL_CACHE to another place.",
             )  # fmt: skip
 
     def _head(self, file: HubFile) -> _Head:
@@ -228,7 +234,9 @@ class Hub:
             )
             etag = etag.removeprefix("W/").strip('"').lower()
             return _Head(url, int(size) if size else None, etag if etag.isalnum() else "")
-        raise _failure(Kind.PROTOCOL, "redirect", f"{_shown(url)} redirects without end")
+        raise _failure(
+            Kind.PROTOCOL, "redirect", f"{_shown(url)} redirects without end", "Check HF_ENDPOINT."
+        )
 
     def _ask(self, file: HubFile, url: str) -> tuple[int, Any]:
         request = self._request(url, method="HEAD")
@@ -298,28 +306,33 @@ class Hub:
         return data
 
     def _refused(self, file: HubFile, error: HTTPError) -> ProviderFailure:
-        where = _shown(error.url)
-        if error.code in (401, 403):
-            what, kind = (
-                "asks for credentials: set HF_TOKEN, and accept its licence there",
-                Kind.AUTH,
-            )
-        elif error.code in (404, 410):
-            what, kind = "is not there: check repository and file", Kind.MODEL_NOT_FOUND
-        elif error.code == 429 or error.code >= 500:
-            what, kind = "is not to be had just now", Kind.NETWORK
+        code = error.code
+        if code in (401, 403):
+            kind, advice = Kind.AUTH, "Set HF_TOKEN, and accept the model's licence on its page."
+        elif code in (404, 410):
+            kind, advice = Kind.MODEL_NOT_FOUND, "Check the repository's and the file's name."
+        elif code == 429 or code >= 500:
+            kind, advice = Kind.NETWORK, "Try again later; what came is kept."
         else:
-            what, kind = "is refused", Kind.INVALID_REQUEST
-        message = f"{file} {what} (HTTP {error.code} from {where})"
-        return _failure(kind, f"http_{error.code}", message)
+            kind, advice = Kind.INVALID_REQUEST, "Check HF_ENDPOINT."
+        message = f"{file} is not to be had: HTTP {code} from {_shown(error.url)}"
+        return _failure(kind, f"http_{code}", message, advice)
 
     def _cut(self, file: HubFile, why: object) -> ProviderFailure:
-        message = f"{file}: the download from {_shown(self.endpoint)} was cut: {why}"
-        return _failure(Kind.NETWORK, "download", message)
+        return _failure(
+            Kind.NETWORK, "download",
+            f"{file}: the download from {_shown(self.endpoint)} was cut: {why}",
+            "Check the network and HF_ENDPOINT, and try again; what came is kept.",
+        )  # fmt: skip
 
 
-def _failure(kind: Kind, code: str, message: str) -> ProviderFailure:
-    return ProviderFailure(Failure("connect", kind=kind, code=code, message=message))
+def _failure(kind: Kind, code: str, message: str, resolution: str) -> ProviderFailure:
+    return ProviderFailure(
+        Failure(
+            "connect", kind=kind, code=code, message=message,
+            title="The model could not be downloaded", resolution=resolution,
+        )
+    )  # fmt: skip
 
 
 def _check(file: HubFile, part: Path, head: _Head) -> None:
@@ -333,8 +346,8 @@ def _check(file: HubFile, part: Path, head: _Head) -> None:
         part.unlink()
         raise _failure(
             Kind.PROTOCOL, "checksum",
-            f"{file} was damaged on its way: its SHA-256 is {found}, not {head.etag}. It was "
-            "deleted; try again, and check what stands between this machine and the hub",
+            f"{file} was damaged on its way, and deleted: its SHA-256 is {found}, not {head.etag}",
+            "Try again, and check what stands between this machine and the hub.",
         )  # fmt: skip
 
 
