@@ -6,6 +6,7 @@ import asyncio
 import errno
 import ssl
 from collections.abc import Mapping
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
@@ -109,7 +110,11 @@ class AiohttpClient:
         return _Response(response)
 
     def _proxy(self, url: str) -> str | None:
-        """Finds the environment's proxy. aiohttp's own way asks two threads at every request."""
+        """Finds the environment's proxy. aiohttp's own way asks two threads at every request.
+
+        This machine is never asked through one: a proxy elsewhere has another, and would get
+        what was said to a server that nobody else should hear.
+        """
         from urllib.request import getproxies, proxy_bypass
 
         if self._proxies is None:
@@ -117,7 +122,8 @@ class AiohttpClient:
         if not self._proxies:
             return None
         parts = urlsplit(url)
-        if parts.hostname is None or proxy_bypass(parts.hostname):
+        host = parts.hostname
+        if host is None or _is_this_machine(host) or proxy_bypass(host):
             return None
         return self._proxies.get(parts.scheme) or self._proxies.get("all")
 
@@ -134,6 +140,15 @@ class AiohttpClient:
         if self._session is not None:
             await self._session.close()
             self._session = None
+
+
+def _is_this_machine(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):  # RFC 6761 section 6.3
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 SWITCHED = 101

@@ -133,6 +133,34 @@ async def test_a_connection_is_used_again_after_a_whole_body_only() -> None:
         assert len(server._connections) == 1
 
 
+DIRECT = ["http://127.0.0.1:9", "http://localhost:9", "http://box.localhost:9", "http://[::1]:9"]
+
+
+@pytest.fixture
+def _proxied(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.usefixtures("_proxied")
+async def test_the_environments_proxy_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Server(says(200, b"yes", {})) as server, http_client() as client:
+        monkeypatch.setenv("http_proxy", server.url)
+        response = await client.send(HTTPRequest("http://api.invalid/v1"), HTTP_TIMEOUT)
+        assert await read_all(response) == b"yes"
+
+
+@pytest.mark.usefixtures("_proxied")
+@pytest.mark.parametrize("url", DIRECT)
+def test_this_machine_is_never_asked_through_a_proxy(
+    monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://proxy.invalid")
+    client = AiohttpClient()
+    assert client._proxy("http://127.acme.example") == "http://proxy.invalid"
+    assert client._proxy(url) is None
+
+
 async def test_closing_a_response_closes_its_connection() -> None:
     async with Server(sends(b"x", end=False)) as server, http_client() as client:
         response = await client.send(HTTPRequest(server.url), HTTP_TIMEOUT)
