@@ -314,7 +314,7 @@ async def test_the_environment_names_the_default_model(
 
 
 WRONG = [
-    ("an unknown name", "nonsense", {}, Kind.MODEL_NOT_FOUND, "repository:file.gguf"),
+    ("an unknown name", "nonsense", {}, Kind.MODEL_NOT_FOUND, "neither a known model"),
     ("a path to nothing", "/nowhere/a.gguf", {}, Kind.MODEL_NOT_FOUND, "there is no file"),
     ("no number", "x", {"context": "much"}, Kind.INVALID_REQUEST, "context"),
     ("a context of nothing", "x", {"context": 0}, Kind.INVALID_REQUEST, "at least 1"),

@@ -14,7 +14,7 @@ from swink_core import Failure, ProviderFailure
 from swink_core import StreamErrorKind as Kind
 from swink_core.testing.clock import ManualClock
 from swink_provider_local.engine import Settings
-from swink_provider_local.pool import EnginePool
+from swink_provider_local.pool import EnginePool, limits
 
 A, B, C = (Settings(Path(f"{name}.gguf"), 512) for name in "abc")
 IDLE = 60.0
@@ -161,6 +161,31 @@ async def test_closing_stops_all() -> None:
         await bench.use(settings)
     await asyncio.to_thread(bench.pool.close)
     assert bench.log == ["start a", "start b", "stop a", "stop b"]
+
+
+async def test_closing_does_not_wait_for_a_start_and_still_stops_what_it_starts() -> None:
+    bench = Bench()
+    bench.gate.clear()
+    call = asyncio.create_task(bench.use(A))
+    await asyncio.sleep(0)
+    bench.pool.close()
+    assert bench.log == []
+    bench.gate.set()
+    engine = await call
+    assert await asyncio.to_thread(engine.stopped.wait, 10)
+
+
+LIMITS = [
+    ("nothing said", {}, (2, 300)),
+    ("both said", {"SWINK_LOCAL_ENGINES": "1", "SWINK_LOCAL_IDLE": "0"}, (1, 0)),
+]
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"), [row[1:] for row in LIMITS], ids=[row[0] for row in LIMITS]
+)
+def test_the_environment_sets_the_limits(environ: dict[str, str], expected: Any) -> None:
+    assert limits(environ) == expected
 
 
 def test_engines_outlive_an_event_loop() -> None:

@@ -46,11 +46,17 @@ def file_of(model: Model, environ: Mapping[str, str]) -> Path | HubFile:
     message = (
         f"there is no file {path}"
         if looks_like_path
-        else f'"{name}" is neither a known model, nor owner/repository:file.gguf, nor the path of '
-        "a .gguf file"
+        else f'"{name}" is neither a known model nor a file'
     )
     raise ProviderFailure(
-        Failure("request", kind=Kind.MODEL_NOT_FOUND, code="file", message=message)
+        Failure(
+            "request",
+            kind=Kind.MODEL_NOT_FOUND,
+            code="file",
+            message=message,
+            resolution="`swink models local` lists known models; others are a path, or "
+            "owner/repository:file.gguf.",
+        )
     )
 
 

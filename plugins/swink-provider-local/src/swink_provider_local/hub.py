@@ -22,8 +22,7 @@ import re
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.error import HTTPError
@@ -34,6 +33,7 @@ from attrs import define, field
 
 from swink_core import Failure, ProviderFailure
 from swink_core import StreamErrorKind as Kind
+from swink_provider_local.lock import Stopped, locked
 
 __all__ = ["Hub", "HubFile", "Progress", "default_cache"]
 
@@ -51,7 +51,6 @@ READ_SECONDS = 30.0
 TRIES = 5
 """How often in a row a download may be cut without having got any further."""
 
-LOCK_SECONDS = 0.2
 MAX_REDIRECTS = 5
 HEADROOM = 64 * 1024 * 1024
 """Bytes that a download leaves free on the disk."""
@@ -89,10 +88,6 @@ class _Head:
     url: str
     size: int | None
     etag: str
-
-
-class _Stopped(Exception):
-    """The download is no longer wanted."""
 
 
 class _NoRedirect(HTTPRedirectHandler):
@@ -165,12 +160,12 @@ class Hub:
             )  # fmt: skip
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with _locked(path, lambda: progress(_size_of_parts(path), None), stopped):
+            with locked(path, lambda: progress(_size_of_parts(path), None), stopped):
                 if not path.is_file():
                     log.info("downloading %s to %s", file, path)
                     self._fetch(file, path, progress, stopped)
                     log.info("downloaded %s", file)
-        except _Stopped:
+        except Stopped:
             raise _failure(
                 Kind.CANCELLED, "stopped", f"{file}: the download was stopped",
                 "What came is kept; the next download goes on from there.",
@@ -204,7 +199,7 @@ class Hub:
                 if cuts >= TRIES:
                     raise
                 if stopped.wait(self.pause * 2 ** (cuts - 1)):
-                    raise _Stopped from None
+                    raise Stopped from None
         _check(file, part, head)
         os.replace(part, path)
 
@@ -279,7 +274,7 @@ class Hub:
             with part.open("ab" if resumed else "wb") as out:
                 while piece := self._read(file, response):
                     if stopped.is_set():
-                        raise _Stopped
+                        raise Stopped
                     out.write(piece)
                     done += len(piece)
                     progress(done, head.size)
@@ -375,32 +370,3 @@ def _size_of_parts(path: Path) -> int:
 
 def _gigabytes(count: int) -> str:
     return f"{count / 1e9:.2f} GB"
-
-
-@contextmanager
-def _locked(path: Path, waiting: Callable[[], object], stopped: threading.Event) -> Iterator[None]:
-    """This will hold the lock on a file's download, asking now and then until it is free."""
-    with path.with_name(f"{path.name}.lock").open("a+b") as lock:
-        while not _try_lock(lock.fileno()):
-            waiting()
-            if stopped.wait(LOCK_SECONDS):
-                raise _Stopped
-        yield  # closing the file gives the lock back
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _try_lock(descriptor: int) -> bool:
-        with suppress(OSError):
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-            return True
-        return False
-else:
-    import fcntl
-
-    def _try_lock(descriptor: int) -> bool:
-        with suppress(BlockingIOError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        return False

@@ -15,7 +15,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from functools import cache
@@ -28,7 +28,7 @@ from swink_core import StreamErrorKind as Kind
 from swink_provider_local.choice import whole_number
 from swink_provider_local.engine import Engine, Settings
 
-__all__ = ["EnginePool", "in_thread", "shared_pool"]
+__all__ = ["EnginePool", "in_thread", "limits", "shared_pool"]
 
 log = logging.getLogger(__name__)
 
@@ -92,8 +92,8 @@ class _Entry:
             return False
         return self.start.exception() is not None or not self.start.result().alive
 
-    def stop(self) -> None:
-        """This will stop the engine, once it has started; it blocks."""
+    def stop(self, _: object = None) -> None:
+        """This will stop the engine, once it has started; it blocks. Also a future's callback."""
         if self.start.exception() is None:
             self.start.result().stop()
 
@@ -140,14 +140,17 @@ class EnginePool:
         return [e.start.result() for e in entries if e.start.done() and not e.is_over()]
 
     def close(self) -> None:
-        """This will stop all engines; it blocks."""
+        """This will stop all engines, those that are starting once they have; it blocks."""
         with self._lock:
             entries = list(self._entries.values())
             self._entries.clear()
         for entry in entries:
             if entry.timer is not None:
                 entry.timer.cancel()
-            entry.stop()
+            if entry.start.done():
+                entry.stop()
+            else:
+                entry.start.add_done_callback(entry.stop)
 
     def _enter(self, settings: Settings) -> _Entry:
         with self._lock:
@@ -173,8 +176,10 @@ class EnginePool:
                     "connect",
                     kind=Kind.OVERLOADED,
                     code="engines",
-                    message=f"{self._limit} other models are at work on this machine, which is "
-                    f"the limit ({LIMIT_ENV})",
+                    message=f"{self._limit} other models are at work, which is the limit",
+                    title="Too many models at work",
+                    resolution=f"Try again when one is done, or raise {LIMIT_ENV} if this "
+                    "machine has the memory.",
                 )
             )
         leaving = [self._entries.pop(settings) for settings in idle[: max(0, excess)]]
@@ -207,9 +212,15 @@ class EnginePool:
 @cache
 def shared_pool() -> EnginePool:
     """This will return the pool of this process; its limits are those of the environment."""
-    pool = EnginePool(
-        whole_number(os.environ, LIMIT_ENV, 1) or LIMIT,
-        whole_number(os.environ, IDLE_ENV, 0) or IDLE_SECONDS,
-    )
+    pool = EnginePool(*limits(os.environ))
     atexit.register(pool.close)
     return pool
+
+
+def limits(environ: Mapping[str, str]) -> tuple[int, float]:
+    """This will read how many engines may run, and for how many seconds without work.
+
+    Raises ProviderFailure (`invalid_request`).
+    """
+    limit, idle = whole_number(environ, LIMIT_ENV, 1), whole_number(environ, IDLE_ENV, 0)
+    return limit or LIMIT, IDLE_SECONDS if idle is None else idle

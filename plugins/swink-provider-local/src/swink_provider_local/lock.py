@@ -1,0 +1,47 @@
+"""A lock on a file that is being made, among threads and processes."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+__all__ = ["Stopped", "locked"]
+
+LOCK_SECONDS = 0.2
+"""How often a lock that others hold is asked for."""
+
+
+class Stopped(Exception):
+    """What the lock was for is no longer wanted."""
+
+
+@contextmanager
+def locked(path: Path, waiting: Callable[[], object], stopped: threading.Event) -> Iterator[None]:
+    """This will hold the lock on a file's download, asking now and then until it is free."""
+    with path.with_name(f"{path.name}.lock").open("a+b") as lock:
+        while not _try_lock(lock.fileno()):
+            waiting()
+            if stopped.wait(LOCK_SECONDS):
+                raise Stopped
+        yield  # closing the file gives the lock back
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _try_lock(descriptor: int) -> bool:
+        with suppress(OSError):
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+            return True
+        return False
+else:
+    import fcntl
+
+    def _try_lock(descriptor: int) -> bool:
+        with suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        return False
