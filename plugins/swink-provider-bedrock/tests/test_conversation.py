@@ -155,6 +155,7 @@ def test_the_system_prompt_stands_beside(prompt: str | None, expected: Any) -> N
 # -- what the model said ---------------------------------------------------------------------
 
 NATIVE_USE = {"toolUse": {"toolUseId": "s", "name": "code", "type": "server_tool_use", "input": {}}}
+NATIVE_RESULT = {"toolResult": {"toolUseId": "s", "type": "code_result", "content": []}}
 
 ANSWERS: list[tuple[str, Block, list[Any]]] = [
     ("text", TextBlock("a"), [{"text": "a"}]),
@@ -191,7 +192,12 @@ ANSWERS: list[tuple[str, Block, list[Any]]] = [
         ToolCallBlock("t1", "look", {}, '{"a', "truncated"),
         [_called(input={"INVALID_JSON": '{"a'})],
     ),
-    ("a tool of the server's", ExtensionBlock("bedrock", "toolUse", NATIVE_USE), [NATIVE_USE]),
+    ("the server's call without its result", ExtensionBlock("bedrock", "toolUse", NATIVE_USE), []),
+    (
+        "an image, which only the user may send",
+        ExtensionBlock("bedrock", "image", {"image": {"format": "png"}}),
+        [],
+    ),
     ("another provider's extension", ExtensionBlock("elsewhere", "x", {"x": 1}), []),
 ]
 
@@ -199,6 +205,18 @@ ANSWERS: list[tuple[str, Block, list[Any]]] = [
 @pytest.mark.parametrize(("name", "block", "expected"), ANSWERS, ids=[row[0] for row in ANSWERS])
 def test_answers_go_back_as_they_came(name: str, block: Block, expected: list[Any]) -> None:
     assert _answered(block, model=CLAUDE) == expected
+
+
+def test_a_tool_of_the_servers_goes_back_with_its_result() -> None:
+    use = ExtensionBlock("bedrock", "toolUse", NATIVE_USE)
+    result = ExtensionBlock("bedrock", "toolResult", NATIVE_RESULT)
+    assert _answered(use, result, model=CLAUDE) == [NATIVE_USE, NATIVE_RESULT]
+
+
+def test_a_tool_of_the_servers_needs_no_stub() -> None:
+    use = ExtensionBlock("bedrock", "toolUse", NATIVE_USE)
+    result = ExtensionBlock("bedrock", "toolResult", NATIVE_RESULT)
+    assert "toolConfig" not in _converted(Context([HI, AssistantMessage([use, result]), HI]))
 
 
 @pytest.mark.parametrize(

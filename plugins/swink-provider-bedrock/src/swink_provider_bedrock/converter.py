@@ -35,6 +35,7 @@ from swink_core import (
 )
 from swink_provider_bedrock.media import media, unsupported
 from swink_provider_bedrock.parameters import facts_of
+from swink_provider_bedrock.wire import BY_SERVER
 
 __all__ = ["conversation"]
 
@@ -95,6 +96,7 @@ class _Converter(MessageConverter):
         author = _vendor(message.model or "")
         own = not (author and self._vendor) or author == self._vendor
         content = [native for block in message.content if (native := _answered(block, own))]
+        content = _without_unanswered(content)
         return [{"role": "assistant", "content": content}] if content else []
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
@@ -160,8 +162,8 @@ def _answered(block: Block, own: bool) -> dict[str, Any] | None:
                     **(block.metadata or {}),
                 }
             }
-        case ExtensionBlock(data=dict(data)) if own:
-            return data
+        case ExtensionBlock(data=dict(data)) if own and block.kind != "image":
+            return data  # images are the user's alone to send
     return None
 
 
@@ -169,6 +171,17 @@ def _text(block: TextBlock) -> dict[str, Any] | None:
     if citations := (block.metadata or {}).get("citations"):
         return {"citationsContent": {"content": [{"text": block.text}], "citations": citations}}
     return {"text": block.text} if block.text.strip() else None
+
+
+def _without_unanswered(content: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """In an answer that was cut, a server's tool may lack its result."""
+    answered = {block["toolResult"]["toolUseId"] for block in content if "toolResult" in block}
+    return [
+        block
+        for block in content
+        if (use := block.get("toolUse", {})).get("type") != BY_SERVER
+        or use["toolUseId"] in answered
+    ]
 
 
 def _input(call: ToolCallBlock) -> dict[str, Any]:
@@ -206,18 +219,15 @@ def _tools(
     context: Context, turns: list[dict[str, Any]], choice: str | None
 ) -> list[dict[str, Any]]:
     """The API wants tools wherever the conversation has calls, and cannot forbid to call them."""
-    blocks = [block for turn in turns for block in turn["content"]]
-    has_calls = any("toolUse" in block or "toolResult" in block for block in blocks)
+    uses = [block["toolUse"] for turn in turns for block in turn["content"] if "toolUse" in block]
+    called = {use["name"]: None for use in uses if use.get("type") != BY_SERVER}
     if choice == "none" and context.tools:
-        if has_calls:
+        if called:
             raise unsupported(
                 "tool_choice", "Converse cannot forbid tool calls in a conversation that has some"
             )
         return []
-    if context.tools or not has_calls:
-        return [_tool(tool) for tool in context.tools]
-    names = {block["toolUse"]["name"]: None for block in blocks if "toolUse" in block}
-    return [_tool(Tool(name)) for name in names]
+    return [_tool(tool) for tool in context.tools or map(Tool, called)]
 
 
 def _tool(tool: Tool) -> dict[str, Any]:

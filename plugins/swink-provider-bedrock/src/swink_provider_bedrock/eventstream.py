@@ -31,10 +31,11 @@ HeaderValue: TypeAlias = bool | int | bytes | str | UUID
 HEADERS_LIMIT = 128 * 1024
 """The most bytes of headers in a message, by the specification."""
 
-_LENGTHS = struct.Struct(">II")
-_CRC = struct.Struct(">I")
-_PRELUDE_SIZE = _LENGTHS.size + _CRC.size
-_OVERHEAD = _PRELUDE_SIZE + _CRC.size
+_PRELUDE = struct.Struct(">III")
+_LENGTHS_SIZE = 8
+_PRELUDE_SIZE = _PRELUDE.size
+_CRC_SIZE = 4
+_OVERHEAD = _PRELUDE_SIZE + _CRC_SIZE
 _KNOWN_HEADERS = 64
 
 _TRUE, _FALSE, _BYTES, _STRING, _UUID = 0, 1, 6, 7, 9
@@ -57,8 +58,8 @@ class Message(NamedTuple):
 
 def message(frame: bytes) -> Message:
     """This will return the parts of a frame that `EventStreamDecoder` made."""
-    end = _PRELUDE_SIZE + _LENGTHS.unpack_from(frame)[1]
-    return Message(_headers(frame[_PRELUDE_SIZE:end]), frame[end : -_CRC.size])
+    end = _headers_end(frame)
+    return Message(_headers(frame[_PRELUDE_SIZE:end]), frame[end:-_CRC_SIZE])
 
 
 class EventStreamDecoder:
@@ -108,9 +109,8 @@ class EventStreamDecoder:
         return []
 
     def _total(self, data: bytes, start: int) -> int:
-        total, headers = _LENGTHS.unpack_from(data, start)
-        end = start + _LENGTHS.size
-        if crc32(data[start:end]) != _CRC.unpack_from(data, end)[0]:
+        total, headers, checksum = _PRELUDE.unpack_from(data, start)
+        if crc32(data[start : start + _LENGTHS_SIZE]) != checksum:
             raise FrameError("the checksum of an event stream message's prelude is wrong")
         if total < _OVERHEAD or headers > total - _OVERHEAD:
             raise FrameError("an event stream message is shorter than its headers")
@@ -122,10 +122,14 @@ class EventStreamDecoder:
 
 
 def _verified(frame: bytes) -> bytes:
-    if crc32(frame[: -_CRC.size]) != _CRC.unpack_from(frame, len(frame) - _CRC.size)[0]:
+    if crc32(frame[:-_CRC_SIZE]) != int.from_bytes(frame[-_CRC_SIZE:]):
         raise FrameError("the checksum of an event stream message is wrong")
-    message(frame)
+    _headers(frame[_PRELUDE_SIZE : _headers_end(frame)])
     return frame
+
+
+def _headers_end(frame: bytes) -> int:
+    return _PRELUDE_SIZE + int.from_bytes(frame[4:8])
 
 
 @lru_cache(maxsize=_KNOWN_HEADERS)

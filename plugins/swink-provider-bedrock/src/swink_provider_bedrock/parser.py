@@ -16,6 +16,7 @@ from swink_core import EventWriter, Failure, MalformedFrame, StopReason, parse_a
 from swink_provider_bedrock.errors import error_type
 from swink_provider_bedrock.eventstream import HeaderValue, message
 from swink_provider_bedrock.wire import (
+    BY_SERVER,
     Block,
     Delta,
     Payload,
@@ -44,9 +45,6 @@ FAILED = {
     "malformed_tool_use": "the model's call of a tool could not be read",
 }
 """Reasons for which there is no answer."""
-
-BY_SERVER = "server_tool_use"
-"""The type of a tool call that Bedrock has carried out itself."""
 
 _COUNTED = frozenset(
     {

@@ -15,6 +15,7 @@ import msgspec
 from swink_core import repaired_json
 
 __all__ = [
+    "BY_SERVER",
     "Answer",
     "Block",
     "Delta",
@@ -25,6 +26,10 @@ __all__ = [
     "decode_answer",
     "decode_payload",
 ]
+
+
+BY_SERVER = "server_tool_use"
+"""The type of a tool call that Bedrock carries out itself."""
 
 
 class Words(msgspec.Struct):
