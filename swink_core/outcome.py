@@ -24,26 +24,51 @@ class StopReason(StrEnum):
 
 
 class StreamErrorKind(StrEnum):
-    """What kind of failure ended a stream; retry and fallback are decided by it alone."""
+    """What kind of failure ended a stream; retry and fallback are decided by it alone.
+
+    The text below each kind is where it comes from; the table in the documentation is made of it.
+    """
 
     THROTTLED = "throttled"
+    """The rate of requests or tokens is limited: HTTP 429, or its twin inside a stream."""
     OVERLOADED = "overloaded"
+    """The provider has no capacity: HTTP 503 or 529, or its twin inside a stream."""
     NETWORK = "network"
+    """The connection or the server failed: no connection, a reset, an end before the
+    provider completed its answer, HTTP 408 and other 5xx."""
     EMPTY_RESPONSE = "empty_response"
+    """The answer was completed with neither text nor a tool call, thinking apart."""
     TIMEOUT = "timeout"
+    """A time limit passed: connect, first event, idle, no progress, throughput, total."""
     PROTOCOL = "protocol"
+    """What came is not the wire format: no event stream (a proxy's page), malformed frames
+    beyond the bound, a frame beyond its limit, a redirect, a broken event grammar."""
     AUTH = "auth"
+    """Credentials are missing, invalid, expired or not enough: HTTP 401, 403."""
     QUOTA_EXHAUSTED = "quota_exhausted"
+    """The account's quota or credit is used up: HTTP 402, or a wait asked for beyond the
+    cap (`RetryPolicy.retry_after_cap`)."""
     CONTEXT_WINDOW_EXCEEDED = "context_window_exceeded"
+    """The conversation is longer than the model can read."""
     CONTENT_FILTERED = "content_filtered"
+    """Refused for its content, without an answer."""
     MODEL_NOT_FOUND = "model_not_found"
+    """The model does not exist, is retired or closed to this account: HTTP 404, 410."""
     INVALID_REQUEST = "invalid_request"
+    """The provider does not accept the request: HTTP 400, 405, 406, 413, 415, 422."""
     UNSUPPORTED = "unsupported"
+    """A feature that this provider or model does not have; mostly found before anything
+    is sent."""
     OUTPUT_TOO_LARGE = "output_too_large"
+    """The answer passed `max_output_chars`."""
     RESOURCE = "resource"
+    """This machine ran out of file descriptors or memory."""
     CANCELLED = "cancelled"
+    """The caller closed or cancelled the stream."""
     INTERNAL = "internal"
+    """A plugin raised."""
     UNKNOWN = "unknown"
+    """Nothing recognised the failure; it is never guessed."""
 
 
 def _add(a: Any, b: Any) -> Any:
