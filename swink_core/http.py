@@ -252,10 +252,13 @@ class _WebSocket:
     async def read(self) -> bytes:
         import aiohttp
 
-        message = await self._socket.receive()
-        if message.type in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY):
-            data: bytes = message.data
-            return data
+        while True:
+            message = await self._socket.receive()
+            if message.type not in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY):
+                break
+            if message.data:
+                data: bytes = message.data
+                return data
         if message.type is aiohttp.WSMsgType.ERROR:
             raise ProviderFailure(failure_of(message.data, "streaming"))
         return b""

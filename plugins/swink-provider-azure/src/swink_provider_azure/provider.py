@@ -65,6 +65,7 @@ class AzureProvider(OpenAIProvider):
 
         The version is that of the address's query, or of `AZURE_OPENAI_API_VERSION`.
         """
+        api = self.api(model, options)
         parts = urlsplit(self.base_url(options, environ))
         path = parts.path.rstrip("/")
         query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
@@ -73,13 +74,15 @@ class AzureProvider(OpenAIProvider):
         )
         if not path.endswith("/openai/v1") and "/deployments/" not in path:
             path = path.removesuffix("/openai")
-            if version:
+            if version and api.path == "responses":
+                path = f"{path}/openai"  # the deployment is the body's `model`
+            elif version:
                 path = f"{path}/openai/deployments/{quote(model.id, safe='')}"
             else:
                 path = f"{path}/openai/v1"
         if version and not path.endswith("/openai/v1"):
             query["api-version"] = version
-        where = parts._replace(path=f"{path}/chat/completions", query=urlencode(query))
+        where = parts._replace(path=f"{path}/{api.path}", query=urlencode(query))
         return urlunsplit(where)
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:

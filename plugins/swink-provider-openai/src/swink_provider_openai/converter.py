@@ -35,13 +35,13 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_provider_openai.dialect import Dialect
 
-__all__ = ["ChatConverter"]
+__all__ = ["ChatConverter", "OpenAIConverter", "arguments_text", "media_url", "unsupported"]
 
 AUDIO_FORMATS = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav", "vnd.wave": "wav"}
 """Subtypes of media types that the API calls by another name."""
 
 
-class ChatConverter(MessageConverter):
+class OpenAIConverter(MessageConverter):
     """Converts one conversation; made anew for each.
 
     Servers that send tool calls without ids still want ids back: `tool_id` numbers those calls.
@@ -52,6 +52,16 @@ class ChatConverter(MessageConverter):
         super().__init__(provider)
         self.dialect = dialect
         self._numbers: dict[str, int] = {}
+
+    def tool_id(self, tool_call_id: str) -> str:
+        """This will return the id under which a tool call goes back."""
+        if not is_synthetic_id(tool_call_id):
+            return tool_call_id
+        return f"call_{self._numbers.setdefault(tool_call_id, len(self._numbers))}"
+
+
+class ChatConverter(OpenAIConverter):
+    """Writes the messages of Chat Completions."""
 
     def conversation(self, model: Model, context: Context) -> dict[str, Any]:
         """This will return `messages`, and `tools` where there are any."""
@@ -71,12 +81,6 @@ class ChatConverter(MessageConverter):
         if tool.description:
             function["description"] = tool.description
         return {"type": "function", "function": {**function, "parameters": tool.parameters}}
-
-    def tool_id(self, tool_call_id: str) -> str:
-        """This will return the id under which a tool call goes back."""
-        if not is_synthetic_id(tool_call_id):
-            return tool_call_id
-        return f"call_{self._numbers.setdefault(tool_call_id, len(self._numbers))}"
 
     def user(self, message: UserMessage) -> list[Any]:
         """This will convert what the user says; text alone stays a string, as all servers take."""
@@ -122,19 +126,14 @@ class ChatConverter(MessageConverter):
         return {field: message.thinking}
 
     def tool_call(self, call: ToolCallBlock) -> dict[str, Any]:
-        """This will convert a call, its arguments byte for byte as the model wrote them.
-
-        Servers parse the arguments, so that text which is no JSON goes back wrapped in an object.
-        """
-        if call.state != "complete":
-            arguments = json.dumps({"INVALID_JSON": call.raw_arguments or ""})
-        else:
-            arguments = call.raw_arguments or json.dumps(call.arguments)
+        """This will convert a call with the opaque data that belongs to it."""
+        metadata = call.metadata or {}
+        extra = {name: metadata[name] for name in ("extra_content",) if name in metadata}
         return {
             "id": self.tool_id(call.id),
             "type": "function",
-            "function": {"name": call.name, "arguments": arguments},
-            **(call.metadata or {}),
+            "function": {"name": call.name, "arguments": arguments_text(call)},
+            **extra,
         }
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
@@ -163,29 +162,40 @@ class ChatConverter(MessageConverter):
             case TextBlock():
                 return {"type": "text", "text": block.text}
             case ImageBlock():
-                return {"type": "image_url", "image_url": {"url": _url(block)}}
+                return {"type": "image_url", "image_url": {"url": media_url(block)}}
             case DocumentBlock():
                 return self.document(block)
             case AudioBlock():
                 media = media_base64(block.source)
                 if media is None:
-                    raise _unsupported("audio that is an address; send the data")
+                    raise unsupported("Chat Completions", "audio that is an address; send the data")
                 subtype = media.media_type.partition("/")[2]
                 sound = {"data": media.data, "format": AUDIO_FORMATS.get(subtype, subtype)}
                 return {"type": "input_audio", "input_audio": sound}
-        raise _unsupported(f"{block.type} blocks in what a user says")
+        raise unsupported("Chat Completions", f"{block.type} blocks in what a user says")
 
     def document(self, block: DocumentBlock) -> dict[str, Any]:
         """This will convert a document, whose data or, by dialect, address is `file_data`."""
         if isinstance(block.source, UrlSource) and not self.dialect.file_urls:
-            raise _unsupported("documents that are an address; send the data")
+            raise unsupported("Chat Completions", "documents that are an address; send the data")
         return {
             "type": "file",
-            "file": {"filename": block.name or "document.pdf", "file_data": _url(block)},
+            "file": {"filename": block.name or "document.pdf", "file_data": media_url(block)},
         }
 
 
-def _url(block: ImageBlock | DocumentBlock) -> str:
+def arguments_text(call: ToolCallBlock) -> str:
+    """This will return a call's arguments, byte for byte as the model wrote them.
+
+    Servers parse the arguments, so that text which is no JSON goes back wrapped in an object.
+    """
+    if call.state != "complete":
+        return json.dumps({"INVALID_JSON": call.raw_arguments or ""})
+    return call.raw_arguments or json.dumps(call.arguments)
+
+
+def media_url(block: ImageBlock | DocumentBlock) -> str:
+    """This will return the address of media, with the data in it where it is here."""
     if isinstance(block.source, UrlSource):
         return block.source.url
     media = media_base64(block.source)
@@ -193,8 +203,9 @@ def _url(block: ImageBlock | DocumentBlock) -> str:
     return f"data:{media.media_type};base64,{media.data}"
 
 
-def _unsupported(what: str) -> ProviderFailure:
-    message = f"Chat Completions has no place for {what}"
+def unsupported(api: str, what: str) -> ProviderFailure:
+    """This will return the failure of a call that needs what the API has no place for."""
+    message = f"{api} has no place for {what}"
     return ProviderFailure(
         Failure("request", kind=Kind.UNSUPPORTED, code="content", message=message)
     )

@@ -40,6 +40,9 @@ class Dialect:
     field of an assistant message that takes earlier reasoning back. `think_tags`: reasoning may
     come as `<think>…</think>` at the start of the content.
 
+    `api` is the one that answers where neither caller nor model says. `websocket`: whether the
+    Responses API takes WebSockets, and whether they are used unless the caller says otherwise.
+
     `own_server`: whoever calls it runs it, so that an answer costs nothing unless it says so.
     `lacks` names features and tuning options of swink's that the endpoint does not have.
     """
@@ -55,5 +58,7 @@ class Dialect:
     efforts: Mapping[str, str] = field(factory=dict, converter=_efforts)
     replay: Literal["reasoning_content", "reasoning", "reasoning_details"] | None = None
     think_tags: bool = False
+    api: Literal["chat", "responses"] = "chat"
+    websocket: Literal["none", "offered", "preferred"] = "none"
     own_server: bool = False
     lacks: frozenset[str] = field(default=frozenset(), converter=frozenset)

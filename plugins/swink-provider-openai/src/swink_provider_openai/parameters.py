@@ -9,7 +9,7 @@ from typing import Any
 from swink_core import Model, StreamOptions, ThinkingLevel
 from swink_provider_openai.dialect import Dialect
 
-__all__ = ["effort", "keeps_long", "parameters"]
+__all__ = ["TOOL_CHOICES", "effort", "keeps_long", "parameters", "response_format"]
 
 LONG_CACHE = 3600
 """Seconds beyond which a prompt is asked to be kept for a day; by itself it stays for minutes."""
@@ -28,7 +28,7 @@ def parameters(model: Model, options: StreamOptions, dialect: Dialect) -> dict[s
         "seed": options.seed,
         "parallel_tool_calls": options.parallel_tool_calls,
         "tool_choice": _tool_choice(options.tool_choice),
-        "response_format": _response_format(options.response_format, dialect),
+        "response_format": response_format(options.response_format, dialect),
         **_thinking(model, options, dialect),
     }
     if dialect.cache_key is not None:
@@ -79,9 +79,10 @@ def _tool_choice(choice: str | None) -> str | dict[str, Any] | None:
     return {"type": "function", "function": {"name": choice}}
 
 
-def _response_format(
+def response_format(
     wanted: str | Mapping[str, Any] | None, dialect: Dialect
 ) -> dict[str, Any] | None:
+    """This will return the field of that name; a schema keeps strict mode's rules or is lax."""
     if wanted is None:
         return None
     if isinstance(wanted, str):

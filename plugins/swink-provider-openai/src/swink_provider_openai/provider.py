@@ -1,12 +1,14 @@
-"""`OpenAIProvider`: Chat Completions at the address and in the dialect of its catalogue row."""
+"""`OpenAIProvider`: OpenAI's APIs at the address and in the dialect of its catalogue row."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
+from attrs import evolve
 
 from swink_core import (
     Call,
@@ -15,32 +17,30 @@ from swink_core import (
     Failure,
     HTTPProvider,
     HTTPRequest,
+    HTTPResponse,
+    InvalidOption,
     Model,
     Notice,
+    Parser,
     StreamOptions,
     ThinkingLevel,
 )
+from swink_provider_openai.chat import ChatAPI
 from swink_provider_openai.converter import ChatConverter
 from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.errors import classify, read_error
-from swink_provider_openai.parameters import effort, keeps_long, parameters
-from swink_provider_openai.parser import ChatParser
+from swink_provider_openai.parameters import effort, keeps_long
+from swink_provider_openai.responses.api import ResponsesAPI
+from swink_provider_openai.responses.socket import Sockets, first_message
 
 __all__ = ["OpenAIProvider"]
 
-FEATURES = frozenset({
-    "tools", "tool_choice", "stop", "images", "documents", "audio", "json", "structured_output",
-})  # fmt: skip
-KNOBS = frozenset({
-    "temperature", "top_p", "max_tokens", "seed", "thinking", "parallel_tool_calls",
-})  # fmt: skip
-
 
 class OpenAIProvider(HTTPProvider):
-    """One of the services that speak Chat Completions; the entry point's name says which.
+    """One of the services that speak OpenAI's APIs; the entry point's name says which.
 
     A package for another service subclasses it and ships a row with a `dialect` of its own;
-    `converter` is the class that writes its messages.
+    `converter` is the class that writes its messages for Chat Completions.
     """
 
     buffered = True
@@ -49,37 +49,70 @@ class OpenAIProvider(HTTPProvider):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.dialect = Dialect(**self.info.dialect)
-        self.features = FEATURES - self.dialect.lacks
-        self.knobs = KNOBS - self.dialect.lacks
-        if self.dialect.cache_key is not None:
-            self.knobs |= {"session_id", "cache"}
+        chat = ChatAPI(name, self.dialect, self.converter)
+        self.apis: dict[str, ChatAPI | ResponsesAPI] = {
+            "chat": chat,
+            "responses": ResponsesAPI(name, self.dialect),
+        }
+        self.features, self.knobs = chat.features, chat.knobs
+        self._sockets = Sockets()
+
+    def api(self, model: Model, options: StreamOptions) -> ChatAPI | ResponsesAPI:
+        """This will return the API that answers: the caller's choice, then the model's, then the
+        service's.
+
+        Callers choose with `extra={"api": "responses"}` or `"chat"`, which is not sent. Only
+        Responses has WebSockets, so that asking for one asks for it.
+        """
+        wanted = options.extra.get("api")
+        if wanted is None and options.transport == "websocket":
+            wanted = "responses"
+        if wanted is None:
+            wanted = (model.info.api if model.info else None) or self.dialect.api
+        api = self.apis.get(wanted)
+        if api is None:
+            raise InvalidOption(
+                f"{self.name} has no API {wanted!r}",
+                resolution=f"Pass one of {', '.join(self.apis)}.",
+            )
+        return api
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
-        """This will return `messages` and `tools`."""
-        return self.converter(self.name, self.dialect).conversation(model, context)
+        """This will return the conversation in the terms of the model's API."""
+        return self.api(model, options).convert(model, context, options)
 
     def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
         """This will return the request of `body` to `url`."""
-        body = self.body(model, payload, options)
-        return self.json_request(self.url(model, options), body, self.own_headers())
+        body, url = self.body(model, payload, options), self.url(model, options)
+        if options.transport == "websocket":
+            url, body = first_message(url, body)
+        return self.json_request(url, body, self.own_headers())
 
     def url(self, model: Model, options: StreamOptions) -> str:
         """This will return the endpoint's address."""
-        return f"{self.base_url(options)}/chat/completions"
+        return f"{self.base_url(options)}/{self.api(model, options).path}"
 
     def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
         """This will add the options; what the caller put in `extra` gives way to them."""
-        body: dict[str, Any] = {"model": model.id, "stream": True}
-        if self.dialect.include_usage:
-            body["stream_options"] = {"include_usage": True}
-        body |= options.extra
-        body |= payload | parameters(model, options, self.dialect)
-        if "tools" not in body:
-            body.pop("parallel_tool_calls", None)  # OpenAI refuses it where there are none
-        if options.transport == "buffered":
-            body["stream"] = False
-            body.pop("stream_options", None)
-        return body
+        extra = {name: value for name, value in options.extra.items() if name != "api"}
+        plain = evolve(options, extra=extra)
+        return self.api(model, options).body(model, payload, plain)
+
+    async def respond(
+        self, model: Model, payload: Any, options: StreamOptions, call: Call
+    ) -> HTTPResponse:
+        """This will ask over a WebSocket where one is wanted and has not failed before."""
+        if options.transport == "auto":
+            preferred = self.dialect.websocket == "preferred" and self.api(model, options).websocket
+            options = evolve(options, transport="websocket" if preferred else "sse")
+        if options.transport == "websocket":
+            dial = partial(super().respond, model, payload, options, call)
+            response = await self._sockets.open(dial, call)
+            if response is not None:
+                return response
+            chosen = {"api": "responses", **options.extra}
+            options = evolve(options, transport="sse", extra=chosen)
+        return await super().respond(model, payload, options, call)
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
         """This will add the key, and note that one's own server costs nothing."""
@@ -96,15 +129,15 @@ class OpenAIProvider(HTTPProvider):
             if environ.get(variable)
         }
 
-    def parser(self, model: Model) -> ChatParser:
-        """This will make a parser for one response."""
-        return ChatParser(self.dialect)
+    def parser(self, model: Model) -> Parser:
+        """This will make a parser for one response of the model's own API."""
+        return self.api(model, StreamOptions()).parser(model)
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
         """This will add that reasoning cannot be turned off, and that caching needs no asking."""
         notices = super().notices(model, options)
         cached = options.cache is not None and options.cache.mode == "auto"
-        if cached and "cache" in self.knobs and not keeps_long(options):
+        if cached and "cache" in self.api(model, options).knobs and not keeps_long(options):
             detail = f"{model} caches prompts by itself; nothing was sent"
             notices += (Notice("option_ignored", detail),)
         off = options.thinking_level is ThinkingLevel.OFF and not model.lacks("thinking")

@@ -16,14 +16,23 @@ _COUNTS: dict[str, tuple[str, ...]] = {
     "input": ("prompt_tokens", "input_tokens"),
     "output": ("completion_tokens", "output_tokens"),
     "total": ("total_tokens",),
-    "reasoning": ("completion_tokens_details.reasoning_tokens", "reasoning_tokens"),
+    "reasoning": (
+        "completion_tokens_details.reasoning_tokens",
+        "output_tokens_details.reasoning_tokens",
+        "reasoning_tokens",
+    ),
     "cache_read": (
         "prompt_tokens_details.cached_tokens",
+        "input_tokens_details.cached_tokens",
         "prompt_cache_hit_tokens",  # DeepSeek
         "cached_tokens",  # Together
         "cache_read_input_tokens",  # Databricks, Venice
     ),
-    "cache_write": ("prompt_tokens_details.cache_write_tokens", "cache_creation_input_tokens"),
+    "cache_write": (
+        "prompt_tokens_details.cache_write_tokens",
+        "input_tokens_details.cache_write_tokens",
+        "cache_creation_input_tokens",
+    ),
 }
 """Our counts, and the fields that may hold each, best first."""
 

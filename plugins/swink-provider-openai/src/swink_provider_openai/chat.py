@@ -1,0 +1,59 @@
+"""Chat Completions: what is sent there, and who reads the answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from swink_core import Context, Model, StreamOptions
+from swink_provider_openai.converter import ChatConverter
+from swink_provider_openai.dialect import Dialect
+from swink_provider_openai.parameters import parameters
+from swink_provider_openai.parser import ChatParser
+
+__all__ = ["ChatAPI"]
+
+FEATURES = frozenset({
+    "tools", "tool_choice", "stop", "images", "documents", "audio", "json", "structured_output",
+})  # fmt: skip
+KNOBS = frozenset({
+    "temperature", "top_p", "max_tokens", "seed", "thinking", "parallel_tool_calls",
+})  # fmt: skip
+
+
+class ChatAPI:
+    """Chat Completions in a dialect; `converter` is the class that writes its messages."""
+
+    path = "chat/completions"
+    buffered = True
+    websocket = False
+
+    def __init__(self, provider: str, dialect: Dialect, converter: type[ChatConverter]) -> None:
+        self._provider = provider
+        self._dialect = dialect
+        self._converter = converter
+        self.features = FEATURES - dialect.lacks
+        self.knobs = KNOBS - dialect.lacks
+        if dialect.cache_key is not None:
+            self.knobs |= {"session_id", "cache"}
+
+    def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
+        """This will return `messages` and `tools`."""
+        return self._converter(self._provider, self._dialect).conversation(model, context)
+
+    def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
+        """This will add the options; what the caller put in `extra` gives way to them."""
+        body: dict[str, Any] = {"model": model.id, "stream": True}
+        if self._dialect.include_usage:
+            body["stream_options"] = {"include_usage": True}
+        body |= options.extra
+        body |= payload | parameters(model, options, self._dialect)
+        if "tools" not in body:
+            body.pop("parallel_tool_calls", None)  # OpenAI refuses it where there are none
+        if options.transport == "buffered":
+            body["stream"] = False
+            body.pop("stream_options", None)
+        return body
+
+    def parser(self, model: Model) -> ChatParser:
+        """This will make a parser for one response."""
+        return ChatParser(self._dialect)

@@ -1,0 +1,113 @@
+"""Responses: what is sent there, and who reads the answer.
+
+Source: OpenAI's API reference, "Create a model response". Nothing is kept by the service unless
+the caller asks for it (`store`), so that reasoning must come encrypted to go back with the next
+request.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from swink_core import Context, Model, StreamOptions, ThinkingLevel
+from swink_provider_openai.dialect import Dialect
+from swink_provider_openai.parameters import TOOL_CHOICES, effort, keeps_long, response_format
+from swink_provider_openai.responses.converter import ResponsesConverter
+from swink_provider_openai.responses.parser import ResponsesParser
+
+__all__ = ["ResponsesAPI"]
+
+FEATURES = frozenset({
+    "tools", "tool_choice", "images", "documents", "json", "structured_output",
+})  # fmt: skip
+KNOBS = frozenset({"temperature", "top_p", "max_tokens", "thinking", "parallel_tool_calls"})
+
+ENCRYPTED = "reasoning.encrypted_content"
+
+
+class ResponsesAPI:
+    """The Responses API in a dialect."""
+
+    path = "responses"
+    buffered = True
+
+    def __init__(self, provider: str, dialect: Dialect) -> None:
+        self._provider = provider
+        self._dialect = dialect
+        self.websocket = dialect.websocket != "none"
+        self.features = FEATURES - dialect.lacks
+        self.knobs = KNOBS - dialect.lacks
+        if dialect.cache_key is not None:
+            self.knobs |= {"session_id", "cache"}
+
+    def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
+        """This will return `input`, `instructions` and `tools`."""
+        stored = options.extra.get("store") is True
+        return ResponsesConverter(self._provider, self._dialect, stored).conversation(context)
+
+    def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
+        """This will add the options; what the caller put in `extra` gives way to them.
+
+        Tools of both are sent, since those that the service runs itself have no other place.
+        """
+        extra = options.extra
+        body: dict[str, Any] = {"model": model.id, "stream": True, "store": False}
+        if not model.lacks("thinking"):
+            body["include"] = [ENCRYPTED]
+        body |= extra
+        body |= payload | self._parameters(model, options)
+        if "tools" in payload and extra.get("tools"):
+            body["tools"] = [*payload["tools"], *extra["tools"]]
+        if "tools" not in body:
+            body.pop("parallel_tool_calls", None)
+        if options.transport == "buffered":
+            body["stream"] = False
+        return body
+
+    def parser(self, model: Model) -> ResponsesParser:
+        """This will make a parser for one response."""
+        return ResponsesParser()
+
+    def _parameters(self, model: Model, options: StreamOptions) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "model": model.id,
+            "temperature": options.temperature,
+            "top_p": options.top_p,
+            "max_output_tokens": options.max_tokens,
+            "parallel_tool_calls": options.parallel_tool_calls,
+            "tool_choice": _tool_choice(options.tool_choice),
+            "text": self._text(options),
+            "reasoning": self._reasoning(model, options),
+        }
+        if self._dialect.cache_key is not None:
+            found["prompt_cache_key"] = options.session_id
+            if keeps_long(options):
+                found["prompt_cache_retention"] = "24h"
+        return {k: v for k, v in found.items() if v is not None and k not in self._dialect.lacks}
+
+    def _text(self, options: StreamOptions) -> dict[str, Any] | None:
+        """This will return the form of the answer, beside what else the caller says of its text."""
+        wanted = response_format(options.response_format, self._dialect)
+        if wanted is None:
+            return None
+        schema = wanted.pop("json_schema", {})
+        return {**_object(options, "text"), "format": {**wanted, **schema}}
+
+    def _reasoning(self, model: Model, options: StreamOptions) -> dict[str, Any] | None:
+        """This will ask for as much reasoning as is wanted, and to be told of it in short."""
+        word = effort(model, options, self._dialect)
+        if word is None or "thinking" in self._dialect.lacks:
+            return None
+        summary = {} if options.thinking_level is ThinkingLevel.OFF else {"summary": "auto"}
+        return {**summary, **_object(options, "reasoning"), "effort": word}
+
+
+def _object(options: StreamOptions, name: str) -> dict[str, Any]:
+    given = options.extra.get(name)
+    return given if isinstance(given, dict) else {}
+
+
+def _tool_choice(choice: str | None) -> str | dict[str, Any] | None:
+    if choice is None or choice in TOOL_CHOICES:
+        return choice
+    return {"type": "function", "name": choice}

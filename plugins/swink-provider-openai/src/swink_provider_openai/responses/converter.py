@@ -1,0 +1,169 @@
+"""Conversations in the terms of the Responses API.
+
+Source: OpenAI's API reference, "Create a model response", `input` and `tools`; guide "Reasoning
+models", keeping reasoning items in context.
+
+What the service sent goes back as it came: reasoning and hosted tools as whole items, messages
+and calls with their ids and whatever else stood in their items. Three things have no place of
+their own: whether a tool failed (its text begins with `Error: `), reasoning that the service
+neither kept nor encrypted, and reasoning that nothing follows, which is refused. Without their
+reasoning, the other items go back without their ids, by which the service would miss it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from swink_core import (
+    AssistantMessage,
+    Block,
+    Context,
+    DocumentBlock,
+    ExtensionBlock,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    Tool,
+    ToolCallBlock,
+    ToolResultMessage,
+    UrlSource,
+    UserMessage,
+    text_of,
+)
+from swink_provider_openai.converter import (
+    OpenAIConverter,
+    arguments_text,
+    media_url,
+    unsupported,
+)
+from swink_provider_openai.dialect import Dialect
+
+__all__ = ["ResponsesConverter"]
+
+
+class ResponsesConverter(OpenAIConverter):
+    """Writes the items of the Responses API. `stored`: the service keeps its answers."""
+
+    def __init__(self, provider: str, dialect: Dialect, stored: bool = False) -> None:
+        super().__init__(provider, dialect)
+        self._stored = stored
+        self._custom: set[str] = set()
+
+    def conversation(self, context: Context) -> dict[str, Any]:
+        """This will return `input`, `instructions` where there are any, and so `tools`."""
+        native: dict[str, Any] = {"input": self.messages(context)}
+        if context.system_prompt:
+            native["instructions"] = context.system_prompt
+        if context.tools:
+            native["tools"] = [self.tool(tool) for tool in context.tools]
+        return native
+
+    def tool(self, tool: Tool) -> dict[str, Any]:
+        """This will convert a tool on offer. Left unsaid, `strict` would be true."""
+        native: dict[str, Any] = {"type": "function", "name": tool.name}
+        if tool.description:
+            native["description"] = tool.description
+        return {**native, "parameters": tool.parameters, "strict": False}
+
+    def user(self, message: UserMessage) -> list[Any]:
+        """This will convert what the user says."""
+        content = message.content
+        if not isinstance(content, str):
+            return [{"role": "user", "content": self.parts(content)}]
+        return [{"role": "user", "content": content}]
+
+    def assistant(self, message: AssistantMessage) -> list[Any]:
+        """This will convert what the model said, item by item."""
+        thoughts = [block for block in message.content if isinstance(block, ThinkingBlock)]
+        keep_ids = all(self._goes_back(block) for block in thoughts)
+        native: list[dict[str, Any]] = []
+        for block in message.content:
+            match block:
+                case ThinkingBlock() if self._goes_back(block):
+                    native.append(_item(block))
+                case TextBlock():
+                    _add_text(native, block, keep_ids)
+                case ToolCallBlock():
+                    native.append(self.tool_call(block, keep_ids))
+                case ExtensionBlock():
+                    native.append(block.data)
+        while native and native[-1].get("type") == "reasoning":
+            native.pop()
+        return native
+
+    def _goes_back(self, block: ThinkingBlock) -> bool:
+        item = _item(block)
+        return bool(item) and bool(
+            self._stored or item.get("encrypted_content") or item.get("content")
+        )
+
+    def tool_call(self, call: ToolCallBlock, keep_id: bool) -> dict[str, Any]:
+        """This will convert a call with what else stood in its item."""
+        item = dict(_item(call))
+        if not keep_id:
+            item.pop("id", None)
+        named = {"call_id": self.tool_id(call.id), "name": call.name}
+        if item.pop("type", None) == "custom_tool_call":
+            self._custom.add(call.id)
+            text = str(call.arguments.get("input", call.raw_arguments or ""))
+            return {"type": "custom_tool_call", **named, "input": text, **item}
+        return {"type": "function_call", **named, "arguments": arguments_text(call), **item}
+
+    def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
+        """This will convert results, media and all."""
+        return [self.tool_result(message) for message in messages]
+
+    def tool_result(self, message: ToolResultMessage) -> dict[str, Any]:
+        """This will convert one result."""
+        content = message.content
+        prefix = "Error: " if message.is_error else ""
+        output: str | list[Any] = prefix + text_of(content)
+        if not isinstance(content, str) and any(not isinstance(b, TextBlock) for b in content):
+            said = [{"type": "input_text", "text": prefix}] if prefix else []
+            output = [*said, *self.parts(content)]
+        kind = "custom_tool_call" if message.tool_call_id in self._custom else "function_call"
+        tool_id = self.tool_id(message.tool_call_id)
+        return {"type": f"{kind}_output", "call_id": tool_id, "output": output}
+
+    def parts(self, content: Sequence[Block]) -> list[dict[str, Any]]:
+        """This will convert what goes in, block by block. Raises MediaError for a bad file."""
+        return [self.part(block) for block in content]
+
+    def part(self, block: Block) -> dict[str, Any]:
+        """This will convert a block of what goes in."""
+        match block:
+            case TextBlock():
+                return {"type": "input_text", "text": block.text}
+            case ImageBlock():
+                return {"type": "input_image", "image_url": media_url(block), "detail": "auto"}
+            case DocumentBlock(source=UrlSource(url=url)):
+                return {"type": "input_file", "file_url": url}
+            case DocumentBlock():
+                name = block.name or "document.pdf"
+                return {"type": "input_file", "filename": name, "file_data": media_url(block)}
+        raise unsupported("The Responses API", f"{block.type} blocks in what goes in")
+
+
+def _item(block: Block) -> dict[str, Any]:
+    item = (block.metadata or {}).get("item")
+    return item if isinstance(item, dict) else {}
+
+
+def _add_text(native: list[dict[str, Any]], block: TextBlock, keep_id: bool) -> None:
+    """This will add text as a message, or to the message of the same id that comes before it."""
+    metadata = block.metadata or {}
+    item = dict(_item(block))
+    part: dict[str, Any] = {"type": "output_text", "text": block.text, "annotations": []}
+    if item.pop("refused", False):
+        part = {"type": "refusal", "refusal": block.text}
+    elif item and isinstance(metadata.get("annotations"), list):
+        part["annotations"] = metadata["annotations"]
+    if not keep_id:
+        item.pop("id", None)
+    last = native[-1] if native else {}
+    if item.get("id") and last.get("id") == item["id"]:
+        last["content"].append(part)
+        return
+    status = {"status": "completed"} if "id" in item else {}
+    native.append({"type": "message", "role": "assistant", **item, **status, "content": [part]})

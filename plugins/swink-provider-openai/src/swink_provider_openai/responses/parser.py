@@ -1,0 +1,413 @@
+"""Events of the Responses API to what they say.
+
+Everything belongs to an item of the output, told apart by `output_index`: some servers give one
+item several ids. Within a message, parts are told apart by `content_index`.
+
+* Text, arguments and reasoning come in deltas, then whole in one or more `.done` events, then in
+  the item of `output_item.done`, then in the response of the last event. Deltas are passed on at
+  once; of what comes whole, only what no delta brought. Where the two contradict each other the
+  deltas stand, since they have been handed out.
+* What must go back with the next request is kept as metadata, under `item`: of reasoning the
+  whole item, of messages and calls what else stands in their items. It is written when the item
+  is done, and never reopens a block that something else has ended.
+* Items of any other kind (hosted tools, compaction) become one extension when they are done.
+* An item that needs a tool to be called with free text (`custom_tool_call`) is a tool call whose
+  only argument, `input`, is that text.
+
+The answer is complete with `response.completed` or `response.incomplete`, whatever follows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from swink_core import EventWriter, Failure, MalformedFrame, StopReason
+from swink_provider_openai.errors import read_error
+from swink_provider_openai.responses.wire import Event, Response
+from swink_provider_openai.usage import report_usage
+
+__all__ = ["ResponsesParser"]
+
+_decode = msgspec.json.Decoder(Event).decode
+_decode_response = msgspec.json.Decoder(Response).decode
+_decode_output = msgspec.json.Decoder(list[dict[str, Any]]).decode
+
+DONE = b"[DONE]"
+"""Sent by OpenRouter after the last event."""
+
+INCOMPLETE: dict[str, StopReason] = {
+    "max_output_tokens": StopReason.LENGTH,
+    "max_tokens": StopReason.LENGTH,
+    "content_filter": StopReason.CONTENT_FILTER,
+}
+"""`incomplete_details.reason`."""
+
+CALLS = frozenset({"function_call", "custom_tool_call"})
+MESSAGE_REST = ("id", "phase")
+CALL_KNOWN = frozenset({"call_id", "name", "arguments", "input", "status"})
+
+PARAGRAPH = "\n\n"
+"""Between the parts of one item's reasoning."""
+
+
+class _Text:
+    """A text that comes in pieces and then whole."""
+
+    __slots__ = ("_pieces",)
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._pieces)
+
+    def add(self, piece: str) -> None:
+        self._pieces.append(piece)
+
+    def rest_of(self, whole: str) -> str:
+        """This will return what of the whole has not come in pieces, and take it as come."""
+        said = "".join(self._pieces)
+        rest = whole[len(said) :] if whole.startswith(said) else ""
+        if rest:
+            self._pieces.append(rest)
+        return rest
+
+
+class _Item:
+    """An item of the output on its way; `number` is its own, even where indices repeat."""
+
+    __slots__ = ("data", "done", "number", "opened", "parts")
+
+    def __init__(self, number: int, data: dict[str, Any]) -> None:
+        self.number = number
+        self.data = data
+        self.parts: dict[Any, _Text] = {}
+        self.done = self.opened = False
+
+    @property
+    def kind(self) -> str:
+        return str(self.data.get("type") or "")
+
+    def part(self, key: Any) -> _Text:
+        text = self.parts.get(key)
+        if text is None:
+            text = self.parts[key] = _Text()
+        return text
+
+
+class ResponsesParser:
+    """Reads one response."""
+
+    def __init__(self) -> None:
+        self._items: dict[int, _Item] = {}
+        self._begun_items = 0
+        self._latest = -1
+        self._current: Any = None  # the key of the block that is being written
+        self._refused = False
+        self._handlers: dict[str, Callable[[Event, EventWriter], None]] = {
+            "response.output_text.delta": self._text_delta,
+            "response.output_text.done": self._text_done,
+            "response.refusal.delta": self._refusal_delta,
+            "response.refusal.done": self._refusal_done,
+            "response.content_part.done": self._part_done,
+            "response.reasoning_summary_text.delta": self._summary_delta,
+            "response.reasoning_summary_text.done": self._summary_done,
+            "response.reasoning_text.delta": self._reasoning_delta,
+            "response.reasoning_text.done": self._reasoning_done,
+            "response.function_call_arguments.delta": self._arguments_delta,
+            "response.function_call_arguments.done": self._arguments_done,
+            "response.custom_tool_call_input.delta": self._input_delta,
+            "response.custom_tool_call_input.done": self._input_done,
+            "response.output_item.added": self._item_added,
+            "response.output_item.done": self._item_done,
+            "response.created": self._begun,
+            "response.in_progress": self._begun,
+            "response.completed": self._ended,
+            "response.incomplete": self._ended,
+            "response.failed": self._ended,
+            "error": self._error,
+        }
+
+    def feed(self, frame: bytes, out: EventWriter) -> None:
+        """This will tell `out` what an event says."""
+        try:
+            event = _decode(frame)
+        except msgspec.DecodeError:
+            if frame.strip() != DONE:
+                raise
+            return
+        handler = self._handlers.get(event.type or "")
+        if handler is not None:
+            handler(event, out)
+        elif event.type is None and event.error:
+            self._error(event, out)
+
+    def whole(self, body: bytes, out: EventWriter) -> None:
+        """This will tell `out` what a response that is not streamed says."""
+        response = _decode_response(body)
+        if response.status is None and not response.error:
+            raise MalformedFrame("the answer has no status")
+        self._end(response, response.status or "failed", out)
+
+    # -- messages ----------------------------------------------------------------------------
+
+    def _text_delta(self, event: Event, out: EventWriter) -> None:
+        delta = event.delta
+        if delta.__class__ is str and delta:
+            self._say(self._item(event), event.content_index or 0, delta, out)
+
+    def _text_done(self, event: Event, out: EventWriter) -> None:
+        self._say_rest(self._item(event), event.content_index or 0, event.text, out)
+
+    def _refusal_delta(self, event: Event, out: EventWriter) -> None:
+        self._refused = True
+        self._text_delta(event, out)
+
+    def _refusal_done(self, event: Event, out: EventWriter) -> None:
+        self._refused = True
+        self._say_rest(self._item(event), event.content_index or 0, event.refusal, out)
+
+    def _part_done(self, event: Event, out: EventWriter) -> None:
+        item = self._item(event)
+        if event.part is not None and item.kind in ("message", ""):
+            self._say_part(item, event.content_index or 0, event.part, out)
+
+    def _say(self, item: _Item, part: Any, text: str, out: EventWriter) -> None:
+        item.part(part).add(text)
+        self._current = key = (item.number, part)
+        out.text(text, key)
+
+    def _say_rest(self, item: _Item, part: Any, whole: Any, out: EventWriter) -> None:
+        if isinstance(whole, str) and (rest := item.part(part).rest_of(whole)):
+            self._current = key = (item.number, part)
+            out.text(rest, key)
+
+    def _say_part(self, item: _Item, number: Any, part: dict[str, Any], out: EventWriter) -> None:
+        """This will write a whole part of a message: what is new of its text, its metadata."""
+        refused = part.get("type") == "refusal"
+        self._refused |= refused
+        self._say_rest(item, number, part.get("refusal" if refused else "text"), out)
+        key = (item.number, number)
+        if self._current != key or not item.part(number):
+            return
+        rest = {name: item.data[name] for name in MESSAGE_REST if item.data.get(name)}
+        if refused:
+            rest["refused"] = True
+        metadata: dict[str, Any] = {"item": rest} if rest else {}
+        if part.get("annotations"):
+            metadata["annotations"] = part["annotations"]
+        if metadata:
+            out.text("", key, metadata)
+
+    # -- reasoning ---------------------------------------------------------------------------
+
+    def _summary_delta(self, event: Event, out: EventWriter) -> None:
+        self._think(self._item(event), ("summary", event.summary_index or 0), event.delta, out)
+
+    def _summary_done(self, event: Event, out: EventWriter) -> None:
+        self._think_rest(self._item(event), ("summary", event.summary_index or 0), event.text, out)
+
+    def _reasoning_delta(self, event: Event, out: EventWriter) -> None:
+        self._think(self._item(event), ("content", event.content_index or 0), event.delta, out)
+
+    def _reasoning_done(self, event: Event, out: EventWriter) -> None:
+        self._think_rest(self._item(event), ("content", event.content_index or 0), event.text, out)
+
+    def _think(self, item: _Item, part: Any, text: Any, out: EventWriter) -> None:
+        if not isinstance(text, str) or not text:
+            return
+        come = item.part(part)
+        self._think_aloud(item, text, not come, out)
+        come.add(text)
+
+    def _think_rest(self, item: _Item, part: Any, whole: Any, out: EventWriter) -> None:
+        if not isinstance(whole, str):
+            return
+        come = item.part(part)
+        first = not come
+        if rest := come.rest_of(whole):
+            self._think_aloud(item, rest, first, out)
+
+    def _think_aloud(self, item: _Item, text: str, first: bool, out: EventWriter) -> None:
+        key = (item.number, "reasoning")
+        if first and self._current == key:
+            text = PARAGRAPH + text
+        self._current = key
+        out.thinking(text, key)
+
+    # -- tool calls --------------------------------------------------------------------------
+
+    def _arguments_delta(self, event: Event, out: EventWriter) -> None:
+        self._argue(self._item(event), event.delta, out)
+
+    def _arguments_done(self, event: Event, out: EventWriter) -> None:
+        self._argue_rest(self._item(event), event.arguments, out)
+
+    def _argue(self, item: _Item, piece: Any, out: EventWriter) -> None:
+        if isinstance(piece, str) and piece:
+            item.part("arguments").add(piece)
+            out.tool_call(item.number, arguments=piece)
+
+    def _argue_rest(self, item: _Item, whole: Any, out: EventWriter) -> None:
+        if isinstance(whole, dict):
+            whole = msgspec.json.encode(whole).decode()
+        if isinstance(whole, str) and (rest := item.part("arguments").rest_of(whole)):
+            out.tool_call(item.number, arguments=rest)
+
+    def _input_delta(self, event: Event, out: EventWriter) -> None:
+        if isinstance(event.delta, str):
+            self._put_in(self._item(event), event.delta, out)
+
+    def _input_done(self, event: Event, out: EventWriter) -> None:
+        item = self._item(event)
+        self._put_in(item, item.part("input").rest_of(event.input or ""), out, new=False)
+
+    def _put_in(self, item: _Item, text: str, out: EventWriter, new: bool = True) -> None:
+        """This will write free text as the piece of JSON that it is the inside of a string of."""
+        if text:
+            if new:
+                item.part("input").add(text)
+            start = "" if item.opened else '{"input": "'
+            item.opened = True
+            out.tool_call(item.number, arguments=start + json.dumps(text)[1:-1])
+
+    def _call_begun(self, item: _Item, out: EventWriter) -> None:
+        self._current = None
+        out.tool_call(item.number, _word(item.data.get("call_id")), _word(item.data.get("name")))
+
+    def _call_done(self, item: _Item, out: EventWriter) -> None:
+        data = item.data
+        custom = item.kind == "custom_tool_call"
+        self._call_begun(item, out)
+        if custom:
+            self._put_in(item, item.part("input").rest_of(data.get("input") or ""), out, new=False)
+            if data.get("status") != "incomplete":
+                end = '"}' if item.opened else '{"input": ""}'
+                out.tool_call(item.number, arguments=end)
+        else:
+            self._argue_rest(item, data.get("arguments"), out)
+        rest = {name: value for name, value in data.items() if name not in CALL_KNOWN}
+        if not custom:
+            rest.pop("type", None)
+        if rest:
+            out.tool_call(item.number, metadata={"item": rest})
+        out.end(item.number)
+
+    # -- items -------------------------------------------------------------------------------
+
+    def _item(self, event: Event) -> _Item:
+        """This will return the item that an event is about: the latest where it does not say."""
+        index = event.output_index
+        place = self._latest if index is None else int(index)
+        return self._items.get(place) or self._begin_item(place, {})
+
+    def _begin_item(self, place: int, data: dict[str, Any]) -> _Item:
+        item = self._items[place] = _Item(self._begun_items, data)
+        self._begun_items += 1
+        self._latest = place
+        return item
+
+    def _item_added(self, event: Event, out: EventWriter) -> None:
+        index = event.output_index
+        place = self._latest + 1 if index is None else int(index)
+        item = self._begin_item(place, event.item or {})
+        if item.kind in CALLS:
+            self._call_begun(item, out)
+            self._argue(item, item.data.get("arguments"), out)
+
+    def _item_done(self, event: Event, out: EventWriter) -> None:
+        data = event.item or {}
+        item = self._by_id(data.get("id")) if event.output_index is None else None
+        item = item or self._item(event)
+        if not item.done:
+            item.done = True
+            item.data = data or item.data
+            self._finish(item, out)
+
+    def _by_id(self, id: Any) -> _Item | None:
+        """This will find the item of an event that has no index."""
+        return next((i for i in self._items.values() if id and i.data.get("id") == id), None)
+
+    def _finish(self, item: _Item, out: EventWriter) -> None:
+        """This will write what an item says in the end that its events have not said."""
+        data = item.data
+        match item.kind:
+            case "message":
+                content = data.get("content")
+                for number, part in enumerate(content if isinstance(content, list) else ()):
+                    if isinstance(part, dict):
+                        self._say_part(item, number, part, out)
+            case "reasoning":
+                for name in ("summary", "content"):
+                    parts = data.get(name)
+                    for number, part in enumerate(parts if isinstance(parts, list) else ()):
+                        if isinstance(part, dict):
+                            self._think_rest(item, (name, number), part.get("text"), out)
+                self._current = (item.number, "reasoning")
+                out.thinking("", self._current, metadata={"item": data})
+            case kind if kind in CALLS:
+                self._call_done(item, out)
+            case "":
+                pass
+            case kind:
+                self._current = None
+                out.extension(kind, data)
+
+    # -- the response ------------------------------------------------------------------------
+
+    def _begun(self, event: Event, out: EventWriter) -> None:
+        response = _response(event)
+        out.response(_word(response.id), response.model)
+
+    def _ended(self, event: Event, out: EventWriter) -> None:
+        named = (event.type or "").removeprefix("response.")
+        response = _response(event)
+        incomplete = named == "completed" and response.status == "incomplete"
+        self._end(response, "incomplete" if incomplete else named, out)
+
+    def _end(self, response: Response, status: str, out: EventWriter) -> None:
+        out.response(_word(response.id), response.model)
+        if response.usage:
+            report_usage(response.usage, out)
+        if not self._items and response.output:
+            for number, data in enumerate(_decode_output(response.output) or ()):
+                self._finish(_Item(number, data), out)
+        match status:
+            case "completed":
+                out.stop(StopReason.CONTENT_FILTER if self._refused else StopReason.STOP)
+            case "incomplete":
+                self._cut_short(response, out)
+            case _:
+                self._fail({"error": response.error or {"message": f"the answer {status}"}}, out)
+        out.finish()
+
+    def _cut_short(self, response: Response, out: EventWriter) -> None:
+        word = str((response.incomplete_details or {}).get("reason"))
+        reason = INCOMPLETE.get(word)
+        if reason is None:
+            out.notice("stop_reason", f"the answer is incomplete for an unknown reason: {word}")
+        out.stop(reason or StopReason.LENGTH)
+
+    def _error(self, event: Event, out: EventWriter) -> None:
+        error = event.error or {"code": event.code, "message": event.message}
+        self._fail({"error": error}, out, event.status)
+
+    def _fail(self, data: dict[str, Any], out: EventWriter, status: Any = None) -> None:
+        """This will end with the service's own error, which over a WebSocket has a status."""
+        failure = Failure("streaming")
+        if isinstance(status, int) and 400 <= status < 600:
+            failure.status = status
+        read_error(data, failure)
+        out.fail(failure)
+
+
+def _response(event: Event) -> Response:
+    return _decode_response(event.response) if event.response else Response()
+
+
+def _word(value: Any) -> str | None:
+    return str(value) if isinstance(value, str | int) and value != "" else None

@@ -1,0 +1,125 @@
+"""WebSockets for Responses, and when to give them up.
+
+A WebSocket carries the same JSON events as the stream over HTTP. Its messages are passed on as
+server-sent events, so that whatever reads a call's bytes (decoder, recordings) knows one form,
+and an attempt whose upgrade was refused goes on over HTTP with the decoder that it has.
+
+One socket makes one answer. A service that refused one, or dropped two answers in a row, is
+asked over HTTP for as long as the provider lives, which is as long as its client.
+Source: OpenAI's guide "WebSocket mode"; xAI's "WebSocket Mode".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from swink_core import Call, HTTPResponse, ProviderFailure
+from swink_provider_openai.responses.wire import TERMINAL
+
+__all__ = ["Sockets", "first_message"]
+
+DROPS = 2
+"""Answers cut in a row after which WebSockets are given up."""
+
+NOT_SENT = frozenset({"stream", "stream_options", "background"})
+"""What only means something over HTTP."""
+
+SWITCHED = 101
+
+
+class _Type(msgspec.Struct):
+    type: Any = None
+
+
+_decode_type = msgspec.json.Decoder(_Type).decode
+_MARKS = tuple(f'"{name}"'.encode() for name in TERMINAL)
+
+
+def first_message(url: str, body: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """This will return the address of the WebSocket at `url`, and what asks it for an answer."""
+    asked = {name: value for name, value in body.items() if name not in NOT_SENT}
+    return f"ws{url.removeprefix('http')}", {"type": "response.create", **asked}
+
+
+class Sockets:
+    """What a provider knows of its service's WebSockets."""
+
+    def __init__(self) -> None:
+        self.drops = 0
+        self.given_up: str | None = None
+
+    async def open(
+        self, dial: Callable[[], Awaitable[HTTPResponse]], call: Call
+    ) -> HTTPResponse | None:
+        """This will return an answer over a WebSocket; `None` where HTTP is to be used.
+
+        Raises ProviderFailure where HTTP would fail as well.
+        """
+        if self.given_up is None:
+            try:
+                response = await dial()
+            except ProviderFailure as error:
+                status = error.failure.status
+                if status is None:
+                    if error.failure.phase == "connect":
+                        self.dropped()
+                    raise
+                self.given_up = f"refuses WebSockets (HTTP {status})"
+            else:
+                if response.status == SWITCHED:
+                    return _SocketResponse(response, self)
+                response.close()
+                self.given_up = f"refuses WebSockets (HTTP {response.status})"
+        call.notice("transport", f"{call.model.provider} {self.given_up}; HTTP is used")
+        return None
+
+    def dropped(self) -> None:
+        """This will note that a socket closed before its answer was complete."""
+        self.drops += 1
+        if self.drops >= DROPS:
+            self.given_up = f"dropped {self.drops} WebSockets"
+
+
+class _SocketResponse:
+    """The messages of one answer, as server-sent events."""
+
+    def __init__(self, socket: HTTPResponse, sockets: Sockets) -> None:
+        self.status = socket.status
+        self.headers = socket.headers
+        self._socket = socket
+        self._sockets = sockets
+        self._complete = False
+
+    async def read(self) -> bytes:
+        if self._complete:
+            return b""
+        try:
+            message = await self._socket.read()
+        except ProviderFailure:
+            self._sockets.dropped()
+            raise
+        if not message:
+            self._sockets.dropped()
+            return b""
+        if _is_terminal(message):
+            self._complete = True
+            self._sockets.drops = 0
+        line = message.replace(b"\r", b" ").replace(
+            b"\n", b" "
+        )  # between tokens; both mean nothing
+        return b"data: " + line + b"\n\n"
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def _is_terminal(message: bytes) -> bool:
+    if not any(mark in message for mark in _MARKS):
+        return False
+    try:
+        return _decode_type(message).type in TERMINAL
+    except msgspec.DecodeError:
+        return False

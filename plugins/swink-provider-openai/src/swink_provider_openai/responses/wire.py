@@ -1,0 +1,51 @@
+"""The events of the Responses API, as far as swink reads them.
+
+Source: OpenAI's API reference, "Streaming events" of Responses, and recorded streams of OpenAI,
+Azure, xAI and OpenRouter. One structure serves all events: they share a few fields, and which of
+them matter is decided by `type`. Every field may be absent or null. Items are passed on whole
+and stay plain JSON data.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Raw, Struct
+
+__all__ = ["TERMINAL", "Event", "Response"]
+
+TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed", "error"})
+"""The types of events after which nothing of an answer comes."""
+
+
+class Event(Struct, gc=False):
+    """One event. `delta` is a piece of text but for kinds of events that swink does not read."""
+
+    type: str | None = None
+    delta: Any = None
+    output_index: int | float | None = None
+    content_index: int | float | None = None
+    summary_index: int | float | None = None
+    text: str | None = None
+    refusal: str | None = None
+    arguments: Any = None
+    input: str | None = None
+    part: dict[str, Any] | None = None
+    item: dict[str, Any] | None = None
+    response: Raw = Raw()
+    error: Any = None
+    code: str | int | None = None
+    message: str | None = None
+    status: int | str | None = None
+
+
+class Response(Struct, gc=False):
+    """The response as it stands: in the first and the last events of a stream, or by itself."""
+
+    id: str | int | None = None
+    model: str | None = None
+    status: str | None = None
+    error: Any = None
+    incomplete_details: dict[str, Any] | None = None
+    usage: dict[str, Any] | None = None
+    output: Raw = Raw()
