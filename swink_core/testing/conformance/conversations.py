@@ -1,10 +1,10 @@
-"""Conversations that a converter has to take, with what must and must not be in the result."""
+"""Conversations that a converter has to take, with what must and must not reach the provider."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attrs import define, field
+from attrs import define
 
 from swink_core.messages import (
     AssistantMessage,
@@ -19,7 +19,7 @@ from swink_core.messages import (
 )
 from swink_core.outcome import StopReason
 
-__all__ = ["LOOK_UP", "Conversation", "conversations"]
+__all__ = ["LOOK_UP", "Conversation", "begun_elsewhere", "conversations"]
 
 LOOK_UP = Tool(
     "look_up",
@@ -44,12 +44,11 @@ _FOREIGN_METADATA = "metadata-of-elsewhere-83ac"
 
 @define
 class Conversation:
-    """A conversation; `kept` are texts that must reach the provider, `dropped` such as must not."""
+    """A conversation; `kept` are texts that must reach the provider."""
 
     name: str
     context: Context
     kept: tuple[str, ...] = ()
-    dropped: tuple[str, ...] = field(default=())
 
 
 def conversations() -> Iterator[Conversation]:
@@ -58,12 +57,8 @@ def conversations() -> Iterator[Conversation]:
     yield Conversation("with empty messages", _empty(), ("after emptiness",))
     yield Conversation("full of Unicode", _unicode(), (f"asked {_UNICODE}", f"ruled {_UNICODE}"))
     yield Conversation("full of tools", _tools(), ("first result", "second result", "look_up"))
-    yield Conversation(
-        "begun on another provider",
-        _foreign(),
-        ("said elsewhere", "found elsewhere"),
-        (_FOREIGN_SIGNATURE, _FOREIGN_METADATA),
-    )
+    foreign, _ = begun_elsewhere()
+    yield Conversation("begun on another provider", foreign, ("said elsewhere", "found elsewhere"))
     yield Conversation("with orphaned tool results", _orphans(), ("the question", "lost result"))
     yield Conversation("cut short", _cut(), ("half an answer", "go on"))
 
@@ -112,9 +107,10 @@ def _tools() -> Context:
     )
 
 
-def _foreign() -> Context:
+def begun_elsewhere() -> tuple[Context, tuple[str, ...]]:
+    """This will make a conversation begun on another provider; the texts are that one's own."""
     metadata = {"elsewhere": _FOREIGN_METADATA}
-    return Context(
+    context = Context(
         [
             UserMessage("Look it up."),
             AssistantMessage(
@@ -134,6 +130,7 @@ def _foreign() -> Context:
         ],
         tools=[LOOK_UP],
     )
+    return context, (_FOREIGN_SIGNATURE, _FOREIGN_METADATA)
 
 
 def _orphans() -> Context:

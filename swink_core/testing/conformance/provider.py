@@ -22,6 +22,7 @@ from swink_core.testing.conformance.package import (
 from swink_core.testing.conformance.requests import (
     check_conversations,
     check_nothing_dropped,
+    check_nothing_foreign_sent,
     check_unsupported_features,
 )
 from swink_core.testing.conformance.secrets import check_no_secret_leaks
@@ -48,6 +49,7 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(2, check_http_errors),
     Check(2, check_cancelling_closes),
     Check(3, check_conversations),
+    Check(3, check_nothing_foreign_sent),
     Check(3, check_unsupported_features),
     Check(3, check_nothing_dropped),
     Check(3, check_no_secret_leaks),

@@ -28,11 +28,16 @@ from swink_core.messages import (
 from swink_core.model import StreamOptions
 from swink_core.outcome import StreamErrorKind as Kind
 from swink_core.testing.conformance.check import DoesNotApply, fail, require
-from swink_core.testing.conformance.conversations import LOOK_UP, conversations
+from swink_core.testing.conformance.conversations import LOOK_UP, begun_elsewhere, conversations
 from swink_core.testing.conformance.subject import Subject
 from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse
 
-__all__ = ["check_conversations", "check_nothing_dropped", "check_unsupported_features"]
+__all__ = [
+    "check_conversations",
+    "check_nothing_dropped",
+    "check_nothing_foreign_sent",
+    "check_unsupported_features",
+]
 
 _PIXEL = (
     b"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5E"
@@ -124,8 +129,23 @@ def check_conversations(subject: Subject) -> None:
         require(context == before, f"{where} was changed by converting it")
         for text in conversation.kept:
             require(text in texts, f"{where} loses {text!r}")
-        for text in conversation.dropped:
-            require(text not in texts, f"{where} sends {text!r}, which is another provider's")
+
+
+def check_nothing_foreign_sent(subject: Subject) -> None:
+    """What another provider marked as its own, such as a signature, is not sent to this one."""
+    hook = subject.binding.hook.convert_messages
+    model, options = subject.model, StreamOptions(**subject.call_options())
+    if not hook.get_hookimpls():
+        raise DoesNotApply("it has no convert_messages hook")
+    context, marks = begun_elsewhere()
+    if "tools" not in getattr(subject.provider, "features", ()):
+        context.tools = []
+    payload = hook(model=model, context=context, options=options)
+    sent = repr(payload)
+    if subject.speaks_http:
+        sent = _readable(subject.provider.request(model, payload, options).body)
+    for mark in marks:
+        require(mark not in sent, f"a conversation begun on another provider sends its {mark!r}")
 
 
 def check_unsupported_features(subject: Subject) -> None:

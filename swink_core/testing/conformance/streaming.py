@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
 from attrs import evolve, fields
 
@@ -14,7 +14,7 @@ from swink_core.outcome import StopReason
 from swink_core.protocol import Automaton
 from swink_core.testing.chunking import chunkings, every_cut, random_cuts
 from swink_core.testing.conformance.check import DoesNotApply, fail, require
-from swink_core.testing.conformance.subject import Subject
+from swink_core.testing.conformance.subject import PATIENCE, Subject
 from swink_core.testing.driver import (
     MemoryHTTPClient,
     MemoryResponse,
@@ -94,11 +94,11 @@ def check_grammar(subject: Subject) -> None:
     async def follow() -> None:
         for where, response, recording in cases:
             events = subject.raw_events(MemoryHTTPClient(response), subject.model_of(recording))
-            if (broken := broken_rule([event async for event in events])) is not None:
+            if (broken := broken_rule(await _to_the_end(events))) is not None:
                 fail(f"{where}: {broken}")
         if subject.can_be_called:
             events = subject.raw_events(MemoryHTTPClient(), subject.model)
-            if (broken := broken_rule([event async for event in events])) is not None:
+            if (broken := broken_rule(await _to_the_end(events))) is not None:
                 fail(broken)
 
     asyncio.run(follow())
@@ -126,6 +126,21 @@ def broken_rule(events: Iterable[AssistantMessageEvent]) -> str | None:
         if (broken := automaton.step(event)) is not None:
             return broken
     return None if automaton.phase == "ended" else "the stream has no terminal event"
+
+
+async def _to_the_end(
+    events: AsyncIterator[AssistantMessageEvent],
+) -> list[AssistantMessageEvent]:
+    """What comes after the terminal event breaks the grammar too, so it is waited for."""
+    found = []
+    try:
+        async with asyncio.timeout(PATIENCE.total):
+            async for event in events:
+                found.append(event)
+    except TimeoutError:
+        last = found[-1].type if found else "nothing"
+        fail(f"the stream does not end after {last}")
+    return found
 
 
 def _cuts(subject: Subject, recording: Recording) -> Iterator[tuple[str, Sequence[bytes]]]:

@@ -34,7 +34,7 @@ from swink_core.testing.conformance.check import DoesNotApply
 from swink_core.testing.driver import MemoryHTTPClient, drive_bytes
 from swink_core.testing.recordings import Recording, bundled_recordings, find_recordings
 
-__all__ = ["CANARY_KEY", "NOWHERE", "LoopbackClient", "Subject"]
+__all__ = ["CANARY_KEY", "NOWHERE", "PATIENCE", "LoopbackClient", "Subject"]
 
 CANARY_KEY = "sk-swink-canary-7f3a91c2d4e8"
 """The key of every call that the checks make; it must turn up nowhere but in the request."""
