@@ -113,6 +113,13 @@ ORDER: list[tuple[str, dict[str, str], str, str, Credentials]] = [
         Credentials("file", "file-secret"),
     ),
     (
+        "a token that belongs to another key",
+        {},
+        _section("default", "config", "aws_session_token = t"),
+        _section("default", "file"),
+        Credentials("file", "file-secret"),
+    ),
+    (
         "a named profile",
         {"AWS_PROFILE": "work"},
         "",

@@ -123,6 +123,13 @@ ROWS: list[tuple[str, Model, dict[str, Any], dict[str, Any], list[str]]] = [
     ("a level", OLD, {"thinking": "low"}, _budget(2048, 64_000), []),
     ("a budget that is too small", OLD, {"thinking": 5}, _budget(1024, 64_000), []),
     ("within max_tokens", OLD, {"thinking": 9000, "max_tokens": 5000}, _budget(4999, 5000), []),
+    (
+        "an older Claude of another region",
+        _model("apac.anthropic.claude-sonnet-4-20250514-v1:0"),
+        {"thinking": 3000},
+        _budget(3000, 7096),
+        [],
+    ),
     ("without a limit", OLD_UNLIMITED, {"thinking": 3000}, _budget(3000, 7096), []),
     (
         "no room",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -175,20 +175,20 @@ def _text(block: TextBlock) -> dict[str, Any] | None:
 
 def _without_unanswered(content: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """In an answer that was cut, a server's tool may lack its result."""
-    answered = {block["toolResult"]["toolUseId"] for block in content if "toolResult" in block}
+    answered = {block.get("toolResult", {}).get("toolUseId") for block in content}
     return [
         block
         for block in content
         if (use := block.get("toolUse", {})).get("type") != BY_SERVER
-        or use["toolUseId"] in answered
+        or use.get("toolUseId") in answered
     ]
 
 
 def _input(call: ToolCallBlock) -> dict[str, Any]:
     """The API wants an object even where the model did not write one."""
-    return (
-        call.arguments if call.state == "complete" else {"INVALID_JSON": call.raw_arguments or ""}
-    )
+    if call.state == "complete":
+        return call.arguments
+    return {"INVALID_JSON": call.raw_arguments or ""}
 
 
 def _tool_id(id: str) -> str:
@@ -241,7 +241,7 @@ def _tool(tool: Tool) -> dict[str, Any]:
 # -- caching ---------------------------------------------------------------------------------
 
 
-def _mark(native: dict[str, Any], cache: CacheStrategy, facts: Any) -> None:
+def _mark(native: dict[str, Any], cache: CacheStrategy, facts: Mapping[str, Any]) -> None:
     """Each point caches all before it
     (https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html)."""
     point = {"type": "default"}

@@ -118,11 +118,15 @@ def _load(place: _Place, named: bool) -> dict[str, str]:
     name = place.profile
     titles = ("default", "profile default") if name == "default" else (f"profile {name}",)
     config, credentials = _parsed(place.config), _parsed(place.credentials)
-    found = [config[title] for title in titles if title in config]
-    found += [credentials[name]] if name in credentials else []
-    if named and not found:
+    sections = [config[title] for title in titles if title in config]
+    if named and not sections and name not in credentials:
         raise _refused(f'neither {place.config} nor {place.credentials} has a profile "{name}"')
-    return {name: value for section in found for name, value in section.items()}
+    settings = {key: value for section in sections for key, value in section.items()}
+    if name in credentials:
+        if _PROFILE_KEYS[0] in credentials[name]:  # a token belongs to the key beside it
+            settings = {k: v for k, v in settings.items() if k not in _PROFILE_KEYS}
+        settings.update(credentials[name])
+    return settings
 
 
 def _parsed(path: Path) -> configparser.ConfigParser:

@@ -22,6 +22,7 @@ notice, never silently.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -42,17 +43,21 @@ ROOM_TO_ANSWER = 4096
 
 LEAST_TOP_P_WITH_THINKING = 0.95
 
-FAMILIES: tuple[tuple[str, Mapping[str, Any]], ...] = (
-    ("anthropic.claude", {"thinking": "adaptive", "cache": ("tools", "system", "messages")}),
+_EVERYWHERE = ("tools", "system", "messages")
+_NOVA = {"cache": ("system", "messages"), "cache_ttl": False}
+
+FAMILIES: tuple[tuple[re.Pattern[str], Mapping[str, Any]], ...] = (
     (
-        "amazon.nova-2",
-        {"thinking": "nova", "cache": ("system", "messages"), "cache_ttl": False},
+        re.compile(r"anthropic\.claude-(3-|(opus|sonnet|haiku)-4-(1-|2|5))"),
+        {"thinking": "budget", "cache": _EVERYWHERE},
     ),
-    ("amazon.nova", {"cache": ("system", "messages"), "cache_ttl": False}),
-    ("openai.gpt", {"thinking": "effort"}),
-    ("moonshotai.kimi", {"thinking": "effort"}),
+    (re.compile(r"anthropic\.claude"), {"thinking": "adaptive", "cache": _EVERYWHERE}),
+    (re.compile(r"amazon\.nova-2"), {"thinking": "nova", **_NOVA}),
+    (re.compile(r"amazon\.nova"), _NOVA),
+    (re.compile(r"openai\.gpt|moonshotai\.kimi"), {"thinking": "effort"}),
 )
-"""By a part of the id; the first that fits. Models outside the catalogue are new ones."""
+"""By a part of the id; the first that fits. For older models, those of regions that are not in
+the catalogue, and new ones, which are taken to be like the newest."""
 
 EFFORTS = {
     ThinkingLevel.MINIMAL: ("low",),
@@ -68,7 +73,7 @@ COMMON_EFFORTS = ("low", "medium", "high")
 
 def facts_of(model: Model) -> Mapping[str, Any]:
     """This will return what is known of the model's rules: its family's, and its own over them."""
-    family = next((facts for part, facts in FAMILIES if part in model.id), {})
+    family = next((facts for part, facts in FAMILIES if part.search(model.id)), {})
     return {**family, **(model.info.extra if model.info else {})}
 
 
