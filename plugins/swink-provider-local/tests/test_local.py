@@ -25,6 +25,7 @@ from make_tiny_gguf import ANSWER, REASONED_ANSWER, REASONING, write_model
 import swink_core as swink
 from swink_core import StopReason
 from swink_core import StreamErrorKind as Kind
+from swink_core.testing.clock import ManualClock
 from swink_core.testing.loopback import Exchange, LoopbackServer
 from swink_provider_local import Hub, LocalProvider
 from swink_provider_local.pool import EnginePool
@@ -245,7 +246,7 @@ async def test_closing_the_pool_ends_the_children(gguf: Path) -> None:
 
 
 PARENT = """
-import asyncio, sys
+import asyncio, os, signal, sys
 from pathlib import Path
 from swink_provider_local.engine import Settings
 from swink_provider_local.pool import shared_pool
@@ -259,6 +260,13 @@ asyncio.run(main())
 """
 
 
+FORK = """
+        if fork := os.fork():
+            print(fork, flush=True)
+        signal.pause()
+"""
+
+
 def _is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -266,6 +274,13 @@ def _is_running(pid: int) -> bool:
         return False
     state = Path(f"/proc/{pid}/stat")
     return not (state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z")
+
+
+def _wait_for_the_end(pid: int) -> None:
+    end = time.monotonic() + PATIENCE
+    while _is_running(pid):
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def test_the_child_ends_with_its_parent_however_that_ends(gguf: Path) -> None:
@@ -276,10 +291,39 @@ def test_the_child_ends_with_its_parent_however_that_ends(gguf: Path) -> None:
         child = int(parent.stdout.readline())
         assert _is_running(child)
         parent.kill()
-    end = time.monotonic() + PATIENCE
-    while _is_running(child):
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    _wait_for_the_end(child)
+
+
+def test_the_child_ends_even_while_a_fork_of_its_parent_holds_the_pipe(gguf: Path) -> None:
+    forking = PARENT.replace("await asyncio.sleep(600)", FORK)
+    with subprocess.Popen(
+        [sys.executable, "-c", forking, str(gguf)], stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        child, fork = (int(parent.stdout.readline()) for _ in range(2))
+        parent.kill()
+        try:
+            _wait_for_the_end(child)
+        finally:
+            os.kill(fork, signal.SIGKILL)
+
+
+async def test_an_idle_engine_ends_and_the_next_call_starts_another(gguf: Path) -> None:
+    clock = ManualClock()
+    pool = EnginePool(idle_seconds=60, clock=clock)
+    try:
+        await answer(pool, gguf)
+        (engine,) = pool.running()
+        await clock.advance(60)
+        await asyncio.to_thread(_wait_for_the_end, engine.pid)
+        assert (await answer(pool, gguf)).text == ANSWER
+    finally:
+        await asyncio.to_thread(pool.close)
+
+
+async def test_calls_at_the_same_time_take_turns(pool: EnginePool, gguf: Path) -> None:
+    messages = await asyncio.gather(*(answer(pool, gguf) for _ in range(8)))
+    assert [message.text for message in messages] == [ANSWER] * 8
 
 
 async def test_the_key_is_shown_nowhere(

@@ -20,7 +20,7 @@ import threading
 import time
 from typing import Any
 
-PARENT_SECONDS = 1.0
+PARENT_SECONDS = 0.5
 """How often the parent is looked for."""
 
 LOG_LEVEL = 2
@@ -52,12 +52,14 @@ def _serve(orders: dict[str, Any]) -> Any:
     parameters.model_alias = {orders["name"]}
     parameters.api_keys = [orders["key"]]
     parameters.n_ctx = orders["context"]
+    parameters.hostnames = ["127.0.0.1"]
+    parameters.port = 0  # a free one
     parameters.n_parallel = 1
     if orders.get("gpu_layers") is not None:
         parameters.n_gpu_layers = orders["gpu_layers"]
     if orders.get("threads") is not None:
         parameters.cpuparams.n_threads = orders["threads"]
-    return xllamacpp.Server(parameters)  # on loopback and a free port, unless told otherwise
+    return xllamacpp.Server(parameters)
 
 
 def _leave_with(parent: int) -> None:

@@ -64,16 +64,10 @@ class Engine:
     def start(cls, settings: Settings) -> Engine:
         """This will start the child and wait until its model is loaded; it blocks.
 
-        Raises ProviderFailure (`internal`, code `engine`) where that fails.
+        Raises ProviderFailure: `internal`, code `engine`, where that fails, `resource` where
+        there can be no further process.
         """
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "swink_provider_local.child"],  # -P: not from here
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-        )
+        process = _spawn()
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
@@ -157,6 +151,28 @@ class Engine:
             process.kill()
             process.wait()
         process.stdout.close()
+
+
+def _spawn() -> subprocess.Popen[str]:
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "swink_provider_local.child"],  # -P: not from here
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        )
+    except OSError as error:
+        raise ProviderFailure(
+            Failure(
+                "connect",
+                kind=Kind.RESOURCE,
+                code="process",
+                message=f"no process could be started for the engine: {error}",
+                exception=error,
+            )
+        ) from error
 
 
 def _keep(stream: IO[str], lines: deque[str]) -> None:
