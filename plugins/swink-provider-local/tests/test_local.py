@@ -223,6 +223,7 @@ async def test_a_file_that_is_no_model_says_so(pool: EnginePool, tmp_path: Path)
     error = await failure(pool, path)
     assert error.error_kind is Kind.INTERNAL
     assert "junk.gguf could not be started" in error.error_message
+    assert "expected 'GGUF'" in error.error_message
 
 
 async def test_two_models_run_at_a_time(gguf: Path, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ STOP_SECONDS = 5.0
 EXIT_SECONDS = 1.0
 """How long after its connection a dying process may take to be gone."""
 
-LOG_LINES = 20
+LOG_LINES = 50
 """Of the engine's log, the last are kept for the message of a failure."""
 
 TELLING = (" E ", "ASSERT", "Error")
@@ -125,7 +125,9 @@ class Engine:
         how = f"signal {-status}" if status is not None and status < 0 else f"status {status}"
         lines = list(self._log)
         told = [line for line in lines if any(word in line for word in TELLING)]
-        said = (told or lines or [""])[-1].strip()
+        # at the start the first error is the cause; later the last is, after what did no harm
+        said = (told or lines or [""])[0 if phase == "connect" and told else -1]
+        said = (said.partition(" E ")[2] or said).strip()
         message = f"the engine for {self.settings.path.name} {what} ({how})"
         return Failure(
             phase,
