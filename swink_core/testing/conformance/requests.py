@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from attrs import define, field
 
+from swink_core.api import unsupported
 from swink_core.conversion import required_features
 from swink_core.errors import ProviderFailure, UsageError
 from swink_core.events import Error, Notice
@@ -93,6 +94,11 @@ def _feature_probes() -> Iterator[_Probe]:
     yield _media("documents", document, _PAGE)
 
 
+def _transport_probes() -> Iterator[_Probe]:
+    for transport in ("buffered", "websocket"):
+        yield _Probe(f"the transport {transport}", options={"transport": transport})
+
+
 def _option_probes() -> Iterator[_Probe]:
     for name, value in (
         ("temperature", 0.25),
@@ -150,16 +156,11 @@ def check_nothing_foreign_sent(subject: Subject) -> None:
 
 def check_unsupported_features(subject: Subject) -> None:
     """A feature that it lacks fails as unsupported, before any request."""
-    features = getattr(subject.provider, "features", None)
-    if features is None or not (subject.speaks_http or subject.can_be_called):
+    declares = hasattr(subject.provider, "features")
+    if not declares or not (subject.speaks_http or subject.can_be_called):
         raise DoesNotApply("it does not say which features it has")
-    lacking = [p for p in _feature_probes() if _wanted(p) - features or _refused(subject, p)]
-    if subject.speaks_http:
-        lacking += [
-            _Probe(f"{transport}_transport", options={"transport": transport})
-            for transport in ("buffered", "websocket")
-            if not getattr(subject.provider, transport)
-        ]
+    probes = [*_feature_probes(), *(_transport_probes() if subject.speaks_http else ())]
+    lacking = [probe for probe in probes if _lacks(subject, probe)]
     if not lacking:
         raise DoesNotApply("it has every feature")
 
@@ -181,16 +182,12 @@ def check_nothing_dropped(subject: Subject) -> None:
     """Every feature and option is in the request, refused, or said in a Notice to be ignored."""
     if not subject.speaks_http:
         raise DoesNotApply("it sends no HTTP request that could be looked at")
-    features = subject.provider.features
-    probes = [
-        *(p for p in _feature_probes() if not _wanted(p) - features and not _refused(subject, p)),
-        *(p for p in _option_probes() if not _wanted(p) - features),
-    ]
+    probes = [p for p in (*_feature_probes(), *_option_probes()) if not _lacks(subject, p)]
 
     async def ask() -> None:
         plain, again = [(await _sent(subject, _Probe("plain")))[0] for _ in range(2)]
         changing = {name for name in plain if plain[name] != again.get(name)}
-        with_tools, _ = await _sent(subject, _tools("tools")) if "tools" in features else (plain, 0)
+        with_tools, _ = await _sent(subject, _tools("tools"))
         for probe in probes:
             sent, events = await _sent(subject, probe)
             terminal = events[-1]
@@ -207,15 +204,13 @@ def check_nothing_dropped(subject: Subject) -> None:
     asyncio.run(ask())
 
 
-def _wanted(probe: _Probe) -> set[str]:
-    return required_features(probe.context, StreamOptions(**probe.options))
-
-
-def _refused(subject: Subject, probe: _Probe) -> bool:
-    """Tells whether the catalogue says that this model lacks what the provider has."""
-    return subject.speaks_http and any(
-        subject.model.lacks(name) for name in _wanted(probe) if name not in ("stop", "tool_choice")
-    )
+def _lacks(subject: Subject, probe: _Probe) -> bool:
+    """Tells whether the provider, or its catalogue for this model, says that it has it not."""
+    options = StreamOptions(**subject.call_options(**probe.options))
+    provider, model = subject.provider, subject.model
+    if subject.speaks_http:
+        return unsupported(provider.api(model, options), model, probe.context, options) is not None
+    return not required_features(probe.context, options) <= provider.features
 
 
 async def _ask(subject: Subject, probe: _Probe, http: MemoryHTTPClient) -> list[Any]:
