@@ -69,7 +69,7 @@ def test_a_terminal_sees_a_bar(server: OneFile, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(sys, "stderr", terminal)
     assert main(["pull", "smollm3-3b"]) == 0
     assert terminal.getvalue().startswith("\rSmolLM3-3B-Q4_K_M.gguf [")
-    assert terminal.getvalue().endswith("100 % of 0.00 GB\n")
+    assert terminal.getvalue().endswith("100 % of 0.0 MB\n")
 
 
 def test_the_default_is_what_the_environment_names(

@@ -10,7 +10,7 @@ from typing import TextIO
 
 from swink_core import Catalog, Host, Model, ProviderFailure
 from swink_provider_local.choice import file_of
-from swink_provider_local.hub import Hub, HubFile
+from swink_provider_local.hub import Hub, HubFile, size_text
 
 BAR = 30
 
@@ -68,9 +68,9 @@ class _Bar:
         if total:
             filled = BAR * done // total
             text = f"[{'#' * filled}{'.' * (BAR - filled)}] {100 * done // total:3} % of "
-            text += f"{total / 1e9:.2f} GB"
+            text += size_text(total)
         else:
-            text = f"{done / 1e6:.0f} MB"
+            text = size_text(done)
         if text != self._shown:
             self._shown = text
             self._out.write(f"\r{self._name} {text}")

@@ -35,7 +35,7 @@ from swink_core import Failure, ProviderFailure
 from swink_core import StreamErrorKind as Kind
 from swink_provider_local.lock import Stopped, locked
 
-__all__ = ["Hub", "HubFile", "Progress", "default_cache"]
+__all__ = ["Hub", "HubFile", "Progress", "default_cache", "size_text"]
 
 log = logging.getLogger(__name__)
 
@@ -209,8 +209,8 @@ class Hub:
         if missing + HEADROOM > room:
             raise _failure(
                 Kind.RESOURCE, "no_space",
-                f"{file} needs {_gigabytes(missing)} more on the disk of {part.parent}, which has "
-                f"{_gigabytes(room)} left",
+                f"{file} needs {size_text(missing)} more on the disk of {part.parent}, which has "
+                f"{size_text(room)} left",
                 "Make room, or set SWINK_LOCAL_CACHE to another place.",
             )  # fmt: skip
 
@@ -368,5 +368,6 @@ def _size_of_parts(path: Path) -> int:
     return max(map(_size, path.parent.glob(f"{path.name}.*.part")), default=0)
 
 
-def _gigabytes(count: int) -> str:
-    return f"{count / 1e9:.2f} GB"
+def size_text(count: int) -> str:
+    """This will write a number of bytes for people."""
+    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"

@@ -20,7 +20,7 @@ from attrs import evolve
 from swink_core import Call, Context, Model, ProviderFailure, StreamOptions
 from swink_provider_local.choice import ENGINE_OPTIONS, engine_numbers, file_of
 from swink_provider_local.engine import Settings
-from swink_provider_local.hub import Hub, HubFile
+from swink_provider_local.hub import Hub, HubFile, size_text
 from swink_provider_local.pool import EnginePool, in_thread, shared_pool
 from swink_provider_openai import OpenAIProvider
 
@@ -85,7 +85,7 @@ def _settings(path: Path, numbers: dict[str, int | None]) -> Settings:
 
 
 async def _download(hub: Hub, file: HubFile, call: Call) -> AsyncGenerator[bytes, None]:
-    """Downloads in a thread, and yields nothing with each percent: a notice and a sign of life."""
+    """Downloads in a thread. Yields no bytes, as a sign of life, and tells steps as notices."""
     loop, moved, stopped = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
     latest: list[tuple[int, int | None]] = []
 
@@ -104,13 +104,14 @@ async def _download(hub: Hub, file: HubFile, call: Call) -> AsyncGenerator[bytes
             if latest and (text := _progress(*latest[0])) != told:
                 told = text
                 call.notice("download", f"{file}: {text}")
-                yield b""
+            yield b""
         future.result()
     finally:
         stopped.set()
 
 
 def _progress(done: int, total: int | None) -> str:
+    """This will say how far a download is, in steps of 5 % or 100 MB."""
     if not total:
-        return f"{done / 1e6:.0f} MB"
-    return f"{100 * done // total} % of {total / 1e9:.2f} GB"
+        return f"{done // 100_000_000 * 100} MB"
+    return f"{20 * done // total * 5} % of {size_text(total)}"
