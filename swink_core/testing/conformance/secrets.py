@@ -89,16 +89,12 @@ async def _shown(
         else:
             raised = ""
     return {
-        "the repr of the provider": repr(subject.provider) + repr(_state(subject.provider)),
+        "the repr of the provider": repr(subject.provider),
         "the repr of the call": repr(stream.call) + repr(stream.call.options),
         "the repr of a request": repr(http.requests),
         "an event": repr(events) + str(dump(events)),
         "an exception": raised,
     }
-
-
-def _state(provider: Any) -> Any:
-    return getattr(provider, "__dict__", None)
 
 
 def _trace(error: BaseException) -> str:
