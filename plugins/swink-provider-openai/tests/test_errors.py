@@ -44,7 +44,7 @@ RECORDED = {
         Kind.CONTEXT_WINDOW_EXCEEDED,
     "deepseek/http-401-ruby-llm-chat-error-handling-with-deepseek-deepseek-chat-raises-appropri":
         Kind.AUTH,
-    "groq/http-400-pydantic-ai-tool-use-failed-error": Kind.INVALID_REQUEST,
+    "groq/http-400-pydantic-ai-tool-use-failed-error": Kind.EMPTY_RESPONSE,
     "groq/http-401-rig-auth-rejection-classifies-with-contract": Kind.AUTH,
     "groq/http-404-pydantic-ai-tool-regular-error": Kind.MODEL_NOT_FOUND,
     "groq/http-404-rig-provider-error-response-carries-request-id": Kind.MODEL_NOT_FOUND,
@@ -169,7 +169,7 @@ IN_STREAM: list[tuple[str, dict[str, Any], Kind, str]] = [
       **_body("Provider disconnected", code=502)}, Kind.NETWORK, "Provider disconnected"),
     ("openrouter, throttled upstream", _body("Provider returned error", code=429,
      metadata={"raw": "busy"}), Kind.THROTTLED, "Provider returned error: busy"),
-    ("groq, with a status", _body("No call", code="tool_use_failed", status_code=400),
+    ("groq, with a status", _body("No call", code="odd", status_code=400),
      Kind.INVALID_REQUEST, "No call"),
     ("groq, beside a chunk", {"choices": [], "x_groq": {"error": "over capacity"}},
      Kind.OVERLOADED, "over capacity"),

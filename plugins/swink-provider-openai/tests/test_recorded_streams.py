@@ -35,7 +35,7 @@ CUT_EVERYWHERE = 4096
 FAILED = {
     "openai_chat/midstream-server-error": Kind.NETWORK,
     "openai_chat/truncated-inside-tool-args": Kind.NETWORK,
-    "groq/pydantic-ai-tool-use-failed-error-streaming": Kind.INVALID_REQUEST,
+    "groq/pydantic-ai-tool-use-failed-error-streaming": Kind.EMPTY_RESPONSE,
     "openrouter/pydantic-ai-openrouter-stream-error": Kind.INVALID_REQUEST,
 }
 """The streams that end in an error. OpenRouter's says `length` first and then reports an error:

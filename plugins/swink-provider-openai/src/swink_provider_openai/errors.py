@@ -140,6 +140,8 @@ CODES: dict[str, Kind] = {
     "model_not_available": Kind.MODEL_NOT_FOUND,
     "invalid_model": Kind.MODEL_NOT_FOUND,  # Mistral, with a 400
     "DeploymentNotFound": Kind.MODEL_NOT_FOUND,  # Azure
+    # Groq: the model's call did not fit the schema; it may do better when it is asked again
+    "tool_use_failed": Kind.EMPTY_RESPONSE,
 }
 
 WORDINGS: tuple[tuple[str, Kind], ...] = (
@@ -157,7 +159,6 @@ WORDINGS: tuple[tuple[str, Kind], ...] = (
 GENERAL: dict[str, Kind] = {
     "invalid_request_error": Kind.INVALID_REQUEST,
     "BadRequestError": Kind.INVALID_REQUEST,  # vLLM
-    "tool_use_failed": Kind.INVALID_REQUEST,  # Groq: the model's call did not fit the schema
     "NotFoundError": Kind.MODEL_NOT_FOUND,
     "not_found_error": Kind.MODEL_NOT_FOUND,
     "service_unavailable": Kind.OVERLOADED,
