@@ -76,12 +76,13 @@ class ResponsesConverter(OpenAIConverter):
     def assistant(self, message: AssistantMessage) -> list[Any]:
         """This will convert what the model said, item by item."""
         thoughts = [block for block in message.content if isinstance(block, ThinkingBlock)]
-        keep_ids = all(self._goes_back(block) for block in thoughts)
+        keep_ids = all(self._goes_back(block) for block in thoughts if _item(block))
         native: list[dict[str, Any]] = []
         for block in message.content:
             match block:
                 case ThinkingBlock() if self._goes_back(block):
-                    native.append(_item(block))
+                    place = (block.metadata or {}).get("place", len(native))
+                    native.insert(place, _item(block))
                 case TextBlock():
                     _add_text(native, block, keep_ids)
                 case ToolCallBlock():

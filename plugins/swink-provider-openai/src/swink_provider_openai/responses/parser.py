@@ -239,6 +239,15 @@ class ResponsesParser:
         self._current = key
         out.thinking(text, key)
 
+    def _reasoning_over(self, item: _Item, out: EventWriter) -> None:
+        """This will keep the whole item, with its place where others have come in between."""
+        key = (item.number, "reasoning")
+        metadata: dict[str, Any] = {"item": item.data}
+        if self._current != key and any(item.parts.values()):
+            metadata["place"] = item.number
+        self._current = key
+        out.thinking("", key, metadata=metadata)
+
     # -- tool calls --------------------------------------------------------------------------
 
     def _arguments_delta(self, event: Event, out: EventWriter) -> None:
@@ -347,8 +356,7 @@ class ResponsesParser:
                     for number, part in enumerate(parts if isinstance(parts, list) else ()):
                         if isinstance(part, dict):
                             self._think_rest(item, (name, number), part.get("text"), out)
-                self._current = (item.number, "reasoning")
-                out.thinking("", self._current, metadata={"item": data})
+                self._reasoning_over(item, out)
             case kind if kind in CALLS:
                 self._call_done(item, out)
             case "":

@@ -1,0 +1,86 @@
+"""The recorded streams of the Responses API, and what each should become."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from corpus import Case, error_cases, stream_cases
+
+from swink_core import Model, ModelInfo, SSEDecoder, StopReason
+from swink_provider_openai import OpenAIProvider
+
+__all__ = [
+    "ERRORS",
+    "MODEL",
+    "STREAMS",
+    "TRIMMED",
+    "completes_after",
+    "expected_calls",
+    "expected_stop",
+    "expected_text",
+    "provider_of",
+]
+
+PRESETS = {
+    "openai_responses": "openai",
+    "azure_responses": "openai",
+    "xai_responses": "openai",
+    "openrouter_responses": "openrouter",
+}
+"""The preset that reads the cases of a folder; no package's dialect concerns the parser."""
+
+STREAMS = [case for folder in PRESETS for case in stream_cases(folder)]
+ERRORS = [case for folder in PRESETS for case in error_cases(folder)]
+
+MODEL = Model("openai", "any", ModelInfo("any", api="responses"))
+"""A model whose API is this one."""
+
+TRIMMED = "openai_responses/vercel-openai-phase-1"
+"""Its deltas were cut out of the middle by hand; the `.done` events have the texts whole. The
+independent reading takes the deltas alone, the SDK the whole texts, which is right."""
+
+
+def provider_of(case: Case) -> OpenAIProvider:
+    """This will make the provider that reads a case."""
+    return OpenAIProvider(PRESETS[case.name.partition("/")[0]])
+
+
+def expected_text(case: Case) -> str:
+    """This will return the answer's text; a refusal is the text of an answer."""
+    if case.name == TRIMMED:
+        text: str = case.expect["sdk"]["summary"]["output_text"]
+        return text
+    return (case.reference["text"] or "") + (case.reference["refusal"] or "")
+
+
+def expected_calls(case: Case) -> list[tuple[str, str, Any]]:
+    """This will return id, name and arguments of the calls; free text is an argument of its own."""
+    return [
+        (
+            call["id"],
+            call["name"],
+            {"input": call["input"]} if call.get("custom") else call["arguments"],
+        )
+        for call in case.reference["tool_calls"]
+    ]
+
+
+def expected_stop(case: Case) -> StopReason:
+    """This will return why a complete answer stopped."""
+    reference = case.reference
+    if reference["status"] == "incomplete":
+        return StopReason.LENGTH
+    if reference["refusal"]:
+        return StopReason.CONTENT_FILTER
+    return StopReason.TOOL_USE if reference["tool_calls"] else StopReason.STOP
+
+
+def completes_after(body: bytes) -> int:
+    """This will return after how many frames an answer is complete or failed; 0 for never."""
+    decoder = SSEDecoder()
+    for number, frame in enumerate([*decoder.feed(body), *decoder.finish()], 1):
+        kind = msgspec.json.decode(frame)["type"] if frame.strip() != b"[DONE]" else ""
+        if kind in ("response.completed", "response.incomplete", "response.failed", "error"):
+            return number
+    return 0
