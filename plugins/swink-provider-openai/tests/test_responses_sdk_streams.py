@@ -1,0 +1,118 @@
+"""The `openai` package as a second opinion on what the answers of the Responses API mean.
+
+Its stream reader and accumulator get the same bytes over a loopback connection. Where the two
+differ, `DIFFERENCES` says in what and why.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+import pytest
+from corpus import Case, ids
+from responses import MODEL, STREAMS, provider_of
+
+from swink_core import AssistantMessage, StopReason
+from swink_core.testing.driver import fold, run_bytes
+from swink_core.testing.loopback import Exchange, LoopbackServer
+
+ERROR = "the SDK's helper wants a completed answer; we end with the error that came"
+INCOMPLETE = "the SDK's helper knows no other end than completed; this answer is incomplete"
+
+DIFFERENCES: dict[str, dict[str, str]] = {
+    "openai_responses/prism-stream-rate-limited-1": {"end": ERROR},
+    "openai_responses/prism-stream-unknown-error-responses-1": {"end": ERROR},
+    "openai_responses/truncated-before-completed": {"end": ERROR},
+    "openai_responses/rig-incomplete-max-output-tokens": {"end": INCOMPLETE},
+    "openai_responses/rig-incomplete-mid-tool-call": {"end": INCOMPLETE},
+    "openai_responses/prism-stream-multiple-output-items-1": {
+        "end": "the last frame has no empty line after it, and the SDK leaves it out"
+    },
+    "openai_responses/mirascope-async-stream": {
+        "text": "a refusal is no text to the SDK; to us it is, with a stop reason that says so"
+    },
+    "openai_responses/vercel-openai-custom-tool-1": {
+        "calls": "free text for a tool is a call of ours, with the text as its argument"
+    },
+    "openai_responses/vercel-openai-phase-1": {
+        "deltas": "deltas were cut out by hand; what only the whole text has we add, as its end"
+    },
+}
+
+
+class Replay(LoopbackServer):
+    """Answers every request with one recorded body."""
+
+    body = b""
+
+    async def respond(self, exchange: Exchange) -> None:
+        await exchange.start(200, {"Content-Type": "text/event-stream"})
+        await exchange.write(self.body)
+        await exchange.end()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Replay]:
+    with Replay() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def sdk(server: Replay) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(api_key="test", base_url=f"{server.url}/v1", max_retries=0) as client:
+        yield client
+
+
+def _by_sdk(client: openai.OpenAI) -> dict[str, Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it complains of every field that is not as declared
+        try:
+            with client.responses.stream(model="any", input="Hello") as stream:
+                text = "".join(
+                    event.delta
+                    for event in stream
+                    if event.type in ("response.output_text.delta", "response.refusal.delta")
+                )
+                final = stream.get_final_response()
+        except Exception as error:
+            return {"end": type(error).__name__}
+    usage = final.usage
+    calls = [item for item in final.output if item.type == "function_call"]
+    return {
+        "end": "completed",
+        "deltas": text,
+        "text": final.output_text,
+        "calls": [(call.call_id, call.name, call.arguments) for call in calls],
+        "length": final.status == "incomplete",
+        "usage": usage and (usage.input_tokens, usage.output_tokens, usage.total_tokens),
+    }
+
+
+def _by_swink(message: AssistantMessage) -> dict[str, Any]:
+    usage = message.usage
+    return {
+        "end": "completed",
+        "deltas": message.text,
+        "text": message.text,
+        "calls": [(call.id, call.name, call.raw_arguments) for call in message.tool_calls],
+        "length": message.stop_reason is StopReason.LENGTH,
+        "usage": usage and (usage.input, usage.output, usage.total),
+    }
+
+
+@pytest.mark.parametrize("case", STREAMS, ids=ids)
+def test_the_sdk_reads_the_same(case: Case, server: Replay, sdk: openai.OpenAI) -> None:
+    server.body = case.body
+
+    theirs = _by_sdk(sdk)
+    ours = _by_swink(fold(run_bytes(provider_of(case), MODEL, [case.body])))
+
+    different = {name for name, value in theirs.items() if value != ours[name]}
+    assert different == DIFFERENCES.get(case.name, {}).keys()
+
+
+def test_every_difference_is_that_of_a_case() -> None:
+    assert not STREAMS or DIFFERENCES.keys() <= {case.name for case in STREAMS}
