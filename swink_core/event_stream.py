@@ -23,6 +23,8 @@ from swink_core.run import Batch, Run, abandoned
 
 __all__ = ["EventStream"]
 
+READ_BY_ANOTHER = "the stream is being read by another task"
+
 
 class EventStream:
     """The events of a call, in order, ending with exactly one `Done` or `Error`.
@@ -61,7 +63,16 @@ class EventStream:
         rest = list(self._rest)
         if rest:
             yield rest
-        while batch := await self._next():
+        step, dog = self._start().__anext__, self._run.dog
+        while True:
+            if dog.waiting is not None:
+                raise RuntimeError(READ_BY_ANOTHER)
+            try:
+                batch = await step()
+            except StopAsyncIteration:
+                batch = self._parting()
+                if not batch:
+                    return
             yield batch
 
     def __aiter__(self) -> AsyncGenerator[ev.AssistantMessageEvent, None]:
@@ -71,7 +82,16 @@ class EventStream:
         # the iterator over a batch is kept on the stream: a loop left by break can be resumed
         for event in self._rest:
             yield event
-        while batch := await self._next():
+        step, dog = self._start().__anext__, self._run.dog
+        while True:
+            if dog.waiting is not None:
+                raise RuntimeError(READ_BY_ANOTHER)
+            try:
+                batch = await step()
+            except StopAsyncIteration:
+                batch = self._parting()
+                if not batch:
+                    return
             self._rest = iter(batch)
             for event in self._rest:
                 yield event
@@ -136,15 +156,10 @@ class EventStream:
             self._driver = cast("AsyncGeneratorType[Batch, None]", self._run.drive())
         return self._driver
 
-    async def _next(self) -> Batch:
-        run = self._run
-        if run.dog.waiting is not None:
-            raise RuntimeError("the stream is being read by another task")
-        try:
-            return await self._start().__anext__()
-        except StopAsyncIteration:
-            parting, run.parting = run.parting, []
-            return parting
+    def _parting(self) -> Batch:
+        """Returns what a stream that was closed from outside still owes its reader."""
+        parting, self._run.parting = self._run.parting, []
+        return parting
 
     def _error(self, event: ev.Error) -> StreamError:
         call = self.call

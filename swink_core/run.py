@@ -84,6 +84,7 @@ class Run:
         step = batches.__anext__
         limit = call.options.max_output_chars
         source = self.source if type(self.source) is EventSource else None
+        out, builder = source.out if source is not None else None, self.builder
         settling = False
         try:
             while True:
@@ -102,11 +103,13 @@ class Run:
                     yield batch
                     return
                 yield batch
-                if source is not None and not settling and source.completed():
-                    settling = True
-                    self.dog.expect_end(SETTLE_SECONDS)
-                held = source.out.held if source is not None else 0
-                if limit is not None and self.builder.chars + held > limit:
+                held = 0
+                if out is not None and source is not None:
+                    held = out.held
+                    if out.stop_reason is not None and not settling and source.completed():
+                        settling = True
+                        self.dog.expect_end(SETTLE_SECONDS)
+                if limit is not None and builder.chars + held > limit:
                     large = self.cut(_too_large(limit))
                     self._account(large[-1])
                     self.dog.end_attempt()

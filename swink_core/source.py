@@ -88,6 +88,7 @@ class EventSource:
         self._notices = notices
         self._phase: Phase = "connect"
         self._bad_run = self._bad_total = 0
+        self._told: tuple[str | None, str | None] = (None, None)  # who answers, for the call
 
     def __aiter__(self) -> AsyncGenerator[ev.AssistantMessageEvent, None]:
         return self._events()
@@ -101,17 +102,18 @@ class EventSource:
     async def batches(self) -> AsyncGenerator[list[ev.AssistantMessageEvent], None]:
         """This will yield the events of each network read; an empty list is a sign of life."""
         drain = False
-        chunks = self._chunks
+        chunks, out = self._chunks, self.out
         try:
             yield [ev.Start(), *self._notices]
             failure = None
             try:
                 async for data in chunks:
                     self._take(data)
-                    self._tell_call()
-                    if self.out.finished:
+                    if out.response_id is not self._told[0] or out.model is not self._told[1]:
+                        self._tell_call()
+                    if out.finished:
                         break
-                    yield self.out.take()
+                    yield out.take()
                 else:
                     self._take_rest()
             except ProviderFailure as error:
@@ -165,6 +167,7 @@ class EventSource:
     def _tell_call(self) -> None:
         self.call.response_id = self.out.response_id or self.call.response_id
         self.call.response_model = self.out.model or self.call.response_model
+        self._told = self.out.response_id, self.out.model
 
     def _take_rest(self) -> None:
         """This will use a last frame without its end if it is whole; if not, it was cut."""
