@@ -78,11 +78,6 @@ class MessageBuilder:
                 block.joined()
 
     @property
-    def has_content(self) -> bool:
-        """Whether any block has begun in this attempt."""
-        return bool(self._blocks)
-
-    @property
     def message(self) -> AssistantMessage:
         """This will return what has arrived so far, as a message of its own."""
         terminal = self.terminal
