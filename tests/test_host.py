@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -130,6 +131,28 @@ async def test_a_broken_provider_raises_before_the_first_event() -> None:
     client = swink.Client(host=host_with(entry_point("broken", ImportError("no sdk"))))
     with pytest.raises(PluginError, match="no sdk"):
         client.stream("broken/m", "Hi")
+
+
+def test_a_level_that_the_package_states_is_checked_before_its_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "no_such_package_new"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "models.toml").write_text('[provider]\nname = "new"\napi_level = 99\n')
+    monkeypatch.syspath_prepend(str(tmp_path))
+    factory = Counting()
+    host = host_with(entry_point("new", factory))
+    with pytest.raises(PluginError, match=r'provider "new" \(swink-new\).* level 99'):
+        host.bind("new")
+    assert factory.made == []
+    assert "level 99" in (host.entry("new").error or "")
+
+
+@pytest.mark.parametrize("level", ["1", 1.0, True, None])
+def test_a_level_is_a_whole_number(level: Any) -> None:
+    with pytest.raises(PluginError, match="is not a whole number"):
+        host_with(entry_point("odd", lambda name: SimpleNamespace(api_level=level))).bind("odd")
 
 
 # -- which plugins may load ----------------------------------------------------------------------

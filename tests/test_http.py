@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from aiohttp import web
 from fakes import SSE, Server, says, sends
 
 from swink_core import AiohttpClient, HTTPRequest, ProviderFailure
@@ -299,6 +300,25 @@ async def test_a_body_that_breaks_is_named_and_what_came_before_is_not_lost(
     assert first == (b"" if answer is break_compression else b"x")
 
 
+async def test_what_came_before_a_failure_and_was_not_read_yet_is_not_lost() -> None:
+    reset = asyncio.Event()
+
+    async def answer(exchange: Exchange) -> None:
+        await exchange.start(200, SSE)
+        await exchange.write(b"x")
+        exchange.reset()
+        reset.set()
+
+    async with Server(answer) as server, http_client() as client:
+        response = await client.send(HTTPRequest(server.url), HTTP_TIMEOUT)
+        await reset.wait()
+        await asyncio.sleep(0.01)  # so that the client has seen the reset
+        assert await response.read() == b"x"
+        with pytest.raises(ProviderFailure):
+            await response.read()
+        response.close()
+
+
 async def test_a_pooled_connection_that_the_server_gave_up_is_stale() -> None:
     served = 0
 
@@ -342,3 +362,89 @@ def test_what_the_system_raises_has_a_kind_and_a_code(
     assert (failure.kind, failure.code) == (kind, code)
     assert failure.message
     assert failure.exception is error
+
+
+# -- WebSockets ----------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def websocket_server(answer: Any) -> AsyncIterator[str]:
+    """Serves one function of a WebSocket, whose first message has been received."""
+
+    async def handle(request: web.Request) -> web.WebSocketResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        await answer(socket, await socket.receive_str())
+        return socket
+
+    app = web.Application()
+    app.router.add_get("/ws", handle)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"ws://127.0.0.1:{runner.addresses[0][1]}/ws"
+    finally:
+        await runner.cleanup()
+
+
+async def test_over_a_websocket_the_body_is_the_first_message_and_a_read_is_a_message() -> None:
+    async def answer(socket: web.WebSocketResponse, first: str) -> None:
+        await socket.send_str(f"heard {first}")
+        await socket.send_str("")
+        await socket.ping()
+        await socket.send_bytes("ü".encode())
+        await socket.close()
+
+    async with websocket_server(answer) as url, http_client() as client:
+        response = await client.send(HTTPRequest(url, b"hello"), HTTP_TIMEOUT)
+        assert response.status == 101
+        reads = [await response.read(), await response.read(), await response.read()]
+        response.close()
+    assert reads == [b"heard hello", "ü".encode(), b""]
+
+
+async def test_closing_a_websocket_closes_its_connection() -> None:
+    closed = asyncio.Event()
+
+    async def answer(socket: web.WebSocketResponse, first: str) -> None:
+        await socket.receive()
+        closed.set()
+
+    async with websocket_server(answer) as url, http_client() as client:
+        response = await client.send(HTTPRequest(url, b"hello"), HTTP_TIMEOUT)
+        response.close()
+        await closed.wait()
+
+
+async def test_a_refused_websocket_is_an_answer_with_its_status() -> None:
+    async with Server(says(403, b"no", {"X-Request-Id": "q1"})) as server, http_client() as client:
+        url = server.url.replace("http:", "ws:")
+        response = await client.send(HTTPRequest(url, b"hello"), HTTP_TIMEOUT)
+        assert (response.status, response.headers["x-request-id"]) == (403, "q1")
+        assert await response.read() == b""
+        response.close()
+        assert len(server.exchanges) == 1
+
+
+async def test_a_websocket_that_nobody_serves_is_a_refused_connection() -> None:
+    failure = await failure_of(f"ws://127.0.0.1:{free_port()}/")
+    assert (failure.kind, failure.code) == (Kind.NETWORK, "connection_refused")
+
+
+async def test_a_message_that_is_too_long_is_a_protocol_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("swink_core.http.DEFAULT_FRAME_LIMIT", 100)
+
+    async def answer(socket: web.WebSocketResponse, first: str) -> None:
+        await socket.send_str("x" * 200)
+        await socket.receive()
+
+    async with websocket_server(answer) as url, http_client() as client:
+        response = await client.send(HTTPRequest(url, b"hello"), HTTP_TIMEOUT)
+        with pytest.raises(ProviderFailure) as caught:
+            await response.read()
+        response.close()
+    assert (caught.value.failure.kind, caught.value.failure.code) == (Kind.PROTOCOL, "websocket")

@@ -71,6 +71,7 @@ UNSUPPORTED: list[tuple[str, Any, Any, dict[str, Any], str]] = [
     ("tools_of_this_model", NO_TOOLS, Context([UserMessage("Hi")], tools=[Tool("f")]), {}, "tools"),
     ("images_of_this_model", NO_IMAGES, IMAGE, {}, "images"),
     ("a_websocket", MODEL, "Hi", {"transport": "websocket"}, "websocket transport"),
+    ("a_whole_answer", "plain/m", "Hi", {"transport": "buffered"}, "buffered transport"),
 ]  # fmt: skip
 
 
@@ -82,9 +83,12 @@ UNSUPPORTED: list[tuple[str, Any, Any, dict[str, Any], str]] = [
 async def test_a_feature_that_is_lacking_fails_before_anything_is_sent(
     model: Any, context: Any, options: dict[str, Any], what: str
 ) -> None:
+    class Plain(Toy):
+        buffered = False
+
     http = PipeClient(Pipe())
-    async with client_of(http=http) as client:
-        events = await collect(client.stream(model, context, **options))
+    async with client_of(providers={"toy": Toy, "plain": Plain}, http=http) as client:
+        events = await collect(client.stream(model, context, api_key="k", **options))
     assert types(events) == ["start", "error"]
     assert events[-1].error_kind is Kind.UNSUPPORTED
     assert f"does not support {what}" in events[-1].error_message
@@ -454,6 +458,14 @@ async def test_a_whole_answer_that_is_cut_is_no_success(cut: int) -> None:
     async with client_of(http=PipeClient(pipe)) as client:
         events = await collect(client.stream(MODEL, "Hi", transport="buffered"))
     assert isinstance(events[-1], Error)
+
+
+async def test_a_whole_answer_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("swink_core.whole.WHOLE_LIMIT", len(WHOLE) - 1)
+    pipe = Pipe(WHOLE, headers=JSON, end=True)
+    async with client_of(http=PipeClient(pipe)) as client:
+        events = await collect(client.stream(MODEL, "Hi", transport="buffered"))
+    assert (events[-1].error_kind, events[-1].rule) == (Kind.PROTOCOL, "core:frame")
 
 
 async def test_a_provider_may_ask_for_a_whole_answer_itself_and_says_so() -> None:

@@ -295,6 +295,13 @@ async def test_closing_an_inner_stream_is_not_mistaken_for_a_cancellation_by_oth
     assert events[-1].stop_reason is StopReason.ABORTED
 
 
+async def test_an_error_that_a_plugin_made_itself_is_explained() -> None:
+    error = swink.AssistantMessageEvent.error_throttled("slow down", 2.0)
+    events = await run_of(lambda: events_of(Start(), error))
+    assert events[-1].title == "Rate limited by toy"
+    assert events[-1].resolution.startswith("Wait 2 s")
+
+
 # -- hooks ---------------------------------------------------------------------------------------
 
 
