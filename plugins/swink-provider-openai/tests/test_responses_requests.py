@@ -181,7 +181,7 @@ ROWS: list[tuple[str, Context, dict[str, Any], dict[str, Any]]] = [
     ),
 ]  # fmt: skip
 
-KEPT = {"store": False, "include": ["reasoning.encrypted_content"]}
+KEPT: dict[str, Any] = {"store": False, "include": ["reasoning.encrypted_content"]}
 
 
 class Capture(LoopbackServer):

@@ -7,6 +7,7 @@ text begins with `Error: `, and media follow the results as a user message.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any
 
@@ -44,19 +45,23 @@ AUDIO_FORMATS = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav", "vnd.wave": "wav"
 class OpenAIConverter(MessageConverter):
     """Converts one conversation; made anew for each.
 
-    Servers that send tool calls without ids still want ids back: `tool_id` numbers those calls.
-    A service with its own rules for ids overrides it with a function of the id alone.
+    Servers that send tool calls without ids still want ids back: `tool_id` numbers those calls,
+    and shortens ids of other servers that are too long. A service with its own rules for ids
+    overrides it with a function of the id alone.
     """
 
     def __init__(self, provider: str, dialect: Dialect) -> None:
         super().__init__(provider)
         self.dialect = dialect
+        self.tool_id_length = dialect.tool_id_length
         self._numbers: dict[str, int] = {}
 
     def tool_id(self, tool_call_id: str) -> str:
         """This will return the id under which a tool call goes back."""
         if not is_synthetic_id(tool_call_id):
-            return tool_call_id
+            if self.tool_id_length is None or len(tool_call_id) <= self.tool_id_length:
+                return tool_call_id
+            return f"call_{hashlib.sha256(tool_call_id.encode()).hexdigest()[:32]}"
         return f"call_{self._numbers.setdefault(tool_call_id, len(self._numbers))}"
 
 

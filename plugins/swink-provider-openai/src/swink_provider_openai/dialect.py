@@ -32,6 +32,7 @@ class Dialect:
     stands for it. `developer_role`: models that think take the system prompt as `developer`.
     `cache_key` is the field for the session's id, `None` where there is none. `headers` maps
     names of request headers to environment variables. `file_urls`: a document may be an address.
+    `tool_id_length` is how long a tool call's id may be, in characters; `None`: any length.
 
     `thinking` is how reasoning is asked for: `effort` sends `reasoning_effort`; `reasoning` an
     object of that name with `effort` or `max_tokens`; `switch` adds `thinking: {type}` to the
@@ -54,6 +55,7 @@ class Dialect:
     cache_key: str | None = None
     headers: Mapping[str, str] = field(factory=dict)
     file_urls: bool = False
+    tool_id_length: int | None = None
     thinking: Literal["effort", "reasoning", "switch", "template"] = "effort"
     efforts: Mapping[str, str] = field(factory=dict, converter=_efforts)
     replay: Literal["reasoning_content", "reasoning", "reasoning_details"] | None = None

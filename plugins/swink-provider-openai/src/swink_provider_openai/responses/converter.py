@@ -41,12 +41,15 @@ from swink_provider_openai.dialect import Dialect
 
 __all__ = ["ResponsesConverter"]
 
+LONGEST_TOOL_ID = 64
+
 
 class ResponsesConverter(OpenAIConverter):
     """Writes the items of the Responses API. `stored`: the service keeps its answers."""
 
     def __init__(self, provider: str, dialect: Dialect, stored: bool = False) -> None:
         super().__init__(provider, dialect)
+        self.tool_id_length = LONGEST_TOOL_ID
         self._stored = stored
         self._custom: set[str] = set()
 

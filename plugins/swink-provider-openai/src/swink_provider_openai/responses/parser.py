@@ -27,6 +27,7 @@ import msgspec
 
 from swink_core import EventWriter, Failure, MalformedFrame, StopReason
 from swink_provider_openai.errors import read_error
+from swink_provider_openai.responses.items import Item
 from swink_provider_openai.responses.wire import Event, Response
 from swink_provider_openai.usage import report_usage
 
@@ -54,56 +55,11 @@ PARAGRAPH = "\n\n"
 """Between the parts of one item's reasoning."""
 
 
-class _Text:
-    """A text that comes in pieces and then whole."""
-
-    __slots__ = ("_pieces",)
-
-    def __init__(self) -> None:
-        self._pieces: list[str] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._pieces)
-
-    def add(self, piece: str) -> None:
-        self._pieces.append(piece)
-
-    def rest_of(self, whole: str) -> str:
-        """This will return what of the whole has not come in pieces, and take it as come."""
-        said = "".join(self._pieces)
-        rest = whole[len(said) :] if whole.startswith(said) else ""
-        if rest:
-            self._pieces.append(rest)
-        return rest
-
-
-class _Item:
-    """An item of the output on its way; `number` is its own, even where indices repeat."""
-
-    __slots__ = ("data", "done", "number", "opened", "parts")
-
-    def __init__(self, number: int, data: dict[str, Any]) -> None:
-        self.number = number
-        self.data = data
-        self.parts: dict[Any, _Text] = {}
-        self.done = self.opened = False
-
-    @property
-    def kind(self) -> str:
-        return str(self.data.get("type") or "")
-
-    def part(self, key: Any) -> _Text:
-        text = self.parts.get(key)
-        if text is None:
-            text = self.parts[key] = _Text()
-        return text
-
-
 class ResponsesParser:
     """Reads one response."""
 
     def __init__(self) -> None:
-        self._items: dict[int, _Item] = {}
+        self._items: dict[int, Item] = {}
         self._begun_items = 0
         self._latest = -1
         self._current: Any = None  # the key of the block that is being written
@@ -176,17 +132,17 @@ class ResponsesParser:
         if event.part is not None and item.kind in ("message", ""):
             self._say_part(item, event.content_index or 0, event.part, out)
 
-    def _say(self, item: _Item, part: Any, text: str, out: EventWriter) -> None:
+    def _say(self, item: Item, part: Any, text: str, out: EventWriter) -> None:
         item.part(part).add(text)
         self._current = key = (item.number, part)
         out.text(text, key)
 
-    def _say_rest(self, item: _Item, part: Any, whole: Any, out: EventWriter) -> None:
+    def _say_rest(self, item: Item, part: Any, whole: Any, out: EventWriter) -> None:
         if isinstance(whole, str) and (rest := item.part(part).rest_of(whole)):
             self._current = key = (item.number, part)
             out.text(rest, key)
 
-    def _say_part(self, item: _Item, number: Any, part: dict[str, Any], out: EventWriter) -> None:
+    def _say_part(self, item: Item, number: Any, part: dict[str, Any], out: EventWriter) -> None:
         """This will write a whole part of a message: what is new of its text, its metadata."""
         refused = part.get("type") == "refusal"
         self._refused |= refused
@@ -217,14 +173,14 @@ class ResponsesParser:
     def _reasoning_done(self, event: Event, out: EventWriter) -> None:
         self._think_rest(self._item(event), ("content", event.content_index or 0), event.text, out)
 
-    def _think(self, item: _Item, part: Any, text: Any, out: EventWriter) -> None:
+    def _think(self, item: Item, part: Any, text: Any, out: EventWriter) -> None:
         if not isinstance(text, str) or not text:
             return
         come = item.part(part)
         self._think_aloud(item, text, not come, out)
         come.add(text)
 
-    def _think_rest(self, item: _Item, part: Any, whole: Any, out: EventWriter) -> None:
+    def _think_rest(self, item: Item, part: Any, whole: Any, out: EventWriter) -> None:
         if not isinstance(whole, str):
             return
         come = item.part(part)
@@ -232,14 +188,14 @@ class ResponsesParser:
         if rest := come.rest_of(whole):
             self._think_aloud(item, rest, first, out)
 
-    def _think_aloud(self, item: _Item, text: str, first: bool, out: EventWriter) -> None:
+    def _think_aloud(self, item: Item, text: str, first: bool, out: EventWriter) -> None:
         key = (item.number, "reasoning")
         if first and self._current == key:
             text = PARAGRAPH + text
         self._current = key
         out.thinking(text, key)
 
-    def _reasoning_over(self, item: _Item, out: EventWriter) -> None:
+    def _reasoning_over(self, item: Item, out: EventWriter) -> None:
         """This will keep the whole item, with its place where others have come in between."""
         key = (item.number, "reasoning")
         metadata: dict[str, Any] = {"item": item.data}
@@ -256,12 +212,12 @@ class ResponsesParser:
     def _arguments_done(self, event: Event, out: EventWriter) -> None:
         self._argue_rest(self._item(event), event.arguments, out)
 
-    def _argue(self, item: _Item, piece: Any, out: EventWriter) -> None:
+    def _argue(self, item: Item, piece: Any, out: EventWriter) -> None:
         if isinstance(piece, str) and piece:
             item.part("arguments").add(piece)
             out.tool_call(item.number, arguments=piece)
 
-    def _argue_rest(self, item: _Item, whole: Any, out: EventWriter) -> None:
+    def _argue_rest(self, item: Item, whole: Any, out: EventWriter) -> None:
         if isinstance(whole, dict):
             whole = msgspec.json.encode(whole).decode()
         if isinstance(whole, str) and (rest := item.part("arguments").rest_of(whole)):
@@ -275,7 +231,7 @@ class ResponsesParser:
         item = self._item(event)
         self._put_in(item, item.part("input").rest_of(event.input or ""), out, new=False)
 
-    def _put_in(self, item: _Item, text: str, out: EventWriter, new: bool = True) -> None:
+    def _put_in(self, item: Item, text: str, out: EventWriter, new: bool = True) -> None:
         """This will write free text as the piece of JSON that it is the inside of a string of."""
         if text:
             if new:
@@ -284,11 +240,11 @@ class ResponsesParser:
             item.opened = True
             out.tool_call(item.number, arguments=start + json.dumps(text)[1:-1])
 
-    def _call_begun(self, item: _Item, out: EventWriter) -> None:
+    def _call_begun(self, item: Item, out: EventWriter) -> None:
         self._current = None
         out.tool_call(item.number, _word(item.data.get("call_id")), _word(item.data.get("name")))
 
-    def _call_done(self, item: _Item, out: EventWriter) -> None:
+    def _call_done(self, item: Item, out: EventWriter) -> None:
         data = item.data
         custom = item.kind == "custom_tool_call"
         self._call_begun(item, out)
@@ -308,14 +264,14 @@ class ResponsesParser:
 
     # -- items -------------------------------------------------------------------------------
 
-    def _item(self, event: Event) -> _Item:
+    def _item(self, event: Event) -> Item:
         """This will return the item that an event is about: the latest where it does not say."""
         index = event.output_index
         place = self._latest if index is None else int(index)
         return self._items.get(place) or self._begin_item(place, {})
 
-    def _begin_item(self, place: int, data: dict[str, Any]) -> _Item:
-        item = self._items[place] = _Item(self._begun_items, data)
+    def _begin_item(self, place: int, data: dict[str, Any]) -> Item:
+        item = self._items[place] = Item(self._begun_items, data)
         self._begun_items += 1
         self._latest = place
         return item
@@ -337,11 +293,11 @@ class ResponsesParser:
             item.data = data or item.data
             self._finish(item, out)
 
-    def _by_id(self, id: Any) -> _Item | None:
+    def _by_id(self, id: Any) -> Item | None:
         """This will find the item of an event that has no index."""
         return next((i for i in self._items.values() if id and i.data.get("id") == id), None)
 
-    def _finish(self, item: _Item, out: EventWriter) -> None:
+    def _finish(self, item: Item, out: EventWriter) -> None:
         """This will write what an item says in the end that its events have not said."""
         data = item.data
         match item.kind:
@@ -383,7 +339,7 @@ class ResponsesParser:
             report_usage(response.usage, out)
         if not self._items and response.output:
             for number, data in enumerate(_decode_output(response.output) or ()):
-                self._finish(_Item(number, data), out)
+                self._finish(Item(number, data), out)
         match status:
             case "completed":
                 out.stop(StopReason.CONTENT_FILTER if self._refused else StopReason.STOP)

@@ -1,0 +1,52 @@
+"""Items of the output on their way, and what of them has been passed on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["Item", "PartialText"]
+
+
+class PartialText:
+    """A text that comes in pieces and then whole."""
+
+    __slots__ = ("_pieces",)
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._pieces)
+
+    def add(self, piece: str) -> None:
+        self._pieces.append(piece)
+
+    def rest_of(self, whole: str) -> str:
+        """This will return what of the whole has not come in pieces, and take it as come."""
+        said = "".join(self._pieces)
+        rest = whole[len(said) :] if whole.startswith(said) else ""
+        if rest:
+            self._pieces.append(rest)
+        return rest
+
+
+class Item:
+    """An item of the output on its way; `number` is its own, even where indices repeat."""
+
+    __slots__ = ("data", "done", "number", "opened", "parts")
+
+    def __init__(self, number: int, data: dict[str, Any]) -> None:
+        self.number = number
+        self.data = data
+        self.parts: dict[Any, PartialText] = {}
+        self.done = self.opened = False
+
+    @property
+    def kind(self) -> str:
+        return str(self.data.get("type") or "")
+
+    def part(self, key: Any) -> PartialText:
+        text = self.parts.get(key)
+        if text is None:
+            text = self.parts[key] = PartialText()
+        return text
