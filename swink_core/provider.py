@@ -329,11 +329,10 @@ class HTTPProvider:
 
     async def _failure(self, response: HTTPResponse, content_type: str, call: Call) -> Failure:
         body = b""
-        try:
-            while len(body) < BODY_CAP and (data := await response.read()):
-                body += data
-        except ProviderFailure:
-            pass  # the status says enough
+        with suppress(ProviderFailure, TimeoutError):  # the status says enough
+            async with asyncio.timeout(BODY_SECONDS):
+                while len(body) < BODY_CAP and (data := await response.read()):
+                    body += data
         failure = Failure("request", response.status, dict(response.headers), body[:BODY_CAP])
         if 300 <= response.status < 400:
             target = response.headers.get("Location", "an unnamed place")
@@ -366,6 +365,9 @@ def _is_readable(response: HTTPResponse) -> bool:
 
 
 _JSON = "application/json"
+
+BODY_SECONDS = 5.0
+"""How long an error's body is waited for: a server that never ends it must not hide its status."""
 
 
 def _override(headers: dict[str, str], own: Mapping[str, str]) -> None:
