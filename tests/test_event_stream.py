@@ -683,6 +683,42 @@ async def test_a_restart_after_output_voids_what_came_before_it() -> None:
     assert stream.message.text == "Hello"
 
 
+@pytest.mark.parametrize("cut", range(len(HELLO)))
+async def test_wherever_an_attempt_is_cut_the_text_after_a_restart_has_no_repeats(
+    cut: int,
+) -> None:
+    http = PipeClient(cut_after(*HELLO[:cut]), Pipe(*HELLO))
+    policy = swink.RetryPolicy(base=0.0, restart_after_output=True)
+    shown = ""
+    async with client_of(http=http, retry=policy) as client:
+        stream = client.stream(MODEL, "Hi")
+        async for event in stream:
+            if isinstance(event, swink.TextDelta):
+                shown += event.delta
+            elif isinstance(event, Retry):
+                shown = ""
+    assert shown == stream.message.text == "Hello"
+    assert len(http.requests) == 2
+
+
+# (position of the fault in the answer, whether the call is made again)
+FAULTS = [(at, at < 2) for at in range(len(HELLO))]
+
+
+@pytest.mark.parametrize(("at", "again"), FAULTS)
+async def test_the_same_fault_is_retried_before_content_and_final_after_it(
+    at: int, again: bool
+) -> None:
+    busy = frame(error={"kind": StreamErrorKind.OVERLOADED})
+    http = PipeClient(Pipe(*HELLO[:at], busy), Pipe(*HELLO))
+    async with client_of(http=http, retry=AT_ONCE) as client:
+        stream = client.stream(MODEL, "Hi")
+        events = await collect(stream)
+    assert ("retry" in types(events)) is again
+    assert types(events)[-1] == ("done" if again else "error")
+    assert "Hello".startswith(stream.message.text)
+
+
 async def test_leaving_during_the_wait_before_a_retry_ends_the_call_at_once() -> None:
     observer = Observer()
     refused = swink.Failure("connect", kind=StreamErrorKind.OVERLOADED, retry_after=30.0)

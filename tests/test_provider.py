@@ -368,6 +368,14 @@ async def test_an_errors_body_that_breaks_off_does_not_hide_its_status() -> None
     assert error.error_kind is Kind.THROTTLED
 
 
+async def test_an_errors_body_that_never_ends_does_not_hide_its_status(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("swink_core.provider.BODY_SECONDS", 0.01)
+    error = await error_of(Pipe(b'{"error": {"mess', status=429))
+    assert error.error_kind is Kind.THROTTLED
+
+
 async def test_an_endless_error_body_is_read_up_to_a_bound() -> None:
     pipe = Pipe(*[b"x" * 8192] * 100, status=500)
     error = await error_of(pipe)
