@@ -1,0 +1,165 @@
+"""What a request says of a conversation, whichever API it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from attrs import define, field
+
+__all__ = ["Reading", "read_request", "strings_of"]
+
+
+@define
+class Reading:
+    """`steps` are `("user", "")`, `("call", id)`, `("result", id)` in order; `roles` those of the
+    turns; `empty` names turns and parts with nothing in them."""
+
+    steps: list[tuple[str, str]] = field(factory=list)
+    roles: list[str] = field(factory=list)
+    empty: list[str] = field(factory=list)
+
+    def ids(self, kind: str) -> list[str]:
+        """This will list the ids of calls or of results."""
+        return [id for step, id in self.steps if step == kind]
+
+    def check(self, what: str, value: Any) -> None:
+        """This will note a part that is empty or blank."""
+        if not value or (isinstance(value, str) and not value.strip()):
+            self.empty.append(f"{what} of turn {len(self.roles)}")
+
+
+def strings_of(data: Any) -> Iterator[str]:
+    """This will yield all strings of JSON data, names included."""
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, dict):
+        for name, value in data.items():
+            yield name
+            yield from strings_of(value)
+    elif isinstance(data, list):
+        for item in data:
+            yield from strings_of(item)
+
+
+def read_request(api: str, body: Any) -> Reading:
+    """This will read a request's conversation; `api` is a wire format, or one API of it."""
+    reading = Reading()
+    READERS[api](body, reading)
+    return reading
+
+
+def _parts(content: Any, reading: Reading) -> None:
+    reading.check("content", content)
+    for part in content if isinstance(content, list) else ():
+        if part["type"] in ("text", "input_text", "output_text"):
+            reading.check("text", part["text"])
+
+
+def _chat(body: Any, reading: Reading) -> None:
+    for message in body["messages"]:
+        reading.roles.append(message["role"])
+        if message["role"] == "tool":
+            reading.steps.append(("result", message["tool_call_id"]))
+            continue
+        calls = message.get("tool_calls", ())
+        if message["role"] == "user":
+            reading.steps.append(("user", ""))
+        if not calls or message["content"] not in (None, ""):
+            _parts(message["content"], reading)
+        reading.steps.extend(("call", call["id"]) for call in calls)
+
+
+def _responses(body: Any, reading: Reading) -> None:
+    for item in body["input"]:
+        kind = item.get("type", "message")
+        reading.roles.append(item.get("role", kind))
+        if kind == "message":
+            reading.steps.extend([("user", "")] if item["role"] == "user" else [])
+            _parts(item["content"], reading)
+        elif kind == "function_call":
+            reading.steps.append(("call", item["call_id"]))
+        elif kind == "function_call_output":
+            reading.steps.append(("result", item["call_id"]))
+            _parts(item["output"], reading)
+
+
+def _messages(body: Any, reading: Reading) -> None:
+    for turn in body["messages"]:
+        reading.roles.append(turn["role"])
+        reading.check("content", turn["content"])
+        for block in turn["content"]:
+            if block["type"] == "tool_use":
+                reading.steps.append(("call", block["id"]))
+            elif block["type"] == "tool_result":
+                reading.steps.append(("result", block["tool_use_id"]))
+            elif turn["role"] == "user":
+                reading.steps.append(("user", ""))
+            if block["type"] == "text":
+                reading.check("text", block["text"])
+
+
+def _converse(body: Any, reading: Reading) -> None:
+    for turn in body["messages"]:
+        reading.roles.append(turn["role"])
+        reading.check("content", turn["content"])
+        for block in turn["content"]:
+            use, result = block.get("toolUse", {}), block.get("toolResult", {})
+            if use and "type" not in use:
+                reading.steps.append(("call", use["toolUseId"]))
+            elif result and turn["role"] == "user":
+                reading.steps.append(("result", result["toolUseId"]))
+            elif turn["role"] == "user":
+                reading.steps.append(("user", ""))
+            if "text" in block:
+                reading.check("text", block["text"])
+
+
+def _generate_content(body: Any, reading: Reading) -> None:
+    for turn in body["contents"]:
+        reading.roles.append(turn["role"])
+        reading.check("parts", turn["parts"])
+        for part in turn["parts"]:
+            if call := part.get("functionCall"):
+                reading.steps.append(("call", call.get("id", call["name"])))
+            elif result := part.get("functionResponse"):
+                reading.steps.append(("result", result.get("id", result["name"])))
+            elif turn["role"] == "user" and "text" in part:
+                reading.steps.append(("user", ""))
+            if "text" in part and "thoughtSignature" not in part:
+                reading.check("text", part["text"])
+
+
+def _ollama(body: Any, reading: Reading) -> None:
+    for message in body["messages"]:
+        reading.roles.append(message["role"])
+        if message["role"] == "tool":
+            id = message.get("tool_call_id", message["tool_name"])
+            reading.steps.append(("result", id))
+            continue
+        calls = message.get("tool_calls", ())
+        if message["role"] == "user":
+            reading.steps.append(("user", ""))
+        if not calls:
+            reading.check("content", message["content"])
+        reading.steps.extend(("call", c.get("id", c["function"]["name"])) for c in calls)
+
+
+def _words(body: Any, reading: Reading) -> None:
+    """All has become words: there are no ids, and nothing that could be empty but the whole."""
+    for text in strings_of(body):
+        if text.strip():
+            return
+    reading.empty.append("the request")
+
+
+READERS: dict[str, Callable[[Any, Reading], None]] = {
+    "anthropic-messages": _messages,
+    "bedrock-converse": _converse,
+    "claude-stream-json": _words,
+    "gemini-generate-content": _generate_content,
+    "none": _words,
+    "ollama-chat": _ollama,
+    "openai-chat": _chat,
+    "openai-responses": _responses,
+}

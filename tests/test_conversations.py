@@ -1,0 +1,336 @@
+"""A conversation that began on any provider goes on on any other, and its API accepts it.
+
+Every ordered pair of installed providers: a conversation as the first one makes it (its kinds of
+ids, signatures, metadata and opaque blocks, the answers of its recordings) is sent to the second.
+The proxy sends it whole, since what its gateway asks next is for the gateway to convert.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import pytest
+from attrs import define, evolve
+from beginnings import OPAQUE, PRIVATE, Beginning, beginning
+from request_readers import Reading, read_request, strings_of
+
+from swink_core import (
+    AssistantMessage,
+    Base64Source,
+    Block,
+    Catalog,
+    Client,
+    Context,
+    Error,
+    ExtensionBlock,
+    Host,
+    HTTPProvider,
+    ImageBlock,
+    Message,
+    Model,
+    RetryPolicy,
+    StopReason,
+    StreamErrorKind,
+    StreamOptions,
+    TextBlock,
+    ThinkingBlock,
+    Tool,
+    ToolResultMessage,
+    UserMessage,
+    dump,
+    required_features,
+)
+from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_core.testing.recordings import Recording, bundled_recordings
+
+HOST = Host()
+CATALOG = Catalog(HOST)
+
+IN_WORDS = {"claude-stream-json", "none"}
+"""Wire formats that put the conversation into words, and are not asked over HTTP."""
+
+ALTERNATING = {"anthropic-messages", "bedrock-converse", "gemini-generate-content"}
+"""Wire formats whose turns are the user's and the model's in turn."""
+
+TOOL_IDS = {
+    "anthropic-messages": r"[a-zA-Z0-9_-]+",
+    "azure": r".{1,40}",
+    "bedrock-converse": r"[a-zA-Z0-9_.:-]{1,64}",
+    "gemini-generate-content": r".+",
+    "mistral": r"[a-zA-Z0-9]{9}",
+    "ollama-chat": r".+",
+    "openai": r".{1,40}",
+    "openai-chat": r".+",
+    "openai-responses": r".{1,64}",
+    "openrouter": r".{1,40}",
+}
+"""Tool call ids that each API takes, as its reference or its refusals say."""
+
+MODELS = {"bedrock": "anthropic.claude-any", "gemini": "gemini-3-any"}
+"""Models that no catalogue knows, so that nothing is refused for the model's sake."""
+
+SEEN = "aW1hZ2Ugb2YgdGhlIHVzZXI="
+FOUND = "aW1hZ2Ugb2YgdGhlIHRvb2w="
+
+
+@define(frozen=True)
+class Participant:
+    """A provider, or one of its APIs; `replay` tells how its dialect takes reasoning back."""
+
+    provider: str
+    wire: str
+    replay: str | None = None
+
+    def __str__(self) -> str:
+        return self.provider if self.wire != "openai-responses" else f"{self.provider}-responses"
+
+    @property
+    def model(self) -> Model:
+        return Model(self.provider, MODELS.get(self.provider, "any"))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        if self.wire == "openai-responses":
+            return {"extra": {"api": "responses"}}
+        return {"extra": {"api": "chat"}} if self.wire == "openai-chat" else {}
+
+    @property
+    def rules(self) -> str:
+        """The key of `TOOL_IDS`: the provider where it is stricter than its wire format."""
+        stricter = self.provider in TOOL_IDS and self.wire == "openai-chat"
+        return self.provider if stricter else self.wire
+
+    def begins(self) -> Beginning:
+        replayed = f"{self.wire} {self.replay}" if self.replay else self.wire
+        return beginning(self.provider if self.provider == "mistral" else replayed, self.provider)
+
+
+def _participants() -> Iterator[Participant]:
+    """One for each package, wire format and way to take reasoning back; Responses beside."""
+    seen = set()
+    for name in sorted(HOST.provider_names(), key=lambda name: (name != "openai", name)):
+        info, package = CATALOG.provider(name), HOST.entry(name).package
+        assert info is not None
+        replay = info.dialect.get("replay")
+        if (key := (package, info.wire_format, replay)) in seen:
+            continue
+        seen.add(key)
+        yield Participant(name, info.wire_format, replay)
+        if "websocket" in info.dialect:
+            yield Participant(name, "openai-responses")
+
+
+PARTICIPANTS = list(_participants())
+PAIRS = [pytest.param(a, b, id=f"{a}-to-{b}") for a, b in product(PARTICIPANTS, PARTICIPANTS)]
+
+
+def _recorded(origin: Participant) -> Iterator[AssistantMessage]:
+    if origin.wire == "openai-responses":
+        return
+    for folder in bundled_recordings(HOST.entry(origin.provider).package):
+        recording = Recording.load(folder)
+        message = recording.message
+        if recording.provider == origin.provider and message and message.error_kind is None:
+            yield evolve(message, provider=origin.provider)
+
+
+def conversation(origin: Participant) -> Context:
+    """This will make a conversation as it is after some answers of `origin`."""
+    answer = AssistantMessage(
+        origin.begins().content,
+        provider=origin.provider,
+        model=origin.model.id,
+        stop_reason=StopReason.TOOL_USE,
+    )
+    first, second, _ = answer.tool_calls  # the third is never answered
+    found: list[Block] = [TextBlock("found it"), ImageBlock(Base64Source("image/png", FOUND))]
+    image = ImageBlock(Base64Source("image/png", SEEN))
+    messages: list[Message] = [
+        UserMessage([TextBlock("What is on it?"), TextBlock(""), image]),
+        answer,
+        ToolResultMessage(first.id, first.name, found),
+        ToolResultMessage(second.id, second.name, "the tool broke", is_error=True),
+    ]
+    for message in _recorded(origin):
+        messages += [UserMessage("Go on."), message]
+        messages += [ToolResultMessage(c.id, c.name, "found more") for c in message.tool_calls]
+    messages.append(UserMessage("And now?"))
+    return Context(messages, "Be brief.", [Tool("look_up", "Looks something up.")])
+
+
+def _within(context: Context, features: frozenset[str]) -> Context:
+    """Returns the conversation without what a provider does not have."""
+
+    def kept(message: Message) -> Message:
+        if isinstance(message, AssistantMessage) or isinstance(message.content, str):
+            return message
+        blocks: list[Block] = [b for b in message.content if not isinstance(b, ImageBlock)]
+        return evolve(message, content=blocks)
+
+    messages = context.messages
+    if "images" not in features:
+        messages = [kept(message) for message in messages]
+    return evolve(context, messages=messages, tools=context.tools if "tools" in features else [])
+
+
+def _provider(participant: Participant) -> Any:
+    return HOST.bind(participant.provider).provider
+
+
+def _features(participant: Participant) -> frozenset[str]:
+    provider = _provider(participant)
+    if isinstance(provider, HTTPProvider):
+        options = StreamOptions(**participant.options)
+        return provider.api(participant.model, options).features
+    features: frozenset[str] = provider.features
+    return features
+
+
+async def _sent(target: Participant, context: Context) -> tuple[list[Any], Error | None]:
+    """Returns the bodies of the requests that a call makes, and how it failed."""
+    http = MemoryHTTPClient(MemoryResponse.of_json({"error": {"message": "enough"}}, 400))
+    options = {"api_key": "test", "base_url": "http://server.example", **target.options}
+    async with (
+        Client(http=http, retry=RetryPolicy.none()) as client,
+        client.stream(str(target.model), context, **options) as stream,
+    ):
+        events = [event async for event in stream]
+    failed = events[-1] if isinstance(events[-1], Error) else None
+    return http.bodies, failed
+
+
+def _request(target: Participant, context: Context) -> Any:
+    if target.wire in IN_WORDS:
+        options = StreamOptions(**target.options)
+        return _provider(target).convert_messages(target.model, context, options)
+    bodies, _ = asyncio.run(_sent(target, context))
+    assert len(bodies) == 1
+    return bodies[0]
+
+
+def _opaque(context: Context) -> set[str]:
+    """Returns the strings of opaque state that are not also said in the conversation."""
+    blocks = [b for m in context.messages if not isinstance(m.content, str) for b in m.content]
+    said = json.dumps([dump(_bare(block)) for block in blocks], ensure_ascii=False)
+    return {
+        text
+        for block in blocks
+        for text in _values(_state(block))
+        if len(text) >= 12 and text not in said
+    }
+
+
+def _values(data: Any) -> Iterator[str]:
+    """Yields what could only come from where it came from: no names and no types."""
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, dict):
+        yield from _values([value for name, value in data.items() if name != "type"])
+    elif isinstance(data, list):
+        for item in data:
+            yield from _values(item)
+
+
+def _bare(block: Block) -> Block:
+    if isinstance(block, ThinkingBlock | ExtensionBlock):
+        return TextBlock("")
+    return evolve(block, metadata=None)
+
+
+def _state(block: Block) -> Any:
+    data = block.data if isinstance(block, ExtensionBlock) else None
+    thought = block.thinking if isinstance(block, ThinkingBlock) else None
+    values = block.metadata or {}
+    return [data, thought, getattr(block, "signature", None), list(values.values())]
+
+
+@pytest.mark.parametrize(("origin", "target"), PAIRS)
+def test_a_conversation_goes_on_elsewhere(origin: Participant, target: Participant) -> None:
+    context = conversation(origin)
+    if missing := required_features(context, StreamOptions()) - _features(target):
+        bodies, failed = asyncio.run(_sent(target, context))
+        assert bodies == []
+        assert failed is not None
+        assert failed.error_kind is StreamErrorKind.UNSUPPORTED
+        assert not missing & _features(target)
+        context = _within(context, _features(target))
+    before = copy.deepcopy(context)
+    body = _request(target, context)
+    assert context == before
+    if target.wire == "swink":
+        _check_whole(body, context, origin)
+        return
+    _check_state(list(strings_of(body)), context, origin, target)
+    _check_words(list(strings_of(body)), target)
+    _check_turns(read_request(target.wire, body), target)
+
+
+def _check_whole(body: Any, context: Context, origin: Participant) -> None:
+    """The proxy's own word becomes that of whatever model answers next."""
+    sent = [
+        evolve(m, provider=None) if isinstance(m, AssistantMessage) and m.provider == "proxy" else m
+        for m in context.messages
+    ]
+    assert body["messages"] == json.loads(json.dumps([dump(message) for message in sent]))
+
+
+def _check_state(
+    strings: list[str], context: Context, origin: Participant, target: Participant
+) -> None:
+    if origin == target:
+        assert set(origin.begins().returned) <= set(strings)
+        return
+    everything = "\n".join(strings)
+    if origin.provider != target.provider:
+        assert [text for text in _opaque(context) if text in everything] == []
+        assert PRIVATE not in everything
+    assert OPAQUE not in everything
+
+
+def _check_words(strings: list[str], target: Participant) -> None:
+    everything = "\n".join(strings)
+    for said in ("Be brief.", "What is on it?", "I look it up.", "found it", "the tool broke"):
+        assert said in everything
+    if "images" in _features(target) and target.wire not in IN_WORDS:
+        assert SEEN in everything
+        assert FOUND in everything
+
+
+def _check_turns(reading: Reading, target: Participant) -> None:
+    calls, results = reading.ids("call"), reading.ids("result")
+    assert reading.empty == []
+    assert Counter(calls) == Counter(results)
+    allowed = re.compile(TOOL_IDS.get(target.rules, "no ids are sent"))
+    assert [id for id in calls if not allowed.fullmatch(id)] == []
+    waiting: Counter[str] = Counter()
+    for step, id in reading.steps:
+        if step == "user":
+            assert waiting.total() == 0, "the user speaks before a call has its result"
+        elif step == "call":
+            waiting[id] += 1
+        else:
+            assert waiting[id] > 0, "a result comes before its call"
+            waiting[id] -= 1
+    pairs = set(zip(reading.roles, reading.roles[1:], strict=False))
+    if target.wire in ALTERNATING:
+        assert reading.roles[0] == "user"
+        assert [pair for pair in pairs if pair[0] == pair[1]] == []
+    if target.provider == "mistral":
+        assert ("tool", "user") not in pairs
+
+
+def test_every_installed_provider_takes_part_or_has_one_like_it() -> None:
+    packages = {HOST.entry(participant.provider).package for participant in PARTICIPANTS}
+    assert packages == {HOST.entry(name).package for name in HOST.provider_names()}
+
+
+@pytest.mark.parametrize("origin", PARTICIPANTS, ids=str)
+def test_the_conversations_have_state_that_could_leak(origin: Participant) -> None:
+    assert PRIVATE in _opaque(conversation(origin))
