@@ -4,6 +4,7 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
+STREAMS ?= 1000000
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -25,7 +26,8 @@ help:
 	@echo 'make types        mypy, strict, over all distributions'
 	@echo 'make wheels       build every wheel and smoke-test each one on its own'
 	@echo 'make bench        measure the cost per event and per request'
-	@echo 'make fuzz         run the property tests with many fresh examples'
+	@echo 'make fuzz         feed 1,000,000 broken answers to all parsers (STREAMS=…), then run the'
+	@echo '                  property tests with many fresh examples'
 	@echo 'make constraints  resolve all dependencies anew and write constraints.txt'
 	@echo 'make clean        remove .venv, caches and build products'
 
@@ -53,6 +55,7 @@ bench: $(VENV)/.installed-dev
 	$(PY) -m benchmarks.run
 
 fuzz: $(VENV)/.installed-dev
+	$(PY) tools/fuzz.py --streams $(STREAMS)
 	$(PY) -m pytest -q -m hypothesis --hypothesis-profile=fuzz $(PYTEST_ARGS)
 
 # The environment names its own folder in every script and editable install, so one

@@ -37,8 +37,11 @@ __all__ = ["EventSource", "Parser", "repaired_json"]
 
 log = logging.getLogger(__name__)
 
-UNPARSABLE = (msgspec.DecodeError, MalformedFrame, UnicodeDecodeError, RecursionError)
-"""What a parser raises for a malformed frame; the last for one nested too deeply."""
+UNPARSABLE = (
+    msgspec.DecodeError, MalformedFrame, FrameError, UnicodeDecodeError, RecursionError,
+)  # fmt: skip
+"""What a parser raises for a malformed frame: a binary one whose insides make no sense, or one
+nested too deeply, among others."""
 
 MALFORMED_IN_A_ROW = 3
 MALFORMED_IN_ALL = 10

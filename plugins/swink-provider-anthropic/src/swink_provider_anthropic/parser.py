@@ -17,6 +17,7 @@ import msgspec
 
 from swink_core import EventWriter, Failure, StopReason, parse_arguments
 from swink_provider_anthropic.wire import (
+    Block,
     Delta,
     ErrorBody,
     Frame,
@@ -47,6 +48,9 @@ _COUNTED = frozenset(
 )
 
 
+_UNDERSTOOD = ("text", "thinking", "redacted_thinking", "tool_use")
+
+
 class _Opaque:
     """A block that is only collected. Strings of its deltas are appended to its own."""
 
@@ -57,7 +61,8 @@ class _Opaque:
     def merge(self, delta: dict[str, Any]) -> None:
         for name, value in delta.items():
             if name == "citation":
-                self._block["citations"] = [*(self._block.get("citations") or ()), value]
+                known = self._block.get("citations")
+                self._block["citations"] = [*(known if isinstance(known, list) else ()), value]
             elif isinstance(value, str) and name != "type":
                 self._strings.setdefault(name, []).append(value)
             elif name != "type":
@@ -67,7 +72,8 @@ class _Opaque:
         for name, parts in self._strings.items():
             text = "".join(parts)
             if name != "partial_json":
-                self._block[name] = (self._block.get(name) or "") + text
+                begun = self._block.get(name)
+                self._block[name] = (begun if isinstance(begun, str) else "") + text
             elif text:  # input that does not parse stays text
                 arguments = parse_arguments(text)
                 self._block["input"] = text if arguments is None else arguments
@@ -190,30 +196,32 @@ class MessagesParser:
     # -- blocks ------------------------------------------------------------------------------
 
     def _start(self, index: Any, block: dict[str, Any], out: EventWriter) -> None:
+        kind = block.get("type")
+        said = msgspec.convert(block, Block) if kind in _UNDERSTOOD else Block()
         self._settle(out)
         self._begun = True
-        match block.get("type"):
+        match kind:
             case "text":
-                citations = self._citations[index] = list(block.get("citations") or ())
+                citations = self._citations[index] = said.citations or []
                 known = {"citations": citations} if citations else None
-                out.text(block.get("text") or "", index, known)
+                out.text(said.text or "", index, known)
             case "thinking":
-                out.thinking(block.get("thinking") or "", index, block.get("signature"))
+                out.thinking(said.thinking or "", index, said.signature)
             case "redacted_thinking":
-                out.thinking("", index, block.get("data"), redacted=True)
+                out.thinking("", index, said.data, redacted=True)
             case "tool_use":
-                self._tool_use(index, block, out)
+                self._tool_use(index, block, said, out)
             case _:
                 self._opaque[index] = _Opaque(block)
 
-    def _tool_use(self, index: Any, block: dict[str, Any], out: EventWriter) -> None:
+    def _tool_use(self, index: Any, block: dict[str, Any], said: Block, out: EventWriter) -> None:
         if given := block.get("input"):  # whole already, unless deltas follow
             self._inputs[index] = msgspec.json.encode(given).decode()
         rest = {k: v for k, v in block.items() if k not in ("type", "id", "name", "input")}
         caller = rest.get("caller")
         if isinstance(caller, dict) and caller.get("type") != "direct":
             self._calls_from_server = True
-        out.tool_call(index, block.get("id"), block.get("name"), metadata=rest or None)
+        out.tool_call(index, said.id, said.name, metadata=rest or None)
 
     def _delta(self, data: Frame, frame: bytes, out: EventWriter) -> None:
         delta, index = data.delta, data.index

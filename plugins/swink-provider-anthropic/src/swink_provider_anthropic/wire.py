@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Delta", "ErrorBody", "Frame", "Message", "decode_frame", "decode_message"]
+__all__ = ["Block", "Delta", "ErrorBody", "Frame", "Message", "decode_frame", "decode_message"]
 
 
 class ErrorBody(msgspec.Struct):
@@ -34,6 +34,18 @@ class Delta(msgspec.Struct):
     stop_reason: str | None = None
     stop_details: dict[str, Any] | None = None
     container: dict[str, Any] | None = None
+
+
+class Block(msgspec.Struct):
+    """A content block of a kind that is understood, at its start."""
+
+    id: str | None = None
+    name: str | None = None
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    data: str | None = None
+    citations: list[Any] | None = None
 
 
 class Message(msgspec.Struct):

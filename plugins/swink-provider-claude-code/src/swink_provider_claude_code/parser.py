@@ -38,6 +38,13 @@ class _Message(msgspec.Struct):
     content: list[dict[str, Any]] | str | None = None
 
 
+class _Usage(msgspec.Struct):
+    input_tokens: int | float | None = None
+    output_tokens: int | float | None = None
+    cache_read_input_tokens: int | float | None = None
+    cache_creation_input_tokens: int | float | None = None
+
+
 class _Line(msgspec.Struct):
     type: str = ""
     subtype: str | None = None
@@ -49,7 +56,7 @@ class _Line(msgspec.Struct):
     is_error: bool | None = None
     result: str | None = None
     stop_reason: str | None = None
-    usage: dict[str, Any] | None = None
+    usage: _Usage | None = None
     total_cost_usd: int | float | None = None
     num_turns: int | float | None = None
     errors: list[Any] | None = None
@@ -118,19 +125,21 @@ class StreamJsonParser:
             elif kind == "text":
                 out.text(str(block.get("text") or ""), (self._turn, "whole"))
             elif kind == "thinking":
-                signature = block.get("signature") or None
+                signature = block.get("signature")
+                signature = signature if isinstance(signature, str) else None
                 out.thinking(str(block.get("thinking") or ""), (self._turn, "t"), signature)
             else:
                 out.extension(kind, block)
         out.end((self._turn, "whole"))
 
     def _result(self, line: _Line, out: EventWriter) -> None:
-        usage = line.usage or {}
-        read, wrote = usage.get("cache_read_input_tokens"), usage.get("cache_creation_input_tokens")
-        fresh = usage.get("input_tokens")
+        usage = line.usage or _Usage()
+        read = _whole(usage.cache_read_input_tokens)
+        wrote = _whole(usage.cache_creation_input_tokens)
+        fresh = _whole(usage.input_tokens)
         out.usage(
             None if fresh is None else fresh + (read or 0) + (wrote or 0),
-            usage.get("output_tokens"),
+            _whole(usage.output_tokens),
             read,
             wrote,
             cost=line.total_cost_usd,
@@ -144,3 +153,7 @@ class StreamJsonParser:
             out.text(line.result)
         out.stop(STOPS.get(line.stop_reason or "", StopReason.STOP))
         out.finish()
+
+
+def _whole(number: int | float | None) -> int | None:
+    return None if number is None else int(number)
