@@ -1,7 +1,16 @@
 """{{ cookiecutter.title }} speaks OpenAI's Chat Completions; models.toml says where it differs."""
-
+{% if cookiecutter.auth == "header" %}
+import swink_core as swink
+{%- endif %}
 from swink_provider_openai import OpenAIProvider
 
 
 class {{ cookiecutter.class_name }}(OpenAIProvider):
     """The address, the variables and the dialect are rows of models.toml."""
+{%- if cookiecutter.auth == "header" %}
+
+    async def authorize(
+        self, request: swink.HTTPRequest, options: swink.StreamOptions, call: swink.Call
+    ) -> None:
+        request.headers["x-api-key"] = self.api_key(options) or ""
+{%- endif %}

@@ -35,4 +35,5 @@ class {{ cookiecutter.class_name }}:
     def convert_messages(
         self, model: swink.Model, context: swink.Context, options: swink.StreamOptions
     ) -> object:
-        return [swink.dump(message) for message in swink.normalise(context, self.name)]
+        messages = [swink.dump(message) for message in swink.normalise(context, self.name)]
+        return {"system": context.system_prompt, "messages": messages}

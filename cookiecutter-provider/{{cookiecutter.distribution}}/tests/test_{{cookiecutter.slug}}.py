@@ -8,8 +8,9 @@ class Test{{ cookiecutter.class_name }}(ProviderConformance):
     provider = "{{ cookiecutter.name }}"
     model = "{{ cookiecutter.name }}/{{ cookiecutter.name }}-large"
 {% elif cookiecutter.kind == "observer" -%}
-"""The observers' kit on {{ cookiecutter.title }}, and what is its own."""
+"""The observers' kit on {{ cookiecutter.title }}, and what is special to it."""
 
+import swink_core as swink
 from swink_core.testing.observers import ObserverConformance
 
 from {{ cookiecutter.package }} import {{ cookiecutter.class_name }}
@@ -17,20 +18,38 @@ from {{ cookiecutter.package }} import {{ cookiecutter.class_name }}
 
 class Test{{ cookiecutter.class_name }}(ObserverConformance):
     observer = {{ cookiecutter.class_name }}
+
+
+def test_outcomes_are_counted_by_provider() -> None:
+    observer = {{ cookiecutter.class_name }}()
+    call = swink.Call(
+        swink.Model("acme", "large"), swink.Context([]), swink.StreamOptions(), attempt=1
+    )
+    for _ in range(2):
+        observer.on_event(swink.Start(), call)
+        observer.on_event(swink.Done(swink.StopReason.STOP), call)
+    assert observer.outcomes == {"acme: stop": 2}
 {% else -%}
-"""What every provider is sent."""
+"""The wrappers' kit on {{ cookiecutter.title }}, and what is special to it."""
+
+import swink_core as swink
+from swink_core.testing.observers import PluginSubject, WrapperConformance
 
 from {{ cookiecutter.package }} import {{ cookiecutter.class_name }}
-from {{ cookiecutter.package }}.plugin import SECRET, _hidden
+from {{ cookiecutter.package }}.plugin import SECRET
 
 
-def test_the_word_is_hidden_wherever_it_stands() -> None:
-    payload = {"messages": [{"content": f"say {SECRET}"}], "n": 1}
-    assert _hidden(payload) == {"messages": [{"content": "say …"}], "n": 1}
+class Test{{ cookiecutter.class_name }}(WrapperConformance):
+    wrapper = {{ cookiecutter.class_name }}
 
 
-def test_the_plugin_fits_the_hooks() -> None:
-    import swink_core as swink
-
-    swink.Host([{{ cookiecutter.class_name }}()], entry_points=[])
+def test_the_word_is_hidden_in_what_is_sent() -> None:
+    hooks = PluginSubject({{ cookiecutter.class_name }}).binding().hook
+    payload = hooks.convert_messages(
+        model=swink.Model("scripted", "model"),
+        context=swink.Context.of(f"say {SECRET}"),
+        options=swink.StreamOptions(),
+    )
+    assert SECRET not in str(payload)
+    assert "say …" in str(payload)
 {% endif -%}

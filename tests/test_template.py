@@ -1,0 +1,255 @@
+"""Every variant of the template, rendered: its files, its form, and the suite that comes with it.
+
+The clean environment is a new venv into which pip installs what was rendered; what that depends on
+is within reach from this interpreter's environment, so that nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import time
+import venv
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+TEMPLATE = ROOT / "cookiecutter-provider"
+
+VARIANTS = {
+    f"{kind}-{auth}": (kind, auth)
+    for kind in ("openai", "sse", "ndjson")
+    for auth in ("bearer", "header", "none")
+} | {kind: (kind, "bearer") for kind in ("stream", "observer", "wrapper")}
+
+SHARED_FILES = """
+.github/workflows/ci.yml .gitignore LICENSE README.md pyproject.toml
+src/{package}/__init__.py src/{package}/plugin.py src/{package}/py.typed tests/test_{slug}.py
+"""
+
+RECORDING_FILES = """
+src/{package}/recordings/hello/body.{body} src/{package}/recordings/hello/message.json
+src/{package}/recordings/hello/recording.json
+src/{package}/recordings/rate-limit/body.{body} src/{package}/recordings/rate-limit/message.json
+src/{package}/recordings/rate-limit/recording.json
+"""
+
+FILES = {
+    "openai": SHARED_FILES + "src/{package}/models.toml" + RECORDING_FILES,
+    "sse": SHARED_FILES + "src/{package}/models.toml" + RECORDING_FILES,
+    "ndjson": SHARED_FILES + "src/{package}/models.toml" + RECORDING_FILES,
+    "stream": SHARED_FILES + "src/{package}/models.toml",
+    "observer": SHARED_FILES,
+    "wrapper": SHARED_FILES,
+}
+
+SECONDS = 60.0
+"""From `swink new` to a passing kit and a demo; issue and documentation promise a minute."""
+
+
+def _run(*command: str | Path, cwd: Path, **environment: str) -> str:
+    hidden = ("PYTHON", "PYTEST", "SWINK", "ACME")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env={**kept, "HOME": str(cwd), "NO_PROXY": "*", **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=2 * SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+class Environment:
+    """A new venv with this environment's libraries within reach."""
+
+    def __init__(self, folder: Path) -> None:
+        venv.create(folder, with_pip=False)
+        self.python = folder / "bin" / "python"
+        base = {"base": str(folder), "platbase": str(folder)}
+        libraries = Path(sysconfig.get_path("purelib", "venv", vars=base))
+        # addsitedir, unlike a plain line, also reads the .pth files of editable installs
+        found = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+        lines = [f"import site; site.addsitedir({path!r})" for path in sorted(found)]
+        (libraries / "libraries.pth").write_text("\n".join(lines) + "\n")
+
+    def install(self, *folders: Path) -> None:
+        """Installs distributions, editable, without a package index."""
+        pip = (sys.executable, "-m", "pip", "--python", self.python, "--disable-pip-version-check")
+        options = ("-qq", "--no-index", "--no-deps", "--no-build-isolation")
+        editable = (part for folder in folders for part in ("-e", folder))
+        _run(*pip, "install", *options, *editable, cwd=folders[0])
+
+    def run(self, *arguments: str | Path, cwd: Path, **environment: str) -> str:
+        """Runs a module in the environment."""
+        return _run(self.python, "-m", *arguments, cwd=cwd, **environment)
+
+
+def _render(variant: str, output: Path) -> Path:
+    from cookiecutter.main import cookiecutter
+
+    kind, auth = VARIANTS[variant]
+    answers = {"name": f"acme-{variant}", "kind": kind, "auth": auth}
+    made = cookiecutter(
+        str(TEMPLATE),
+        no_input=True,
+        default_config=True,
+        extra_context=answers,
+        output_dir=str(output),
+    )
+    return Path(made)
+
+
+@pytest.fixture(scope="module")
+def rendered(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """The folder of every variant."""
+    output = tmp_path_factory.mktemp("rendered")
+    return {variant: _render(variant, output) for variant in VARIANTS}
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """The clean environment."""
+    return Environment(tmp_path_factory.mktemp("environment"))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_variant_has_exactly_its_files(variant: str, rendered: Mapping[str, Path]) -> None:
+    folder = rendered[variant]
+    kind, _ = VARIANTS[variant]
+    slug = f"acme_{variant}".replace("-", "_")
+    role = "plugin" if kind in ("observer", "wrapper") else "provider"
+    names = FILES[kind].format(
+        package=f"swink_{role}_{slug}", slug=slug, body="ndjson" if kind == "ndjson" else "sse"
+    )
+    assert folder.name == f"swink-{role}-acme-{variant}"
+    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert found == set(names.split())
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_nothing_of_the_template_is_left_in_a_file(
+    variant: str, rendered: Mapping[str, Path]
+) -> None:
+    for path in rendered[variant].rglob("*"):
+        if path.is_file():
+            text = path.read_text("utf-8")
+            assert "cookiecutter" not in text, path
+            assert "{%" not in text, path
+            assert not text or text.endswith("\n"), path
+            assert "\n\n\n" not in text or path.suffix == ".py", path
+
+
+@pytest.mark.parametrize("kind", ["sse", "ndjson"])
+@pytest.mark.parametrize("auth", ["bearer", "header", "none"])
+def test_the_module_of_a_provider_has_fewer_than_sixty_lines(
+    kind: str, auth: str, rendered: Mapping[str, Path]
+) -> None:
+    (module,) = rendered[f"{kind}-{auth}"].glob("src/*/plugin.py")
+    assert len(module.read_text("utf-8").splitlines()) < 60
+
+
+def test_every_variant_is_linted_and_formatted(rendered: Mapping[str, Path]) -> None:
+    for command in (("check",), ("format", "--check")):
+        for folder in rendered.values():
+            # by each package's own configuration, as its author and its workflow run it
+            _run(sys.executable, "-m", "ruff", *command, "--no-cache", folder, cwd=folder)
+
+
+def test_every_variant_type_checks_strictly(rendered: Mapping[str, Path], tmp_path: Path) -> None:
+    folders = [folder / part for folder in rendered.values() for part in ("src", "tests")]
+    mypy = (sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path)
+    _run(*mypy, *folders, cwd=next(iter(rendered.values())).parent)
+
+
+def test_every_variants_own_suite_is_green_before_its_author_writes_a_line(
+    rendered: Mapping[str, Path], environment: Environment
+) -> None:
+    folders = list(rendered.values())
+    environment.install(*folders)
+    output = environment.run(
+        "pytest", "-q", "-p", "no:cacheprovider",
+        "-c", folders[0] / "pyproject.toml", "--rootdir", folders[0].parent,
+        *(folder / "tests" for folder in folders),
+        cwd=folders[0].parent,
+    )  # fmt: skip
+    reached = dict(line.split(": ", 1) for line in output.splitlines() if ": level " in line)
+    names = {"observer": "AcmeObserver", "wrapper": "AcmeWrapper"}
+    best = {"observer": "level 1 of 1, safe to load", "wrapper": "level 1 of 1, safe to load"}
+    assert reached == {
+        names.get(variant, f"acme-{variant}"): best.get(variant, "level 3 of 3, complete")
+        for variant in VARIANTS
+    }
+
+
+def test_from_swink_new_to_the_kit_and_the_demo_takes_less_than_a_minute(tmp_path: Path) -> None:
+    environment = Environment(tmp_path / "venv")
+    began = time.monotonic()
+    made = environment.run("swink_cli", "new", "acme", "--kind", "sse", cwd=tmp_path)
+    folder = tmp_path / "swink-provider-acme"
+    assert f"cd {folder}" in made.replace("\n", " ")
+    environment.install(folder)
+    assert "acme: level 3 of 3, complete" in environment.run("pytest", cwd=folder)
+    demo = environment.run("swink_cli", "demo", cwd=folder, COLUMNS="200")
+    rows = {line.split()[0]: line for line in demo.splitlines() if line.strip()}
+    assert "acme-sse" in rows["acme"]
+    assert {"echo", "openai", "anthropic", "ollama"} <= rows.keys()
+    assert time.monotonic() - began < SECONDS
+
+
+@pytest.mark.parametrize("name", ["Acme", "9lives", "a b"])
+def test_a_name_that_cannot_be_one_is_refused(name: str, tmp_path: Path) -> None:
+    from cookiecutter.exceptions import FailedHookException
+    from cookiecutter.main import cookiecutter
+
+    with pytest.raises(FailedHookException):
+        cookiecutter(
+            str(TEMPLATE),
+            no_input=True,
+            default_config=True,
+            extra_context={"name": name},
+            output_dir=str(tmp_path),
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+def _workflow(folder: Path) -> Any:
+    return msgspec.yaml.decode((folder / ".github/workflows/ci.yml").read_bytes())
+
+
+def test_the_workflow_runs_what_the_readme_says(rendered: Mapping[str, Path]) -> None:
+    folder = rendered["sse-bearer"]
+    test = _workflow(folder)["jobs"]["test"]
+    lines = [line for step in test["steps"] if "run" in step for line in step["run"].split(" && ")]
+    readme = (folder / "README.md").read_text("utf-8")
+    for command in ("pip install -e . --group dev", "pytest", "mypy", "ruff check ."):
+        assert command in lines
+        assert command in readme
+    assert test["strategy"]["matrix"]["python"][0] == "3.11"  # requires-python
+
+
+def test_the_workflow_publishes_tags_after_the_tests_and_without_a_token(
+    rendered: Mapping[str, Path],
+) -> None:
+    folder = rendered["sse-bearer"]
+    workflow = _workflow(folder)
+    publish = workflow["jobs"]["publish"]
+    assert publish["needs"] == "test"
+    assert "refs/tags/v" in publish["if"]
+    assert publish["permissions"] == {"contents": "read", "id-token": "write"}
+    assert publish["environment"] in (folder / "README.md").read_text("utf-8")
+    assert workflow["permissions"] == {"contents": "read"}
+    assert "secrets." not in (folder / ".github/workflows/ci.yml").read_text("utf-8")
+    used = [step["uses"].partition("@")[0] for step in publish["steps"] if "uses" in step]
+    assert used[-1] == "pypa/gh-action-pypi-publish"
