@@ -217,8 +217,10 @@ class Run:
         if call.reported_cost is not None:
             terminal.cost = terminal.cost or Cost()
             terminal.cost.total = call.reported_cost
-        if terminal.usage is not None:
-            call.usage = terminal.usage if call.usage is None else call.usage + terminal.usage
+        voided = self.source.out.voided if type(self.source) is EventSource else None
+        for usage in (voided, terminal.usage):
+            if usage is not None:
+                call.usage = usage if call.usage is None else call.usage + usage
         if terminal.cost is not None:
             call.cost = terminal.cost if call.cost is None else call.cost + terminal.cost
 

@@ -51,6 +51,7 @@ class EventWriter:
         self._asked = model
         self._tries = 1
         self.usage_seen: Usage | None = None
+        self.voided: Usage | None = None  # what answers took that were begun anew
         self.cost: float | None = None
         self.stop_reason: StopReason | None = None
         self.failure: Failure | None = None
@@ -227,6 +228,8 @@ class EventWriter:
         self._has_calls = self.has_answer = False
         self._by_key.clear()
         self._by_id.clear()
+        if self.usage_seen is not None:
+            self.voided = self.usage_seen + (self.voided or Usage())
         self.stop_reason = self.usage_seen = self.response_id = self.model = None
 
     def notice(self, code: str, detail: str = "") -> None:

@@ -13,6 +13,7 @@ from swink_core import (
     Start,
     StopReason,
     ToolCallBlock,
+    Usage,
 )
 
 
@@ -66,3 +67,9 @@ def test_a_restart_before_any_tool_call_forgets_that_there_was_an_answer() -> No
     out.restart("anew")
     out.stop(StopReason.STOP)
     assert (out.stop_reason, out.has_answer) == (StopReason.STOP, False)
+
+
+def test_what_a_voided_answer_took_is_kept_apart() -> None:
+    out, _ = _restarted()
+    assert out.usage_seen is None
+    assert out.voided == Usage(input=5, output=1, reported=True)
