@@ -50,10 +50,6 @@ class OpenAIProvider(HTTPProvider):
         super().__init__(name)
         self.dialect = Dialect(**self.info.dialect)
         chat = ChatAPI(name, self.dialect, self.converter)
-        self.apis: dict[str, ChatAPI | ResponsesAPI] = {
-            "chat": chat,
-            "responses": ResponsesAPI(name, self.dialect),
-        }
         self.features, self.knobs = chat.features, chat.knobs
         self._sockets = Sockets()
 
@@ -69,13 +65,13 @@ class OpenAIProvider(HTTPProvider):
             wanted = "responses"
         if wanted is None:
             wanted = (model.info.api if model.info else None) or self.dialect.api
-        api = self.apis.get(wanted)
-        if api is None:
-            raise InvalidOption(
-                f"{self.name} has no API {wanted!r}",
-                resolution=f"Pass one of {', '.join(self.apis)}.",
-            )
-        return api
+        if wanted == "chat":
+            return ChatAPI(self.name, self.dialect, self.converter)
+        if wanted == "responses":
+            return ResponsesAPI(self.name, self.dialect)
+        raise InvalidOption(
+            f"{self.name} has no API {wanted!r}", resolution="Pass chat or responses."
+        )
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """This will return the conversation in the terms of the model's API."""
