@@ -95,6 +95,21 @@ async def complete(*responses: MemoryResponse, calls: int = 1, **options: Any) -
     return http
 
 
+@pytest.mark.parametrize(
+    ("base_url", "expected"),
+    [
+        ("https://r.example", "https://r.example/openai/v1/responses"),
+        (
+            "https://r.example?api-version=2025-04-01-preview",
+            "https://r.example/openai/responses?api-version=2025-04-01-preview",
+        ),
+    ],
+)
+def test_addresses_of_the_responses_api(base_url: str, expected: str) -> None:
+    options = swink.StreamOptions(base_url=base_url, extra={"api": "responses"})
+    assert PROVIDER.url(MODEL, options, {}) == expected
+
+
 async def test_a_key_travels_in_its_own_header() -> None:
     http = await complete(MemoryResponse([DONE]), api_key="canary-key")
     assert http.requests[0].headers["api-key"] == "canary-key"

@@ -117,7 +117,7 @@ def _plan_one(
             Performance(
                 name,
                 f"{name} {one.name}" if everything else name,
-                wire_format,
+                one.wire_format or wire_format,
                 f"{name}/{one.model}",
                 one,
             )
