@@ -1,4 +1,4 @@
-"""OpenAI Chat Completions, and the services that speak it, for swink."""
+"""OpenAI's Chat Completions and Responses, and the services that speak them, for swink."""
 
 from swink_provider_openai.converter import ChatConverter
 from swink_provider_openai.dialect import Dialect
