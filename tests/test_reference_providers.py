@@ -1,0 +1,27 @@
+"""The table of providers in the documentation says what the code does."""
+
+from __future__ import annotations
+
+import generate_providers
+import pytest
+
+from swink_core import Host
+
+
+def test_the_page_is_up_to_date() -> None:
+    written = generate_providers.PAGE.read_text("utf-8")
+    assert written == generate_providers.page(), "run tools/generate_providers.py"
+
+
+@pytest.mark.parametrize("name", Host().provider_names())
+def test_every_installed_provider_is_on_the_page(name: str) -> None:
+    tables = generate_providers.PAGE.read_text("utf-8").split("\n## ")[1:5]
+    assert [f"| `{name}` |" in table for table in tables] == [True] * 4
+
+
+def test_the_environment_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = generate_providers.page()
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://elsewhere.example/base")
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "a-project")
+    monkeypatch.setenv("SWINK_MODELS", "no-such-file.toml")
+    assert generate_providers.page() == before

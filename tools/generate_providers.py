@@ -1,0 +1,287 @@
+"""Write docs/reference/providers.md from the installed providers: `generate_providers.py`, or
+`--check` to compare.
+
+Names, addresses, variables and models are those of the catalogues; features, options, framing,
+requests and headers are those of the code, which is asked for a request that is never sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+from urllib.parse import urlsplit
+
+import msgspec
+from attrs import define, evolve
+
+import swink_core as swink
+from swink_core.testing.driver import memory_call, run_bytes
+from swink_core.testing.recordings import Recording, bundled_recordings
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "providers.md"
+
+FRAMINGS = {
+    "SSEDecoder": "SSE",
+    "NDJSONDecoder": "lines of JSON",
+    "EventStreamDecoder": "AWS event stream",
+    "StreamDecoder": "SSE, or a JSON array",
+}
+RESPONSES = "openai-responses"
+NOTHING = "-"
+BASE, KEY = "https://base.example", "AIza-or-any-key"  # Vertex AI takes others for access tokens
+FEATURES = (
+    "tools", "tool_choice", "images", "documents", "audio", "json", "structured_output", "stop",
+)  # fmt: skip
+KNOBS = (
+    "temperature", "top_p", "max_tokens", "seed", "thinking", "parallel_tool_calls", "cache",
+    "session_id",
+)  # fmt: skip
+
+
+@define
+class Row:
+    """A provider, or another of its APIs."""
+
+    title: str
+    name: str
+    distribution: str
+    package: str
+    info: swink.ProviderInfo
+    provider: Any
+    models: Sequence[swink.ModelInfo]
+    wire: str
+    asked: swink.Model | None = None
+
+    @property
+    def model(self) -> swink.Model:
+        return self.asked or swink.Model(self.name, "MODEL")
+
+    @property
+    def options(self) -> swink.StreamOptions:
+        extra = {"api": "responses"} if self.wire == RESPONSES else {}
+        return swink.StreamOptions(base_url=BASE, api_key=KEY, extra=extra)
+
+    @property
+    def api(self) -> Any:
+        """What has the features and options."""
+        if isinstance(self.provider, swink.HTTPProvider):
+            return self.provider.api(self.model, self.options)
+        return self.provider
+
+
+def rows() -> Iterator[Row]:
+    """This will yield the installed providers by name, Responses beside Chat Completions."""
+    host = swink.Host()
+    catalog = swink.Catalog(host, environ={})
+    for name in host.provider_names():
+        info = catalog.provider(name)
+        assert info is not None
+        provider, models = host.bind(name).provider, catalog.models(name)
+        entry = host.entry(name)
+        chat = [model for model in models if model.api != "responses"]
+        known = (name, entry.distribution, entry.package, info, provider)
+        yield Row(f"`{name}`", *known, chat, info.wire_format)
+        if len(chat) < len(models) or "websocket" in info.dialect:
+            others = [model for model in models if model.api == "responses"]
+            yield Row(f"`{name}`, Responses", *known, others, RESPONSES)
+
+
+def table(headings: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
+    """This will write a table."""
+    head = list(headings)
+    cells = [head, ["---"] * len(head), *map(list, lines)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
+
+
+def code(words: Iterable[str]) -> str:
+    """This will write names as code, or that there are none."""
+    return ", ".join(f"`{word}`" for word in words) or NOTHING
+
+
+def request_of(row: Row, **options: Any) -> swink.HTTPRequest | None:
+    """This will return the request of a call; `None` where answers do not come over HTTP."""
+    if not hasattr(row.provider, "request"):
+        return None
+    context = swink.Context([swink.UserMessage("Hello")])
+    asked = evolve(row.options, **options)
+    try:
+        payload = row.provider.convert(row.model, context, asked)
+        request: swink.HTTPRequest = row.provider.request(row.model, payload, asked)
+    except NotImplementedError:
+        return None
+    return request
+
+
+def sent(row: Row) -> tuple[str, str]:
+    """This will return where a row's request goes, and the header that holds the key."""
+    request = request_of(row)
+    if request is None:
+        return NOTHING, NOTHING
+    asyncio.run(row.provider.authorize(request, row.options, memory_call(row.provider, row.model)))
+    headers = [name for name, value in request.headers.items() if KEY in value]
+    address = urlsplit(request.url)
+    path = address.path + (f"?{address.query}" if address.query else "")
+    return f"`{request.method} {path}`", code(headers)
+
+
+def framing(row: Row) -> str:
+    """This will say how a row's answers come."""
+    if not isinstance(row.provider, swink.HTTPProvider):
+        return NOTHING
+    decoder = type(row.provider.decoder()).__name__
+    words = [FRAMINGS[decoder]]
+    if row.api.buffered:
+        words.append("whole")
+    if row.api.websocket:
+        words.append("WebSocket")
+    return ", ".join(words)
+
+
+def credentials(info: swink.ProviderInfo) -> str:
+    """This will say which variables hold a key, and what else signs in."""
+    if info.auth == "none":
+        return "none"
+    ways = {"key": [], "optional": ["none"]}.get(info.auth, [info.auth])
+    return " or ".join([*(f"`{name}`" for name in info.api_key_env), *ways])
+
+
+def thinking(row: Row) -> str:
+    """This will name the fields of the request by which the listed models are asked to think."""
+    if "thinking" not in row.api.knobs:
+        return NOTHING
+    fields: set[str] = set()
+    listed = [m for m in row.models if "thinking" in (m.capabilities or ())]
+    models = [swink.Model(row.name, info.id, info) for info in listed]
+    for model in models or [row.model]:
+        asked = evolve(row, asked=model)
+        bodies = [request_of(asked, thinking=level) for level in (None, swink.ThinkingLevel.HIGH)]
+        plain, thoughtful = (msgspec.json.decode(body.body) if body else {} for body in bodies)
+        fields.update(_new(plain, thoughtful))
+    return code(sorted(fields))
+
+
+def _new(old: Any, new: Any, place: str = "") -> Iterator[str]:
+    for name, value in new.items():
+        if isinstance(value, dict):
+            yield from _new(old.get(name, {}), value, f"{place}{name}.")
+        elif name not in old:
+            yield place + name
+
+
+def tool_calls() -> dict[str, str]:
+    """This will tell by wire format how the arguments of calls come, as the recordings show it."""
+    found: dict[str, set[str]] = {}
+    for row in rows():
+        if not isinstance(row.provider, swink.HTTPProvider) or row.wire == RESPONSES:
+            continue
+        for folder in bundled_recordings(row.package):
+            recording = Recording.load(folder)
+            if recording.provider == row.name and recording.status == 200:
+                ways = _ways(row.provider, recording)
+                found.setdefault(row.wire, set()).update(ways)
+    return {wire: " or ".join(sorted(ways)) for wire, ways in found.items() if ways}
+
+
+def _ways(provider: Any, recording: Recording) -> Iterator[str]:
+    pieces = [piece for _, piece in recording.pieces()]
+    deltas: dict[int, int] = {}
+    for event in run_bytes(provider, recording.model, pieces):
+        if isinstance(event, swink.ToolCallDelta):
+            deltas[event.content_index] = deltas.get(event.content_index, 0) + 1
+    for number in deltas.values():
+        yield "in pieces" if number > 1 else "whole"
+
+
+def has(names: Iterable[str], owned: Iterable[str]) -> list[str]:
+    """This will mark which names are owned."""
+    return ["yes" if name in owned else NOTHING for name in names]
+
+
+def page() -> str:
+    """This will return the whole page; nothing in the environment changes it."""
+    with patch.dict(os.environ, clear=True):
+        found = list(rows())
+        calls = tool_calls()
+        asked = {row.title: (*sent(row), framing(row), thinking(row)) for row in found}
+    wires = sorted({row.wire for row in found})
+    return f"""\
+# Providers
+
+<!-- Generated by tools/generate_providers.py from the code; a test fails when it is stale. -->
+
+What this repository's packages serve. `swink providers` lists what is installed with you, and
+whether its credentials are set; `swink models` lists the models.
+
+## Where they are
+
+A call's `base_url` and `api_key` come before these variables. *Models* counts those that the
+catalogue describes; others can be asked all the same.
+
+{table(
+    ("provider", "", "distribution", "wire format", "address", "variables for it",
+     "credentials", "models"),
+    ((row.title, row.info.title, row.distribution, row.wire,
+      row.info.base_url or NOTHING, code(row.info.base_url_env), credentials(row.info),
+      str(len(row.models))) for row in found),
+)}
+
+## How they are asked and how they answer
+
+*Path* comes after the address, *key* is the header that carries it. An answer comes in frames;
+*whole* means that `transport="buffered"` asks for it in one piece, *WebSocket* that
+`transport="websocket"` is possible. *Thinking* names the fields that ask for it, of one model or
+another.
+
+{table(
+    ("provider", "path", "key", "answer", "thinking"),
+    ((row.title, *asked[row.title]) for row in found),
+)}
+
+## What a call may need
+
+A call that needs what is missing here ends as `unsupported` before anything is sent. A model may
+have less than its provider.
+
+{table(
+    ("provider", *(f"`{name}`" for name in FEATURES)),
+    ((row.title, *has(FEATURES, row.api.features)) for row in found),
+)}
+
+## Options that tune an answer
+
+An option that is missing here is left out, with a `Notice`.
+
+{table(
+    ("provider", *(f"`{name}`" for name in KNOBS)),
+    ((row.title, *has(KNOBS, row.api.knobs)) for row in found),
+)}
+
+## Wire formats
+
+How the arguments of tool calls come, as the bundled recordings show it.
+
+{table(
+    ("wire format", "providers", "tool calls"),
+    ((wire, str(len({r.name for r in found if r.wire == wire})), calls.get(wire, NOTHING))
+     for wire in wires),
+)}
+"""  # fmt: skip
+
+
+def main() -> None:
+    """This will write the page, or with `--check` tell whether it is up to date."""
+    if sys.argv[1:] == ["--check"]:
+        if PAGE.read_text("utf-8") != page():
+            sys.exit(f"{PAGE.name} is stale: run tools/generate_providers.py")
+    else:
+        PAGE.parent.mkdir(parents=True, exist_ok=True)
+        PAGE.write_text(page(), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
