@@ -1,0 +1,66 @@
+"""No provider's package is imported until somebody addresses it, with all of them installed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from swink_core import Host
+
+HOST = Host()
+PACKAGES = {HOST.entry(name).package for name in HOST.provider_names()}
+
+STREAMED = """
+import asyncio
+from swink_core import Client
+async def main():
+    async with Client() as client, client.stream("echo/echo", "Hello") as stream:
+        assert (await stream.result()).text
+asyncio.run(main())
+"""
+
+COMMAND = """
+from contextlib import suppress
+from swink_cli.main import main
+with suppress(SystemExit):
+    main({words!r})
+"""
+
+
+def _imported(program: str) -> set[str]:
+    """Returns which providers' packages are imported when a program has run."""
+    code = f"{program}\nimport sys, json\nprint(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules = json.loads(done.stdout.splitlines()[-1])
+    return {name.partition(".")[0] for name in modules} & PACKAGES
+
+
+def test_real_providers_are_installed_that_could_be_imported() -> None:
+    assert {"swink_provider_anthropic", "swink_provider_openai"} < PACKAGES
+    assert _imported("import swink_provider_anthropic") == {"swink_provider_anthropic"}
+
+
+@pytest.mark.parametrize(
+    ("program", "imported"),
+    [
+        pytest.param("import swink_core", set(), id="importing the core"),
+        pytest.param("import swink_core.testing", set(), id="importing the core's test tools"),
+        pytest.param("import swink_cli.main", set(), id="importing the command line"),
+        pytest.param(COMMAND.format(words=["providers"]), set(), id="listing providers"),
+        pytest.param(COMMAND.format(words=["models"]), set(), id="listing models"),
+        pytest.param(
+            COMMAND.format(words=["providers", "--json"]), set(), id="listing providers as JSON"
+        ),
+        pytest.param(STREAMED, {"swink_provider_echo"}, id="asking one provider"),
+    ],
+)
+def test_no_provider_is_imported_until_it_is_addressed(program: str, imported: set[str]) -> None:
+    assert _imported(program) == imported
+
+
+@pytest.mark.parametrize("package", sorted(PACKAGES))
+def test_a_provider_imports_no_other_but_the_wire_format_it_builds_on(package: str) -> None:
+    assert _imported(f"import {package}") <= {package, "swink_provider_openai"}
