@@ -46,6 +46,9 @@ class Subject:
     good: list[Recording] = field(repr=False)
     refusals: list[Recording] = field(repr=False)
     errors: list[Recording] = field(repr=False)
+    resolved: swink.Model = field(repr=False)
+    """The model, with what the catalogue knows: it may choose among the provider's APIs."""
+
     _answers: dict[str, Answer] = field(factory=dict, repr=False, init=False)
     _whole: swink.AssistantMessage | None = field(default=None, repr=False, init=False)
 
@@ -77,7 +80,7 @@ class Subject:
         """What the same body gives without any network."""
         options = swink.StreamOptions(malformed="skip")
         chunks = [body] if body else []
-        return await drive_bytes(self.provider, self.model, chunks, options=options)
+        return await drive_bytes(self.provider, self.resolved, chunks, options=options)
 
     async def error_frame(self, recording: Recording) -> tuple[bytes, bool]:
         """What a failed answer's error is said with, and whether that is a frame at all."""
@@ -117,7 +120,7 @@ def subjects() -> list[Subject]:
             continue  # it does not speak HTTP
         for wire_format, recordings in _recordings(host, entry.package, provider).items():
             key = (entry.package, wire_format)
-            subject = _subject(provider, wire_format, recordings)
+            subject = _subject(host, provider, wire_format, recordings)
             better = key not in found or provider.name == subject_owner(recordings)
             if subject is not None and better:
                 found[key] = subject
@@ -150,7 +153,9 @@ def _by_wire_format(package: str) -> dict[str, list[Recording]]:
     return groups
 
 
-def _subject(provider: Any, wire_format: str, recordings: list[Recording]) -> Subject | None:
+def _subject(
+    host: swink.Host, provider: Any, wire_format: str, recordings: list[Recording]
+) -> Subject | None:
     def failed(recording: Recording) -> bool:
         return recording.message is not None and recording.message.error_kind is not None
 
@@ -164,6 +169,7 @@ def _subject(provider: Any, wire_format: str, recordings: list[Recording]) -> Su
         good,
         [r for r in recordings if r.status >= 400 and failed(r)],
         [r for r in recordings if r.status == 200 and failed(r)],
+        swink.Catalog(host).resolve(f"{provider.name}/{good[0].model}"),
     )
 
 
