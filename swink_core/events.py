@@ -1,4 +1,4 @@
-"""What a stream is made of: provider-neutral increments, in the order of `protocol.GRAMMAR`.
+"""What a stream is made of: provider-neutral increments, in the order that `protocol` states.
 
 Events are slotted and, for speed, not frozen (a frozen attrs class takes three times as long
 to make); nobody changes one after it was handed out.
