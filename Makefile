@@ -16,7 +16,7 @@ OR_FAIL := || { echo "the installation failed; for all that pip has to say, run 
 PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml contrib/*/pyproject.toml)
 EDITABLE := $(foreach project,$(patsubst %/,%,$(dir $(PROJECTS))),-e ./$(project))
 
-.PHONY: help demo test lint format types wheels bench fuzz constraints clean FORCE
+.PHONY: help demo test lint format types wheels reference bench fuzz constraints clean FORCE
 .DELETE_ON_ERROR:
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo 'make lint         ruff check and ruff format --check; `make format` repairs'
 	@echo 'make types        mypy, strict, over all distributions'
 	@echo 'make wheels       build every wheel and smoke-test each one on its own'
+	@echo 'make reference    write the pages of docs/reference that come from the code'
 	@echo 'make bench        measure the cost per event and per request'
 	@echo 'make fuzz         feed 1,000,000 broken answers to all parsers (STREAMS=…), then run the'
 	@echo '                  property tests with many fresh examples'
@@ -50,6 +51,9 @@ types: $(VENV)/.installed-dev
 
 wheels: $(VENV)/.installed-dev
 	$(PY) tools/smoke_wheels.py
+
+reference: $(VENV)/.installed-dev
+	$(PY) tools/generate_reference.py
 
 bench: $(VENV)/.installed-dev
 	$(PY) -m benchmarks.run
