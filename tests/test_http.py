@@ -428,6 +428,27 @@ async def test_a_refused_websocket_is_an_answer_with_its_status() -> None:
         assert len(server.exchanges) == 1
 
 
+async def test_a_websocket_follows_no_redirect() -> None:
+    async with (
+        Server(says(302, b"", {"Location": "/elsewhere"})) as server,
+        http_client() as client,
+    ):
+        url = server.url.replace("http:", "ws:")
+        response = await client.send(HTTPRequest(url, b"hello"), HTTP_TIMEOUT)
+        response.close()
+        assert response.status == 302
+        assert len(server.exchanges) == 1
+
+
+async def test_a_websocket_that_is_not_answered_meets_the_limit() -> None:
+    async def nothing(exchange: Exchange) -> None:
+        await exchange.disconnected()
+
+    async with Server(nothing) as server:
+        failure = await failure_of(server.url.replace("http:", "ws:"), connect_timeout=0.05)
+    assert (failure.kind, failure.code) == (Kind.TIMEOUT, "connect")
+
+
 async def test_a_websocket_that_nobody_serves_is_a_refused_connection() -> None:
     failure = await failure_of(f"ws://127.0.0.1:{free_port()}/")
     assert (failure.kind, failure.code) == (Kind.NETWORK, "connection_refused")

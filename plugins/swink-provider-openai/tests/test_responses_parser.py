@@ -90,7 +90,7 @@ TEXTS: list[tuple[str, list[dict[str, Any]], str]] = [
         done(0, {**MESSAGE, "content": [said("Hello")]})], "Hello"),
     ("the end alone", [text("He"), done(0, {**MESSAGE, "content": [said("Hello")]})], "Hello"),
     ("a whole that contradicts its deltas", [text("Hallo"),
-        done(0, {**MESSAGE, "content": [said("Hello")]})], "Hallo"),
+        done(0, {**MESSAGE, "content": [said("Hello there")]})], "Hallo"),
     ("two parts", [text("Hel"), text("lo", part=1),
         done(0, {**MESSAGE, "content": [said("Hel"), said("lo")]})], "Hello"),
     ("ids that change from event to event", [added(0, {**MESSAGE, "id": "a"}),
@@ -125,6 +125,15 @@ def test_an_answer_that_only_the_last_event_holds_is_not_lost() -> None:
 
     assert [block.type for block in answer.content] == ["thinking", "text", "tool_call"]
     assert answer.text == "Hello"
+
+
+@pytest.mark.parametrize(
+    "item", [{"type": "web_search_call", "id": "x_1"}, {**CALL, "arguments": "{}"}, REASONING]
+)
+def test_an_item_that_is_done_twice_is_one(item: dict[str, Any]) -> None:
+    answer = message(done(0, item), text("So.", index=1), done(0, item))
+
+    assert [block.type for block in answer.content][1:] == ["text"]
 
 
 def test_the_output_of_the_last_event_repeats_nothing() -> None:

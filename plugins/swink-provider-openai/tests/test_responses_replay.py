@@ -62,8 +62,9 @@ def without_id(item: dict[str, Any]) -> dict[str, Any]:
 
 async def second_turn(*content: Any, **extra: Any) -> list[Any]:
     answer = AssistantMessage(list(content), "openai")
-    items = await sent([UserMessage("Hi"), answer, UserMessage("Go on.")], **extra)
-    return items[1:-1]
+    results: list[Message] = [ToolResultMessage(c.id, c.name, "x") for c in answer.tool_calls]
+    items = await sent([UserMessage("Hi"), answer, *results, UserMessage("Go on.")], **extra)
+    return items[1 : -1 - len(results)]
 
 
 SECOND: list[tuple[str, list[Any], dict[str, Any], list[Any]]] = [
@@ -72,6 +73,8 @@ SECOND: list[tuple[str, list[Any], dict[str, Any], list[Any]]] = [
      [ThinkingBlock("Hm.", metadata={"item": {**REASONING, "content": [{"text": "Hm."}]}}), SAID],
      {}, [{**REASONING, "content": [{"text": "Hm."}]}, MESSAGE]),
     ("reasoning that nobody keeps", [UNENCRYPTED, SAID], {}, [without_id(MESSAGE)]),
+    ("a call without the reasoning before it",
+     [UNENCRYPTED, CALL], {}, [without_id(FUNCTION_CALL)]),
     ("reasoning that the service keeps", [UNENCRYPTED, SAID], {"store": True},
      [{**REASONING, "encrypted_content": None}, MESSAGE]),
     ("reasoning that nothing follows", [SAID, THOUGHT], {}, [MESSAGE]),
@@ -163,7 +166,7 @@ async def test_chat_completions_leaves_out_what_responses_keeps() -> None:
             ToolResultMessage("call_1", "look", "x"),
         ])  # fmt: skip
 
-    assert len(items) == 4
+    assert len(items) == 3
     assert http.bodies[0]["messages"][1] == {
         "role": "assistant", "content": "Hi.", "tool_calls": [
             {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{}"}}],
