@@ -3,7 +3,8 @@
 Each environment holds one wheel and what that wheel declares, nothing else. In it every
 module is imported, every entry point is loaded, a provider's is also called with its
 name, and the commands in `[tool.swink.smoke] commands` must succeed. Modules listed in
-`[tool.swink.smoke.extras]` are left out until their extra is installed.
+`[tool.swink.smoke.extras]` are left out until their extra is installed; then the commands in
+`commands_with_extras` must succeed too.
 
     python tools/smoke_wheels.py [DISTRIBUTION ...]
 """
@@ -66,6 +67,7 @@ class Project:
     packages: tuple[Path, ...]
     commands: tuple[str, ...]
     extras: dict[str, list[str]]
+    commands_with_extras: tuple[str, ...]
 
     @classmethod
     def read(cls, path: Path) -> "Project":
@@ -81,6 +83,7 @@ class Project:
             ),
             commands=tuple(smoke.get("commands", ())),
             extras=smoke.get("extras", {}),
+            commands_with_extras=tuple(smoke.get("commands_with_extras", ())),
         )
 
 
@@ -114,9 +117,10 @@ def check_contents(project: Project, wheel: Path) -> None:
         shipped = set(archive.namelist())
     for package in project.packages:
         expected = {
-            path.relative_to(package.parent).as_posix()
-            for path in package.rglob("*")
-            if path.is_file() and "__pycache__" not in path.parts
+            (Path(folder) / name).relative_to(package.parent).as_posix()
+            for folder, _, names in os.walk(package, followlinks=True)
+            for name in names
+            if "__pycache__" not in Path(folder).parts
         }
         expected.add(f"{package.name}/py.typed")
         if missing := sorted(expected - shipped):
@@ -153,14 +157,18 @@ def smoke(project: Project, wheelhouse: Path, folder: Path) -> None:
         job = {"name": project.name, "packages": packages, "later": later}
         run([python, "-I", "-c", TRY, json.dumps(job)], **options)
 
+    def run_all(commands: Sequence[str]) -> None:
+        for command in commands:
+            script, *arguments = shlex.split(command)
+            run([home / "bin" / script, *arguments], **options)
+
     install(f"{project.name}=={project.version}")
     try_all([module for modules in project.extras.values() for module in modules])
-    for command in project.commands:
-        script, *arguments = shlex.split(command)
-        run([home / "bin" / script, *arguments], **options)
+    run_all(project.commands)
     if project.extras:
         install(f"{project.name}[{','.join(project.extras)}]=={project.version}")
         try_all([])
+        run_all(project.commands_with_extras)
 
 
 def main() -> int:
