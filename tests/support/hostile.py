@@ -24,6 +24,7 @@ from swink_core.retry import CONTENT
 from swink_core.testing.chaos import Answer, ChaosServer, Fault
 from swink_core.testing.clock import ManualClock
 from swink_core.testing.driver import comparable, drive_bytes, fold
+from swink_core.testing.loopback import Exchange
 from swink_core.testing.recordings import Recording, bundled_recordings
 
 CANARY = "sk-canary-0123456789abcdef"
@@ -275,7 +276,7 @@ async def call(
         async with client.stream(subject.name, "Hello", base_url=url, **options) as stream:
             reader = asyncio.ensure_future(_collect(stream))
             if clock is not None:
-                await _let_time_pass(clock, chaos, reader, stream)
+                await _let_time_pass(clock, chaos, reader, Heard(stream, faults))
             events = await reader
             for exchange in chaos.exchanges:
                 assert await chaos.left(exchange, CLOSE_WITHIN_SECONDS), "the server saw no close"
@@ -291,19 +292,32 @@ async def _collect(stream: swink.EventStream) -> list[swink.AssistantMessageEven
 
 
 async def _let_time_pass(
-    clock: ManualClock, chaos: ChaosServer, reader: asyncio.Future[Any], stream: Any
+    clock: ManualClock, chaos: ChaosServer, reader: asyncio.Future[Any], heard: Heard
 ) -> None:
-    """Turns the clock whenever neither side has anything left to say."""
+    """Turns the clock as often as an attempt has got all that it will get."""
     while not reader.done():
-        before = -1
-        while not reader.done() and before != (before := _progress(chaos, stream)):  # noqa: ASYNC110  # nobody tells when sockets fall silent
-            await asyncio.sleep(0.02)
+        while not (reader.done() or heard.all_of(chaos.exchanges)):  # noqa: ASYNC110  # of sockets
+            await asyncio.sleep(0.001)
         await clock.advance(400.0)
 
 
-def _progress(chaos: ChaosServer, stream: Any) -> int:
-    heard = stream._run.builder.chars + len(stream._run.builder._blocks)
-    return sum(exchange.sent + 1 for exchange in chaos.exchanges) + heard
+class Heard:
+    """How much has come to a client that stalls keep waiting."""
+
+    def __init__(self, stream: swink.EventStream, faults: Iterable[Fault]) -> None:
+        self._call = stream.call
+        self._bytes = 0
+        [fault] = faults
+        self._each = getattr(fault, "after", None) or 0
+        stream.call.taps.append(self._count)
+
+    def _count(self, data: bytes) -> None:
+        self._bytes += len(data)
+
+    def all_of(self, exchanges: list[Exchange]) -> bool:
+        """Whether every attempt has reached the server, and all its bytes the client."""
+        asked = len(exchanges)
+        return asked == self._call.attempt and self._bytes >= asked * self._each
 
 
 # -- what to expect -------------------------------------------------------------------------------
