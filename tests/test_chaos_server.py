@@ -228,6 +228,14 @@ from swink_core import RetryPolicy, StreamError
 from swink_core.framing import SSEDecoder
 from swink_core.testing.chaos import Answer, ChaosServer, Fault
 
+async def settled():
+    # both ends of a closed connection give their descriptors back a little later
+    same, before = 0, -1
+    while same < 20:
+        now = len(os.listdir("/proc/self/fd"))
+        same, before = (same + 1, now) if now == before else (0, now)
+        await asyncio.sleep(0.005)
+
 async def main(has_idle):
     answer = Answer.of_body(b"".join(HELLO), SSEDecoder)
     observer = Observer()
@@ -237,6 +245,7 @@ async def main(has_idle):
             await client.complete(MODEL, "Hi", base_url=other.add("idle", answer, Fault()))
             if not has_idle:
                 await client.aclose()
+                await settled()
             resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
             held = []
             try:
