@@ -188,13 +188,14 @@ async def test_a_crash_is_internal_and_the_next_call_starts_another(gguf: Path) 
     try:
         async with client_of(pool, max_tokens=1_000_000) as client:
             async with client.stream(f"local/{gguf}", "LONG") as stream:
-                events = []
+                events, engine = [], None
                 async for event in stream:
                     events.append(event)
-                    if isinstance(event, swink.TextDelta):
+                    if engine is None and isinstance(event, swink.TextDelta):
                         (engine,) = pool.running()
                         os.kill(engine.pid, signal.SIGABRT)
             error = events[-1]
+            assert engine is not None
             assert isinstance(error, swink.Error)
             assert error.error_kind is Kind.INTERNAL
             assert "tiny.gguf" in error.error_message
