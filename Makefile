@@ -7,6 +7,7 @@ PYTEST_ARGS ?=
 STREAMS ?= 1000000
 
 VENV := .venv
+PEERS := .venv-peers
 PY := $(VENV)/bin/python
 # -qq keeps pip's errors and drops its warnings. Another installer:
 #   make test INSTALL="uv pip install -q --python .venv/bin/python"
@@ -16,7 +17,7 @@ OR_FAIL := || { echo "the installation failed; for all that pip has to say, run 
 PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml contrib/*/pyproject.toml)
 EDITABLE := $(foreach project,$(patsubst %/,%,$(dir $(PROJECTS))),-e ./$(project))
 
-.PHONY: help demo test lint format types wheels reference bench fuzz constraints clean FORCE
+.PHONY: help demo test lint format types wheels reference bench fuzz scoreboard constraints clean FORCE
 .DELETE_ON_ERROR:
 
 help:
@@ -29,6 +30,7 @@ help:
 	@echo 'make bench        measure the cost per event and per request'
 	@echo 'make fuzz         feed 1,000,000 broken answers to all parsers (STREAMS=…), then run the'
 	@echo '                  property tests with many fresh examples'
+	@echo 'make scoreboard   put swink and its peers before the same faults; writes the page in docs/'
 	@echo 'make constraints  resolve all dependencies anew and write constraints.txt'
 	@echo 'make clean        remove .venv, caches and build products'
 
@@ -62,6 +64,15 @@ fuzz: $(VENV)/.installed-dev
 	$(PY) tools/fuzz.py --streams $(STREAMS)
 	$(PY) -m pytest -q -m hypothesis --hypothesis-profile=fuzz $(PYTEST_ARGS)
 
+scoreboard: $(VENV)/.installed-dev $(PEERS)/.installed
+	$(PY) -m benchmarks.scoreboard
+
+$(PEERS)/.installed: benchmarks/peers.txt $(VENV)/.checkout
+	@echo "installing what swink is compared with into $(PEERS)"
+	@$(PYTHON) -m venv $(PEERS)
+	@$(PEERS)/bin/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
+	@touch $@
+
 # The environment names its own folder in every script and editable install, so one
 # that came along from another path is made again.
 ifneq ($(shell cat $(VENV)/.checkout 2>/dev/null),$(CURDIR))
@@ -92,5 +103,5 @@ constraints:
 	$(PYTHON) tools/constraints.py
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
