@@ -146,6 +146,7 @@ CODES: dict[str, Kind] = {
 
 WORDINGS: tuple[tuple[str, Kind], ...] = (
     ("incorrect api key", Kind.AUTH),  # xAI, with a 400
+    ("throttling", Kind.THROTTLED),  # Qwen
     ("overloaded", Kind.OVERLOADED),
     ("at capacity", Kind.OVERLOADED),
     ("over capacity", Kind.OVERLOADED),  # Groq
@@ -167,6 +168,7 @@ GENERAL: dict[str, Kind] = {
     "internal_server_error": Kind.NETWORK,
     "InternalServerError": Kind.NETWORK,
     "error": Kind.NETWORK,  # a finish reason
+    "error_finish": Kind.NETWORK,  # Qwen's
     "abort": Kind.NETWORK,  # a finish reason
 }
 """Words that say no more than a status does: asked where an error came with a good one."""

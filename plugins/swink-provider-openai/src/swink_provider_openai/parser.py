@@ -54,6 +54,9 @@ FINISH: dict[str, StopReason] = {
 BROKEN_OFF = frozenset({"error", "insufficient_system_resource", "abort"})
 """Finish reasons that say that the provider gave up (Mistral and OpenRouter, DeepSeek, vLLM)."""
 
+ERROR_FINISH = "error_finish"
+"""The finish reason of a chunk whose text is an error's (Qwen, from its command line's handling)."""
+
 LEGACY_CALL = "function_call"
 """The key of the one call that the field before `tool_calls` could hold."""
 
@@ -143,7 +146,9 @@ class ChatParser:
             if choice.index:
                 self._leave_out(out)
                 continue
-            if choice.delta is not None:
+            if choice.finish_reason == ERROR_FINISH:
+                failure = failure or _error_finish(choice.delta)
+            elif choice.delta is not None:
                 self._say(choice.delta, out)
             if choice.finish_reason and failure is None:
                 self._stop(choice.finish_reason, out)
@@ -251,6 +256,12 @@ class ChatParser:
             out.notice("stop_reason", "the provider completed its answer without a reason")
             self._stop("stop", out)
         out.finish()
+
+
+def _error_finish(delta: Delta | None) -> Failure:
+    said = delta.content if delta is not None and isinstance(delta.content, str) else None
+    message = said or "the provider broke the answer off"
+    return Failure("streaming", code=ERROR_FINISH, message=message)
 
 
 def _read_failure(frame: bytes) -> Failure | None:
