@@ -55,7 +55,7 @@ BROKEN_OFF = frozenset({"error", "insufficient_system_resource", "abort"})
 """Finish reasons that say that the provider gave up (Mistral and OpenRouter, DeepSeek, vLLM)."""
 
 ERROR_FINISH = "error_finish"
-"""The finish reason of a chunk whose text is an error's (Qwen, from its command line's handling)."""
+"""The finish reason of a chunk whose text is an error's (Qwen)."""
 
 LEGACY_CALL = "function_call"
 """The key of the one call that the field before `tool_calls` could hold."""
