@@ -97,10 +97,16 @@ def literal(value: Any) -> str:
     return repr(str(value)) if isinstance(value, Enum) else repr(value)
 
 
+def written_type(kind: type, name: str) -> str:
+    """This will return a field's type as it is written; attrs forgets it once it is resolved."""
+    owners = (owner.__dict__.get("__annotations__", {}) for owner in kind.__mro__)
+    return next(str(annotations[name]) for annotations in owners if name in annotations)
+
+
 def fields(kind: type) -> str:
     """This will tabulate the fields of a class."""
     rows = [
-        (code(field.name), code(str(field.type)), code(default_of(field)))
+        (code(field.name), code(written_type(kind, field.name)), code(default_of(field)))
         for field in attrs.fields(kind)
     ]
     return table(("field", "type", "default"), rows) if rows else ""
