@@ -99,7 +99,7 @@ def literal(value: Any) -> str:
 
 def written_type(kind: type, name: str) -> str:
     """This will return a field's type as it is written; attrs forgets it once it is resolved."""
-    owners = (owner.__dict__.get("__annotations__", {}) for owner in kind.__mro__)
+    owners = map(inspect.get_annotations, kind.__mro__)
     return next(str(annotations[name]) for annotations in owners if name in annotations)
 
 
