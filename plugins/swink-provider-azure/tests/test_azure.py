@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
+import time
+import types
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -196,6 +199,25 @@ async def test_a_sovereign_cloud_has_its_own_sign_in_and_scope(
     assert http.requests[0].url == "https://login.microsoftonline.us/t/oauth2/v2.0/token"
     form = parse_qs(http.requests[0].body.decode())
     assert form["scope"] == ["https://cognitiveservices.azure.us/.default"]
+
+
+async def test_a_managed_identity_is_asked_where_there_is_neither_key_nor_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scopes = []
+
+    class Credential:
+        def get_token(self, scope: str) -> types.SimpleNamespace:
+            scopes.append(scope)
+            return types.SimpleNamespace(token="identity-token", expires_on=time.time() + 3600)
+
+    module = types.ModuleType("azure.identity")
+    module.DefaultAzureCredential = Credential  # type: ignore[attr-defined]  # a stand-in
+    monkeypatch.setitem(sys.modules, "azure", types.ModuleType("azure"))
+    monkeypatch.setitem(sys.modules, "azure.identity", module)
+    http = await complete(MemoryResponse([DONE]))
+    assert http.requests[0].headers["Authorization"] == "Bearer identity-token"
+    assert scopes == ["https://cognitiveservices.azure.com/.default"]
 
 
 async def test_a_refused_sign_in_says_why_and_shows_no_secret(
