@@ -4,7 +4,7 @@ A plugin ships `models.toml`:
 
     [[providers]]
     name = "acme"
-    wire_format = "openai-chat"
+    wire_format = "acme-sse"
     base_url = "https://api.acme.example/v1"
     api_key_env = ["ACME_API_KEY"]
 
