@@ -179,14 +179,16 @@ def _is_chain(models: Any) -> bool:
     return isinstance(models, tuple) and not (len(models) == 2 and isinstance(models[1], Mapping))
 
 
+_KNOWN = StreamOptions.names()
+
+
 def _options(values: dict[str, Any]) -> StreamOptions:
-    known = StreamOptions.names()
     for name in values:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
+        if name not in _KNOWN:
+            near = difflib.get_close_matches(name, _KNOWN, 1)
             raise InvalidOption(
                 f"no option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
-                resolution=f"Options are {', '.join(sorted(known))}.",
+                resolution=f"Options are {', '.join(sorted(_KNOWN))}.",
             )
     try:
         return StreamOptions(**values)

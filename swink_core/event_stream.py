@@ -16,10 +16,11 @@ from swink_core import events as ev
 from swink_core.call import Call
 from swink_core.circuit import Circuits
 from swink_core.errors import StreamError
+from swink_core.faults import abandoned
 from swink_core.messages import AssistantMessage
 from swink_core.outcome import StreamErrorKind as Kind
 from swink_core.retry import Target, is_retryable
-from swink_core.run import Batch, Run, abandoned
+from swink_core.run import Batch, Run
 
 __all__ = ["EventStream"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import ssl
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 from urllib.parse import urlsplit
 
 from attrs import define, field
@@ -19,7 +19,7 @@ from swink_core.outcome import StreamErrorKind as Kind
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["AiohttpClient", "HTTPClient", "HTTPRequest", "HTTPResponse"]
+__all__ = ["AiohttpClient", "Body", "HTTPClient", "HTTPRequest", "HTTPResponse"]
 
 
 @define
@@ -33,20 +33,49 @@ class HTTPRequest:
 
 
 class HTTPResponse(Protocol):
-    """A response whose body is read piece by piece."""
+    """A response, and the pieces of its body as they come, each at least a byte.
+
+    Iterating raises ProviderFailure when the connection fails.
+    """
 
     status: int
     headers: Mapping[str, str]
     """Looked up without regard to case."""
 
-    async def read(self) -> bytes:
-        """This will return what the network has, at least a byte; `b""` at the end.
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """This will return the response itself."""
 
-        Raises ProviderFailure when the connection fails.
-        """
+    async def __anext__(self) -> bytes:
+        """This will return what the network has, at least a byte."""
 
     def close(self) -> None:
         """This will close the connection at once, unless the body was read to its end."""
+
+
+class Body:
+    """The body of a response that is asked for by the first read.
+
+    No coroutine of its own stands between a reader and the response's: that is felt at each read.
+    """
+
+    def __init__(self, respond: Callable[[], Awaitable[HTTPResponse]]) -> None:
+        self._respond = respond
+        self._response: HTTPResponse | None = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    def __anext__(self) -> Awaitable[bytes]:
+        return self._first() if self._response is None else self._response.__anext__()
+
+    async def _first(self) -> bytes:
+        self._response = await self._respond()
+        return await self._response.__anext__()
+
+    async def aclose(self) -> None:
+        """This will close the response, if there is one."""
+        if self._response is not None:
+            self._response.close()
 
 
 class HTTPClient(Protocol):
@@ -184,14 +213,20 @@ class _Response:
         self.status = response.status
         self.headers: Mapping[str, str] = response.headers
 
-    async def read(self) -> bytes:
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
         try:
-            return await self._content.readany()
+            data = await self._content.readany()
         except (_client_error(), OSError, ValueError) as error:
             # aiohttp keeps to itself what came before the failure and was not read yet
             if rest := self._content._read_nowait(-1):
                 return rest
             raise ProviderFailure(failure_of(error, "streaming")) from error
+        if not data:
+            raise StopAsyncIteration
+        return data
 
     def close(self) -> None:
         self._response.close()
@@ -234,8 +269,11 @@ class _Refusal:
         self.status = status
         self.headers = headers
 
-    async def read(self) -> bytes:
-        return b""
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        raise StopAsyncIteration
 
     def close(self) -> None:
         """The connection is closed already."""
@@ -249,7 +287,10 @@ class _WebSocket:
         self._response = socket._response  # no public way to its headers, nor to close at once
         self.headers: Mapping[str, str] = self._response.headers
 
-    async def read(self) -> bytes:
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
         import aiohttp
 
         while True:
@@ -261,7 +302,7 @@ class _WebSocket:
                 return data
         if message.type is aiohttp.WSMsgType.ERROR:
             raise ProviderFailure(failure_of(message.data, "streaming"))
-        return b""
+        raise StopAsyncIteration
 
     def close(self) -> None:
         self._response.close()

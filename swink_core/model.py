@@ -318,12 +318,16 @@ def _mapping(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return {} if value is None else value
 
 
+_TIMEOUTS = Timeouts()
+_POLICY = RetryPolicy()
+
+
 def _timeouts(value: Timeouts | None) -> Timeouts:
-    return Timeouts() if value is None else value
+    return _TIMEOUTS if value is None else value
 
 
 def _policy(value: RetryPolicy | None) -> RetryPolicy:
-    return RetryPolicy() if value is None else value
+    return _POLICY if value is None else value
 
 
 @define(frozen=True, kw_only=True)
@@ -358,8 +362,8 @@ class StreamOptions:
     headers: Mapping[str, str] = field(
         factory=dict, converter=_mapping, validator=_headers, repr=False
     )
-    timeouts: Timeouts = field(factory=Timeouts, converter=_timeouts, validator=_of(Timeouts))
-    retry: RetryPolicy = field(factory=RetryPolicy, converter=_policy, validator=_of(RetryPolicy))
+    timeouts: Timeouts = field(default=_TIMEOUTS, converter=_timeouts, validator=_of(Timeouts))
+    retry: RetryPolicy = field(default=_POLICY, converter=_policy, validator=_of(RetryPolicy))
     malformed: MalformedPolicy | None = field(default=None, validator=_one_of("skip", "fail"))
     max_output_chars: int | None = field(default=32 * 1024 * 1024, validator=_count)
     extra: Mapping[str, Any] = field(

@@ -32,7 +32,7 @@ from swink_core.errors import (
 from swink_core.events import Notice
 from swink_core.framing import Decoder, SSEDecoder
 from swink_core.hookspecs import hookimpl
-from swink_core.http import SWITCHED, HTTPRequest, HTTPResponse
+from swink_core.http import SWITCHED, Body, HTTPRequest, HTTPResponse
 from swink_core.messages import Context
 from swink_core.model import Model, ProviderInfo, StreamOptions
 from swink_core.outcome import StreamErrorKind as Kind
@@ -255,7 +255,7 @@ class HTTPProvider:
             notices=notices,
         )
 
-    async def chunks(
+    def chunks(
         self, model: Model, context: Context, options: StreamOptions, call: Call
     ) -> AsyncIterator[bytes]:
         """This will yield the bytes of the answer as they come. The default is an HTTP response's
@@ -263,13 +263,7 @@ class HTTPProvider:
 
         Raises ProviderFailure. What it holds open it closes when it is closed.
         """
-        response = await self.respond(model, call.convert(), options, call)
-        try:
-            read = response.read
-            while data := await read():
-                yield data
-        finally:
-            response.close()
+        return Body(lambda: self.respond(model, call.convert(), options, call))
 
     def _check_features(self, model: Model, context: Context, options: StreamOptions) -> None:
         failure = unsupported(self.api(model, options), model, context, options)
@@ -331,8 +325,10 @@ class HTTPProvider:
         body = b""
         with suppress(ProviderFailure, TimeoutError):  # the status says enough
             async with asyncio.timeout(BODY_SECONDS):
-                while len(body) < BODY_CAP and (data := await response.read()):
+                async for data in response:
                     body += data
+                    if len(body) >= BODY_CAP:
+                        break
         failure = Failure("request", response.status, dict(response.headers), body[:BODY_CAP])
         if 300 <= response.status < 400:
             target = response.headers.get("Location", "an unnamed place")

@@ -1,6 +1,6 @@
 """When a failed attempt is made again, where, and after what wait.
 
-`RetryPlan` decides, without I/O; `attempts` is the loop that does what it says. A call is made
+`RetryPlan` decides; `Attempts` asks it about the call at hand. Neither does I/O. A call is made
 again as long as nobody has seen output, or where the caller allowed a restart.
 """
 
@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Hashable, Iterator, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 from attrs import define
@@ -21,7 +20,7 @@ from swink_core.host import Binding
 from swink_core.model import RETRIES, Model, ProviderInfo, RetryPolicy, StreamOptions
 from swink_core.outcome import StreamErrorKind as Kind
 
-__all__ = ["CONTENT", "Next", "RetryPlan", "Target", "attempts", "is_retryable"]
+__all__ = ["CONTENT", "Attempts", "Next", "RetryPlan", "Target", "is_retryable"]
 
 log = logging.getLogger(__name__)
 
@@ -177,50 +176,41 @@ CONTENT = frozenset({ev.TextStart, ev.ThinkingStart, ev.ToolCallStart, ev.Extens
 """The events that hand content out."""
 
 
-async def attempts(
-    call: Call,
-    targets: Sequence[Target],
-    circuits: Circuits,
-    open_attempt: Callable[[Target], AsyncGenerator[list[ev.AssistantMessageEvent], None]],
-    unseen: Callable[[], bool],
-) -> AsyncGenerator[list[ev.AssistantMessageEvent], None]:
-    """This will yield the batches of one attempt after another until one is final.
+class Attempts:
+    """The attempts of a call: where each is made, and what follows one that failed.
 
-    `open_attempt` makes an attempt on a target; `unseen()` tells whether nothing is handed out
-    before the end, so that output does not count as seen.
+    `upcoming` is the one to make next, after its wait; `None` if the last one was final.
     """
-    plan = _plan(call, targets, circuits)
-    number = plan.begin()
-    while True:
-        target = targets[number]
-        for passed in plan.passed_over:
-            yield [ev.Notice("target_resting", f"{targets[passed].model} keeps failing")]
-        plan.passed_over.clear()
-        call.attempt += 1
-        seen = False
-        upcoming: Next | None = None
-        async with aclosing(open_attempt(target)) as batches:
-            async for batch in batches:
-                if batch:
-                    last = batch[-1]
-                    if not seen:
-                        seen = any(type(event) in CONTENT for event in batch)
-                    if type(last) is ev.Done:
-                        circuits.answered(target.key)
-                    elif type(last) is ev.Error and last.stop_reason == "error":
-                        _note(last, target, circuits, call)
-                        restarts = target.options.retry.restart_after_output
-                        if not seen or restarts or unseen():
-                            upcoming = plan.after(last)
-                        if upcoming is not None:
-                            batch[-1] = _retry(last, upcoming, targets)
-                            _log_retry(call, last, upcoming, targets)
-                yield batch
-        if upcoming is None:
-            return
-        number = upcoming.target
-        # a sleep of nothing still lets the loop close what the attempt left
-        await call.clock.sleep(upcoming.delay)
+
+    def __init__(self, call: Call, targets: Sequence[Target], circuits: Circuits) -> None:
+        self._call = call
+        self._targets = targets
+        self._circuits = circuits
+        self._plan = _plan(call, targets, circuits)
+        self.upcoming: Next | None = Next(self._plan.begin(), 1, 1, 0.0)
+
+    def passed_over(self) -> list[ev.AssistantMessageEvent]:
+        """This will tell which targets were not tried, once."""
+        resting = [self._targets[number].model for number in self._plan.passed_over]
+        self._plan.passed_over.clear()
+        return [ev.Notice("target_resting", f"{model} keeps failing") for model in resting]
+
+    def ended(
+        self, target: Target, terminal: ev.Done | ev.Error, seen: bool
+    ) -> ev.Done | ev.Error | ev.Retry:
+        """This will return what the end of an attempt is to the caller, who may have `seen`
+        output of it: the end of all, or a retry."""
+        call, self.upcoming = self._call, None
+        if isinstance(terminal, ev.Done):
+            self._circuits.answered(target.key)
+        elif terminal.stop_reason == "error":
+            _note(terminal, target, self._circuits, call)
+            if not seen or target.options.retry.restart_after_output:
+                self.upcoming = self._plan.after(terminal)
+            if self.upcoming is not None:
+                _log_retry(call, terminal, self.upcoming, self._targets)
+                return _retry(terminal, self.upcoming, self._targets)
+        return terminal
 
 
 def _plan(call: Call, targets: Sequence[Target], circuits: Circuits) -> RetryPlan:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
+from math import inf
 from typing import Any
 
 from attrs import evolve
@@ -23,15 +23,16 @@ from swink_core import events as ev
 from swink_core.builder import MessageBuilder
 from swink_core.call import Call
 from swink_core.circuit import Circuits
-from swink_core.errors import Failure, ProviderFailure, UsageError
+from swink_core.errors import Failure
+from swink_core.faults import abandoned, raised, too_large
 from swink_core.outcome import Cost, StopReason
 from swink_core.outcome import StreamErrorKind as Kind
 from swink_core.protocol import Automaton
-from swink_core.retry import CONTENT, Target, attempts
+from swink_core.retry import CONTENT, Attempts, Target
 from swink_core.source import SETTLE_SECONDS, EventSource
 from swink_core.watchdog import Watchdog
 
-__all__ = ["Batch", "Run", "abandoned"]
+__all__ = ["Batch", "Run"]
 
 log = logging.getLogger(__name__)
 
@@ -46,12 +47,17 @@ class Run:
         self.circuits = circuits
         self.targets = targets
         self.builder = MessageBuilder(targets[0].model.provider, targets[0].model.id)
-        self.dog = Watchdog(call.clock, lambda: self.builder.chars)
+        self.dog = Watchdog(call.clock, self.builder)
         # by name: shared plugins are bound to every target's provider, and observe once
         named = (pair for target in targets for pair in target.binding.observers(call))
         self.observers = list(dict(named).items())
-        self.source: Any = None
-        self.in_attempt = False
+        self.target: Target | None = None  # of the attempt under way
+        self.opened: Any = None  # what it reads from, until that is closed
+        self.source: EventSource | None = None  # the same, if it is the core's own
+        self.events: Callable[[], Awaitable[Batch]] | None = None  # of one that is not
+        self.limit = inf  # characters
+        self.in_attempt = False  # between its Start and its end
+        self.seen = False  # it has handed out content
         self.handed_out = False  # the caller has been given events
         self.buffer = False  # memory ran out: ask for whole answers from now on
         self.unseen = False  # the caller waits for the result and sees nothing before it
@@ -70,82 +76,65 @@ class Run:
 
     # -- attempts ----------------------------------------------------------------------------
 
-    async def attempt(self, target: Target) -> AsyncGenerator[Batch, None]:
-        """Makes one attempt; always ends with a terminal event unless cancelled by others."""
-        call = self._aim(target)
+    async def _begin(self) -> Batch:
+        """Waits, opens the next attempt, and returns what its caller is told before it begins."""
+        upcoming = self.attempts.upcoming
+        assert upcoming is not None
+        if self.call.attempt:
+            await self._release()
+            # a sleep of nothing still lets the loop close what the attempt left
+            await self.call.clock.sleep(upcoming.delay)
+        target = self.target = self.targets[upcoming.target]
+        self.call.attempt += 1
+        self._aim(target)
+        self.seen = False
+        self.dog.begin_attempt(self.call.options.timeouts)
+        self.limit = self.call.options.max_output_chars or inf
+        self._open(target)
+        told: Batch = self.attempts.passed_over()
         if self.buffer:
-            yield [ev.Notice("buffered", "memory ran out: the answer is asked for whole")]
-        self.dog.begin_attempt(call.options.timeouts)
-        try:
-            batches = self._open(target)
-        except Exception as error:
-            yield self._broken(error)
-            return
-        step = batches.__anext__
-        limit = call.options.max_output_chars
-        source = self.source if type(self.source) is EventSource else None
-        out, builder = source.out if source is not None else None, self.builder
-        settling = False
-        try:
-            while True:
-                try:
-                    batch = await step()
-                except asyncio.CancelledError:
-                    batch = self._interrupted(source)
-                except Exception as error:
-                    batch = self._broken(error)
-                if self.dog.reason is not None:  # the plugin let our cancellation go no further
-                    batch = self._interrupted(source)
-                terminal = batch[-1] if batch else None
-                if type(terminal) in _TERMINAL:
-                    self._account(terminal)
-                    self.dog.end_attempt()
-                    yield batch
-                    return
-                yield batch
-                held = 0
-                if out is not None and source is not None:
-                    held = out.held
-                    if out.stop_reason is not None and not settling and source.completed():
-                        settling = True
-                        self.dog.expect_end(SETTLE_SECONDS)
-                if limit is not None and builder.chars + held > limit:
-                    large = self.cut(_too_large(limit))
-                    self._account(large[-1])
-                    self.dog.end_attempt()
-                    yield large
-                    return
-        finally:
-            await self._release(batches)
+            told.append(ev.Notice("buffered", "memory ran out: the answer is asked for whole"))
+        return told
 
-    def _interrupted(self, source: EventSource | None) -> Batch:
+    def _end(self, batch: Batch) -> None:
+        """Settles what the end of an attempt, the last of these events, is to the caller."""
+        terminal: Any = batch[-1]
+        self._account(terminal)
+        self.dog.end_attempt()
+        self.events = None
+        if self.target is not None:
+            seen = self.seen or any(type(event) in CONTENT for event in batch)
+            batch[-1] = self.attempts.ended(self.target, terminal, seen and not self.unseen)
+            self.target = None
+
+    def _interrupted(self, reason: Failure | None) -> Batch:
         """Returns what a cancellation means; one that is not ours goes on its way."""
-        reason = self.dog.recover()
         if reason is None:
             raise asyncio.CancelledError
-        if source is not None and source.completed() and reason.code != "closed":
-            return source.settle()
+        if self.source is not None and self.source.completed() and reason.code != "closed":
+            return self.source.settle()
         return self.cut(reason)
 
     def _broken(self, error: Exception) -> Batch:
-        """Returns what an exception of the plugin's means."""
-        if isinstance(error, StopAsyncIteration):
-            return self.cut(_missing_terminal())
-        if isinstance(error, ProviderFailure):
-            return self.cut(error.failure)
-        if isinstance(error, UsageError):
-            return self.cut(_bad_request(error))
-        if isinstance(error, MemoryError):
-            return self.cut(_no_memory(error))
-        self._log_fault(error)
-        return self.cut(_fault(error))
-
-    async def _release(self, batches: AsyncGenerator[Batch, None]) -> None:
-        """Closes the source of an attempt, which is over, whatever its plugin says to that."""
-        try:
-            await batches.aclose()
-        except Exception as error:
+        """Returns what an exception means; the source knows best what its input's do."""
+        if self.source is not None:
+            try:
+                return self.source.fail(error)
+            except Exception as fault:
+                error = fault
+        failure = raised(error)
+        if failure.kind is Kind.INTERNAL:
             self._log_fault(error)
+        return self.cut(failure)
+
+    async def _release(self) -> None:
+        """Closes the source of an attempt, which is over, whatever its plugin says to that."""
+        opened, self.opened = self.opened, None
+        if opened is not None:
+            try:
+                await opened.aclose()
+            except Exception as error:
+                self._log_fault(error)
 
     def _log_fault(self, error: Exception) -> None:
         provider, trace = self.call.model.provider, self.call.trace(error)
@@ -167,17 +156,18 @@ class Run:
         self.in_attempt, self.source = False, None
         return call
 
-    def _open(self, target: Target) -> AsyncGenerator[Batch, None]:
+    def _open(self, target: Target) -> None:
         call = self.call
         source = target.binding.hook.stream(
             model=call.model, context=call.context, options=call.options, call=call
         )
-        self.source = source
-        if isinstance(source, EventSource):
-            return source.batches()
         if source is None:
             raise TypeError(f'provider "{target.model.provider}" has no stream hook')
-        return self._guard(source, target.model.provider)
+        if type(source) is EventSource:
+            self.opened = self.source = source
+        else:
+            self.opened = guarded = self._guard(source, target.model.provider)
+            self.events = guarded.__anext__
 
     async def _guard(self, source: Any, plugin: str) -> AsyncGenerator[Batch, None]:
         """Holds events that others made against the grammar."""
@@ -217,7 +207,7 @@ class Run:
         if call.reported_cost is not None:
             terminal.cost = terminal.cost or Cost()
             terminal.cost.total = call.reported_cost
-        voided = self.source.out.voided if type(self.source) is EventSource else None
+        voided = self.source.out.voided if self.source is not None else None
         for usage in (voided, terminal.usage):
             if usage is not None:
                 call.usage = usage if call.usage is None else call.usage + usage
@@ -235,7 +225,7 @@ class Run:
     def cut(self, failure: Failure) -> Batch:
         """Returns what ends the attempt from outside: open blocks closed, then the error."""
         batch: Batch = [] if self.in_attempt else [ev.Start()]
-        out = getattr(self.source, "out", None) if type(self.source) is EventSource else None
+        out = self.source.out if self.source is not None else None
         if out is None:
             batch += self.builder.closing_events()
         else:
@@ -259,40 +249,54 @@ class Run:
 
     async def drive(self) -> AsyncGenerator[Batch, None]:
         """Yields every batch that the caller gets, having shown it to the observers."""
-        inner = attempts(self.call, self.targets, self.circuits, self.attempt, lambda: self.unseen)
-        dog, step = self.dog, inner.__anext__
-        self.call.started_at = self.call.clock.time()  # anew: work begins with the first read
+        call, dog, builder = self.call, self.dog, self.builder
+        call.started_at = call.clock.time()  # anew: work begins with the first read
+        self.attempts = Attempts(call, self.targets, self.circuits)
         try:
-            async with aclosing(inner):
-                while not self.ended:
-                    dog.wait()
-                    try:
-                        batch = await step()
-                    except asyncio.CancelledError:
-                        reason = dog.recover()
-                        if reason is None:
-                            raise
-                        batch = self.cut(reason)
-                        self._account(batch[-1])
-                    except StopAsyncIteration:
-                        return
-                    if not batch:
-                        dog.back(0)
-                        continue
-                    dog.back(0 if type(batch[0]) is ev.Start else len(batch))
-                    self.deliver(batch)
-                    if self.moved is not None:
-                        self.moved.set()
-                    yield batch
-                    self.handed_out = True
+            while builder.terminal is None:
+                dog.wait()
+                source, chars = self.source, builder.chars
+                if source is not None:
+                    chars += source.out.held
+                    if source.out.stop_reason is not None and source.completed():
+                        dog.expect_end(SETTLE_SECONDS)
+                try:
+                    if chars > self.limit:
+                        batch = self.cut(too_large(self.limit))
+                    elif source is None:
+                        batch = await (self.events or self._begin)()
+                    elif self.in_attempt:
+                        batch = source.take(await source.pull())
+                    else:
+                        batch = source.begin()
+                except asyncio.CancelledError:
+                    batch = self._interrupted(dog.recover())
+                except Exception as error:
+                    batch = self._broken(error)
+                if dog.reason is not None:  # the plugin let our cancellation go no further
+                    batch = self._interrupted(dog.recover())
+                if not batch:
+                    dog.back(0)
+                    continue
+                dog.back(0 if type(batch[0]) is ev.Start else len(batch))
+                if type(batch[-1]) in _TERMINAL:
+                    self._end(batch)
+                self.deliver(batch)
+                if self.moved is not None:
+                    self.moved.set()
+                yield batch
+                self.handed_out = True
         finally:
             dog.waiting = None
             dog.stop()
             try:
-                await self.close()
+                await self._release()
             finally:
-                if self.moved is not None:
-                    self.moved.set()
+                try:
+                    await self.close()
+                finally:
+                    if self.moved is not None:
+                        self.moved.set()
 
     async def close(self) -> None:
         """Ends a call that has not ended, and closes what was opened for it alone."""
@@ -310,8 +314,10 @@ class Run:
         kind = type(batch[0])
         if kind is ev.Start:
             self.in_attempt = True
-        if call.first_event_at is None and any(type(event) in CONTENT for event in batch):
-            call.first_event_at = call.clock.time()
+        if not self.seen and any(type(event) in CONTENT for event in batch):
+            self.seen = True
+            if call.first_event_at is None:
+                call.first_event_at = call.clock.time()
         if self.observers:
             self._observe(batch)
         self.builder.feed(batch)
@@ -336,47 +342,6 @@ class Run:
 
 
 _TERMINAL = frozenset({ev.Done, ev.Error})
-
-
-def _fault(error: Exception) -> Failure:
-    message = f"the provider's plugin raised {type(error).__name__}: {error}"
-    return Failure("streaming", kind=Kind.INTERNAL, code="plugin", message=message, exception=error)
-
-
-def _bad_request(error: UsageError) -> Failure:
-    return Failure("request", kind=Kind.INVALID_REQUEST, message=str(error), exception=error)
-
-
-def _no_memory(error: MemoryError) -> Failure:
-    return Failure(
-        "streaming",
-        kind=Kind.RESOURCE,
-        code="no_memory",
-        message="memory ran out while the answer was received",
-        exception=error,
-    )
-
-
-def _missing_terminal() -> Failure:
-    return Failure(
-        "streaming",
-        kind=Kind.NETWORK,
-        code="cut",
-        message="the stream ended without a terminal event",
-    )
-
-
-def _too_large(limit: int) -> Failure:
-    return Failure(
-        "streaming",
-        kind=Kind.OUTPUT_TOO_LARGE,
-        code="size",
-        message=f"the answer passed {limit} characters",
-    )
-
-
-def abandoned() -> Failure:
-    return Failure("streaming", kind=Kind.CANCELLED, code="closed", message="closed by the caller")
 
 
 def _log_end(call: Call, terminal: Any) -> None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, suppress
 from typing import Any, Protocol
 
 import msgspec
@@ -67,7 +67,9 @@ class Parser(Protocol):
 class EventSource:
     """The events of one attempt, from bytes. Trusted: the writer keeps to the grammar.
 
-    `malformed` is `skip` (up to 3 in a row or 10 in all) or `fail`.
+    `malformed` is `skip` (up to 3 in a row or 10 in all) or `fail`. Whoever has the loop needs no
+    generator between them and the bytes: `begin`, then `take` of each `pull`, or `fail` of what
+    it raised, until `ended`; then `aclose`.
     """
 
     def __init__(
@@ -84,12 +86,14 @@ class EventSource:
         writer: type[EventWriter] = getattr(parser, "writer", EventWriter)
         self.out = writer(call.model.provider, f"{call.id}_{call.attempt}", str(call.model))
         call.notice_hook = self.out.notice
-        self._chunks = chunks
+        self.pull = chunks.__anext__
+        self._close: Callable[[], Awaitable[None]] | None = getattr(chunks, "aclose", None)
         self._decoder = decoder
         self._parser = parser
         self._fail_malformed = malformed == "fail"
         self._notices = notices
         self._phase: Phase = "connect"
+        self.ended = self._drains = False
         self._bad_run = self._bad_total = 0
         self._told: tuple[str | None, str | None] = (None, None)  # who answers, for the call
 
@@ -104,38 +108,58 @@ class EventSource:
 
     async def batches(self) -> AsyncGenerator[list[ev.AssistantMessageEvent], None]:
         """This will yield the events of each network read; an empty list is a sign of life."""
-        drain = False
-        chunks, out = self._chunks, self.out
+        async with aclosing(self):
+            yield self.begin()
+            while not self.ended:
+                try:
+                    batch = self.take(await self.pull())
+                except Exception as error:
+                    batch = self.fail(error)
+                yield batch
+
+    def begin(self) -> list[ev.AssistantMessageEvent]:
+        """This will return the first events; nothing has been asked for then."""
+        return [ev.Start(), *self._notices]
+
+    def take(self, data: bytes) -> list[ev.AssistantMessageEvent]:
+        """This will return the events of a network read, perhaps none."""
+        self._take(data)
+        out = self.out
+        if out.finished:
+            self._drains = out.failure is None
+            return self._end(out.failure)
+        if out.response_id is not self._told[0] or out.model is not self._told[1]:
+            self._tell_call()
+        return out.take()
+
+    def fail(self, error: Exception) -> list[ev.AssistantMessageEvent]:
+        """This will return the last events, for the end of the input (StopAsyncIteration), its
+        failure, or bad input. Raises what is none of these, which is a fault of the plugin's."""
+        failure = None
+        if isinstance(error, ProviderFailure):
+            failure = error.failure
+            if self._phase != "connect":
+                failure.phase = self._phase
+                self._take_rest()
+        elif isinstance(error, UsageError):
+            failure = Failure(
+                "request", kind=Kind.INVALID_REQUEST, message=str(error), exception=error
+            )
+        elif isinstance(error, StopAsyncIteration):
+            self._take_rest()
+        else:
+            raise error
+        return self._end(self.out.failure or failure)
+
+    async def aclose(self) -> None:
+        """This will close the input, after what little may be left of one read to its end."""
         try:
-            yield [ev.Start(), *self._notices]
-            failure = None
-            try:
-                async for data in chunks:
-                    self._take(data)
-                    if out.response_id is not self._told[0] or out.model is not self._told[1]:
-                        self._tell_call()
-                    if out.finished:
-                        break
-                    yield out.take()
-                else:
-                    self._take_rest()
-            except ProviderFailure as error:
-                failure = error.failure
-                if self._phase != "connect":
-                    failure.phase = self._phase
-                    self._take_rest()
-            except UsageError as error:
-                failure = Failure(
-                    "request", kind=Kind.INVALID_REQUEST, message=str(error), exception=error
-                )
-            drain = self.out.finished and self.out.failure is None
-            yield self._end(self.out.failure or failure)
+            if self._drains:
+                self._drains = False
+                await _drain(self.pull)
         finally:
-            if drain:
-                await _drain(chunks)
-            aclose = getattr(chunks, "aclose", None)
-            if aclose is not None:
-                await aclose()
+            if self._close is not None:
+                await self._close()
 
     def completed(self) -> bool:
         """This will tell whether the provider has completed its answer, though not the stream."""
@@ -209,6 +233,7 @@ class EventSource:
 
     def _end(self, failure: Failure | None) -> list[ev.AssistantMessageEvent]:
         out, call = self.out, self.call
+        self.ended = True
         out.close()
         self._tell_call()
         usage = out.final_usage()
@@ -260,13 +285,9 @@ def lenient_json(value: Any) -> bytes:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 
-async def _drain(chunks: AsyncIterator[bytes]) -> None:
+async def _drain(read: Callable[[], Awaitable[bytes]]) -> None:
     seen = 0
-    try:
+    with suppress(StopAsyncIteration, ProviderFailure, TimeoutError):
         async with asyncio.timeout(DRAIN_SECONDS):
-            async for data in chunks:
-                seen += len(data)
-                if seen > DRAIN_BYTES:
-                    break
-    except (ProviderFailure, TimeoutError):
-        pass
+            while seen <= DRAIN_BYTES:
+                seen += len(await read())

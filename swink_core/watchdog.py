@@ -9,8 +9,8 @@ call and is re-armed only when it fires: a read costs two assignments.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
+from swink_core.builder import MessageBuilder
 from swink_core.clock import Clock, Timer
 from swink_core.errors import Failure, Phase
 from swink_core.model import Timeouts
@@ -22,16 +22,16 @@ __all__ = ["Watchdog"]
 class Watchdog:
     """Watches the waits of one call. `reason` says why it interrupted the current one.
 
-    `chars` returns how many characters have come so far, for the throughput floor.
+    `builder` knows how many characters have come so far, for the throughput floor.
     """
 
-    def __init__(self, clock: Clock, chars: Callable[[], int]) -> None:
+    def __init__(self, clock: Clock, builder: MessageBuilder) -> None:
         self.clock = clock
         self.reason: Failure | None = None
         self.waiting: asyncio.Task[object] | None = None
         self._cancelling = 0
         self.limits = Timeouts()
-        self._chars = chars
+        self._builder = builder
         self._call_started: float | None = None
         self._attempt_started = self._since = self._progress = self._left = 0.0
         self._has_event = self._fresh = False
@@ -62,7 +62,7 @@ class Watchdog:
         if self._fresh:
             self._fresh = self._has_event = self._between = False
             self._attempt_started = self._progress = now
-            self._window_chars, self._window_waited = self._chars(), 0.0
+            self._window_chars, self._window_waited = self._builder.chars, 0.0
             self._arm()
             return
         away = now - self._left  # the consumer's time, which no limit but the total counts
@@ -85,9 +85,10 @@ class Watchdog:
             self._progress = now
 
     def expect_end(self, seconds: float) -> None:
-        """This will limit what remains of the attempt: its answer is complete."""
-        self._settle = self.clock.time() + seconds
-        self._arm()
+        """This will limit what remains of the attempt, from the first time that it is called."""
+        if self._settle is None:
+            self._settle = self.clock.time() + seconds
+            self._arm()
 
     def interrupt(self, reason: Failure) -> bool:
         """This will end the current wait; false if there is none."""
@@ -164,7 +165,7 @@ class Watchdog:
         self._arm()
 
     def _too_slow(self) -> bool:
-        chars, floor = self._chars(), self.limits.min_chars_per_second or 0.0
+        chars, floor = self._builder.chars, self.limits.min_chars_per_second or 0.0
         got = chars - self._window_chars
         self._window_chars, self._window_waited = chars, 0.0
         self._window_since = self.clock.time()

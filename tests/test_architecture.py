@@ -21,7 +21,7 @@ ORDER = [
     "errors", "events", "protocol", "advice", "clock", "writer", "builder", "codec",
     "relay", "conversion", "hookspecs", "classification", "call", "level", "catalog", "host",
     "http", "source", "whole", "api",
-    "provider", "watchdog", "circuit", "retry", "run", "event_stream", "client",
+    "provider", "watchdog", "circuit", "retry", "faults", "run", "event_stream", "client",
 ]  # fmt: skip
 """Each module imports only from those before it."""
 

@@ -169,14 +169,14 @@ async def an_outer_timeout_passes(scene: Scene) -> None:
 
 
 async def an_interrupt_in_the_reading_task(scene: Scene) -> None:
-    read = scene.pipe.read
+    read = scene.pipe.__anext__
 
     async def interrupted() -> bytes:
         if scene.pipe._queue.empty():
             raise Interrupt
         return await read()
 
-    scene.pipe.read = interrupted  # type: ignore[method-assign]  # a fault of this moment
+    scene.pipe.__anext__ = interrupted  # type: ignore[method-assign]  # a fault of this moment
     with pytest.raises(Interrupt):
         await read_until_it_waits(scene)
 

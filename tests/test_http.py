@@ -32,10 +32,7 @@ async def http_client() -> AsyncIterator[AiohttpClient]:
 
 
 async def read_all(response: Any) -> bytes:
-    body = b""
-    while data := await response.read():
-        body += data
-    return body
+    return b"".join([data async for data in response])
 
 
 async def failure_of(url: str, connect_timeout: float | None = HTTP_TIMEOUT) -> Any:
@@ -75,7 +72,7 @@ async def test_each_write_of_the_server_is_a_read_as_it_comes() -> None:
 
     async with Server(answer) as server, http_client() as client:
         response = await client.send(HTTPRequest(server.url), HTTP_TIMEOUT)
-        assert await response.read() == b"one"  # though the answer has not ended
+        assert await anext(response) == b"one"  # though the answer has not ended
         go_on.set()
         assert await read_all(response) == b"two"
 
@@ -165,7 +162,7 @@ def test_this_machine_is_never_asked_through_a_proxy(
 async def test_closing_a_response_closes_its_connection() -> None:
     async with Server(sends(b"x", end=False)) as server, http_client() as client:
         response = await client.send(HTTPRequest(server.url), HTTP_TIMEOUT)
-        await response.read()
+        await anext(response)
         response.close()
         await server.exchanges[0].disconnected()
 
@@ -290,9 +287,9 @@ async def test_a_body_that_breaks_is_named_and_what_came_before_is_not_lost(
 ) -> None:
     async with Server(answer) as server, http_client() as client:
         response = await client.send(HTTPRequest(server.url), HTTP_TIMEOUT)
-        first = b"" if answer is break_compression else await response.read()
+        first = b"" if answer is break_compression else await anext(response)
         with pytest.raises(ProviderFailure) as caught:
-            await response.read()
+            await anext(response)
         response.close()
     assert caught.value.failure.kind is kind
     assert caught.value.failure.code in codes
@@ -313,9 +310,9 @@ async def test_what_came_before_a_failure_and_was_not_read_yet_is_not_lost() -> 
         response = await client.send(HTTPRequest(server.url), HTTP_TIMEOUT)
         await reset.wait()
         await asyncio.sleep(0.01)  # so that the client has seen the reset
-        assert await response.read() == b"x"
+        assert await anext(response) == b"x"
         with pytest.raises(ProviderFailure):
-            await response.read()
+            await anext(response)
         response.close()
 
 
@@ -400,7 +397,7 @@ async def test_over_a_websocket_the_body_is_the_first_message_and_a_read_is_a_me
     async with websocket_server(answer) as url, http_client() as client:
         response = await client.send(HTTPRequest(url, b"hello"), HTTP_TIMEOUT)
         assert response.status == 101
-        reads = [await response.read(), await response.read(), await response.read()]
+        reads = [await anext(response, b"") for _ in range(3)]
         response.close()
     assert reads == [b"heard hello", "ü".encode(), b""]
 
@@ -423,7 +420,7 @@ async def test_a_refused_websocket_is_an_answer_with_its_status() -> None:
         url = server.url.replace("http:", "ws:")
         response = await client.send(HTTPRequest(url, b"hello"), HTTP_TIMEOUT)
         assert (response.status, response.headers["x-request-id"]) == (403, "q1")
-        assert await response.read() == b""
+        assert await anext(response, b"") == b""
         response.close()
         assert len(server.exchanges) == 1
 
@@ -466,6 +463,6 @@ async def test_a_message_that_is_too_long_is_a_protocol_failure(
     async with websocket_server(answer) as url, http_client() as client:
         response = await client.send(HTTPRequest(url, b"hello"), HTTP_TIMEOUT)
         with pytest.raises(ProviderFailure) as caught:
-            await response.read()
+            await anext(response)
         response.close()
     assert (caught.value.failure.kind, caught.value.failure.code) == (Kind.PROTOCOL, "websocket")

@@ -223,7 +223,7 @@ async def test_a_recording_is_answered_from_memory(chunks: list[bytes] | None) -
 async def test_empty_chunks_are_not_the_end_of_a_body() -> None:
     response = MemoryResponse([b"", b"a", b"", b"b"])
 
-    assert [await response.read() for _ in range(3)] == [b"a", b"b", b""]
+    assert [piece async for piece in response] == [b"a", b"b"]
 
 
 def test_headers_are_looked_up_without_regard_to_case() -> None:

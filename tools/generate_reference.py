@@ -84,8 +84,8 @@ def default_of(attribute: attrs.Attribute[Any]) -> str:
         return ""
     if isinstance(default, attrs.Factory):  # type: ignore[arg-type]  # stubs call it a function
         default = default.factory()
-        if attrs.has(type(default)):
-            return f"{type(default).__name__}()"
+    if attrs.has(type(default)) and default == type(default)():
+        return f"{type(default).__name__}()"
     return literal(default)
 
 

@@ -9,7 +9,7 @@ http.recording(stream).save(folder, secrets=stream.call.secrets)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import msgspec
@@ -103,10 +103,12 @@ class _Response:
         self._clock = clock
         self._began = clock.time()
 
-    async def read(self) -> bytes:
-        data = await self._inner.read()
-        if data:
-            self._exchange.reads.append((self._clock.time() - self._began, data))
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        data = await self._inner.__anext__()
+        self._exchange.reads.append((self._clock.time() - self._began, data))
         return data
 
     def close(self) -> None:

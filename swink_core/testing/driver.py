@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import msgspec
 from attrs import evolve
@@ -211,12 +211,14 @@ class MemoryResponse:
         headers = {"Content-Type": "application/json", **(headers or {})}
         return cls([msgspec.json.encode(data)], status, headers)
 
-    async def read(self) -> bytes:
-        """This will return the next chunk, `b""` after the last."""
-        piece = next((piece for piece in self._chunks if piece), b"")
-        if not piece and self._error is not None:
-            raise self._error
-        return piece
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        for piece in self._chunks:
+            if piece:
+                return piece
+        raise self._error or StopAsyncIteration
 
     def close(self) -> None:
         """This will note that the response was closed."""

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -236,10 +236,15 @@ class Pipe:
     def end(self) -> None:
         self.send(b"")
 
-    async def read(self) -> bytes:
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
         piece = await self._queue.get()
         if isinstance(piece, Exception):
             raise piece
+        if not piece:
+            raise StopAsyncIteration
         return piece
 
     def close(self) -> None:

@@ -92,8 +92,10 @@ class ClientCredentials:
         response = await call.http.send(request, call.options.timeouts.connect)
         body = b""
         try:
-            while len(body) < TOKEN_BYTES and (data := await response.read()):
+            async for data in response:
                 body += data
+                if len(body) >= TOKEN_BYTES:
+                    break
         finally:
             response.close()
         try:

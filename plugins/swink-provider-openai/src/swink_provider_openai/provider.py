@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import msgspec
@@ -53,6 +53,14 @@ class OpenAIProvider(HTTPProvider):
         self.features, self.knobs = chat.features, chat.knobs
         self._sockets = Sockets()
 
+    @cached_property
+    def _chat(self) -> ChatAPI:
+        return ChatAPI(self.name, self.dialect, self.converter)
+
+    @cached_property
+    def _responses(self) -> ResponsesAPI:
+        return ResponsesAPI(self.name, self.dialect)
+
     def api(self, model: Model, options: StreamOptions) -> ChatAPI | ResponsesAPI:
         """This will return the API that answers: the caller's choice, then the model's, then the
         service's.
@@ -66,9 +74,9 @@ class OpenAIProvider(HTTPProvider):
         if wanted is None:
             wanted = (model.info.api if model.info else None) or self.dialect.api
         if wanted == "chat":
-            return ChatAPI(self.name, self.dialect, self.converter)
+            return self._chat
         if wanted == "responses":
-            return ResponsesAPI(self.name, self.dialect)
+            return self._responses
         raise InvalidOption(
             f"{self.name} has no API {wanted!r}", resolution="Pass chat or responses."
         )
@@ -90,17 +98,19 @@ class OpenAIProvider(HTTPProvider):
 
     def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
         """This will add the options; what the caller put in `extra` gives way to them."""
-        extra = {name: value for name, value in options.extra.items() if name != "api"}
-        plain = evolve(options, extra=extra)
-        return self.api(model, options).body(model, payload, plain)
+        api = self.api(model, options)
+        if "api" in options.extra:
+            extra = {name: value for name, value in options.extra.items() if name != "api"}
+            options = evolve(options, extra=extra)
+        return api.body(model, payload, options)
 
     async def respond(
         self, model: Model, payload: Any, options: StreamOptions, call: Call
     ) -> HTTPResponse:
         """This will ask over a WebSocket where one is wanted and has not failed before."""
-        if options.transport == "auto":
-            preferred = self.dialect.websocket == "preferred" and self.api(model, options).websocket
-            options = evolve(options, transport="websocket" if preferred else "sse")
+        preferred = options.transport == "auto" and self.dialect.websocket == "preferred"
+        if preferred and self.api(model, options).websocket:
+            options = evolve(options, transport="websocket")
         if options.transport == "websocket":
             dial = partial(super().respond, model, payload, options, call)
             response = await self._sockets.open(dial, call)

@@ -12,7 +12,7 @@ Source: OpenAI's guide "WebSocket mode"; xAI's "WebSocket Mode".
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -93,17 +93,17 @@ class _SocketResponse:
         self._sockets = sockets
         self._complete = False
 
-    async def read(self) -> bytes:
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
         if self._complete:
-            return b""
+            raise StopAsyncIteration
         try:
-            message = await self._socket.read()
-        except ProviderFailure:
+            message = await self._socket.__anext__()
+        except (ProviderFailure, StopAsyncIteration):
             self._sockets.dropped()
             raise
-        if not message:
-            self._sockets.dropped()
-            return b""
         if _is_terminal(message):
             self._complete = True
             self._sockets.drops = 0

@@ -1,0 +1,47 @@
+"""What ends a call from outside its source, as failures: exceptions, limits, and its caller."""
+
+from __future__ import annotations
+
+from swink_core.errors import Failure, ProviderFailure, UsageError
+from swink_core.outcome import StreamErrorKind as Kind
+
+__all__ = ["abandoned", "raised", "too_large"]
+
+
+def raised(error: Exception) -> Failure:
+    """This will say what an exception means that came out of a plugin's iterator.
+
+    `StopAsyncIteration` is an end without a terminal event. What nobody foresaw is `internal`,
+    a fault of the plugin's.
+    """
+    if isinstance(error, ProviderFailure):
+        return error.failure
+    if isinstance(error, StopAsyncIteration):
+        message = "the stream ended without a terminal event"
+        return Failure("streaming", kind=Kind.NETWORK, code="cut", message=message)
+    if isinstance(error, UsageError):
+        kind, code, message = Kind.INVALID_REQUEST, None, str(error)
+        return Failure("request", kind=kind, code=code, message=message, exception=error)
+    if isinstance(error, MemoryError):
+        kind, code, message = (
+            Kind.RESOURCE,
+            "no_memory",
+            "memory ran out while the answer was received",
+        )
+    else:
+        kind, code = Kind.INTERNAL, "plugin"
+        message = f"the provider's plugin raised {type(error).__name__}: {error}"
+    return Failure("streaming", kind=kind, code=code, message=message, exception=error)
+
+
+def too_large(limit: float) -> Failure:
+    """This will say that an answer passed `limit` characters."""
+    message = f"the answer passed {limit:.0f} characters"
+    kind = Kind.OUTPUT_TOO_LARGE
+    return Failure("streaming", kind=kind, code="size", message=message)
+
+
+def abandoned() -> Failure:
+    """This will say that the caller closed the stream."""
+    message = "closed by the caller"
+    return Failure("streaming", kind=Kind.CANCELLED, code="closed", message=message)
