@@ -6,6 +6,7 @@ import logging
 import secrets as _secrets
 import traceback
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
@@ -147,8 +148,14 @@ class Call:
     def hide(self, headers: Mapping[str, str]) -> None:
         """This will keep the values of credential headers out of every text for people."""
         for name, value in headers.items():
-            if any(word in name.lower() for word in _CREDENTIAL_WORDS):
+            if _is_credential(name):
                 self.secrets.update(value.split()[-1:])
 
 
 _CREDENTIAL_WORDS = ("auth", "key", "token", "secret", "cookie", "password")
+
+
+@lru_cache(maxsize=256)
+def _is_credential(header: str) -> bool:
+    name = header.lower()
+    return any(word in name for word in _CREDENTIAL_WORDS)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from attrs import define
@@ -186,11 +187,18 @@ class Attempts:
         self._call = call
         self._targets = targets
         self._circuits = circuits
-        self._plan = _plan(call, targets, circuits)
-        self.upcoming: Next | None = Next(self._plan.begin(), 1, 1, 0.0)
+        first = self._plan.begin() if len(targets) > 1 else 0
+        self.upcoming: Next | None = Next(first, 1, 1, 0.0)
+
+    @cached_property
+    def _plan(self) -> RetryPlan:
+        """Made when it is needed, which for most calls is never."""
+        return _plan(self._call, self._targets, self._circuits)
 
     def passed_over(self) -> list[ev.AssistantMessageEvent]:
         """This will tell which targets were not tried, once."""
+        if len(self._targets) == 1:
+            return []
         resting = [self._targets[number].model for number in self._plan.passed_over]
         self._plan.passed_over.clear()
         return [ev.Notice("target_resting", f"{model} keeps failing") for model in resting]

@@ -36,6 +36,9 @@ from swink_provider_openai.responses.socket import Sockets, first_message
 __all__ = ["OpenAIProvider"]
 
 
+_NO_OPTIONS = StreamOptions()
+
+
 class OpenAIProvider(HTTPProvider):
     """One of the services that speak OpenAI's APIs; the entry point's name says which.
 
@@ -137,7 +140,7 @@ class OpenAIProvider(HTTPProvider):
 
     def parser(self, model: Model) -> Parser:
         """This will make a parser for one response of the model's own API."""
-        return self.api(model, StreamOptions()).parser(model)
+        return self.api(model, _NO_OPTIONS).parser(model)
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
         """This will add that reasoning cannot be turned off, and that caching needs no asking."""

@@ -49,10 +49,13 @@ def report_usage(usage: Mapping[str, Any], out: EventWriter) -> None:
     (Mistral) and not in it, which their totals show.
     """
     flat = _flatten(usage)
-    counts = {
-        ours: next((n for name in names if (n := _number(flat.get(name))) is not None), None)
-        for ours, names in _COUNTS.items()
-    }
+    counts: dict[str, int | None] = {}
+    for ours, names in _COUNTS.items():
+        counts[ours] = None
+        for name in names:
+            if name in flat and (number := _number(flat[name])) is not None:
+                counts[ours] = number
+                break
     read, wrote, total = counts["input"], counts["output"], counts["total"]
     if read is not None and wrote is not None and total is not None and total > read + wrote:
         beside = total - read - wrote
