@@ -6,7 +6,6 @@ import asyncio
 import json
 import sys
 import time
-import types
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -17,6 +16,7 @@ from corpus import Case, error_cases, ids, stream_cases
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
 from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
+from swink_core.testing.loopback import Exchange, LoopbackServer
 from swink_provider_azure import AzureProvider, entra
 
 PROVIDER = AzureProvider("azure")
@@ -201,23 +201,78 @@ async def test_a_sovereign_cloud_has_its_own_sign_in_and_scope(
     assert form["scope"] == ["https://cognitiveservices.azure.us/.default"]
 
 
+class _AppService(LoopbackServer):
+    """The endpoint that gives an app its identity's tokens.
+
+    Source: https://learn.microsoft.com/azure/app-service/overview-managed-identity, section
+    "REST endpoint reference".
+    """
+
+    status = 200
+
+    async def respond(self, exchange: Exchange) -> None:
+        good = {
+            "access_token": "identity-token",
+            "expires_on": str(int(time.time()) + 86400),
+            "resource": exchange.query.get("resource"),
+            "token_type": "Bearer",
+        }
+        await exchange.start(self.status, {"Content-Type": "application/json"})
+        await exchange.write(json.dumps(good if self.status == 200 else {}).encode())
+        await exchange.end()
+
+
+def _in_an_app(server: _AppService, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IDENTITY_ENDPOINT", f"{server.url}/msi/token")
+    monkeypatch.setenv("IDENTITY_HEADER", "canary-header")
+    monkeypatch.setenv("PATH", "")  # no signed-in developer either
+
+
+@pytest.mark.parametrize(
+    ("authority", "resource"),
+    [
+        ("", "https://cognitiveservices.azure.com"),
+        ("login.microsoftonline.us", "https://cognitiveservices.azure.us"),
+    ],
+)
 async def test_a_managed_identity_is_asked_where_there_is_neither_key_nor_secret(
-    monkeypatch: pytest.MonkeyPatch,
+    authority: str, resource: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scopes = []
+    with _AppService() as server:
+        _in_an_app(server, monkeypatch)
+        monkeypatch.setenv("AZURE_AUTHORITY_HOST", authority)
+        http = MemoryHTTPClient(MemoryResponse([DONE]), MemoryResponse([DONE]))
+        async with swink.Client(http=http, base_url="https://r.example") as client:
+            await client.complete("azure/d", "Hi")
+            await client.complete("azure/d", "Hi")
+    (asked,) = server.exchanges  # the token is kept
+    assert (asked.query["resource"], asked.headers["x-identity-header"]) == (
+        resource,
+        "canary-header",
+    )
+    sent = [request.headers["Authorization"] for request in http.requests]
+    assert sent == ["Bearer identity-token"] * 2
 
-    class Credential:
-        def get_token(self, scope: str) -> types.SimpleNamespace:
-            scopes.append(scope)
-            return types.SimpleNamespace(token="identity-token", expires_on=time.time() + 3600)
 
-    module = types.ModuleType("azure.identity")
-    module.DefaultAzureCredential = Credential  # type: ignore[attr-defined]  # a stand-in
-    monkeypatch.setitem(sys.modules, "azure", types.ModuleType("azure"))
-    monkeypatch.setitem(sys.modules, "azure.identity", module)
-    http = await complete(MemoryResponse([DONE]))
-    assert http.requests[0].headers["Authorization"] == "Bearer identity-token"
-    assert scopes == ["https://cognitiveservices.azure.com/.default"]
+async def test_an_identity_that_is_refused_is_a_failure_that_names_the_key_too(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with _AppService() as server:
+        server.status = 403
+        _in_an_app(server, monkeypatch)
+        http = MemoryHTTPClient()
+        with pytest.raises(swink.AuthenticationError, match="azure-identity") as caught:
+            async with swink.Client(http=http, base_url="https://r.example") as client:
+                await client.complete("azure/d", "Hi")
+    assert "AZURE_OPENAI_API_KEY" in caught.value.resolution
+    assert (http.requests, capfd.readouterr().err) == ([], "")
+
+
+def test_without_azure_identity_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert entra.managed_identity(NO_ENV) is not None
+    monkeypatch.delitem(sys.modules, "azure.identity", raising=False)
+    monkeypatch.setitem(sys.modules, "azure", None)
+    assert entra.managed_identity(NO_ENV) is None
 
 
 async def test_a_refused_sign_in_says_why_and_shows_no_secret(

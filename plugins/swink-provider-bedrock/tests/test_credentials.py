@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -35,8 +38,6 @@ class _Files:
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _Files:
-    import os
-
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     found = _Files(tmp_path)
@@ -288,6 +289,141 @@ async def test_a_web_identity_outranks_a_profiles_keys(
             monkeypatch.setenv(name, value)
         assert await _get({**files.environ, **variables}) == Credentials("web", "s", "t")
         assert b"an-identity" in server.exchanges[0].body
+
+
+class _Instance(LoopbackServer):
+    """The metadata of an instance with a role.
+
+    Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/
+    instance-metadata-security-credentials.html, with the session token of version 2.
+    """
+
+    async def respond(self, exchange: Exchange) -> None:
+        answers = {
+            "/latest/api/token": "session",
+            "/latest/meta-data/iam/security-credentials/": "reader",
+            "/latest/meta-data/iam/security-credentials/reader": json.dumps(
+                {
+                    "Code": "Success",
+                    "LastUpdated": "2026-01-01T00:00:00Z",
+                    "Type": "AWS-HMAC",
+                    "AccessKeyId": "instance",
+                    "SecretAccessKey": "s",
+                    "Token": "t",
+                    "Expiration": "2999-01-01T00:00:00Z",
+                }
+            ),
+        }
+        known = exchange.method == "PUT" or "session" in exchange.headers.values()
+        await exchange.start(200 if known else 401, {"Content-Type": "text/plain"})
+        await exchange.write(answers[exchange.path].encode())
+        await exchange.end()
+
+
+async def test_an_instances_keys(files: _Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
+    with _Instance() as server:
+        monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", f"{server.url}/")
+        chain = CredentialChain(SharedFiles())
+        found = [await chain.get(files.environ), await chain.get(files.environ)]
+    assert found == [Credentials("instance", "s", "t")] * 2
+    assert [exchange.method for exchange in server.exchanges] == ["PUT", "GET", "GET"]
+
+
+SESSION = """[sso-session work]
+sso_start_url = https://work.example/start
+sso_region = eu-west-1
+sso_registration_scopes = sso:account:access
+"""
+SINGLE_SIGN_ON = f"""[default]
+sso_session = work
+sso_account_id = 123456789012
+sso_role_name = reader
+{SESSION}"""
+OLD_SINGLE_SIGN_ON = """[default]
+sso_start_url = https://work.example/start
+sso_region = eu-west-1
+sso_account_id = 123456789012
+sso_role_name = reader
+"""
+
+
+class _SignOn(LoopbackServer):
+    """The portal's GetRoleCredentials.
+
+    Source: https://docs.aws.amazon.com/singlesignon/latest/PortalAPIReference/
+    API_GetRoleCredentials.html
+    """
+
+    async def respond(self, exchange: Exchange) -> None:
+        keys = {"accessKeyId": "sso", "secretAccessKey": "s", "sessionToken": "t"}
+        body = {"roleCredentials": {**keys, "expiration": 32_000_000_000_000}}  # milliseconds
+        await exchange.start(200, {"Content-Type": "application/json"})
+        await exchange.write(json.dumps(body).encode())
+        await exchange.end()
+
+
+SIGNED_IN = {
+    "startUrl": "https://work.example/start",
+    "region": "eu-west-1",
+    "accessToken": "signed-in",
+    "expiresAt": "2999-01-01T00:00:00Z",
+}
+"""What `aws sso login` leaves in a file, named for the digest of the session's name."""
+
+PRINT_KEYS = """
+import asyncio
+from swink_core import ProviderFailure
+from swink_provider_bedrock.credentials import CredentialChain, SharedFiles
+try:
+    found = asyncio.run(CredentialChain(SharedFiles()).get())
+    print(found.access_key, found.secret_key, found.token)
+except ProviderFailure as error:
+    print(error.failure.kind, error.failure.message)
+"""
+
+
+def _keys_at_home(home: Path) -> tuple[str, str]:
+    """Finds keys in a process whose home this is: botocore looks for it when it is imported."""
+    done = subprocess.run(
+        [sys.executable, "-c", PRINT_KEYS],
+        env={**os.environ, "HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    return done.stdout.strip(), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [(SINGLE_SIGN_ON, "work"), (OLD_SINGLE_SIGN_ON, "https://work.example/start")],
+    ids=["a session", "the older form"],
+)
+def test_single_sign_on_outranks_a_profiles_keys(
+    config: str, name: str, files: _Files, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    files.config.write_text(config)
+    files.credentials.write_text(_section("default", "file"))
+    (cache := tmp_path / ".aws" / "sso" / "cache").mkdir(parents=True)
+    digest = hashlib.sha1(name.encode(), usedforsecurity=False).hexdigest()
+    (cache / f"{digest}.json").write_text(json.dumps(SIGNED_IN))
+    with _SignOn() as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_SSO", server.url)
+        assert _keys_at_home(tmp_path) == ("sso s t", "")
+    (asked,) = server.exchanges
+    assert asked.query == {"role_name": "reader", "account_id": "123456789012"}
+    assert asked.headers["x-amz-sso_bearer_token"] == "signed-in"
+
+
+def test_single_sign_on_without_a_sign_in_says_so_without_a_traceback(
+    files: _Files, tmp_path: Path
+) -> None:
+    files.config.write_text(SINGLE_SIGN_ON)
+    said, complaints = _keys_at_home(tmp_path)
+    assert said.startswith("auth botocore could not renew the credentials: Error loading SSO Token")
+    assert complaints == ""
 
 
 async def test_no_credentials_anywhere(files: _Files) -> None:

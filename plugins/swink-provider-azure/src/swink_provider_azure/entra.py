@@ -8,10 +8,12 @@ https://learn.microsoft.com/entra/identity-platform/v2-oauth2-client-creds-grant
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from collections.abc import Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -145,26 +147,34 @@ class TokenCache:
 
 
 class _ManagedIdentity:
-    def __init__(self, credential: Any, scope: str) -> None:
-        self._credential = credential
+    def __init__(self, scope: str) -> None:
         self._scope = scope
 
     async def fetch(self, call: Call) -> tuple[str, float]:
         try:
-            token = await asyncio.to_thread(self._credential.get_token, self._scope)
+            token = await asyncio.to_thread(_identity_token, self._scope)
         except Exception as error:  # azure-identity's own tree, unknown without importing it
-            message = f"azure-identity gave no token: {str(error).splitlines()[0]}"
+            reason = (str(error) or type(error).__name__).splitlines()[0]
+            message = f"no key or client secret is set, and azure-identity gave no token: {reason}"
             failure = Failure("request", kind=StreamErrorKind.AUTH, code="entra", message=message)
             raise ProviderFailure(failure) from error
         return token.token, token.expires_on - time.time()
 
 
+def _identity_token(scope: str) -> Any:
+    """Asks azure-identity, which does all its work in the calling thread."""
+    # it warns of every place that it looked in vain; without a handler that ends on the terminal
+    logging.getLogger("azure.identity").addHandler(logging.NullHandler())
+    with import_module("azure.identity").DefaultAzureCredential() as credential:
+        return credential.get_token(scope)
+
+
 def managed_identity(environ: Mapping[str, str] = os.environ) -> _ManagedIdentity | None:
     """This will return azure-identity's default credential; `None` where it is not installed."""
     try:
-        identity = import_module("azure.identity")
-    except ImportError:
+        installed = find_spec("azure.identity")
+    except ModuleNotFoundError:
         return None
     host = environ.get("AZURE_AUTHORITY_HOST") or ""
     scope = CLOUDS.get(urlsplit(host).hostname or host, SCOPE)
-    return _ManagedIdentity(identity.DefaultAzureCredential(), scope)
+    return _ManagedIdentity(scope) if installed else None

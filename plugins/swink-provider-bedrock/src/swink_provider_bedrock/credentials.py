@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import configparser
+import logging
 import os
 from collections.abc import Mapping
 from importlib import import_module
@@ -150,6 +151,8 @@ def _botocore_credentials(profile: str | None) -> Any:
             "and AWS_SECRET_ACCESS_KEY are set, and the profile has no keys; for single sign-on, "
             'roles, containers and instances, pip install "swink-provider-bedrock[botocore]"'
         ) from None
+    # it logs failures with their tracebacks; without a handler they end on the terminal
+    logging.getLogger("botocore").addHandler(logging.NullHandler())
     try:
         credentials = session.get_credentials()
     except Exception as error:  # botocore's own tree, unknown without importing it
