@@ -293,10 +293,15 @@ class HTTPProvider:
             response = await call.http.send(request, options.timeouts.connect)
             ids = (v for n in REQUEST_ID_HEADERS if (v := response.headers.get(n)))
             call.request_id = redact(next(ids, ""), call.secrets) or call.request_id
-            if not replayed and self.expired(response) and await self._renew(call, renewals):
-                replayed = True
-                response.close()
-                continue
+            if not replayed and self.expired(response):
+                try:
+                    replayed = await self._renew(call, renewals)
+                except BaseException:
+                    response.close()
+                    raise
+                if replayed:
+                    response.close()
+                    continue
             if response.status == SWITCHED:
                 return response
             content_type = response.headers.get("Content-Type", "").partition(";")[0].strip()

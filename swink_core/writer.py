@@ -33,7 +33,11 @@ class _ToolCall:
         self.metadata: dict[str, Any] | None = None
 
     def is_complete(self) -> bool:
-        return bool(self.parts) and parse_arguments("".join(self.parts)) is not None
+        # some servers repeat the name in each fragment: all of them are looked at only at a brace
+        last = next((part for part in reversed(self.parts) if part.strip()), "}")
+        if not self.parts or not last.rstrip().endswith("}"):
+            return False
+        return parse_arguments("".join(self.parts)) is not None
 
 
 class EventWriter:

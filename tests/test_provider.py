@@ -432,6 +432,19 @@ async def test_expired_credentials_are_renewed_once_and_the_request_sent_again()
     assert expired.closed
 
 
+class Unrenewable(Renewing):
+    async def refresh(self, call: swink.Call) -> bool:
+        raise RuntimeError("the vault is shut")
+
+
+async def test_a_renewal_that_fails_leaves_no_response_open() -> None:
+    expired = answered(b"", 401)
+    providers: dict[str, Any] = {"toy": Unrenewable}
+    async with client_of(providers=providers, http=PipeClient(expired)) as client:
+        events = await collect(client.stream(MODEL, "Hi"))
+    assert (types(events)[-1], expired.closed) == ("error", True)
+
+
 async def test_credentials_that_stay_refused_are_an_error() -> None:
     http = PipeClient(answered(b"", 401), answered(b"", 401))
     async with client_of(providers={"toy": Renewing}, http=http, retry=AT_ONCE) as client:

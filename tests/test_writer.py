@@ -637,3 +637,15 @@ def test_events_are_taken_once() -> None:
     assert out.take() == []
     out.text("b")
     assert types(first + out.take()) == ["text_start", "text_delta", "text_delta"]
+
+
+def test_a_name_in_every_fragment_costs_no_look_at_all_fragments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = []
+    monkeypatch.setattr("swink_core.writer.parse_arguments", looks.append)
+    out = EventWriter("toy", "call_1")
+    for piece in ['{"text": "', *["x"] * 5_000, '"}']:
+        out.tool_call(0, "a", "write", piece)
+    assert len(looks) == 0  # none ended with a brace before the last
+    assert message_of(out).tool_calls[0].arguments == {"text": "x" * 5_000}

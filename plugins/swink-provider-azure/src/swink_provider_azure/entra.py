@@ -156,7 +156,8 @@ class _ManagedIdentity:
         except Exception as error:  # azure-identity's own tree, unknown without importing it
             reason = (str(error) or type(error).__name__).splitlines()[0]
             message = f"no key or client secret is set, and azure-identity gave no token: {reason}"
-            failure = Failure("request", kind=StreamErrorKind.AUTH, code="entra", message=message)
+            kind, code = StreamErrorKind.AUTH, "no_credentials"
+            failure = Failure("request", kind=kind, code=code, message=message)
             raise ProviderFailure(failure) from error
         return token.token, token.expires_on - time.time()
 
