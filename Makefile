@@ -5,6 +5,7 @@
 PYTHON ?= python3
 PYTEST_ARGS ?=
 STREAMS ?= 1000000
+WORKERS ?= auto
 
 VENV := .venv
 PEERS := .venv-peers
@@ -22,7 +23,7 @@ EDITABLE := $(foreach project,$(patsubst %/,%,$(dir $(PROJECTS))),-e ./$(project
 
 help:
 	@echo 'make demo         install what running needs, then run `swink demo` (no key, no network)'
-	@echo 'make test         install the rest, then run all tests (PYTEST_ARGS="-k name")'
+	@echo 'make test         install the rest, then run all tests (PYTEST_ARGS="-k name", WORKERS=0 for one process)'
 	@echo 'make lint         ruff check and ruff format --check; `make format` repairs'
 	@echo 'make types        mypy, strict, over all distributions'
 	@echo 'make wheels       build every wheel and smoke-test each one on its own'
@@ -38,7 +39,7 @@ demo: $(VENV)/.installed
 	@$(VENV)/bin/swink demo
 
 test: $(VENV)/.installed-dev
-	$(PY) -m pytest -q $(PYTEST_ARGS)
+	$(PY) -m pytest -q -n $(WORKERS) $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(PY) -m ruff check .
