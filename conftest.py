@@ -3,11 +3,17 @@
 import asyncio
 import functools
 import inspect
+import signal
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 from hypothesis import settings
+
+# A shell passes an ignored interrupt on to what it runs in the background, and Python leaves it
+# ignored; the programs that these tests start and interrupt would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ASYNC_TEST_SECONDS = 120
 """A coroutine test that takes longer is stuck; failing says where, hanging does not."""

@@ -164,7 +164,10 @@ def test_in_a_process_of_its_own_it_serves_every_standard_fault(tmp_path: Path) 
         assert asyncio.run(ask(urls[names.index("good")])) == "done"
         assert asyncio.run(ask(urls[names.index("status-500")])) == "error"
         process.send_signal(signal.SIGINT)
-    assert process.returncode == 0
+        try:
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
 
 
 # -- TLS ------------------------------------------------------------------------------------------
