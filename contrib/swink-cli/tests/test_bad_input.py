@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 from chat_service import ChatService
+
+from swink_cli.terminal import SPELLED_HERE
 
 FILES = {
     "broken.json": '{"type": ',
@@ -136,9 +140,18 @@ def test_without_a_model_it_says_what_there_is_and_what_it_needs(swink: Any) -> 
     assert "sk-0123456789" not in done.stderr
 
 
-def test_without_a_key_it_names_the_variable(swink: Any) -> None:
+@pytest.mark.parametrize("python", SPELLED_HERE)
+def test_what_is_spelled_anew_is_what_the_library_says(python: str) -> None:
+    said = [
+        inspect.getsource(import_module(f"swink_core.{name}")) for name in ("advice", "provider")
+    ]
+    assert any(python in source for source in said)
+
+
+def test_without_a_key_it_names_the_variable_and_the_option(swink: Any) -> None:
     done = swink("ask", "-m", "openai/any", "Hi")
     assert done.returncode == 1
+    assert "Set OPENAI_API_KEY, or pass --api-key KEY (" in done.stderr
     assert done.stderr.startswith("Error: No credentials for OpenAI\n")
     assert "Set OPENAI_API_KEY" in done.stderr
 

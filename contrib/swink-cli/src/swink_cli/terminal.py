@@ -85,8 +85,21 @@ def _wrap(line: str, width: int) -> str:
     )
 
 
+SPELLED_HERE = {
+    "api_key=…": "--api-key KEY",
+    "base_url=…": "--base-url URL",
+    "timeouts=Timeouts(…)": "-o timeouts.NAME=SECONDS",
+    "Options in extra=": "Options in -o extra.KEY=VALUE",
+    "Raise max_output_chars": "Raise -o max_output_chars=NUMBER",
+    "lower max_tokens": "lower --max-tokens",
+}
+"""How the command line spells what the library's advice says in Python."""
+
+
 def show_error(title: str, message: str, resolution: str = "") -> None:
     """This will tell a person what went wrong and what to do."""
+    for python, here in SPELLED_HERE.items():
+        message, resolution = message.replace(python, here), resolution.replace(python, here)
     say(f"Error: {title}", fg="red", bold=True)
     if message and message != title:
         click.echo(_fitted(printable(message)), err=True)
