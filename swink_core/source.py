@@ -95,7 +95,8 @@ class EventSource:
         self._phase: Phase = "connect"
         self.ended = self._drains = False
         self._bad_run = self._bad_total = 0
-        self._told: tuple[str | None, str | None] = (None, None)  # who answers, for the call
+        self._told_id: str | None = None  # who answers, as the call knows it
+        self._told_model: str | None = None
 
     def __aiter__(self) -> AsyncGenerator[ev.AssistantMessageEvent, None]:
         return self._events()
@@ -123,12 +124,32 @@ class EventSource:
 
     def take(self, data: bytes) -> list[ev.AssistantMessageEvent]:
         """This will return the events of a network read, perhaps none."""
-        self._take(data)
-        out = self.out
+        self._phase = "streaming"
+        for tap in self.call.taps:
+            tap(data)
+        out, feed = self.out, self._parser.feed
+        broken = None
+        try:
+            frames = self._decoder.feed(data)
+        except FrameError as error:
+            frames, broken = error.frames, error
+        for frame in frames:
+            try:
+                feed(frame, out)
+            except UNPARSABLE as error:
+                self._malformed(frame, error)
+            else:
+                self._bad_run = 0
+            if out.finished:
+                break
+        else:
+            if broken is not None:
+                why = str(broken)
+                out.fail(Failure("streaming", kind=Kind.PROTOCOL, code="frame", message=why))
         if out.finished:
             self._drains = out.failure is None
             return self._end(out.failure)
-        if out.response_id is not self._told[0] or out.model is not self._told[1]:
+        if out.response_id is not self._told_id or out.model is not self._told_model:
             self._tell_call()
         return out.take()
 
@@ -169,32 +190,10 @@ class EventSource:
         """This will return the last batch of a completed answer whose connection stays open."""
         return self._end(None)
 
-    def _take(self, data: bytes) -> None:
-        self._phase = "streaming"
-        for tap in self.call.taps:
-            tap(data)
-        out, feed = self.out, self._parser.feed
-        broken = None
-        try:
-            frames = self._decoder.feed(data)
-        except FrameError as error:
-            frames, broken = error.frames, error
-        for frame in frames:
-            try:
-                feed(frame, out)
-            except UNPARSABLE as error:
-                self._malformed(frame, error)
-            else:
-                self._bad_run = 0
-            if out.finished:
-                return
-        if broken is not None:
-            out.fail(Failure("streaming", kind=Kind.PROTOCOL, code="frame", message=str(broken)))
-
     def _tell_call(self) -> None:
         self.call.response_id = self.out.response_id or self.call.response_id
         self.call.response_model = self.out.model or self.call.response_model
-        self._told = self.out.response_id, self.out.model
+        self._told_id, self._told_model = self.out.response_id, self.out.model
 
     def _take_rest(self) -> None:
         """This will use a last frame without its end if it is whole; if not, it was cut."""
