@@ -5,7 +5,10 @@ from __future__ import annotations
 from swink_core.errors import Failure, ProviderFailure, UsageError
 from swink_core.outcome import StreamErrorKind as Kind
 
-__all__ = ["abandoned", "raised", "too_large"]
+__all__ = ["FAULT", "abandoned", "raised", "too_large"]
+
+FAULT = "plugin"
+"""The code of a failure that is a fault in the plugin's code."""
 
 
 def raised(error: Exception) -> Failure:
@@ -20,16 +23,13 @@ def raised(error: Exception) -> Failure:
         message = "the stream ended without a terminal event"
         return Failure("streaming", kind=Kind.NETWORK, code="cut", message=message)
     if isinstance(error, UsageError):
-        kind, code, message = Kind.INVALID_REQUEST, None, str(error)
-        return Failure("request", kind=kind, code=code, message=message, exception=error)
+        kind = Kind.INVALID_REQUEST
+        return Failure("request", kind=kind, message=str(error), exception=error)
     if isinstance(error, MemoryError):
-        kind, code, message = (
-            Kind.RESOURCE,
-            "no_memory",
-            "memory ran out while the answer was received",
-        )
+        kind, code = Kind.RESOURCE, "no_memory"
+        message = "memory ran out while the answer was received"
     else:
-        kind, code = Kind.INTERNAL, "plugin"
+        kind, code = Kind.INTERNAL, FAULT
         message = f"the provider's plugin raised {type(error).__name__}: {error}"
     return Failure("streaming", kind=kind, code=code, message=message, exception=error)
 

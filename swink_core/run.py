@@ -24,7 +24,7 @@ from swink_core.builder import MessageBuilder
 from swink_core.call import Call
 from swink_core.circuit import Circuits
 from swink_core.errors import Failure
-from swink_core.faults import abandoned, raised, too_large
+from swink_core.faults import FAULT, abandoned, raised, too_large
 from swink_core.outcome import Cost, StopReason
 from swink_core.outcome import StreamErrorKind as Kind
 from swink_core.protocol import Automaton
@@ -123,7 +123,7 @@ class Run:
             except Exception as fault:
                 error = fault
         failure = raised(error)
-        if failure.kind is Kind.INTERNAL:
+        if failure.code == FAULT:
             self._log_fault(error)
         return self.cut(failure)
 

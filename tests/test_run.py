@@ -193,6 +193,22 @@ async def test_what_a_stream_hook_raises_travels_in_the_stream(
     assert message in events[-1].error_message
 
 
+ENGINE_LOST = swink.ProviderFailure(
+    swink.Failure("streaming", kind=Kind.INTERNAL, code="engine", message="the engine ended")
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "logged"), [(ZeroDivisionError("oops"), True), (ENGINE_LOST, False)]
+)
+async def test_a_trace_is_logged_of_a_fault_and_not_of_a_failure_that_was_reported(
+    error: Exception, logged: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    events = await run_of(lambda: events_of(Start(), error))
+    assert events[-1].error_kind is Kind.INTERNAL
+    assert ("Traceback" in caplog.text) is logged
+
+
 async def test_what_a_plugin_raises_while_it_is_closed_is_logged_and_changes_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
