@@ -1,6 +1,7 @@
 """A call under way: what plugins may do to it, what observers see of it, what it is held to."""
 
 import asyncio
+import gc
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, suppress
@@ -645,3 +646,26 @@ async def test_a_retry_event_names_the_model_that_comes_next() -> None:
     retry = next(event for event in events if isinstance(event, Retry))
     assert (retry.model, retry.attempt, retry.error_kind) == ("two/b", 1, Kind.MODEL_NOT_FOUND)
     assert (stream.message.provider, stream.message.model) == ("two", "large-2")
+
+
+# -- what is left of a call ----------------------------------------------------------------------
+
+
+async def test_a_finished_call_leaves_nothing_to_the_garbage_collector() -> None:
+    async with client_of(http=PipeClient(*[Pipe(*HELLO) for _ in range(3)])) as client:
+        await client.complete(MODEL, "Hi")  # what is made once
+        await settled()
+        gc.collect()
+        gc.disable()
+        try:
+            gc.set_debug(gc.DEBUG_SAVEALL)
+            await client.complete(MODEL, "Hi")
+            await collect(client.stream(MODEL, "Hi"))
+            await settled()
+            gc.collect()
+            left = [thing for thing in gc.garbage if type(thing).__module__.startswith("swink")]
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+            gc.enable()
+    assert left == []
