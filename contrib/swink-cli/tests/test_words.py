@@ -12,7 +12,7 @@ from swink_cli.files import encode_json
 from swink_cli.markdown import last_block
 from swink_cli.panels import Layout, choose_layout
 from swink_cli.summary import money, rate, seconds, tokens
-from swink_cli.terminal import as_unicode, printable, table
+from swink_cli.terminal import as_unicode, printable, show_error, table
 
 
 @pytest.mark.parametrize(
@@ -142,3 +142,19 @@ def test_what_is_typed_in_another_encoding_becomes_unicode() -> None:
 
 def test_a_lone_surrogate_is_written_as_json_has_it() -> None:
     assert encode_json({"a": "\ud83d ü"}) == b'{"a": "\\ud83d \xc3\xbc"}\n'
+
+
+def test_advice_is_spelled_as_the_command_line_does_and_a_providers_words_are_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    show_error(
+        "Too long", "please lower max_tokens", "Raise max_output_chars, or lower max_tokens."
+    )
+    show_error("No address", "no address for acme: pass base_url=…")
+    assert capsys.readouterr().err.splitlines() == [
+        "Error: Too long",
+        "please lower max_tokens",
+        "Raise -o max_output_chars=NUMBER, or lower --max-tokens.",
+        "Error: No address",
+        "no address for acme: pass --base-url URL",
+    ]

@@ -99,7 +99,9 @@ SPELLED_HERE = {
 def show_error(title: str, message: str, resolution: str = "") -> None:
     """This will tell a person what went wrong and what to do."""
     for python, here in SPELLED_HERE.items():
-        message, resolution = message.replace(python, here), resolution.replace(python, here)
+        resolution = resolution.replace(python, here)
+        if "…" in python:  # other words may be a provider's own, which stay as they are
+            message = message.replace(python, here)
     say(f"Error: {title}", fg="red", bold=True)
     if message and message != title:
         click.echo(_fitted(printable(message)), err=True)
