@@ -127,7 +127,7 @@ class Column(NamedTuple):
 
 
 def ask(library: str, urls: list[str]) -> Column | None:
-    """This will put a library before every fault; `None` where it is not installed."""
+    """Put a library before every fault; `None` where it is not installed."""
     python = sys.executable if library == "swink-core" else str(PEERS_PYTHON)
     if not Path(python).exists():
         return None
@@ -146,7 +146,7 @@ def ask(library: str, urls: list[str]) -> Column | None:
 
 
 def verdict(row: Row, outcome: dict[str, Any]) -> tuple[bool, str]:
-    """This will tell whether an outcome is right, and say it in a word or two."""
+    """Tell whether an outcome is right, and say it in a word or two."""
     if outcome["hung"]:
         return False, "hangs"
     if outcome["error"] is not None:
@@ -159,7 +159,7 @@ def verdict(row: Row, outcome: dict[str, Any]) -> tuple[bool, str]:
 
 
 def page(columns: list[Column]) -> str:
-    """This will write the page."""
+    """Write the page."""
     head = " | ".join(f"{column.library} {column.version}" for column in columns)
     lines = [f"| the server | right is | {head} |", "|---" * (len(columns) + 2) + "|"]
     right = [0] * len(columns)
@@ -191,7 +191,7 @@ error, but never a part of the answer as if it were all.
 
 
 def main() -> None:
-    """This will ask all libraries and write the page."""
+    """Ask all libraries and write the page."""
     parser = argparse.ArgumentParser(description="Put swink and its peers before the same faults.")
     parser.add_argument("--only", help="libraries, separated by commas; the page is printed")
     only = parser.parse_args().only

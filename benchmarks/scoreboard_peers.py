@@ -92,7 +92,7 @@ LIBRARIES: dict[str, Callable[[str, float], AsyncIterator[str]]] = {
 
 
 async def outcome(library: str, url: str, limit: float) -> dict[str, object]:
-    """This will ask once; ten limits are enough for every retry that is still a retry."""
+    """Ask once; ten limits are enough for every retry that is still a retry."""
     pieces: list[str] = []
     error: str | None = None
     hung = False

@@ -150,7 +150,7 @@ def advise(
     endpoint: str | None = None,
     retry_after: float | None = None,
 ) -> Advice:
-    """This will return title and resolution for a classified failure; `retry_after` in seconds.
+    """Return title and resolution for a classified failure; `retry_after` in seconds.
 
     What the failure itself says of either comes first.
     """
@@ -176,7 +176,7 @@ def advise(
 
 
 def duration_text(seconds: float) -> str:
-    """This will write a wait for people, in its largest unit and the next: `2 h 5 min`."""
+    """Write a wait for people, in its largest unit and the next: `2 h 5 min`."""
     whole = math.ceil(seconds)
     days, rest = divmod(whole, 86400)
     hours, rest = divmod(rest, 3600)

@@ -36,11 +36,11 @@ class API(Protocol):
     websocket: bool
 
     def parser(self, model: Model) -> Parser:
-        """This will make a parser for one response."""
+        """Make a parser for one response."""
 
 
 def ignored_options(api: API, model: Model, options: StreamOptions) -> list[str]:
-    """This will name the tuning options of the call that the API or the model lacks."""
+    """Name the tuning options of the call that the API or the model lacks."""
     ignored = [name for name in KNOBS if name not in api.knobs and _is_set(options, name)]
     if model.lacks("thinking") and _is_set(options, "thinking") and "thinking" in api.knobs:
         ignored.append("thinking")
@@ -48,7 +48,7 @@ def ignored_options(api: API, model: Model, options: StreamOptions) -> list[str]
 
 
 def unsupported(api: API, model: Model, context: Context, options: StreamOptions) -> Failure | None:
-    """This will return the failure of a call that needs what the API or the model lacks."""
+    """Return the failure of a call that needs what the API or the model lacks."""
     wanted = required_features(context, options)
     if options.transport == "buffered" and not api.buffered:
         wanted.add("buffered_transport")

@@ -61,7 +61,7 @@ class MessageBuilder:
         self._since_compaction = 0
 
     def feed(self, batch: Sequence[ev.AssistantMessageEvent]) -> None:
-        """This will take events that the grammar allows, in order."""
+        """Take events that the grammar allows, in order."""
         blocks = self._blocks
         for event in batch:
             kind = type(event)
@@ -79,7 +79,7 @@ class MessageBuilder:
 
     @property
     def message(self) -> AssistantMessage:
-        """This will return what has arrived so far, as a message of its own."""
+        """What has arrived so far, as a message of its own."""
         terminal = self.terminal
         message = AssistantMessage(
             content=[self._block(block) for block in self._blocks],
@@ -100,7 +100,7 @@ class MessageBuilder:
         return message
 
     def closing_events(self) -> list[ev.AssistantMessageEvent]:
-        """This will return the events that close every open block, for a stream cut short."""
+        """Return the events that close every open block, for a stream cut short."""
         closing = {
             ev.TextStart: ev.TextEnd,
             ev.ThinkingStart: ev.ThinkingEnd,

@@ -70,17 +70,17 @@ class Call:
     notice_hook: Callable[[str, str], None] | None = field(default=None, repr=False)
 
     def notice(self, code: str, detail: str) -> None:
-        """This will tell observers something of the current attempt that is not content."""
+        """Tell observers something of the current attempt that is not content."""
         if self.notice_hook is not None:
             self.notice_hook(code, detail)
 
     def convert(self) -> Any:
-        """This will return the conversation as the provider's JSON data, through the hook."""
+        """Return the conversation as the provider's JSON data, through the hook."""
         assert self.convert_hook is not None
         return self.convert_hook(model=self.model, context=self.context, options=self.options)
 
     def classify(self, failure: Failure) -> Classification:
-        """This will say what a failure means, through the hook."""
+        """Say what a failure means, through the hook."""
         try:
             assert self.classify_hook is not None
             result = self.classify_hook(model=self.model, failure=failure)
@@ -99,7 +99,7 @@ class Call:
         response_id: str | None = None,
         model: str | None = None,
     ) -> Error:
-        """This will make the terminal event for a failure: classified, explained, redacted."""
+        """Make the terminal event for a failure: classified, explained, redacted."""
         meaning = self._within_cap(self.classify(failure))
         advice = self._advice(meaning.kind, failure, meaning.retry_after)
         what = failure.message
@@ -124,7 +124,7 @@ class Call:
         )
 
     def explain(self, error: Error) -> None:
-        """This will add to an error that a plugin made what errors from `error()` have."""
+        """Add to an error that a plugin made what errors from `error()` have."""
         kind = error.error_kind or StreamErrorKind.UNKNOWN
         advice = self._advice(kind, Failure("streaming", error.status), error.retry_after)
         error.error_message = redact(error.error_message or advice.title, self.secrets)
@@ -135,18 +135,18 @@ class Call:
         return advise(kind, failure, self.model, self.provider_info, self.endpoint, wait)
 
     def _within_cap(self, meaning: Classification) -> Classification:
-        """A rate limit that asks for more patience than the call has is a quota used up."""
+        """Turn a rate limit that asks for more patience than the call has into a quota used up."""
         wait, cap = meaning.retry_after or 0.0, self.options.retry.retry_after_cap
         if meaning.kind is not StreamErrorKind.THROTTLED or wait <= cap:
             return meaning
         return Classification(StreamErrorKind.QUOTA_EXHAUSTED, wait, f"{meaning.rule} beyond cap")
 
     def trace(self, error: BaseException) -> str:
-        """This will return an exception's traceback for the log, without secrets that it quotes."""
+        """Return an exception's traceback for the log, without secrets that it quotes."""
         return redact("".join(traceback.format_exception(error)), self.secrets)
 
     def hide(self, headers: Mapping[str, str]) -> None:
-        """This will keep the values of credential headers out of every text for people."""
+        """Keep the values of credential headers out of every text for people."""
         for name, value in headers.items():
             if _is_credential(name):
                 self.secrets.update(value.split()[-1:])

@@ -117,7 +117,7 @@ class PackageCatalog:
 
 
 def _check_levels(data: bytes, where: str) -> None:
-    """A file of a newer level may have what this one forbids; then the level is the message."""
+    """Refuse a file of a newer level, which may have what this one forbids."""
     try:
         rows = msgspec.toml.decode(data)
     except msgspec.DecodeError:
@@ -132,7 +132,7 @@ def _rows(value: Any) -> list[Any]:
 
 
 def package_catalog(package: str) -> PackageCatalog | None:
-    """This will read a package's `models.toml` without importing it; `None` where it has none."""
+    """Read a package's `models.toml` without importing it; `None` where it has none."""
     try:
         spec = find_spec(package)
     except (ImportError, ValueError):
@@ -155,7 +155,7 @@ class Catalog:
         self._user_read = False
 
     def provider(self, name: str) -> ProviderInfo | None:
-        """This will return what is known of an installed provider; `None` if its plugin is mute."""
+        """Return what is known of an installed provider; `None` if its plugin is mute."""
         user = self._overrides()
         if user and name in user.providers:
             return user.providers[name]
@@ -163,7 +163,7 @@ class Catalog:
         return package.providers.get(name) if package else None
 
     def model(self, provider: str, model_id: str) -> ModelInfo | None:
-        """This will return what is known of a model; `None` for an unknown one."""
+        """Return what is known of a model; `None` for an unknown one."""
         user = self._overrides()
         if user and (provider, model_id) in user.models:
             return user.models[provider, model_id]
@@ -171,14 +171,14 @@ class Catalog:
         return package.models.get((provider, model_id)) if package else None
 
     def models(self, provider: str) -> list[ModelInfo]:
-        """This will list a provider's known models, the user's among them."""
+        """List a provider's known models, the user's among them."""
         package = self._package(provider)
         found = dict(package.models) if package else {}
         found.update(user.models if (user := self._overrides()) else {})
         return [info for (owner, _), info in found.items() if owner == provider]
 
     def resolve(self, name: str | Model) -> Model:
-        """This will parse a model's name and add what is known. Raises ValueError."""
+        """Parse a model's name and add what is known. Raises ValueError."""
         model = name if isinstance(name, Model) else Model.parse(name)
         if model.info is not None:
             return model
@@ -206,7 +206,7 @@ class Catalog:
 
 
 def cost_of(usage: Usage | None, prices: Prices | None) -> Cost | None:
-    """This will price an answer in US dollars; `None` where nothing can be said.
+    """Price an answer in US dollars; `None` where nothing can be said.
 
     Parts without a price or a count are `None`; `total` is the sum, `None` if a part that was
     used has no price. Cache reads and writes without a price of their own cost as input.

@@ -26,7 +26,7 @@ class Circuits:
         self._circuits: dict[Hashable, _Circuit] = {}
 
     def is_open(self, target: Hashable, now: float, cooldown: float) -> bool:
-        """This will tell whether a target is at rest; asking changes nothing."""
+        """Tell whether a target is at rest; asking changes nothing."""
         circuit = self._circuits.get(target)
         return (
             circuit is not None
@@ -35,7 +35,7 @@ class Circuits:
         )
 
     def allows(self, target: Hashable, now: float, cooldown: float) -> bool:
-        """This will tell whether a call may turn to a target; half-open, only the first may."""
+        """Tell whether a call may turn to a target; half-open, only the first may."""
         if self.is_open(target, now, cooldown):
             return False
         circuit = self._circuits.get(target)
@@ -44,11 +44,11 @@ class Circuits:
         return True
 
     def answered(self, target: Hashable) -> None:
-        """This will close a target's circuit: it works, whatever it answered."""
+        """Close a target's circuit: it works, whatever it answered."""
         self._circuits.pop(target, None)
 
     def failed(self, target: Hashable, now: float, threshold: int) -> None:
-        """This will count a failure and open the circuit when there were enough in a row."""
+        """Count a failure and open the circuit when there were enough in a row."""
         circuit = self._circuits.setdefault(target, _Circuit())
         circuit.failures += 1
         if circuit.failures >= threshold:

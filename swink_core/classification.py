@@ -48,7 +48,7 @@ _UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def duration_seconds(text: str) -> float | None:
-    """This will read `46s`, `6m0s`, `2ms` or `1h30m` as seconds; `None` for anything else."""
+    """Read `46s`, `6m0s`, `2ms` or `1h30m` as seconds; `None` for anything else."""
     text = text.strip()
     parts = _DURATION.findall(text)
     if not parts or _DURATION.sub("", text).strip():
@@ -57,7 +57,7 @@ def duration_seconds(text: str) -> float | None:
 
 
 def retry_after_seconds(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """This will read how long to wait from response headers, in seconds; `None` if not said.
+    """Read how long to wait from response headers, in seconds; `None` if not said.
 
     `retry-after-ms`, then `Retry-After` as seconds or as an HTTP date (RFC 9110 section
     10.2.3), then the reset of an exhausted `x-ratelimit-*` allowance as a duration, seconds or
@@ -112,7 +112,7 @@ def by_tables(
     wordings: Sequence[tuple[str, Kind]] = (),
     statuses: Mapping[int, Kind] = {},
 ) -> Classification | None:
-    """This will classify by a provider's own tables; `None` where nothing in them matches.
+    """Classify by a provider's own tables; `None` where nothing in them matches.
 
     `codes` maps structured codes and types, `wordings` pairs a lower-case piece of the message
     with a kind, `statuses` holds the statuses that mean something special to the provider. A
@@ -134,7 +134,7 @@ def by_tables(
 
 
 def classify_default(failure: Failure) -> Classification:
-    """This will classify by what the core knows; `unknown` where nothing matches."""
+    """Classify by what the core knows; `unknown` where nothing matches."""
     wait = failure.retry_after
     if wait is None:
         wait = retry_after_seconds(failure.headers)
@@ -158,5 +158,5 @@ class DefaultClassifier:
 
     @hookimpl(trylast=True)
     def classify_error(self, model: Model, failure: Failure) -> Classification:
-        """This will classify what no other plugin did."""
+        """Classify what no other plugin did."""
         return classify_default(failure)

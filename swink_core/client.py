@@ -72,7 +72,7 @@ class Client:
         tools: Sequence[Tool] | None = None,
         **options: Any,
     ) -> EventStream:
-        """This will return the stream of a call; nothing is sent before it is read.
+        """Return the stream of a call; nothing is sent before it is read.
 
         `model` is `provider/id`, or a chain of them to fall back through, each perhaps a pair
         of a name and its own options. `context` is a conversation, a list of messages or a
@@ -96,12 +96,12 @@ class Client:
     async def complete(
         self, model: ModelChoice | Sequence[ModelChoice], context: Conversation, **options: Any
     ) -> AssistantMessage:
-        """This will make a call and return its message; see `stream` and `EventStream.result`."""
+        """Make a call and return its message; see `stream` and `EventStream.result`."""
         async with self.stream(model, context, **options) as events:
             return await events.result()
 
     async def aclose(self) -> None:
-        """This will close all connections."""
+        """Close all connections."""
         await self._http.aclose()
 
     async def __aenter__(self) -> Self:
@@ -175,7 +175,7 @@ def _with_options(choice: Any) -> tuple[Any, Mapping[str, Any]]:
 
 
 def _is_chain(models: Any) -> bool:
-    """A tuple of a name and a mapping is one target with its options, any other a chain."""
+    """Tell a chain from a tuple of a name and a mapping, which is one target with its options."""
     return isinstance(models, tuple) and not (len(models) == 2 and isinstance(models[1], Mapping))
 
 
@@ -220,7 +220,7 @@ def _price(model: Model, usage: Usage | None) -> Cost | None:
 def stream(
     model: ModelChoice | Sequence[ModelChoice], context: Conversation, **options: Any
 ) -> EventStream:
-    """This will stream one call with a client of its own, closed with the stream."""
+    """Stream one call with a client of its own, closed with the stream."""
     client = Client()
     events = client.stream(model, context, **options)
     events._run.on_close = client.aclose
@@ -230,7 +230,7 @@ def stream(
 async def complete(
     model: ModelChoice | Sequence[ModelChoice], context: Conversation, **options: Any
 ) -> AssistantMessage:
-    """This will make one call with a client of its own and return its message."""
+    """Make one call with a client of its own and return its message."""
     async with stream(model, context, **options) as events:
         return await events.result()
 
@@ -238,7 +238,7 @@ async def complete(
 def complete_sync(
     model: ModelChoice | Sequence[ModelChoice], context: Conversation, **options: Any
 ) -> AssistantMessage:
-    """This will make one call and return its message, for scripts without an event loop.
+    """Make one call and return its message, for scripts without an event loop.
 
     Raises UsageError inside a running loop, which it would block.
     """

@@ -14,20 +14,20 @@ class Timer(Protocol):
     """A callback that waits for its time."""
 
     def cancel(self) -> None:
-        """This will keep the callback from being called."""
+        """Keep the callback from being called."""
 
 
 class Clock(Protocol):
     """Monotonic seconds, sleeping and timers."""
 
     def time(self) -> float:
-        """This will return monotonic seconds."""
+        """Return monotonic seconds."""
 
     async def sleep(self, seconds: float) -> None:
-        """This will return after `seconds`; cancelling the task ends it at once."""
+        """Return after `seconds`; cancelling the task ends it at once."""
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
-        """This will call `callback` when `time()` has reached `when`."""
+        """Call `callback` when `time()` has reached `when`."""
 
 
 class LoopClock:
@@ -36,9 +36,9 @@ class LoopClock:
     time = staticmethod(time.monotonic)
 
     async def sleep(self, seconds: float) -> None:
-        """This will return after `seconds`."""
+        """Return after `seconds`."""
         await asyncio.sleep(seconds)
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
-        """This will call `callback` in the running loop when `time()` has reached `when`."""
+        """Call `callback` in the running loop when `time()` has reached `when`."""
         return asyncio.get_running_loop().call_later(max(0.0, when - self.time()), callback)

@@ -101,7 +101,7 @@ def _converter() -> Converter:
 
 
 def _be_strict(converter: Converter) -> None:
-    """cattrs converts where it can (`str(None)`, the letters of a text as a list); we refuse."""
+    """Refuse what cattrs would convert (`str(None)`, the letters of a text as a list)."""
     from cattrs.cols import list_structure_factory
     from cattrs.gen import make_dict_structure_fn
 
@@ -148,12 +148,12 @@ def _expected(name: str, fits: bool, data: Any) -> Any:
 
 
 def dump(value: Any) -> Any:
-    """This will return JSON data for an event, message, block, context or list of these."""
+    """Return JSON data for an event, message, block, context or list of these."""
     return _converter().unstructure(value)
 
 
 def load(kind: type[T], data: Any) -> T:
-    """This will return an object of `kind` (`Context`, `AssistantMessage`, `Message`, …).
+    """Return an object of `kind` (`Context`, `AssistantMessage`, `Message`, …).
 
     Raises CodecError, which says where the data is wrong.
     """
@@ -176,5 +176,5 @@ def _reason(error: BaseException, kind: type | None) -> str:
 
 
 def load_event(data: Any) -> ev.AssistantMessageEvent:
-    """This will return the event that JSON data describes. Raises CodecError."""
+    """Return the event that JSON data describes. Raises CodecError."""
     return load(ev.AssistantMessageEvent, data)

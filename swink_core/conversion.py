@@ -62,14 +62,14 @@ NO_RESULT = "No result: the call was not carried out."
 
 
 def text_of(content: str | Sequence[Block]) -> str:
-    """This will join the text of a message's content, leaving everything else out."""
+    """Join the text of a message's content, leaving everything else out."""
     if isinstance(content, str):
         return content
     return "\n".join(block.text for block in content if isinstance(block, TextBlock))
 
 
 def media_type_of(source: Source) -> str | None:
-    """This will return a source's media type, for a file or address by its suffix if need be."""
+    """Return a source's media type, for a file or address by its suffix if need be."""
     if source.media_type or isinstance(source, Base64Source):
         return source.media_type
     name = source.path if isinstance(source, FileSource) else urlsplit(source.url).path
@@ -77,7 +77,7 @@ def media_type_of(source: Source) -> str | None:
 
 
 def media_base64(source: Source) -> Base64Source | None:
-    """This will return media as base64, reading a file; `None` for an address.
+    """Return media as base64, reading a file; `None` for an address.
 
     Raises MediaError for a file that cannot be read or whose type is unknown.
     """
@@ -102,7 +102,7 @@ def media_base64(source: Source) -> Base64Source | None:
 
 
 def closed_schema(schema: Any) -> Any:
-    """This will return a JSON schema whose every object says that it has no other properties.
+    """Return a JSON schema whose every object says that it has no other properties.
 
     For APIs that take no others. An object that says what it thinks of them is left alone.
     """
@@ -118,7 +118,7 @@ def closed_schema(schema: Any) -> Any:
 
 
 def required_features(context: Context, options: StreamOptions) -> set[str]:
-    """This will name the features without which a call would lose its meaning."""
+    """Name the features without which a call would lose its meaning."""
     wanted = set()
     if context.tools:
         wanted.add("tools")
@@ -140,7 +140,7 @@ def required_features(context: Context, options: StreamOptions) -> set[str]:
 
 
 def check_context(context: Context) -> None:
-    """This will refuse a conversation that no provider accepts.
+    """Refuse a conversation that no provider accepts.
 
     Raises InvalidContext, which names the message and the fault, or MediaError for a file.
     """
@@ -214,7 +214,7 @@ def _check_tools(tools: Sequence[Tool]) -> None:
 
 
 def normalise(context: Context, provider: str) -> list[Message]:
-    """This will return the messages as `provider` may see them, by the rules above."""
+    """Return the messages as `provider` may see them, by the rules above."""
     result: list[Message] = []
     waiting: dict[str, ToolCallBlock] = {}
     words: list[Message] = []  # of results without a call; said when the others are in
@@ -280,7 +280,7 @@ def _keep(block: Block, provider: str, own: bool, cut: bool) -> Block | None:
 def merged_turns(
     messages: Sequence[dict[str, Any]], parts: str = "content"
 ) -> list[dict[str, Any]]:
-    """This will join native messages of one role that follow one another, where turns alternate.
+    """Join native messages of one role that follow one another, where turns alternate.
 
     `parts` is the key of the list that each message holds beside its `role`.
     """
@@ -304,7 +304,7 @@ class MessageConverter(ABC):
         self.provider = provider
 
     def messages(self, context: Context) -> list[Any]:
-        """This will return the native messages of a whole conversation."""
+        """Return the native messages of a whole conversation."""
         native: list[Any] = []
         results: list[ToolResultMessage] = []
         for message in normalise(context, self.provider):
@@ -324,12 +324,12 @@ class MessageConverter(ABC):
 
     @abstractmethod
     def user(self, message: UserMessage) -> list[Any]:
-        """This will convert what the user says."""
+        """Convert what the user says."""
 
     @abstractmethod
     def assistant(self, message: AssistantMessage) -> list[Any]:
-        """This will convert what the model said."""
+        """Convert what the model said."""
 
     @abstractmethod
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
-        """This will convert results that follow one another."""
+        """Convert results that follow one another."""

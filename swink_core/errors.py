@@ -235,7 +235,7 @@ class StreamError(SwinkError):
 
     @classmethod
     def for_kind(cls, kind: StreamErrorKind | None) -> type[StreamError]:
-        """This will return the subclass that bears the name of a kind."""
+        """Return the subclass that bears the name of a kind."""
         return _BY_KIND.get(kind or StreamErrorKind.UNKNOWN, StreamError)
 
 
@@ -276,7 +276,7 @@ class ProtocolError(StreamError):
 
 
 class ResourceExhausted(StreamError):
-    """This machine ran out of something."""
+    """The machine ran out of something."""
 
     kind = StreamErrorKind.RESOURCE
 
@@ -355,7 +355,7 @@ _HIDDEN = "[hidden]"
 
 
 def public_url(url: str) -> str:
-    """This will return a URL without what may be secret in it: user information and query."""
+    """Return a URL without what may be secret in it: user information and query."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -364,14 +364,14 @@ def public_url(url: str) -> str:
 
 
 def excerpt(data: bytes, secrets: Iterable[str], size: int) -> str:
-    """This will return the beginning of a body or frame, in characters, to show to people."""
+    """Return the beginning of a body or frame, in characters, to show to people."""
     # hidden before it is cut: a piece of a secret would not be found
     text = redact(data[:BODY_CAP].decode("utf-8", "replace"), secrets)
     return repr(text[:size].strip())
 
 
 def redact(text: str, secrets: Iterable[str]) -> str:
-    """This will replace every secret of six characters or more in a text for people."""
+    """Replace every secret of six characters or more in a text for people."""
     for secret in sorted(secrets, key=len, reverse=True):  # one may be a part of another
         if len(secret) >= 6 and secret in text:
             text = text.replace(secret, _HIDDEN)

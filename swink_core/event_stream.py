@@ -60,7 +60,7 @@ class EventStream:
         return message
 
     async def batches(self) -> AsyncGenerator[list[ev.AssistantMessageEvent], None]:
-        """This will yield the events of one network read at a time, as lists."""
+        """Yield the events of one network read at a time, as lists."""
         rest = list(self._rest)
         if rest:
             yield rest
@@ -98,7 +98,7 @@ class EventStream:
                 yield event
 
     async def result(self) -> AssistantMessage:
-        """This will read to the end and return the message.
+        """Read to the end and return the message.
 
         A dropped stream is begun again, within the retry policy, if no events were handed out
         before. Raises the `StreamError` of the failure's kind; its `partial` holds what came.
@@ -114,7 +114,7 @@ class EventStream:
         return self.message
 
     async def aclose(self) -> None:
-        """This will close the connection at once, from any task; a second call does nothing.
+        """Close the connection at once, from any task; a second call does nothing.
 
         A task that is reading gets `Error(aborted)` and reaches the end of its loop.
         """
@@ -158,7 +158,7 @@ class EventStream:
         return self._driver
 
     def _parting(self) -> Batch:
-        """Returns what a stream that was closed from outside still owes its reader."""
+        """Return what a stream that was closed from outside still owes its reader."""
         parting, self._run.parting = self._run.parting, []
         return parting
 

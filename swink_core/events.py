@@ -40,97 +40,97 @@ class AssistantMessageEvent:
 
     @staticmethod
     def error(message: str) -> Error:
-        """This will make an error of no stated kind."""
+        """Make an error of no stated kind."""
         return Error(error_message=message)
 
     @staticmethod
     def error_throttled(message: str, retry_after: float | None = None) -> Error:
-        """This will make a rate-limit error; `retry_after` is in seconds."""
+        """Make a rate-limit error; `retry_after` is in seconds."""
         return _error(StreamErrorKind.THROTTLED, message, retry_after)
 
     @staticmethod
     def error_overloaded(message: str, retry_after: float | None = None) -> Error:
-        """This will say that the provider has no capacity just now."""
+        """Say that the provider has no capacity just now."""
         return _error(StreamErrorKind.OVERLOADED, message, retry_after)
 
     @staticmethod
     def error_network(message: str) -> Error:
-        """This will make a connection or server error, which is worth another try."""
+        """Make a connection or server error, which is worth another try."""
         return _error(StreamErrorKind.NETWORK, message)
 
     @staticmethod
     def error_empty_response(message: str) -> Error:
-        """This will say that the answer had neither text nor a tool call."""
+        """Say that the answer had neither text nor a tool call."""
         return _error(StreamErrorKind.EMPTY_RESPONSE, message)
 
     @staticmethod
     def error_timeout(message: str) -> Error:
-        """This will say that a time limit passed."""
+        """Say that a time limit passed."""
         return _error(StreamErrorKind.TIMEOUT, message)
 
     @staticmethod
     def error_protocol(message: str) -> Error:
-        """This will say that what came is not what the wire format allows."""
+        """Say that what came is not what the wire format allows."""
         return _error(StreamErrorKind.PROTOCOL, message)
 
     @staticmethod
     def error_auth(message: str) -> Error:
-        """This will make an authentication or authorisation error."""
+        """Make an authentication or authorisation error."""
         return _error(StreamErrorKind.AUTH, message)
 
     @staticmethod
     def error_quota_exhausted(message: str) -> Error:
-        """This will say that the account has no quota left."""
+        """Say that the account has no quota left."""
         return _error(StreamErrorKind.QUOTA_EXHAUSTED, message)
 
     @staticmethod
     def error_context_overflow(message: str) -> Error:
-        """This will say that the conversation is longer than the model's context window."""
+        """Say that the conversation is longer than the model's context window."""
         return _error(StreamErrorKind.CONTEXT_WINDOW_EXCEEDED, message)
 
     @staticmethod
     def error_content_filtered(message: str) -> Error:
-        """This will say that the provider refused the request for its content."""
+        """Say that the provider refused the request for its content."""
         return _error(StreamErrorKind.CONTENT_FILTERED, message)
 
     @staticmethod
     def error_model_not_found(message: str) -> Error:
-        """This will say that the model does not exist or is closed to this account."""
+        """Say that the model does not exist or is closed to this account."""
         return _error(StreamErrorKind.MODEL_NOT_FOUND, message)
 
     @staticmethod
     def error_invalid_request(message: str) -> Error:
-        """This will say that the provider does not accept the request."""
+        """Say that the provider does not accept the request."""
         return _error(StreamErrorKind.INVALID_REQUEST, message)
 
     @staticmethod
     def error_unsupported(message: str) -> Error:
-        """This will say that the provider or model lacks a feature that was asked for."""
+        """Say that the provider or model lacks a feature that was asked for."""
         return _error(StreamErrorKind.UNSUPPORTED, message)
 
     @staticmethod
     def error_output_too_large(message: str) -> Error:
-        """This will say that the answer passed the call's size limit."""
+        """Say that the answer passed the call's size limit."""
         return _error(StreamErrorKind.OUTPUT_TOO_LARGE, message)
 
     @staticmethod
     def error_resource(message: str) -> Error:
-        """This will say that this machine ran out of something."""
+        """Say that this machine ran out of something."""
         return _error(StreamErrorKind.RESOURCE, message)
 
     @staticmethod
     def error_cancelled(message: str) -> Error:
-        """This will say that the caller gave up; a core stream ends with `aborted` instead."""
+        """Say that the caller gave up; a core stream ends with `aborted` instead."""
         return _error(StreamErrorKind.CANCELLED, message)
 
     @staticmethod
     def error_internal(message: str) -> Error:
-        """This will report a fault in a plugin."""
+        """Report a fault in a plugin."""
         return _error(StreamErrorKind.INTERNAL, message)
 
     @staticmethod
     def error_unknown(message: str) -> Error:
-        """This will report a failure that nothing recognised."""
+        """Report a failure that nothing recognised."""
         return _error(StreamErrorKind.UNKNOWN, message)
 
 

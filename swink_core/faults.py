@@ -12,7 +12,7 @@ FAULT = "plugin"
 
 
 def raised(error: Exception) -> Failure:
-    """This will say what an exception means that came out of a plugin's iterator.
+    """Say what an exception means that came out of a plugin's iterator.
 
     `StopAsyncIteration` is an end without a terminal event. What nobody foresaw is `internal`,
     a fault of the plugin's.
@@ -35,13 +35,13 @@ def raised(error: Exception) -> Failure:
 
 
 def too_large(limit: float) -> Failure:
-    """This will say that an answer passed `limit` characters."""
+    """Say that an answer passed `limit` characters."""
     message = f"the answer passed {limit:.0f} characters"
     kind = Kind.OUTPUT_TOO_LARGE
     return Failure("streaming", kind=kind, code="size", message=message)
 
 
 def abandoned() -> Failure:
-    """This will say that the caller closed the stream."""
+    """Say that the caller closed the stream."""
     message = "closed by the caller"
     return Failure("streaming", kind=Kind.CANCELLED, code="closed", message=message)

@@ -39,7 +39,7 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 def stream(
     model: Model, context: Context, options: StreamOptions, call: Call
 ) -> AsyncIterable[AssistantMessageEvent] | None:
-    """This will return the events of one attempt, or `None` to leave it to the next plugin.
+    """Return the events of one attempt, or `None` to leave it to the next plugin.
 
     It does no I/O itself: work starts with the first `__anext__` of what it returns. What is
     not the core's own `EventSource` is checked against the grammar. A wrapper that iterates
@@ -51,7 +51,7 @@ def stream(
 
 @hookspec(firstresult=True)
 def convert_messages(model: Model, context: Context, options: StreamOptions) -> Any | None:
-    """This will return the conversation as the provider's JSON data, changing nothing in it.
+    """Return the conversation as the provider's JSON data, changing nothing in it.
 
     Pure: no I/O but reading files that the conversation names. Raises `UsageError` for content
     that cannot be expressed.
@@ -60,7 +60,7 @@ def convert_messages(model: Model, context: Context, options: StreamOptions) -> 
 
 @hookspec(firstresult=True)
 def classify_error(model: Model, failure: Failure) -> Classification | None:
-    """This will say what a failure means, or `None` to leave it to the next plugin.
+    """Say what a failure means, or `None` to leave it to the next plugin.
 
     Status first, then the provider's structured code, then its wording; never a guess.
     """
@@ -68,7 +68,7 @@ def classify_error(model: Model, failure: Failure) -> Classification | None:
 
 @hookspec
 def on_event(event: AssistantMessageEvent, call: Call) -> None:
-    """This will be called for every event of every call, in order, before the caller sees it.
+    """Take one event; called for every event of every call, in order, before the caller sees it.
 
     It must not block, change the event or keep it. What it raises is logged and ends its part
     in that call; the stream goes on. `wrapper=True` is refused here.

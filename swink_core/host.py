@@ -70,7 +70,7 @@ class Binding:
         return self.manager.hook
 
     def observers(self, call: Call) -> list[tuple[str, Observer]]:
-        """This will bind each `on_event` to the arguments that it names, in pluggy's order."""
+        """Bind each `on_event` to the arguments that it names, in pluggy's order."""
         bound: list[tuple[str, Observer]] = []
         for impl in reversed(self.manager.hook.on_event.get_hookimpls()):
             bound.append((impl.plugin_name, _bind(impl.function, impl.argnames, call)))
@@ -136,15 +136,15 @@ class Host:
                 self._plugins.append(entry)
 
     def provider_names(self) -> list[str]:
-        """This will list the installed providers' names, sorted, importing none."""
+        """List the installed providers' names, sorted, importing none."""
         return sorted(self._claims)
 
     def entries(self) -> list[PluginEntry]:
-        """This will list all installed plugins, importing none."""
+        """List all installed plugins, importing none."""
         return [e for name in sorted(self._claims) for e in self._claims[name]] + self._plugins
 
     def entry(self, name: str) -> PluginEntry:
-        """This will return a provider's entry.
+        """Return a provider's entry.
 
         Raises UnknownProvider, or PluginError where two distributions claim the name.
         """
@@ -167,7 +167,7 @@ class Host:
         return claims[0]
 
     def bind(self, name: str) -> Binding:
-        """This will load a provider, once, and return it with its hooks.
+        """Load a provider, once, and return it with its hooks.
 
         Raises UnknownProvider, or PluginError, which says what is wrong with the plugin.
         """
@@ -206,7 +206,7 @@ class Host:
         return Binding(entry.name, provider, manager)
 
     def _shared_plugins(self) -> list[tuple[str, Any]]:
-        """This will load the shared plugins; a broken one is recorded, logged and left out."""
+        """Load the shared plugins; a broken one is recorded, logged and left out."""
         if self._shared is None:
             self._shared = []
             for entry in self._plugins:
@@ -254,7 +254,7 @@ def _check_level_of(plugin: Any, name: str) -> None:
 
 
 def check_plugin(plugin: Any, name: str) -> None:
-    """This will refuse a shared plugin that would break every call. Raises PluginError."""
+    """Refuse a shared plugin that would break every call. Raises PluginError."""
     scratch = pluggy.PluginManager(PROJECT)
     scratch.add_hookspecs(hookspecs)
     Host._register(scratch, plugin, name)

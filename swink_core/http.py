@@ -43,13 +43,13 @@ class HTTPResponse(Protocol):
     """Looked up without regard to case."""
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        """This will return the response itself."""
+        """Return the response itself."""
 
     async def __anext__(self) -> bytes:
-        """This will return what the network has, at least a byte."""
+        """Return what the network has, at least a byte."""
 
     def close(self) -> None:
-        """This will close the connection at once, unless the body was read to its end."""
+        """Close the connection at once, unless the body was read to its end."""
 
 
 class Body:
@@ -73,7 +73,7 @@ class Body:
         return await self._response.__anext__()
 
     async def aclose(self) -> None:
-        """This will close the response, if there is one."""
+        """Close the response, if there is one."""
         if self._response is not None:
             self._response.close()
 
@@ -82,7 +82,7 @@ class HTTPClient(Protocol):
     """Sends requests. Redirects are not followed."""
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
-        """This will send a request and return when the response's headers have come.
+        """Send a request and return when the response's headers have come.
 
         At an address that begins with `ws` it opens a WebSocket (RFC 6455): the body is the
         first message, the status is 101 unless the server refused, and a read is a message.
@@ -90,10 +90,10 @@ class HTTPClient(Protocol):
         """
 
     def close_idle(self) -> None:
-        """This will close connections that nobody uses, to free their descriptors."""
+        """Close connections that nobody uses, to free their descriptors."""
 
     async def aclose(self) -> None:
-        """This will close all connections."""
+        """Close all connections."""
 
 
 class AiohttpClient:
@@ -107,7 +107,7 @@ class AiohttpClient:
         self._proxies: dict[str, str] | None = None
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
-        """This will send a request; see `HTTPClient.send`."""
+        """Send a request; see `HTTPClient.send`."""
         import aiohttp
 
         if self._session is None or self._session.closed:
@@ -139,7 +139,7 @@ class AiohttpClient:
         return _Response(response)
 
     def _proxy(self, url: str) -> str | None:
-        """Finds the environment's proxy. aiohttp's own way asks two threads at every request.
+        """Find the environment's proxy. aiohttp's own way asks two threads at every request.
 
         This machine is never asked through one: a proxy elsewhere has another, and would get
         what was said to a server that nobody else should hear.
@@ -157,7 +157,7 @@ class AiohttpClient:
         return self._proxies.get(parts.scheme) or self._proxies.get("all")
 
     def close_idle(self) -> None:
-        """This will close connections that nobody uses."""
+        """Close connections that nobody uses."""
         if self._session is not None and self._session.connector is not None:
             connector = self._session.connector
             for pool in connector._conns.values():  # no public way before aiohttp 4
@@ -165,7 +165,7 @@ class AiohttpClient:
                     pool.popleft()[0].close()
 
     async def aclose(self) -> None:
-        """This will close all connections."""
+        """Close all connections."""
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -238,7 +238,7 @@ async def open_websocket(
     connect_timeout: float | None,
     proxy: str | None,
 ) -> HTTPResponse:
-    """This will open a WebSocket and send its first message; see `HTTPClient.send`."""
+    """Open a WebSocket and send its first message; see `HTTPClient.send`."""
     import aiohttp
 
     try:
@@ -276,7 +276,7 @@ class _Refusal:
         raise StopAsyncIteration
 
     def close(self) -> None:
-        """The connection is closed already."""
+        """Do nothing: the connection is closed already."""
 
 
 class _WebSocket:
@@ -315,7 +315,7 @@ def _client_error() -> type[Exception]:
 
 
 def failure_of(error: BaseException, phase: Phase) -> Failure:
-    """This will turn what aiohttp or the system raised into facts with a code of the core's."""
+    """Turn what aiohttp or the system raised into facts with a code of the core's."""
     import aiohttp
 
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error

@@ -22,7 +22,7 @@ FIRST_API_LEVEL = 1
 
 
 def check_level(level: object, plugin: str) -> None:
-    """This will refuse a level that this core does not offer. Raises PluginError."""
+    """Refuse a level that this core does not offer. Raises PluginError."""
     if not isinstance(level, int) or isinstance(level, bool):
         raise PluginError(
             f"{plugin} states the plugin API level {level!r}, which is not a whole number",

@@ -46,17 +46,17 @@ _SYNTHETIC = "swink_call_"
 
 
 def synthetic_id(prefix: str, number: int) -> str:
-    """This will make a recognisable id for a tool call that its provider sent without one."""
+    """Make a recognisable id for a tool call that its provider sent without one."""
     return f"{_SYNTHETIC}{prefix}_{number}"
 
 
 def is_synthetic_id(tool_call_id: str) -> bool:
-    """This will tell whether an id was made by `synthetic_id` and not by a provider."""
+    """Tell whether an id was made by `synthetic_id` and not by a provider."""
     return tool_call_id.startswith(_SYNTHETIC)
 
 
 def parse_arguments(raw: str) -> dict[str, Any] | None:
-    """This will return a tool call's arguments: `{}` for empty text, `None` for no JSON object."""
+    """Return a tool call's arguments: `{}` for empty text, `None` for no JSON object."""
     if not raw.strip():
         return {}
     try:
@@ -220,17 +220,17 @@ class AssistantMessage:
 
     @property
     def text(self) -> str:
-        """This will join all text blocks."""
+        """All text blocks, joined."""
         return "".join(block.text for block in self.content if isinstance(block, TextBlock))
 
     @property
     def thinking(self) -> str:
-        """This will join the visible text of all thinking blocks."""
+        """The visible text of all thinking blocks, joined."""
         return "".join(b.thinking for b in self.content if isinstance(b, ThinkingBlock))
 
     @property
     def tool_calls(self) -> list[ToolCallBlock]:
-        """This will list the tool calls in the order in which they began."""
+        """The tool calls in the order in which they began."""
         return [block for block in self.content if isinstance(block, ToolCallBlock)]
 
 
@@ -267,7 +267,7 @@ class Context:
 
     @classmethod
     def of(cls, value: Context | str | list[Message]) -> Context:
-        """This will return a context from what a caller may pass for one.
+        """Return a context from what a caller may pass for one.
 
         A string stands for one user message. Raises TypeError for anything else.
         """

@@ -92,7 +92,7 @@ class Model:
 
     @classmethod
     def parse(cls, name: str) -> Model:
-        """This will split `provider/id` at the first slash. Raises ValueError for anything else."""
+        """Split `provider/id` at the first slash. Raises ValueError for anything else."""
         provider, slash, model_id = name.partition("/")
         if not (provider and slash and model_id):
             raise ValueError(f"{name!r} is not a model name: write provider/id")
@@ -102,7 +102,7 @@ class Model:
         return f"{self.provider}/{self.id}"
 
     def lacks(self, capability: str) -> bool:
-        """This will tell whether the catalogue says that the model has no such capability."""
+        """Tell whether the catalogue says that the model has no such capability."""
         info = self.info
         return (
             info is not None
@@ -123,7 +123,7 @@ class ThinkingLevel(StrEnum):
 
     @classmethod
     def of_budget(cls, tokens: int) -> ThinkingLevel:
-        """This will return the smallest level whose budget covers `tokens`."""
+        """Return the smallest level whose budget covers `tokens`."""
         if tokens <= 0:
             return cls.OFF
         return next((lv for lv, most in THINKING_BUDGETS.items() if tokens <= most), cls.EXTRA_HIGH)
@@ -187,7 +187,7 @@ def _of(*types: type) -> Any:
 
 
 def _unquoted(kind: type) -> Any:
-    """Checks what may hold a secret, and so must not be quoted."""
+    """Check what may hold a secret, and so must not be quoted."""
 
     def check(_: Any, attribute: Any, value: Any) -> None:
         if value is not None and not isinstance(value, kind):
@@ -306,7 +306,7 @@ class RetryPolicy:
 
     @classmethod
     def none(cls) -> RetryPolicy:
-        """This will return the policy that makes every call once."""
+        """Return the policy that makes every call once."""
         return cls(retries={})
 
 
@@ -382,19 +382,19 @@ class StreamOptions:
 
     @property
     def thinking_budget(self) -> int | None:
-        """This will return tokens of reasoning: 0 for off, `None` where nothing was asked for."""
+        """Tokens of reasoning: 0 for off, `None` where nothing was asked for."""
         if isinstance(self.thinking, ThinkingLevel):
             return THINKING_BUDGETS.get(self.thinking, 0)
         return self.thinking
 
     @property
     def thinking_level(self) -> ThinkingLevel | None:
-        """This will return a level, that nearest a budget; `None` where nothing was asked for."""
+        """A level, that nearest a budget; `None` where nothing was asked for."""
         if isinstance(self.thinking, int):
             return ThinkingLevel.of_budget(self.thinking)
         return self.thinking
 
     @classmethod
     def names(cls) -> frozenset[str]:
-        """This will return the names of all options."""
+        """Return the names of all options."""
         return frozenset(fields_dict(cls))

@@ -95,7 +95,7 @@ class Usage:
     reported: bool = False
 
     def __add__(self, other: Usage) -> Usage:
-        """This will return the sum of two attempts; a number unknown in both stays unknown."""
+        """Return the sum of two attempts; a number unknown in both stays unknown."""
         return Usage(
             _add(self.input, other.input),
             _add(self.output, other.output),
@@ -122,5 +122,5 @@ class Cost:
     total: float | None = None
 
     def __add__(self, other: Cost) -> Cost:
-        """This will return the sum of two attempts' costs."""
+        """Return the sum of two attempts' costs."""
         return Cost(*(_add(getattr(self, f.name), getattr(other, f.name)) for f in fields(Cost)))

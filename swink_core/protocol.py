@@ -76,7 +76,7 @@ class Automaton:
         self.started = 0
 
     def step(self, event: ev.AssistantMessageEvent) -> str | None:
-        """This will take one event and return `None`, or the broken rule in words.
+        """Take one event and return `None`, or the broken rule in words.
 
         After a broken rule the automaton stands where it stood before the event.
         """

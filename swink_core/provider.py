@@ -77,30 +77,30 @@ class HTTPProvider:
     # -- what a provider writes --------------------------------------------------------------
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
-        """This will return the conversation as the provider's JSON data. Pure."""
+        """Return the conversation as the provider's JSON data. Pure."""
         raise NotImplementedError
 
     def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
-        """This will return the request that carries `payload`. Pure; credentials come later."""
+        """Return the request that carries `payload`. Pure; credentials come later."""
         raise NotImplementedError
 
     def parser(self, model: Model) -> Parser:
-        """This will make a parser for one response."""
+        """Make a parser for one response."""
         raise NotImplementedError
 
     def classify(self, failure: Failure) -> Classification | None:
-        """This will say what a failure means, or `None` to leave it to the core's defaults."""
+        """Say what a failure means, or `None` to leave it to the core's defaults."""
         return None
 
     def api(self, model: Model, options: StreamOptions) -> API:
-        """This will return the API that answers this call, of a provider that has several. Pure.
+        """Return the API that answers this call, of a provider that has several. Pure.
 
         The default is the provider itself. Raises InvalidOption.
         """
         return self
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """This will say which of the call's options are not sent as they were given. Pure.
+        """Say which of the call's options are not sent as they were given. Pure.
 
         The default names what `knobs` lacks. A provider whose API bends an option (one that
         excludes another, a limit) adds to it what `request` does then.
@@ -111,7 +111,7 @@ class HTTPProvider:
         )
 
     def error_facts(self, failure: Failure) -> None:
-        """This will fill `code`, `type` and `message` from the body of an HTTP error.
+        """Fill `code`, `type` and `message` from the body of an HTTP error.
 
         The default reads the shapes that most APIs use: `{"error": {…}}`, `{"error": "…"}`,
         `{"message": …}`, each perhaps beside a `request_id`.
@@ -136,12 +136,12 @@ class HTTPProvider:
         failure.message = failure.message or _word(error.get("message") or error.get("detail"))
 
     def buffers(self, model: Model, context: Context, options: StreamOptions) -> bool:
-        """This will tell whether this call is better not streamed, because the endpoint's
+        """Tell whether this call is better not streamed, because the endpoint's
         streaming is known to be broken for it."""
         return False
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """This will add credentials to a request; the default is a bearer token.
+        """Add credentials to a request; the default is a bearer token.
 
         Raises ProviderFailure where there are none.
         """
@@ -150,7 +150,7 @@ class HTTPProvider:
             request.headers.setdefault("Authorization", f"Bearer {key}")
 
     def expired(self, response: HTTPResponse) -> bool:
-        """This will tell whether a response refuses credentials that `refresh` may renew.
+        """Tell whether a response refuses credentials that `refresh` may renew.
 
         The default is HTTP 401. A provider whose API says it by another status and a header
         adds to it. The body has not been read.
@@ -158,7 +158,7 @@ class HTTPProvider:
         return response.status == 401
 
     async def refresh(self, call: Call) -> bool:
-        """This will renew credentials that have expired, and tell whether to send again."""
+        """Renew credentials that have expired, and tell whether to send again."""
         return False
 
     # -- what it may use ---------------------------------------------------------------------
@@ -166,7 +166,7 @@ class HTTPProvider:
     def api_key(
         self, options: StreamOptions, environ: Mapping[str, str] = os.environ
     ) -> str | None:
-        """This will return the caller's key, or that of the environment; `None` if none is needed.
+        """Return the caller's key, or that of the environment; `None` if none is needed.
 
         Raises ProviderFailure (`auth`) where one is needed and none is set.
         """
@@ -185,7 +185,7 @@ class HTTPProvider:
         return key or None
 
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] = os.environ) -> str:
-        """This will return the address to use, without a slash at its end."""
+        """Return the address to use, without a slash at its end."""
         url = options.base_url or _first(self.info.base_url_env, environ) or self.info.base_url
         if not url:
             raise ProviderFailure(
@@ -202,7 +202,7 @@ class HTTPProvider:
     def json_request(
         self, url: str, payload: Any, headers: Mapping[str, str] | None = None
     ) -> HTTPRequest:
-        """This will make a POST of JSON data."""
+        """Make a POST of JSON data."""
         try:
             body = msgspec.json.encode(payload)
         except UnicodeEncodeError:
@@ -222,13 +222,13 @@ class HTTPProvider:
     @final
     @hookimpl
     def convert_messages(self, model: Model, context: Context, options: StreamOptions) -> Any:
-        """Delegates to `convert`."""
+        """Delegate to `convert`."""
         return self.convert(model, context, options)
 
     @final
     @hookimpl
     def classify_error(self, model: Model, failure: Failure) -> Classification | None:
-        """Delegates to `classify`, except where the core itself made the failure."""
+        """Delegate to `classify`, except where the core itself made the failure."""
         return None if failure.kind is not None else self.classify(failure)
 
     @final
@@ -236,7 +236,7 @@ class HTTPProvider:
     def stream(
         self, model: Model, context: Context, options: StreamOptions, call: Call
     ) -> AsyncIterable[Any]:
-        """Joins request, connection, decoder and parser."""
+        """Join request, connection, decoder and parser."""
         self._check_features(model, context, options)
         notices = self.notices(model, options)
         if options.transport == "auto" and self.buffers(model, context, options):
@@ -258,7 +258,7 @@ class HTTPProvider:
     def chunks(
         self, model: Model, context: Context, options: StreamOptions, call: Call
     ) -> AsyncIterator[bytes]:
-        """This will yield the bytes of the answer as they come. The default is an HTTP response's
+        """Yield the bytes of the answer as they come. The default is an HTTP response's
         body; a provider whose bytes come from elsewhere (a process, a socket) overrides it.
 
         Raises ProviderFailure. What it holds open it closes when it is closed.
@@ -273,7 +273,7 @@ class HTTPProvider:
     async def respond(
         self, model: Model, payload: Any, options: StreamOptions, call: Call
     ) -> HTTPResponse:
-        """This will send the request and return a response that is a stream, or a WebSocket.
+        """Send the request and return a response that is a stream, or a WebSocket.
 
         A provider with two ways to ask overrides it and tries one after the other. Raises
         ProviderFailure.
@@ -315,7 +315,7 @@ class HTTPProvider:
                 response.close()
 
     async def _renew(self, call: Call, renewals: int) -> bool:
-        """Calls that fail together renew together: whoever comes later finds it done."""
+        """Renew once for calls that fail together: whoever comes later finds it done."""
         async with self._renewing:
             if self._renewals == renewals:
                 if not await self.refresh(call):
@@ -372,7 +372,7 @@ BODY_SECONDS = 5.0
 
 
 def _override(headers: dict[str, str], own: Mapping[str, str]) -> None:
-    """The caller's headers win, whatever the case of their names."""
+    """Let the caller's headers win, whatever the case of their names."""
     names = {name.lower() for name in own}
     for name in [name for name in headers if name.lower() in names]:
         del headers[name]

@@ -32,7 +32,7 @@ class RelayWriter(EventWriter):
         self._restarted = False
 
     def relay(self, event: ev.AssistantMessageEvent) -> None:
-        """This will pass an event on. Its first `Start` is taken as read.
+        """Pass an event on. Its first `Start` is taken as read.
 
         A broken rule fails the attempt as `protocol`.
         """
@@ -46,7 +46,7 @@ class RelayWriter(EventWriter):
             self._restarted = self._restarted or isinstance(event, ev.Retry)
 
     def close(self) -> None:
-        """This will close every open block."""
+        """Close every open block."""
         for index, kind in self._grammar.open.items():
             self._append(_ENDS[kind](index))
         self._grammar.open.clear()

@@ -62,12 +62,12 @@ class Target:
 
     @property
     def key(self) -> Hashable:
-        """This will return what a circuit is of: a model at one address with one key."""
+        """What a circuit is of: a model at one address with one key."""
         return self.model, self.options.base_url, hash(self.options.api_key)
 
 
 def is_retryable(error: ev.Error) -> bool:
-    """This will tell whether the same call may succeed later, whatever the policy allows."""
+    """Tell whether the same call may succeed later, whatever the policy allows."""
     return error.error_kind in RETRIES and error.rule != FINAL
 
 
@@ -105,12 +105,12 @@ class RetryPlan:
         self._waits: dict[Kind, Iterator[float | None]] = {}
 
     def begin(self) -> int:
-        """This will return the target to begin with."""
+        """Return the target to begin with."""
         self._turn_to(0)
         return self._target
 
     def after(self, error: ev.Error) -> Next | None:
-        """This will return what follows a failed attempt; `None` if the failure is final."""
+        """Return what follows a failed attempt; `None` if the failure is final."""
         if error.rule == FINAL:
             return None
         return self._again(error) or self._elsewhere(error)
@@ -196,7 +196,7 @@ class Attempts:
         return _plan(self._call, self._targets, self._circuits)
 
     def passed_over(self) -> list[ev.AssistantMessageEvent]:
-        """This will tell which targets were not tried, once."""
+        """Tell which targets were not tried, once."""
         if len(self._targets) == 1:
             return []
         resting = [self._targets[number].model for number in self._plan.passed_over]
@@ -206,7 +206,7 @@ class Attempts:
     def ended(
         self, target: Target, terminal: ev.Done | ev.Error, seen: bool
     ) -> ev.Done | ev.Error | ev.Retry:
-        """This will return what the end of an attempt is to the caller, who may have `seen`
+        """Return what the end of an attempt is to the caller, who may have `seen`
         output of it: the end of all, or a retry."""
         call, self.upcoming = self._call, None
         if isinstance(terminal, ev.Done):

@@ -77,7 +77,7 @@ class Run:
     # -- attempts ----------------------------------------------------------------------------
 
     async def _begin(self) -> Batch:
-        """Waits, opens the next attempt, and returns what its caller is told before it begins."""
+        """Wait, open the next attempt, and return what its caller is told before it begins."""
         upcoming = self.attempts.upcoming
         assert upcoming is not None
         if self.call.attempt:
@@ -108,7 +108,7 @@ class Run:
             self.target = None
 
     def _interrupted(self, reason: Failure | None) -> Batch:
-        """Returns what a cancellation means; one that is not ours goes on its way."""
+        """Return what a cancellation means; one that is not ours goes on its way."""
         if reason is None:
             raise asyncio.CancelledError
         if self.source is not None and self.source.completed() and reason.code != "closed":
@@ -116,7 +116,7 @@ class Run:
         return self.cut(reason)
 
     def _broken(self, error: Exception) -> Batch:
-        """Returns what an exception means; the source knows best what its input's do."""
+        """Return what an exception means; the source knows best what its input's do."""
         if self.source is not None:
             try:
                 return self.source.fail(error)
@@ -128,7 +128,7 @@ class Run:
         return self.cut(failure)
 
     async def _release(self) -> None:
-        """Closes the source of an attempt, which is over, whatever its plugin says to that."""
+        """Close the source of an attempt, which is over, whatever its plugin says to that."""
         opened, self.opened = self.opened, None
         if opened is not None:
             try:
@@ -170,7 +170,7 @@ class Run:
             self.events = guarded.__anext__
 
     async def _guard(self, source: Any, plugin: str) -> AsyncGenerator[Batch, None]:
-        """Holds events that others made against the grammar."""
+        """Hold events that others made against the grammar."""
         automaton = Automaton()
         events: AsyncIterator[ev.AssistantMessageEvent] = aiter(source)
         try:
@@ -195,7 +195,7 @@ class Run:
                 await close()
 
     def _account(self, terminal: Any) -> None:
-        """Adds what the attempt took to the call's sums, and prices the terminal event."""
+        """Add what the attempt took to the call's sums, and prices the terminal event."""
         call = self.call
         if type(terminal) is ev.Error:
             if terminal.title is None:
@@ -215,7 +215,7 @@ class Run:
             call.cost = terminal.cost if call.cost is None else call.cost + terminal.cost
 
     def _free(self, error: ev.Error) -> None:
-        """Gives back what can be given back before the next attempt."""
+        """Give back what can be given back before the next attempt."""
         if self.call.http is not None:
             self.call.http.close_idle()
         provider = self.call.provider
@@ -223,7 +223,7 @@ class Run:
             self.buffer = True
 
     def cut(self, failure: Failure) -> Batch:
-        """Returns what ends the attempt from outside: open blocks closed, then the error."""
+        """Return what ends the attempt from outside: open blocks closed, then the error."""
         batch: Batch = [] if self.in_attempt else [ev.Start()]
         out = self.source.out if self.source is not None else None
         if out is None:
@@ -248,7 +248,7 @@ class Run:
     # -- delivery ----------------------------------------------------------------------------
 
     async def drive(self) -> AsyncGenerator[Batch, None]:
-        """Yields every batch that the caller gets, having shown it to the observers."""
+        """Yield every batch that the caller gets, having shown it to the observers."""
         call, dog, builder = self.call, self.dog, self.builder
         call.started_at = call.clock.time()  # anew: work begins with the first read
         self.attempts = Attempts(call, self.targets, self.circuits)
@@ -299,7 +299,7 @@ class Run:
                         self.moved.set()
 
     async def close(self) -> None:
-        """Ends a call that has not ended, and closes what was opened for it alone."""
+        """End a call that has not ended, and closes what was opened for it alone."""
         if not self.ended:
             self.parting = self.cut(abandoned())
             self._account(self.parting[-1])
@@ -309,7 +309,7 @@ class Run:
             await on_close()
 
     def deliver(self, batch: Batch) -> None:
-        """Shows a batch to the observers and folds it into the message."""
+        """Show a batch to the observers and folds it into the message."""
         call = self.call
         kind = type(batch[0])
         if kind is ev.Start:

@@ -58,7 +58,7 @@ class Parser(Protocol):
     """
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
-        """This will tell `out` what a frame says; frames of unknown type say nothing.
+        """Tell `out` what a frame says; frames of unknown type say nothing.
 
         Raises `msgspec.DecodeError` or `MalformedFrame` for a frame that does not parse.
         """
@@ -108,7 +108,7 @@ class EventSource:
                     yield event
 
     async def batches(self) -> AsyncGenerator[list[ev.AssistantMessageEvent], None]:
-        """This will yield the events of each network read; an empty list is a sign of life."""
+        """Yield the events of each network read; an empty list is a sign of life."""
         async with aclosing(self):
             yield self.begin()
             while not self.ended:
@@ -119,11 +119,11 @@ class EventSource:
                 yield batch
 
     def begin(self) -> list[ev.AssistantMessageEvent]:
-        """This will return the first events; nothing has been asked for then."""
+        """Return the first events; nothing has been asked for then."""
         return [ev.Start(), *self._notices]
 
     def take(self, data: bytes) -> list[ev.AssistantMessageEvent]:
-        """This will return the events of a network read, perhaps none."""
+        """Return the events of a network read, perhaps none."""
         self._phase = "streaming"
         for tap in self.call.taps:
             tap(data)
@@ -154,7 +154,7 @@ class EventSource:
         return out.take()
 
     def fail(self, error: Exception) -> list[ev.AssistantMessageEvent]:
-        """This will return the last events, for the end of the input (StopAsyncIteration), its
+        """Return the last events, for the end of the input (StopAsyncIteration), its
         failure, or bad input. Raises what is none of these, which is a fault of the plugin's."""
         failure = None
         if isinstance(error, ProviderFailure):
@@ -173,7 +173,7 @@ class EventSource:
         return self._end(self.out.failure or failure)
 
     async def aclose(self) -> None:
-        """This will close the input, after what little may be left of one read to its end."""
+        """Close the input, after what little may be left of one read to its end."""
         try:
             if self._drains:
                 self._drains = False
@@ -183,11 +183,11 @@ class EventSource:
                 await self._close()
 
     def completed(self) -> bool:
-        """This will tell whether the provider has completed its answer, though not the stream."""
+        """Tell whether the provider has completed its answer, though not the stream."""
         return self.out.stop_reason is not None and self.out.failure is None
 
     def settle(self) -> list[ev.AssistantMessageEvent]:
-        """This will return the last batch of a completed answer whose connection stays open."""
+        """Return the last batch of a completed answer whose connection stays open."""
         return self._end(None)
 
     def _tell_call(self) -> None:
@@ -196,7 +196,7 @@ class EventSource:
         self._told_id, self._told_model = self.out.response_id, self.out.model
 
     def _take_rest(self) -> None:
-        """This will use a last frame without its end if it is whole; if not, it was cut."""
+        """Use a last frame without its end if it is whole; if not, it was cut."""
         self._phase = "finalize"
         for frame in self._decoder.finish():
             try:
@@ -267,7 +267,7 @@ class EventSource:
 
 
 def repaired_json(text: bytes) -> bytes | None:
-    """This will rewrite JSON that only a lenient parser takes (lone surrogates), or return None.
+    """Rewrite JSON that only a lenient parser takes (lone surrogates), or return None.
 
     A frame that is JSON need not be given to it; a parser whose frames hold JSON may do so.
     """
@@ -278,7 +278,7 @@ def repaired_json(text: bytes) -> bytes | None:
 
 
 def lenient_json(value: Any) -> bytes:
-    """This will encode JSON data whose strings may hold surrogates: pairs are joined, lone ones,
+    """Encode JSON data whose strings may hold surrogates: pairs are joined, lone ones,
     which models do produce and UTF-8 cannot hold, become U+FFFD."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()

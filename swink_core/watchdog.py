@@ -43,17 +43,17 @@ class Watchdog:
         self._timer: Timer | None = None
 
     def begin_attempt(self, limits: Timeouts) -> None:
-        """This will start the limits of an attempt, at the next wait."""
+        """Start the limits of an attempt, at the next wait."""
         self.limits = limits
         self._fresh = True
 
     def end_attempt(self) -> None:
-        """This will leave only the total limit, until the next attempt begins."""
+        """Leave only the total limit, until the next attempt begins."""
         self._between = True
         self._settle = None
 
     def wait(self) -> None:
-        """This will mark that the current task waits for the source from now on."""
+        """Mark that the current task waits for the source from now on."""
         task = self.waiting = asyncio.current_task()
         self._cancelling = task.cancelling() if task is not None else 0
         now = self._since = self._window_since = self.clock.time()
@@ -74,7 +74,7 @@ class Watchdog:
             self._arm()
 
     def back(self, events: int) -> None:
-        """This will mark that the wait is over, with so many events."""
+        """Mark that the wait is over, with so many events."""
         self.waiting = None
         now = self._left = self.clock.time()
         if self.limits.min_chars_per_second is not None:
@@ -85,13 +85,13 @@ class Watchdog:
             self._progress = now
 
     def expect_end(self, seconds: float) -> None:
-        """This will limit what remains of the attempt, from the first time that it is called."""
+        """Limit what remains of the attempt, from the first time that it is called."""
         if self._settle is None:
             self._settle = self.clock.time() + seconds
             self._arm()
 
     def interrupt(self, reason: Failure) -> bool:
-        """This will end the current wait; false if there is none."""
+        """End the current wait; false if there is none."""
         if self.waiting is None or self.reason is not None:
             return False
         self.reason = reason
@@ -99,7 +99,7 @@ class Watchdog:
         return True
 
     def recover(self) -> Failure | None:
-        """This will return the reason if the cancellation at hand is ours, and take it back."""
+        """Return the reason if the cancellation at hand is ours, and take it back."""
         reason, task = self.reason, asyncio.current_task()
         self.waiting = None
         if reason is None or task is None:
@@ -109,7 +109,7 @@ class Watchdog:
         return reason if task.uncancel() <= self._cancelling else None
 
     def stop(self) -> None:
-        """This will stop the timer."""
+        """Stop the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -135,7 +135,7 @@ class Watchdog:
         return due
 
     def _arm(self) -> None:
-        """This will set the timer to the earliest moment at which any limit could pass."""
+        """Set the timer to the earliest moment at which any limit could pass."""
         self.stop()
         self._missed = False
         limits = self.limits

@@ -24,14 +24,14 @@ class WholeDecoder:
         self._body = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """This will return nothing yet. Raises FrameTooLong."""
+        """Return nothing yet. Raises FrameTooLong."""
         self._body += data
         if len(self._body) > WHOLE_LIMIT:
             raise FrameTooLong("an answer", WHOLE_LIMIT)
         return []
 
     def finish(self) -> list[bytes]:
-        """This will return the body."""
+        """Return the body."""
         return [bytes(self._body)]
 
 
@@ -42,7 +42,7 @@ class WholeParser:
         self._whole = parser.whole
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
-        """This will tell `out` what the body says. Raises ProviderFailure where it does not parse:
+        """Tell `out` what the body says. Raises ProviderFailure where it does not parse:
         it came to its end, so it was not cut."""
         try:
             self._whole(frame, out)

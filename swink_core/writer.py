@@ -85,7 +85,7 @@ class EventWriter:
     def text(
         self, delta: str, key: Hashable = None, metadata: Mapping[str, Any] | None = None
     ) -> None:
-        """This will add text to the block of `key` (`None`: the current one).
+        """Add text to the block of `key` (`None`: the current one).
 
         Empty text without metadata opens no block. Metadata is merged into the block's.
         """
@@ -107,7 +107,7 @@ class EventWriter:
         redacted: bool = False,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        """This will add reasoning to the block of `key` (`None`: the current one).
+        """Add reasoning to the block of `key` (`None`: the current one).
 
         A signature replaces the block's earlier one. `redacted` says that the provider hides
         the text, and that `signature` holds what it wants back.
@@ -133,7 +133,7 @@ class EventWriter:
         arguments: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        """This will add a fragment to a tool call, or begin one.
+        """Add a fragment to a tool call, or begin one.
 
         `key` is whatever the provider tells its calls apart by (`None`: it sends nothing).
         `arguments` is a piece of JSON text. A new id or name begins a new call.
@@ -163,7 +163,7 @@ class EventWriter:
             call.named_before = call.name is not None
 
     def extension(self, kind: str, data: Any, metadata: Mapping[str, Any] | None = None) -> None:
-        """This will add a whole opaque block, to be sent back to this provider unchanged."""
+        """Add a whole opaque block, to be sent back to this provider unchanged."""
         self._close_run()
         self._announce_waiting()
         self.has_answer = True
@@ -175,7 +175,7 @@ class EventWriter:
         self._started += 1
 
     def end(self, key: Hashable) -> None:
-        """This will close the block of `key`, for formats that say so; unknown keys are ignored."""
+        """Close the block of `key`, for formats that say so; unknown keys are ignored."""
         if self._run_kind and self._run_key == key:
             self._close_run()
         elif (call := self._by_key.get(key)) is not None and call in self._calls:
@@ -192,7 +192,7 @@ class EventWriter:
         cost: float | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        """This will record token counts; the last known value of each wins.
+        """Record token counts; the last known value of each wins.
 
         `input` includes what was read from or written to a cache, `output` includes
         reasoning. `cost` is in US dollars, where the provider reports it.
@@ -214,12 +214,12 @@ class EventWriter:
             self.cost = cost
 
     def response(self, id: str | None = None, model: str | None = None) -> None:
-        """This will record the provider's id of the response and the model that answers."""
+        """Record the provider's id of the response and the model that answers."""
         self.response_id = id or self.response_id
         self.model = model or self.model
 
     def restart(self, why: str) -> None:
-        """This will void all that was said: the provider's side begins its answer anew.
+        """Void all that was said: the provider's side begins its answer anew.
 
         For intermediaries that lose their upstream and put a second answer into the same body.
         Callers are told as they are of any other attempt, by a `Retry` without a wait.
@@ -237,11 +237,11 @@ class EventWriter:
         self.stop_reason = self.usage_seen = self.response_id = self.model = None
 
     def notice(self, code: str, detail: str = "") -> None:
-        """This will tell observers something that is not content."""
+        """Tell observers something that is not content."""
         self._append(ev.Notice(code, detail))
 
     def stop(self, reason: StopReason) -> None:
-        """This will record that the provider completed its answer, and why it stopped.
+        """Record that the provider completed its answer, and why it stopped.
 
         A plain stop after a tool call is a stop for tool use.
         """
@@ -250,18 +250,18 @@ class EventWriter:
         self.stop_reason = reason
 
     def finish(self) -> None:
-        """This will say that nothing of interest follows, so that reading may end."""
+        """Say that nothing of interest follows, so that reading may end."""
         self.finished = True
 
     def fail(self, failure: Failure) -> None:
-        """This will end the attempt with the provider's own error."""
+        """End the attempt with the provider's own error."""
         self.failure = failure
         self.finished = True
 
     # -- what the core takes -----------------------------------------------------------------
 
     def take(self) -> list[ev.AssistantMessageEvent]:
-        """This will return the events since the last call."""
+        """Return the events since the last call."""
         events = self._events
         if not events:
             return []
@@ -270,14 +270,14 @@ class EventWriter:
         return events
 
     def close(self) -> None:
-        """This will close every open block."""
+        """Close every open block."""
         self._close_run()
         self._announce_waiting()
         for call in sorted(self._calls, key=lambda call: call.index >= 0):
             self._close_call(call)  # stray fragments first, while their calls are still open
 
     def final_usage(self) -> Usage | None:
-        """This will return what is known of the usage, with the sum where both parts are known."""
+        """Return what is known of the usage, with the sum where both parts are known."""
         seen = self.usage_seen
         if seen and seen.total is None and seen.input is not None and seen.output is not None:
             seen.total = seen.input + seen.output
@@ -353,7 +353,7 @@ class EventWriter:
         self._append(ev.ToolCallEnd(call.index, call.metadata))
 
     def _adopt(self, stray: _ToolCall) -> bool:
-        """This will give fragments under a drifted key to the open call that they complete."""
+        """Give fragments under a drifted key to the open call that they complete."""
         tail = "".join(stray.parts)
         for call in self._calls:
             if tail and call.index >= 0 and not call.is_complete():

@@ -142,7 +142,7 @@ def _recorded(origin: Participant) -> Iterator[AssistantMessage]:
 
 
 def conversation(origin: Participant) -> Context:
-    """This will make a conversation as it is after some answers of `origin`."""
+    """Make a conversation as it is after some answers of `origin`."""
     answer = AssistantMessage(
         origin.begins().content,
         provider=origin.provider,

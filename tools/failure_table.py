@@ -56,7 +56,7 @@ CHECKS: list[tuple[str, str, Kind]] = [
 
 
 def sources() -> dict[str, str]:
-    """This will return the text below each kind in the source, by the kind's name."""
+    """Return the text below each kind in the source, by the kind's name."""
     tree = ast.parse(inspect.getsource(outcome))
     classes = (n for n in tree.body if isinstance(n, ast.ClassDef))
     body = next(node for node in classes if node.name == Kind.__name__).body
@@ -71,7 +71,7 @@ def sources() -> dict[str, str]:
 
 
 def kinds() -> Iterator[str]:
-    """This will yield the rows of the table of kinds."""
+    """Yield the rows of the table of kinds."""
     of = sources()
     info = swink.ProviderInfo("acme", "Acme")
     for kind in Kind:
@@ -91,7 +91,7 @@ def kinds() -> Iterator[str]:
 
 
 def checks() -> Iterator[str]:
-    """This will yield the rows of the table of rules."""
+    """Yield the rows of the table of rules."""
     for what, rule, kind in CHECKS:
         retries = min(RETRIES.get(kind, 0), MOST_RETRIES.get(rule, 99))
         if rule == "core:total":
@@ -101,7 +101,7 @@ def checks() -> Iterator[str]:
 
 
 def page() -> str:
-    """This will return the whole page."""
+    """Return the whole page."""
     policy = swink.RetryPolicy()
     return f"""\
 # Failures
@@ -165,7 +165,7 @@ a chain is always tried.
 
 
 def main() -> None:
-    """This will write the page, or with `--check` tell whether it is up to date."""
+    """Write the page, or with `--check` tell whether it is up to date."""
     if sys.argv[1:] == ["--check"]:
         if PAGE.read_text("utf-8") != page():
             sys.exit(f"{PAGE.name} is stale: run tools/failure_table.py")

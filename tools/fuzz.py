@@ -77,7 +77,7 @@ class GivenFrames:
     """A decoder for what is already cut into frames."""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """This will return the piece as a frame."""
+        """Return the piece as a frame."""
         return [data]
 
     def finish(self) -> list[bytes]:
@@ -87,7 +87,7 @@ class GivenFrames:
 
 @cache
 def subjects() -> list[Subject]:
-    """This will find every provider that reads a body, one for each package and wire format."""
+    """Find every provider that reads a body, one for each package and wire format."""
     host = swink.Host()
     catalog = Catalog(host)
     found: dict[tuple[str, str], Subject] = {}
@@ -107,7 +107,7 @@ def subjects() -> list[Subject]:
 
 
 def _recordings(host: swink.Host, package: str, provider: Any) -> dict[str, list[Recording]]:
-    """A package's streams by wire format, or those of others who speak the same."""
+    """Return a package's streams by wire format, or those of others who speak the same."""
     if own := _streams(package):
         return own
     wanted = provider.info.wire_format
@@ -136,7 +136,7 @@ def _frames(body: bytes, decoder: Callable[[], Decoder]) -> list[bytes]:
 
 
 def stream(number: int) -> Stream:
-    """This will make the stream of a number."""
+    """Make the stream of a number."""
     rng = random.Random(number)
     subject = rng.choice(subjects())
     frames = list(rng.choice(subject.bodies))
@@ -246,7 +246,7 @@ def _decoded(subject: Subject, body: bytes) -> list[bytes]:
 
 
 async def feed(given: Stream) -> list[swink.AssistantMessageEvent]:
-    """This will return the events that a stream makes."""
+    """Return the events that a stream makes."""
     provider = given.subject.provider
     call = memory_call(provider, given.subject.model)
     source = EventSource(
@@ -265,7 +265,7 @@ async def _pieces(pieces: list[bytes]) -> Any:
 
 
 def check(events: list[swink.AssistantMessageEvent]) -> None:
-    """This will raise AssertionError for events that no stream may have."""
+    """Raise AssertionError for events that no stream may have."""
     automaton = swink.Automaton()
     for event in events:
         broken = automaton.step(event)
@@ -282,12 +282,12 @@ def check(events: list[swink.AssistantMessageEvent]) -> None:
 
 
 def stuck(*_: object) -> None:
-    """This will break a hanging stream off; see `signal.setitimer`."""
+    """Break a hanging stream off; see `signal.setitimer`."""
     raise TimeoutError(f"a stream takes longer than {STUCK_SECONDS} s")
 
 
 async def run(numbers: range) -> tuple[int, str] | None:
-    """This will feed streams and return the first that fails, with why; `None` if none does."""
+    """Feed streams and return the first that fails, with why; `None` if none does."""
     for number in numbers:
         signal.setitimer(signal.ITIMER_REAL, STUCK_SECONDS)
         try:
@@ -299,14 +299,14 @@ async def run(numbers: range) -> tuple[int, str] | None:
 
 
 def work(numbers: range) -> tuple[int, str] | None:
-    """This will do what `run` does, in a process of the pool."""
+    """Do what `run` does, in a process of the pool."""
     logging.disable()
     signal.signal(signal.SIGALRM, stuck)
     return asyncio.run(run(numbers))
 
 
 def fail(number: int, why: str) -> None:
-    """This will say what was fed, and exit."""
+    """Say what was fed, and exit."""
     given = stream(number)
     print(f"stream {number}, {given.subject.model}, {'frames' if given.framed else 'bytes'}:")
     for piece in given.pieces:
@@ -315,7 +315,7 @@ def fail(number: int, why: str) -> None:
 
 
 def main() -> None:
-    """This will feed as many streams as were asked for, on all processors."""
+    """Feed as many streams as were asked for, on all processors."""
     parser = argparse.ArgumentParser(description="Feed broken answers to installed providers.")
     parser.add_argument("--streams", type=int, default=1_000_000, help="how many")
     parser.add_argument("--first", type=int, default=0, help="the number to begin with")

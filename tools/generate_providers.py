@@ -75,7 +75,7 @@ class Row:
 
 
 def rows() -> Iterator[Row]:
-    """This will yield the installed providers by name, Responses beside Chat Completions."""
+    """Yield the installed providers by name, Responses beside Chat Completions."""
     host = swink.Host()
     catalog = swink.Catalog(host, environ={})
     for name in host.provider_names():
@@ -92,19 +92,19 @@ def rows() -> Iterator[Row]:
 
 
 def table(headings: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
-    """This will write a table."""
+    """Write a table."""
     head = list(headings)
     cells = [head, ["---"] * len(head), *map(list, lines)]
     return "\n".join(f"| {' | '.join(line)} |" for line in cells)
 
 
 def code(words: Iterable[str]) -> str:
-    """This will write names as code, or that there are none."""
+    """Write names as code, or that there are none."""
     return ", ".join(f"`{word}`" for word in words) or NOTHING
 
 
 def request_of(row: Row, **options: Any) -> swink.HTTPRequest | None:
-    """This will return the request of a call; `None` where answers do not come over HTTP."""
+    """Return the request of a call; `None` where answers do not come over HTTP."""
     if not hasattr(row.provider, "request"):
         return None
     context = swink.Context([swink.UserMessage("Hello")])
@@ -118,7 +118,7 @@ def request_of(row: Row, **options: Any) -> swink.HTTPRequest | None:
 
 
 def sent(row: Row) -> tuple[str, str]:
-    """This will return where a row's request goes, and the header that holds the key."""
+    """Return where a row's request goes, and the header that holds the key."""
     request = request_of(row)
     if request is None:
         return NOTHING, NOTHING
@@ -130,7 +130,7 @@ def sent(row: Row) -> tuple[str, str]:
 
 
 def framing(row: Row) -> str:
-    """This will say how a row's answers come."""
+    """Say how a row's answers come."""
     if not isinstance(row.provider, swink.HTTPProvider):
         return NOTHING
     decoder = type(row.provider.decoder()).__name__
@@ -143,7 +143,7 @@ def framing(row: Row) -> str:
 
 
 def credentials(info: swink.ProviderInfo) -> str:
-    """This will say which variables hold a key, and what else signs in."""
+    """Say which variables hold a key, and what else signs in."""
     if info.auth == "none":
         return "none"
     ways = {"key": [], "optional": ["none"]}.get(info.auth, [info.auth])
@@ -151,7 +151,7 @@ def credentials(info: swink.ProviderInfo) -> str:
 
 
 def thinking(row: Row) -> str:
-    """This will name the fields of the request by which the listed models are asked to think."""
+    """Name the fields of the request by which the listed models are asked to think."""
     if "thinking" not in row.api.knobs:
         return NOTHING
     fields: set[str] = set()
@@ -174,7 +174,7 @@ def _new(old: Any, new: Any, place: str = "") -> Iterator[str]:
 
 
 def tool_calls() -> dict[str, str]:
-    """This will tell by wire format how the arguments of calls come, as the recordings show it."""
+    """Tell by wire format how the arguments of calls come, as the recordings show it."""
     found: dict[str, set[str]] = {}
     for row in rows():
         if not isinstance(row.provider, swink.HTTPProvider) or row.wire == RESPONSES:
@@ -198,12 +198,12 @@ def _ways(provider: Any, recording: Recording) -> Iterator[str]:
 
 
 def has(names: Iterable[str], owned: Iterable[str]) -> list[str]:
-    """This will mark which names are owned."""
+    """Mark which names are owned."""
     return ["yes" if name in owned else NOTHING for name in names]
 
 
 def page() -> str:
-    """This will return the whole page; nothing in the environment changes it."""
+    """Return the whole page; nothing in the environment changes it."""
     with patch.dict(os.environ, clear=True):
         found = list(rows())
         calls = tool_calls()
@@ -274,7 +274,7 @@ How the arguments of tool calls come, as the bundled recordings show it.
 
 
 def main() -> None:
-    """This will write the page, or with `--check` tell whether it is up to date."""
+    """Write the page, or with `--check` tell whether it is up to date."""
     if sys.argv[1:] == ["--check"]:
         if PAGE.read_text("utf-8") != page():
             sys.exit(f"{PAGE.name} is stale: run tools/generate_providers.py")

@@ -37,23 +37,23 @@ OPTIONS = (model.StreamOptions, model.Timeouts, model.RetryPolicy, model.CacheSt
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """This will make a table; bars in cells are escaped."""
+    """Make a table; bars in cells are escaped."""
     lines = [headings, ["---"] * len(headings), *rows]
     return "\n".join(f"| {' | '.join(c.replace('|', chr(92) + '|') for c in r)} |" for r in lines)
 
 
 def code(text: str) -> str:
-    """This will set a word in the code's type, or nothing where there is none."""
+    """Set a word in the code's type, or nothing where there is none."""
     return f"`{text}`" if text else ""
 
 
 def words(listed: Iterable[str]) -> str:
-    """This will list words of the code's."""
+    """List words of the code's."""
     return ", ".join(map(code, listed))
 
 
 def about(thing: Any) -> str:
-    """This will return a docstring, which is Markdown by the rules of the house."""
+    """Return a docstring, which is Markdown by the rules of the house."""
     text = inspect.getdoc(thing)
     if text is None:
         raise ValueError(f"{thing!r} has no docstring")
@@ -61,7 +61,7 @@ def about(thing: Any) -> str:
 
 
 def arguments(function: Callable[..., Any]) -> list[str]:
-    """This will write a function's arguments with their annotations, which are strings."""
+    """Write a function's arguments with their annotations, which are strings."""
     written = []
     for one in inspect.signature(function).parameters.values():
         default = "" if one.default is one.empty else f" = {one.default!r}"
@@ -70,7 +70,7 @@ def arguments(function: Callable[..., Any]) -> list[str]:
 
 
 def joined(*parts: str) -> str:
-    """This will put paragraphs one below the other."""
+    """Put paragraphs one below the other."""
     return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
 
 
@@ -78,7 +78,7 @@ def joined(*parts: str) -> str:
 
 
 def default_of(attribute: attrs.Attribute[Any]) -> str:
-    """This will write a field's default as a caller would; nothing where one must be given."""
+    """Write a field's default as a caller would; nothing where one must be given."""
     default: Any = attribute.default
     if default is attrs.NOTHING:
         return ""
@@ -90,7 +90,7 @@ def default_of(attribute: attrs.Attribute[Any]) -> str:
 
 
 def literal(value: Any) -> str:
-    """This will write a value, an enumeration's member as the word that it stands for."""
+    """Write a value, an enumeration's member as the word that it stands for."""
     if isinstance(value, dict):
         pairs = (f"{literal(key)}: {literal(item)}" for key, item in value.items())
         return f"{{{', '.join(pairs)}}}"
@@ -98,13 +98,13 @@ def literal(value: Any) -> str:
 
 
 def written_type(kind: type, name: str) -> str:
-    """This will return a field's type as it is written; attrs forgets it once it is resolved."""
+    """Return a field's type as it is written; attrs forgets it once it is resolved."""
     owners = map(inspect.get_annotations, kind.__mro__)
     return next(str(annotations[name]) for annotations in owners if name in annotations)
 
 
 def fields(kind: type) -> str:
-    """This will tabulate the fields of a class."""
+    """Tabulate the fields of a class."""
     rows = [
         (code(field.name), code(written_type(kind, field.name)), code(default_of(field)))
         for field in attrs.fields(kind)
@@ -113,7 +113,7 @@ def fields(kind: type) -> str:
 
 
 def checks(listed: Sequence[Check[Any]]) -> str:
-    """This will tabulate checks, each with its level and what its docstring says."""
+    """Tabulate checks, each with its level and what its docstring says."""
     rows = [
         (str(check.level), code(check.name), " ".join(about(check.function).split()))
         for check in listed
@@ -122,7 +122,7 @@ def checks(listed: Sequence[Check[Any]]) -> str:
 
 
 def levels(named: dict[int, str]) -> str:
-    """This will list what levels mean."""
+    """List what levels mean."""
     return "Levels: " + ", ".join(f"{number} *{name}*" for number, name in named.items()) + "."
 
 
@@ -130,7 +130,7 @@ def levels(named: dict[int, str]) -> str:
 
 
 def hooks() -> str:
-    """This will return the page of hooks."""
+    """Return the page of hooks."""
 
     def sections() -> Iterator[str]:
         for name in HOOKS:
@@ -147,7 +147,7 @@ def hooks() -> str:
 
 
 def conformance() -> str:
-    """This will return the page of the conformance kit."""
+    """Return the page of the conformance kit."""
     plugin_levels = dict(observers.ObserverConformance.levels)
     return joined(
         "# The conformance kit",
@@ -173,7 +173,7 @@ def conformance() -> str:
 
 
 def event_classes() -> str:
-    """This will return the page of events."""
+    """Return the page of events."""
     rows = [
         (code(kind.type), " or ".join(rule.phases), rule.effect, rule.block)
         for kind, rule in protocol.RULES.items()
@@ -206,7 +206,7 @@ def event_classes() -> str:
 
 
 def options() -> str:
-    """This will return the page of options."""
+    """Return the page of options."""
 
     def sections() -> Iterator[str]:
         for kind in OPTIONS:
@@ -243,7 +243,7 @@ PAGES: dict[str, Callable[[], str]] = {
 
 
 def main() -> None:
-    """This will write all pages, or with `--check` tell which are stale."""
+    """Write all pages, or with `--check` tell which are stale."""
     if sys.argv[1:] == ["--check"]:
         stale = [n for n, page in PAGES.items() if (FOLDER / n).read_text("utf-8") != page()]
         if stale:

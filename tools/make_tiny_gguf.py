@@ -86,7 +86,7 @@ SHORT_JSON_SPECIAL = {"</tool_call>": 1.2, END: 1.2}
 
 
 def _printable() -> list[str]:
-    """This will return GPT-2's stand-in for each byte, since tokens are text in the file."""
+    """Return GPT-2's stand-in for each byte, since tokens are text in the file."""
     plain = {*range(33, 127), *range(161, 173), *range(174, 256)}
     others = iter(range(256, 512))
     return [chr(byte if byte in plain else next(others)) for byte in range(256)]
@@ -107,13 +107,13 @@ class Vocabulary:
         self.successors: dict[int, int] = {}
 
     def id(self, token: str) -> int:
-        """This will return a token's number, for a new one the next."""
+        """Return a token's number, for a new one the next."""
         if token not in self.tokens:
             self.tokens.append(token)
         return self.tokens.index(token)
 
     def chain(self, start: str, text: str, end: str) -> None:
-        """This will have `text` follow `start`, and `end` follow the text.
+        """Have `text` follow `start`, and `end` follow the text.
 
         Raises ValueError where a piece occurs twice: a bigram knows one successor only.
         """
@@ -125,14 +125,14 @@ class Vocabulary:
             last = self.successors[last]
 
     def types(self) -> list[int]:
-        """This will return each token's type: marks are visible in the text, branches are not."""
+        """Return each token's type: marks are visible in the text, branches are not."""
         kinds = dict.fromkeys(SPECIAL, gguf.TokenType.CONTROL)
         kinds |= dict.fromkeys(MARKS, gguf.TokenType.USER_DEFINED)
         return [kinds.get(token, gguf.TokenType.NORMAL) for token in self.tokens]
 
 
 def _pieces(text: str) -> list[str]:
-    """This will split a text into tokens: words with the space before them, marks, and bytes.
+    """Split a text into tokens: words with the space before them, marks, and bytes.
 
     A sign outside the basic plane becomes four tokens of a byte each, since an engine has to
     hold back incomplete UTF-8.
@@ -149,7 +149,7 @@ def _pieces(text: str) -> list[str]:
 
 
 def script() -> Vocabulary:
-    """This will return the vocabulary of the four answers."""
+    """Return the vocabulary of the four answers."""
     words = Vocabulary()
     words.chain(PLAIN, ANSWER, END)
     words.chain(THINK, f"<think>{REASONING}</think>{REASONED_ANSWER}", END)
@@ -159,7 +159,7 @@ def script() -> Vocabulary:
 
 
 def _matrices(words: Vocabulary, random: np.random.Generator) -> tuple[Any, Any]:
-    """This will return the embeddings and the output matrix that reads the successors off them."""
+    """Return the embeddings and the output matrix that reads the successors off them."""
     count = len(words.tokens)
     embedding = random.standard_normal((count, WIDTH)).astype(np.float32)
     # the first dimension is the same for every token: in the output matrix it is a bias
@@ -228,7 +228,7 @@ def _weigh(writer: gguf.GGUFWriter, words: Vocabulary) -> None:
 
 
 def write_model(path: Path) -> None:
-    """This will write the model to `path`, about 240 KB."""
+    """Write the model to `path`, about 240 KB."""
     words = script()
     writer = gguf.GGUFWriter(path, "smollm3")
     _describe(writer, words)

@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def updated(text: str, now: datetime) -> tuple[str, list[str]]:
-    """This will return the file's new text, and the models that genai-prices does not know."""
+    """Return the file's new text, and the models that genai-prices does not know."""
     head, found, rest = text.partition(BEGIN + "\n")
     body, closed, tail = rest.partition(END)
     if not (found and closed):
@@ -102,7 +102,7 @@ def _sources(providers: list[dict[str, Any]], named: dict[str, str]) -> dict[str
 
 
 def _prices(model: ModelInfo, now: datetime) -> dict[str, float]:
-    """This will return US dollars per million tokens; of tiers, that of the shortest prompts."""
+    """Return US dollars per million tokens; of tiers, that of the shortest prompts."""
     current: ModelPrice = model.get_prices(now)
     prices = {}
     for ours, theirs in PRICES.items():

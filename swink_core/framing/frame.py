@@ -12,7 +12,7 @@ DEFAULT_FRAME_LIMIT = 8 * 1024 * 1024
 
 
 class FrameError(ValueError):
-    """This will report bytes from which no further frame can be told: a checksum is wrong.
+    """Bytes from which no further frame can be told: a checksum is wrong.
 
     `frames` are those that the same `feed` had completed before it, so that nothing is lost. The
     decoder must not be fed again.
@@ -24,7 +24,7 @@ class FrameError(ValueError):
 
 
 class FrameTooLong(FrameError):
-    """This will report a frame that outgrew its decoder's limit.
+    """A frame that outgrew its decoder's limit.
 
     `what` names the kind of frame; `limit` is in bytes.
     """
@@ -39,10 +39,10 @@ class FrameTooLong(FrameError):
 
 
 class Decoder(Protocol):
-    """This will turn a byte stream, cut anywhere, into frames."""
+    """What turns a byte stream, cut anywhere, into frames."""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """This will return the frames that `data` completes, in order.
+        """Return the frames that `data` completes, in order.
 
         Raises `FrameTooLong` when a frame, complete or not, exceeds the decoder's limit, and
         `FrameError` where the bytes make no frames at all.
@@ -50,7 +50,7 @@ class Decoder(Protocol):
         ...
 
     def finish(self) -> list[bytes]:
-        """This will return what the end of input left without its terminator: one frame at most.
+        """Return what the end of input left without its terminator: one frame at most.
 
         Such a frame is incomplete by definition; whether it is of use is the caller's decision.
         """

@@ -14,7 +14,7 @@ _CR = 0x0D
 
 
 class NDJSONDecoder:
-    """This will turn newline-delimited JSON into one frame for each line that is not blank.
+    """The decoder of newline-delimited JSON: one frame for each line that is not blank.
 
     `limit` is the longest line in bytes, its LF not counted. A blank line is empty or holds
     nothing but whitespace.
@@ -27,7 +27,7 @@ class NDJSONDecoder:
         self._partial = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """This will return the lines that `data` completes, in order.
+        """Return the lines that `data` completes, in order.
 
         Raises `FrameTooLong` when a line, complete or not, exceeds the limit.
         """
@@ -50,7 +50,7 @@ class NDJSONDecoder:
         return [line for line in lines if line and not line.isspace()]
 
     def finish(self) -> list[bytes]:
-        """This will return the line that end of input left without its LF, if it is not blank."""
+        """Return the line that end of input left without its LF, if it is not blank."""
         line = bytes(self._partial)
         self._partial.clear()
         return [line] if line.strip() else []

@@ -44,7 +44,7 @@ _find_plain_crlf = re.compile(rb"data: ?+(.*)\r\n\r\n|(?s:.+)").findall
 
 @attrs.define
 class ServerSentEvent:
-    """This will carry one dispatched event.
+    """One dispatched event.
 
     `event` is its type, "message" when the stream gave none; `data` is its payload, still encoded;
     `id` is the stream's last event ID at that point, "" when there is none.
@@ -56,7 +56,7 @@ class ServerSentEvent:
 
 
 class SSEEventDecoder:
-    """This will turn an event stream into events with their names and ids.
+    """The decoder of an event stream into events with their names and ids.
 
     `limit` is the longest frame in bytes. `retry` is the reconnection time in milliseconds, None
     until the stream gives one (one of more than 18 digits is ignored). `last_event_id` is that of
@@ -92,11 +92,11 @@ class SSEEventDecoder:
 
     @property
     def between_frames(self) -> bool:
-        """This will tell whether the next byte begins a frame, with nothing held back."""
+        """Whether the next byte begins a frame, with nothing held back."""
         return not (self._size or self._partial or self._skip_lf or self._head is not None)
 
     def feed(self, data: bytes) -> list[ServerSentEvent]:
-        """This will return the events that `data` completes, in order.
+        """Return the events that `data` completes, in order.
 
         Raises `FrameTooLong` when a frame, complete or not, exceeds the limit.
         """
@@ -136,7 +136,7 @@ class SSEEventDecoder:
             raise FrameTooLong("an SSE frame", self._limit)
 
     def finish(self) -> list[ServerSentEvent]:
-        """This will return the event that end of input left without its blank line, if any.
+        """Return the event that end of input left without its blank line, if any.
 
         A line that is itself cut counts only if it is data: half an id or a name is a wrong one.
         """
@@ -185,7 +185,7 @@ class SSEEventDecoder:
 
 
 class SSEDecoder:
-    """This will turn an event stream into the `data` payload of each dispatched event.
+    """The decoder of an event stream into the `data` payload of each dispatched event.
 
     `limit` is the longest frame in bytes. Names and ids are dropped: the providers repeat in the
     payload what they put there. Frames without a `data` line are not dispatched (section 9.2.6).
@@ -199,7 +199,7 @@ class SSEDecoder:
         self._between_frames = False
 
     def feed(self, data: bytes) -> list[bytes]:
-        """This will return the payloads that `data` completes, in order.
+        """Return the payloads that `data` completes, in order.
 
         Raises `FrameTooLong` when a frame, complete or not, exceeds the limit.
         """
@@ -210,11 +210,11 @@ class SSEDecoder:
         return self._feed_piecewise(data)
 
     def finish(self) -> list[bytes]:
-        """This will return the payload that end of input left without its blank line, if any."""
+        """Return the payload that end of input left without its blank line, if any."""
         return [event.data for event in self._events.finish()]
 
     def _plain(self, data: bytes, start: int, stop: int) -> list[bytes]:
-        """This will return the payloads of a range that is all plain frames, otherwise nothing."""
+        """Return the payloads of a range that is all plain frames, otherwise nothing."""
         if stop - start > self._limit:
             return []
         if _CR not in data:

@@ -43,22 +43,22 @@ class CapturingClient:
         self._last: _Exchange | None = None
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
-        """This will send a request; see `HTTPClient.send`."""
+        """Send a request; see `HTTPClient.send`."""
         exchange = self._last = _Exchange(request)
         response = await self._inner.send(request, connect_timeout)
         exchange.status, exchange.headers = response.status, dict(response.headers)
         return _Response(response, exchange, self._clock)
 
     def close_idle(self) -> None:
-        """This will close connections that nobody uses."""
+        """Close connections that nobody uses."""
         self._inner.close_idle()
 
     async def aclose(self) -> None:
-        """This will close all connections."""
+        """Close all connections."""
         await self._inner.aclose()
 
     def recording(self, stream: EventStream, note: str = "") -> Recording:
-        """This will return the last attempt of a finished stream, with the message it made.
+        """Return the last attempt of a finished stream, with the message it made.
 
         What differs from run to run and is not in the body (cost, request id) is left out of
         the message. Raises UsageError where nothing was answered.

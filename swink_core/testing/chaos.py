@@ -85,7 +85,7 @@ class ChaosServer(LoopbackServer):
         self._plain: asyncio.Server | None = None
 
     def add(self, key: str, answer: Answer, *faults: Fault) -> str:
-        """This will play `faults` below `/key`, one to a request, and return the base URL.
+        """Play `faults` below `/key`, one to a request, and return the base URL.
 
         The last one is played for all further requests. The server must have been started.
         """
@@ -95,11 +95,11 @@ class ChaosServer(LoopbackServer):
         return f"{self.url}/{key}"
 
     def exchanges_of(self, key: str) -> list[Exchange]:
-        """This will list the exchanges of one key, in order."""
+        """List the exchanges of one key, in order."""
         return [exchange for exchange in self.exchanges if _key(exchange) == key]
 
     async def asked(self, key: str, count: int = 1, within: float = 5.0) -> Exchange:
-        """This will wait, from any event loop, for the `count`-th request of a key.
+        """Wait, from any event loop, for the `count`-th request of a key.
 
         Raises TimeoutError where it does not come within so many seconds.
         """
@@ -109,7 +109,7 @@ class ChaosServer(LoopbackServer):
         return exchanges[count - 1]
 
     async def left(self, exchange: Exchange, within: float = 0.1) -> bool:
-        """This will tell whether the client leaves an exchange within so many seconds.
+        """Tell whether the client leaves an exchange within so many seconds.
 
         From any thread and any event loop; a response that was sent to its end counts as left.
         """
@@ -142,7 +142,7 @@ class ChaosServer(LoopbackServer):
         return f"https://{HOST}:{self._port}"
 
     async def start(self) -> None:
-        """This will listen on free ports."""
+        """Listen on free ports."""
         await super().start()
         self._unheard = socket.socket()
         self._unheard.bind((HOST, 0))  # bound, so that nobody else gets it, and never listened on
@@ -151,7 +151,7 @@ class ChaosServer(LoopbackServer):
         self._plain = await loop.create_server(_Plain, HOST, 0)
 
     async def aclose(self) -> None:
-        """This will break off all connections."""
+        """Break off all connections."""
         if self._unheard is not None:
             self._unheard.close()
         for server in (self._closing, self._plain):
@@ -161,7 +161,7 @@ class ChaosServer(LoopbackServer):
         await super().aclose()
 
     async def respond(self, exchange: Exchange) -> None:
-        """This will play the fault that is next for the request's key."""
+        """Play the fault that is next for the request's key."""
         script = self._scripts.get(_key(exchange))
         if script is None:
             known = Instead(404, f"nothing is served below {exchange.path}".encode(), "text/plain")
@@ -195,7 +195,7 @@ def _key(exchange: Exchange) -> str:
 
 
 def standard_faults(answer: Answer) -> dict[str, Fault]:
-    """This will return the faults of transport and framing that any stream can meet, by name.
+    """Return the faults of transport and framing that any stream can meet, by name.
 
     What a provider's own errors look like only the provider's plugin knows: those are for its
     tests to add. Faults that need frames to be written are left out for binary framings.
@@ -257,7 +257,7 @@ async def _serve(recording: Recording) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """This will serve every standard fault of a recording until it is interrupted."""
+    """Serve every standard fault of a recording until it is interrupted."""
     parser = argparse.ArgumentParser(prog="python -m swink_core.testing.chaos")
     parser.add_argument("recording", help="a folder that holds a recording")
     folder = parser.parse_args(arguments).recording

@@ -69,13 +69,13 @@ class Answer:
     def of_body(
         cls, body: bytes, decoder: Callable[[], Decoder], content_type: str = "text/event-stream"
     ) -> Answer:
-        """This will make an answer of a stream's bytes; `decoder` makes the provider's decoder."""
+        """Make an answer of a stream's bytes; `decoder` makes the provider's decoder."""
         ends = tuple(frame_ends(body, decoder))
         return cls(body, content_type, ends=ends, framing=framing_of(decoder))
 
     @classmethod
     def of_recording(cls, recording: Recording, decoder: Callable[[], Decoder]) -> Answer:
-        """This will make an answer of a recorded one."""
+        """Make an answer of a recorded one."""
         types = [v for name, v in recording.headers.items() if name.lower() == "content-type"]
         good = cls.of_body(recording.body, decoder)
         return evolve(good, status=recording.status, content_type=types[0] if types else "")
@@ -86,7 +86,7 @@ class Answer:
         return [self.body[start:end] for start, end in pairwise((0, *self.ends))]
 
     def frame(self, payload: bytes, event: str | None = None) -> bytes:
-        """This will write a payload as a frame; `event` is an SSE event's name.
+        """Write a payload as a frame; `event` is an SSE event's name.
 
         Raises ValueError for an answer whose framing is unknown.
         """
@@ -98,7 +98,7 @@ class Answer:
         raise ValueError("frames of this answer cannot be written")
 
     def with_frames(self, frames: list[bytes]) -> Answer:
-        """This will return the answer with other frames."""
+        """Return the answer with other frames."""
         ends, end = [], 0
         for frame in frames:
             end += len(frame)
@@ -107,7 +107,7 @@ class Answer:
 
 
 def framing_of(decoder: Callable[[], Decoder]) -> Framing | None:
-    """This will tell how a provider's frames are marked off; `None` where it is binary."""
+    """Tell how a provider's frames are marked off; `None` where it is binary."""
     made = decoder()
     if isinstance(made, SSEDecoder):
         return "sse"
@@ -119,11 +119,11 @@ class Fault:
     """No fault at all: the answer as it is. The base of all others."""
 
     def spoil(self, answer: Answer) -> Answer:
-        """This will return what is said instead of the good answer."""
+        """Return what is said instead of the good answer."""
         return answer
 
     async def play(self, answer: Answer, exchange: Exchange) -> None:
-        """This will answer one request."""
+        """Answer one request."""
         said = self.spoil(answer)
         await _start(said, exchange)
         await exchange.write(said.body)
@@ -135,7 +135,7 @@ async def _start(answer: Answer, exchange: Exchange) -> None:
 
 
 async def _begin(answer: Answer, exchange: Exchange, after: int | None) -> None:
-    """Sends the answer's beginning: nothing for `None`, otherwise the head and so many bytes."""
+    """Send the answer's beginning: nothing for `None`, otherwise the head and so many bytes."""
     if after is not None:
         await _start(answer, exchange)
         await exchange.write(answer.body[:after])
@@ -152,7 +152,7 @@ class Cut(Fault):
     reset: bool = False
 
     async def play(self, answer: Answer, exchange: Exchange) -> None:
-        """This will send a part and hang up."""
+        """Send a part and hang up."""
         await _begin(answer, exchange, self.after)
         if self.reset:
             await asyncio.sleep(0.001)  # what was sent is on its way; a reset would overtake it
@@ -168,7 +168,7 @@ class Stall(Fault):
     after: int | None = None
 
     async def play(self, answer: Answer, exchange: Exchange) -> None:
-        """This will send a part and wait until the client leaves."""
+        """Send a part and wait until the client leaves."""
         await _begin(answer, exchange, self.after)
         await exchange.disconnected()
 
@@ -185,7 +185,7 @@ class Drip(Fault):
     comments: bool = False
 
     async def play(self, answer: Answer, exchange: Exchange) -> None:
-        """This will send the body slowly."""
+        """Send the body slowly."""
         await _start(answer, exchange)
         while self.comments:
             await exchange.write(b": wait\n\n" if answer.framing == "sse" else b"\n")
@@ -204,7 +204,7 @@ class SlowHead(Fault):
     head: bytes = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: "
 
     async def play(self, answer: Answer, exchange: Exchange) -> None:
-        """This will send the head slowly."""
+        """Send the head slowly."""
         for byte in self.head + answer.content_type.encode() + b"\r\n\r\n":
             await exchange.raw(bytes([byte]))
             await asyncio.sleep(self.every)
@@ -222,7 +222,7 @@ class Instead(Fault):
     headers: Mapping[str, str] = field(factory=dict)
 
     def spoil(self, answer: Answer) -> Answer:
-        """This will return the other response."""
+        """Return the other response."""
         return Answer(self.body, self.content_type, self.status, self.headers)
 
 
@@ -234,7 +234,7 @@ class Redirect(Fault):
     to: str | None = None
 
     async def play(self, answer: Answer, exchange: Exchange) -> None:
-        """This will answer with a redirection."""
+        """Answer with a redirection."""
         await exchange.start(self.status, {"Location": self.to or exchange.path})
         await exchange.end()
 
@@ -246,7 +246,7 @@ class Gzip(Fault):
     keep: float = 1.0
 
     async def play(self, answer: Answer, exchange: Exchange) -> None:
-        """This will send the compressed body, or a part of it, as if it were whole."""
+        """Send the compressed body, or a part of it, as if it were whole."""
         packed = gzip.compress(answer.body)
         await _raw(answer, exchange, packed[: int(len(packed) * self.keep)], encoding="gzip")
 
@@ -258,7 +258,7 @@ class Claim(Fault):
     encoding: str
 
     async def play(self, answer: Answer, exchange: Exchange) -> None:
-        """This will send the body under a false name."""
+        """Send the body under a false name."""
         await _raw(answer, exchange, answer.body, encoding=self.encoding)
 
 
@@ -269,7 +269,7 @@ class Length(Fault):
     by: int
 
     async def play(self, answer: Answer, exchange: Exchange) -> None:
-        """This will send the body behind a false length."""
+        """Send the body behind a false length."""
         await _raw(answer, exchange, answer.body, len(answer.body) + self.by)
         exchange.close()
 
@@ -298,7 +298,7 @@ class Huge(Fault):
     at: int = 0
 
     async def play(self, answer: Answer, exchange: Exchange) -> None:
-        """This will send the frame in pieces until it is done or the client leaves."""
+        """Send the frame in pieces until it is done or the client leaves."""
         await _start(answer, exchange)
         await exchange.write(b"".join(answer.frames[: self.at]))
         await exchange.write(b"data: " if answer.framing == "sse" else b'{"')
@@ -315,7 +315,7 @@ class Insert(Fault):
     at: tuple[int, ...] = (0,)
 
     def spoil(self, answer: Answer) -> Answer:
-        """This will return the answer with more in it."""
+        """Return the answer with more in it."""
         frames: list[bytes] = []
         for number, frame in enumerate(answer.frames):
             frames += [self.data] * self.at.count(number) + [frame]
@@ -330,7 +330,7 @@ class Broken(Fault):
     at: tuple[int, ...] = (0,)
 
     def spoil(self, answer: Answer) -> Answer:
-        """This will return the answer with broken frames."""
+        """Return the answer with broken frames."""
         return Insert(answer.frame(UNPARSABLE), self.at).spoil(answer)
 
 
@@ -348,7 +348,7 @@ class Says(Fault):
     goes_on: bool = False
 
     def spoil(self, answer: Answer) -> Answer:
-        """This will return the answer up to the frame, and that frame."""
+        """Return the answer up to the frame, and that frame."""
         frame = self.data
         if not isinstance(frame, bytes):
             frame = answer.frame(msgspec.json.encode(frame), self.event)
@@ -364,6 +364,6 @@ class Encore(Fault):
     stop: int | None = None
 
     def spoil(self, answer: Answer) -> Answer:
-        """This will return the answer and a part of it again."""
+        """Return the answer and a part of it again."""
         frames = answer.frames
         return answer.with_frames(frames + frames[self.start : self.stop])

@@ -38,42 +38,42 @@ class Truncation(NamedTuple):
 
 
 def cut_at(body: bytes, offsets: Iterable[int]) -> list[bytes]:
-    """This will cut a body at offsets; empty pieces are left out."""
+    """Cut a body at offsets; empty pieces are left out."""
     bounds = [0, *sorted(offsets), len(body)]
     return [body[start:end] for start, end in pairwise(bounds) if start < end]
 
 
 def whole(body: bytes) -> list[bytes]:
-    """This will return the body as one piece, none if it is empty."""
+    """Return the body as one piece, none if it is empty."""
     return cut_at(body, ())
 
 
 def byte_by_byte(body: bytes) -> list[bytes]:
-    """This will return the body's bytes, each a piece."""
+    """Return the body's bytes, each a piece."""
     return cut_at(body, range(len(body)))
 
 
 def every_cut(body: bytes) -> Iterator[list[bytes]]:
-    """This will yield the body in two pieces, cut at every place in turn."""
+    """Yield the body in two pieces, cut at every place in turn."""
     for offset in range(1, len(body)):
         yield [body[:offset], body[offset:]]
 
 
 def random_cuts(body: bytes, seed: int, cuts: int = 8) -> list[bytes]:
-    """This will cut the body at up to `cuts` places, the same ones for the same seed."""
+    """Cut the body at up to `cuts` places, the same ones for the same seed."""
     places = range(1, len(body))
     return cut_at(body, random.Random(seed).sample(places, min(cuts, len(places))))
 
 
 def per_frame(body: bytes, ends: Iterable[int]) -> list[bytes]:
-    """This will cut the body after each frame."""
+    """Cut the body after each frame."""
     return cut_at(body, ends)
 
 
 def chunkings(
     body: bytes, decoder: Callable[[], Decoder], seeds: Iterable[int] = range(8)
 ) -> Iterator[tuple[str, list[bytes]]]:
-    """This will yield named chunkings: whole, byte by byte, per frame and seeded random cuts."""
+    """Yield named chunkings: whole, byte by byte, per frame and seeded random cuts."""
     yield "whole", whole(body)
     yield "byte by byte", byte_by_byte(body)
     yield "per frame", per_frame(body, frame_ends(body, decoder))
@@ -82,7 +82,7 @@ def chunkings(
 
 
 def frame_ends(body: bytes, decoder: Callable[[], Decoder]) -> list[int]:
-    """This will return the offset after each frame that the decoder completes in the body."""
+    """Return the offset after each frame that the decoder completes in the body."""
     feed = decoder().feed
     ends = [offset + 1 for offset in range(len(body)) if feed(body[offset : offset + 1])]
     # a decoder ends a line at CR already; the LF that may follow belongs to it
@@ -92,7 +92,7 @@ def frame_ends(body: bytes, decoder: Callable[[], Decoder]) -> list[int]:
 def truncations(
     body: bytes, ends: Iterable[int], seed: int = 0, limit: int = TRUNCATIONS
 ) -> Iterator[Truncation]:
-    """This will yield the body cut before its first frame and after every frame.
+    """Yield the body cut before its first frame and after every frame.
 
     Beyond `limit` frames, it is cut after `limit` of them: the last two, where streams complete,
     and others that `seed` chooses.

@@ -43,11 +43,11 @@ class ManualClock:
         self._numbers = count()
 
     def time(self) -> float:
-        """This will return the seconds that the test has turned the clock to."""
+        """Return the seconds that the test has turned the clock to."""
         return self._now
 
     async def sleep(self, seconds: float) -> None:
-        """This will return when the clock has moved so far; at once for 0 or less."""
+        """Return when the clock has moved so far; at once for 0 or less."""
         self.sleeps.append(seconds)
         if seconds <= 0:
             await asyncio.sleep(0)
@@ -62,13 +62,13 @@ class ManualClock:
                 alarm.cancel()
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
-        """This will call `callback` when the clock reaches `when`; a past time: when it moves."""
+        """Call `callback` when the clock reaches `when`; a past time: when it moves."""
         alarm = _Alarm(when, next(self._numbers), callback)
         heapq.heappush(self._alarms, alarm)
         return alarm
 
     async def advance(self, seconds: float) -> None:
-        """This will move the time, stopping at each alarm on the way and letting it act."""
+        """Move the time, stopping at each alarm on the way and letting it act."""
         end = self._now + seconds
         await _settle()
         while self._alarms and self._alarms[0].when <= end:

@@ -63,13 +63,13 @@ class ParsingProvider(Protocol):
 
     @staticmethod
     def decoder() -> Decoder:
-        """This will make a decoder for one response."""
+        """Make a decoder for one response."""
 
     def parser(self, model: Model) -> Parser:
-        """This will make a parser for one response."""
+        """Make a parser for one response."""
 
     def classify_error(self, model: Model, failure: Failure) -> Classification | None:
-        """This will say what a failure means, or `None`."""
+        """Say what a failure means, or `None`."""
 
 
 def memory_call(
@@ -79,7 +79,7 @@ def memory_call(
     options: StreamOptions | None = None,
     context: Context | str = "Hello",
 ) -> Call:
-    """This will make a call that has no network; failures are the provider's to classify.
+    """Make a call that has no network; failures are the provider's to classify.
 
     `model` is a bare id, or a `Model` with what the catalogue knows of it.
     """
@@ -107,7 +107,7 @@ async def drive_bytes(
     options: StreamOptions | None = None,
     context: Context | str = "Hello",
 ) -> list[AssistantMessageEvent]:
-    """This will return all events that a body makes, read in these pieces and then ended."""
+    """Return all events that a body makes, read in these pieces and then ended."""
     call = memory_call(provider, model, options=options, context=context)
     source = EventSource(
         call,
@@ -127,7 +127,7 @@ def run_bytes(
     options: StreamOptions | None = None,
     context: Context | str = "Hello",
 ) -> list[AssistantMessageEvent]:
-    """This will do what `drive_bytes` does, for tests that are not coroutines."""
+    """Do what `drive_bytes` does, for tests that are not coroutines."""
     return asyncio.run(drive_bytes(provider, model, chunks, options=options, context=context))
 
 
@@ -136,14 +136,14 @@ def fold(
     provider: str | None = None,
     model: str | None = None,
 ) -> AssistantMessage:
-    """This will return the message that events make; `model` where the answer names none."""
+    """Return the message that events make; `model` where the answer names none."""
     builder = MessageBuilder(provider, model)
     builder.feed(list(events))
     return builder.message
 
 
 def comparable(message: AssistantMessage) -> AssistantMessage:
-    """This will return the message with the ids that the core made up numbered from 0."""
+    """Return the message with the ids that the core made up numbered from 0."""
     ids: dict[str, str] = {}
     content: list[Block] = [
         evolve(block, id=_numbered(block.id, ids)) if isinstance(block, ToolCallBlock) else block
@@ -153,7 +153,7 @@ def comparable(message: AssistantMessage) -> AssistantMessage:
 
 
 def comparable_events(events: Iterable[AssistantMessageEvent]) -> list[AssistantMessageEvent]:
-    """This will return the events with the ids that the core made up numbered from 0."""
+    """Return the events with the ids that the core made up numbered from 0."""
     ids: dict[str, str] = {}
     return [
         evolve(event, id=_numbered(event.id, ids)) if isinstance(event, ToolCallStart) else event
@@ -198,7 +198,7 @@ class MemoryResponse:
     def of_recording(
         cls, recording: Recording, chunks: Iterable[bytes] | None = None
     ) -> MemoryResponse:
-        """This will answer as recorded; `chunks` replaces where the body was cut."""
+        """Answer as recorded; `chunks` replaces where the body was cut."""
         if chunks is None:
             chunks = [piece for _, piece in recording.pieces()]
         return cls(chunks, recording.status, recording.headers)
@@ -207,7 +207,7 @@ class MemoryResponse:
     def of_json(
         cls, data: Any, status: int = 200, headers: Mapping[str, str] | None = None
     ) -> MemoryResponse:
-        """This will answer with JSON data, such as an error's body."""
+        """Answer with JSON data, such as an error's body."""
         headers = {"Content-Type": "application/json", **(headers or {})}
         return cls([msgspec.json.encode(data)], status, headers)
 
@@ -221,7 +221,7 @@ class MemoryResponse:
         raise self._error or StopAsyncIteration
 
     def close(self) -> None:
-        """This will note that the response was closed."""
+        """Note that the response was closed."""
         self.closed = True
 
 
@@ -238,11 +238,11 @@ class MemoryHTTPClient:
 
     @property
     def bodies(self) -> list[Any]:
-        """This will return the JSON data of each request."""
+        """The JSON data of each request."""
         return [msgspec.json.decode(request.body) for request in self.requests]
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
-        """This will return the next answer."""
+        """Return the next answer."""
         self.requests.append(request)
         if not self._answers:
             raise AssertionError(f"request {len(self.requests)} was not expected: {request.url}")

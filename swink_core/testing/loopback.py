@@ -68,7 +68,7 @@ class Exchange:
         return msgspec.json.decode(self.body)
 
     async def disconnected(self) -> float:
-        """This will wait until the client has left and return `disconnected_at`.
+        """Wait until the client has left and return `disconnected_at`.
 
         For a test that wants to see the connection closed; call it in the server's loop.
         """
@@ -77,7 +77,7 @@ class Exchange:
         return self.disconnected_at
 
     async def start(self, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
-        """This will send the response's head; the body follows in HTTP chunks."""
+        """Send the response's head; the body follows in HTTP chunks."""
         lines = [f"HTTP/1.1 {status} {_reason(status)}"]
         lines += [
             f"{name}: {value}"
@@ -88,31 +88,31 @@ class Exchange:
         await self.raw("\r\n".join(lines).encode("latin-1"))
 
     async def write(self, data: bytes) -> None:
-        """This will send a piece of the body in a write of its own; nothing for no data."""
+        """Send a piece of the body in a write of its own; nothing for no data."""
         if data:
             await self.raw(b"%x\r\n%s\r\n" % (len(data), data))
             self.pieces += 1
 
     async def end(self) -> None:
-        """This will end the body; the connection stays open for the next request."""
+        """End the body; the connection stays open for the next request."""
         await self.raw(b"0\r\n\r\n")
         self.ended = True
 
     async def raw(self, data: bytes) -> None:
-        """This will send bytes as they are, waiting while the client does not read."""
+        """Send bytes as they are, waiting while the client does not read."""
         await self._connection.send(data)
         self.sent += len(data)
 
     def close(self) -> None:
-        """This will close the connection once everything has been sent."""
+        """Close the connection once everything has been sent."""
         self._connection.close()
 
     def reset(self) -> None:
-        """This will break the connection off (TCP RST), with nothing more sent."""
+        """Break the connection off (TCP RST), with nothing more sent."""
         self._connection.reset()
 
     def left(self) -> None:
-        """This will note that the client's side of the connection is gone."""
+        """Note that the client's side of the connection is gone."""
         if not self.ended and self.disconnected_at is None:
             self.disconnected_at = time.monotonic()
             self._disconnected.set()
@@ -134,7 +134,7 @@ class LoopbackServer:
         self._port = 0
 
     async def respond(self, exchange: Exchange) -> None:
-        """This will answer one request; it is cancelled when the client leaves."""
+        """Answer one request; it is cancelled when the client leaves."""
         raise NotImplementedError
 
     @property
@@ -143,13 +143,13 @@ class LoopbackServer:
         return f"http{'s' if self._tls else ''}://{HOST}:{self._port}"
 
     async def start(self) -> None:
-        """This will listen on a free port."""
+        """Listen on a free port."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: _Connection(self), HOST, 0, ssl=self._tls)
         self._port = self._server.sockets[0].getsockname()[1]
 
     async def aclose(self) -> None:
-        """This will break off all connections. Raises what `respond` raised meanwhile."""
+        """Break off all connections. Raises what `respond` raised meanwhile."""
         if self._server is not None:
             self._server.close()
             tasks = [c.task for c in self._connections if c.task is not None]
@@ -278,7 +278,7 @@ class _ServerThread:
             raise RuntimeError("the loopback server did not start")
 
     def stop(self) -> None:
-        """This will close the server and raise what its `respond` raised."""
+        """Close the server and raise what its `respond` raised."""
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
         if self._error is not None:
@@ -304,7 +304,7 @@ _Request = tuple[str, str, dict[str, str], bytes]
 
 
 def _take_request(data: bytearray) -> _Request | None:
-    """This will take one whole request out of the input; `None` while it is incomplete."""
+    """Take one whole request out of the input; `None` while it is incomplete."""
     head, blank, _ = data.partition(b"\r\n\r\n")
     if not blank:
         return None
@@ -329,7 +329,7 @@ def _take_request(data: bytearray) -> _Request | None:
 
 
 def _unchunk(data: bytearray, at: int) -> tuple[bytes, int | None]:
-    """This will read a chunked body (RFC 9112 section 7.1); its end is `None` if not there yet."""
+    """Read a chunked body (RFC 9112 section 7.1); its end is `None` if not there yet."""
     body = b""
     while (line := data.find(b"\r\n", at)) >= 0:
         size = int(data[at:line].partition(b";")[0], 16)

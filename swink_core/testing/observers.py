@@ -53,7 +53,7 @@ ROUNDS = 3
 
 
 def _observe(binding: Binding, call: Call) -> Callable[[ev.AssistantMessageEvent], None]:
-    """This will return what shows one event of a call to the plugin."""
+    """Return what shows one event of a call to the plugin."""
     observers = [function for _, function in binding.observers(call)]
 
     def show(event: ev.AssistantMessageEvent) -> None:
@@ -247,17 +247,17 @@ class _PluginConformance(ConformanceSuite):
 
     @classmethod
     def maker(cls) -> Callable[[], Any]:
-        """This will return what makes the plugin."""
+        """Return what makes the plugin."""
         raise NotImplementedError
 
     @classmethod
     def subject(cls) -> PluginSubject:
-        """This will return the plugin as the checks want it."""
+        """Return the plugin as the checks want it."""
         return PluginSubject(cls.maker())
 
     @classmethod
     def subject_name(cls) -> str:
-        """This will name the plugin in the summary."""
+        """Name the plugin in the summary."""
         return getattr(cls.maker(), "__name__", repr(cls.maker()))
 
 
@@ -268,12 +268,12 @@ class ObserverConformance(_PluginConformance):
 
     @classmethod
     def checks(cls) -> Sequence[Check[PluginSubject]]:
-        """This will return the checks to run."""
+        """Return the checks to run."""
         return OBSERVER_CHECKS
 
     @classmethod
     def maker(cls) -> Callable[[], Any]:
-        """This will return the observer's class."""
+        """Return the observer's class."""
         return cls.observer
 
 
@@ -284,10 +284,10 @@ class WrapperConformance(_PluginConformance):
 
     @classmethod
     def checks(cls) -> Sequence[Check[PluginSubject]]:
-        """This will return the checks to run."""
+        """Return the checks to run."""
         return WRAPPER_CHECKS
 
     @classmethod
     def maker(cls) -> Callable[[], Any]:
-        """This will return the wrapper's class."""
+        """Return the wrapper's class."""
         return cls.wrapper

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def chaos() -> Iterator[ChaosServer]:
-    """A hostile provider on loopback, in a thread of its own; see `swink_core.testing.chaos`."""
+    """Run a hostile provider on loopback, in a thread; see `swink_core.testing.chaos`."""
     from swink_core.testing.chaos import ChaosServer
 
     with ChaosServer() as server:
@@ -26,7 +26,7 @@ def chaos() -> Iterator[ChaosServer]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """This will print the level that each subject of a conformance suite reached."""
+    """Print the level that each subject of a conformance suite reached."""
     told = [
         value
         for reports in terminalreporter.stats.values()

@@ -94,7 +94,7 @@ class _HeadFile(msgspec.Struct):
 
 
 def body_file_for(headers: Mapping[str, str]) -> str:
-    """This will name the body's file after the media type in response headers."""
+    """Name the body's file after the media type in response headers."""
     types = [value for name, value in headers.items() if name.lower() == "content-type"]
     media_type = types[0].partition(";")[0].strip().lower() if types else ""
     return _SUFFIXES.get(media_type, "body.bin")
@@ -137,7 +137,7 @@ class Recording:
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """This will read a recording. Raises RecordingError, which says what is wrong with it."""
+        """Read a recording. Raises RecordingError, which says what is wrong with it."""
         folder = Path(folder)
         path = folder / HEAD_FILE
         try:
@@ -171,7 +171,7 @@ class Recording:
         )
 
     def save(self, folder: str | Path, secrets: Iterable[str] = ()) -> None:
-        """This will write the recording, with everything hidden that looks like a credential.
+        """Write the recording, with everything hidden that looks like a credential.
 
         `secrets` are hidden wherever they occur, in the body by as many asterisks, so that the
         sizes still hold. Raises RecordingError where the sizes do not add up to the body.
@@ -205,7 +205,7 @@ class Recording:
             _write(folder / MESSAGE_FILE, _pretty(dump(self.message)), hidden)
 
     def pieces(self) -> list[tuple[float, bytes]]:
-        """This will return each network read with its time in seconds."""
+        """Return each network read with its time in seconds."""
         pieces, start = [], 0
         for seconds, size in self.chunks:
             pieces.append((seconds, self.body[start : start + size]))
@@ -214,12 +214,12 @@ class Recording:
 
 
 def find_recordings(folder: str | Path) -> list[Path]:
-    """This will list the folders of recordings below `folder`, sorted; none if it is absent."""
+    """List the folders of recordings below `folder`, sorted; none if it is absent."""
     return sorted(path.parent for path in Path(folder).rglob(HEAD_FILE))
 
 
 def bundled_recordings(package: str) -> list[Path]:
-    """This will list the recordings that a package ships in `recordings/`, importing nothing."""
+    """List the recordings that a package ships in `recordings/`, importing nothing."""
     try:
         spec = find_spec(package)
     except (ImportError, ValueError):
@@ -229,12 +229,12 @@ def bundled_recordings(package: str) -> list[Path]:
 
 
 def scrub_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """This will hide the values of headers that carry credentials, by their names."""
+    """Hide the values of headers that carry credentials, by their names."""
     return {name: HIDDEN if _is_secret(name) else value for name, value in headers.items()}
 
 
 def scrub_url(url: str) -> str:
-    """This will hide a URL's credentials: user information, and query parameters by their names.
+    """Hide a URL's credentials: user information, and query parameters by their names.
 
     A URL without any comes back as it is.
     """

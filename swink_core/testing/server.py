@@ -31,7 +31,7 @@ class ReplayServer(LoopbackServer):
         self._recordings: dict[str, list[Recording]] = {}
 
     def add(self, key: str, *recordings: Recording) -> str:
-        """This will serve recordings below `/key`, one to a request, and return the base URL.
+        """Serve recordings below `/key`, one to a request, and return the base URL.
 
         The last one answers all further requests. The server must have been started.
         """
@@ -41,11 +41,11 @@ class ReplayServer(LoopbackServer):
         return f"{self.url}/{key}"
 
     def exchanges_of(self, key: str) -> list[Exchange]:
-        """This will list the exchanges of one key, in order."""
+        """List the exchanges of one key, in order."""
         return [exchange for exchange in self.exchanges if _key(exchange) == key]
 
     async def respond(self, exchange: Exchange) -> None:
-        """This will replay the recording that is next for the request's key."""
+        """Replay the recording that is next for the request's key."""
         waiting = self._recordings.get(_key(exchange))
         if waiting is None:
             await exchange.start(404, {"Content-Type": "text/plain"})

@@ -89,17 +89,17 @@ _cost_or_none = st.none() | st.builds(Cost, _dollars, _dollars, _dollars, _dolla
 
 
 def json_values() -> st.SearchStrategy[Any]:
-    """This will draw JSON data, small and shallow."""
+    """Draw JSON data, small and shallow."""
     return _json
 
 
 def names() -> st.SearchStrategy[str]:
-    """This will draw names that every provider takes for a tool: letters, up to 8 of them."""
+    """Draw names that every provider takes for a tool: letters, up to 8 of them."""
     return _names
 
 
 def usages() -> st.SearchStrategy[Usage]:
-    """This will draw usage with some numbers unknown."""
+    """Draw usage with some numbers unknown."""
     return _usages
 
 
@@ -161,7 +161,7 @@ _FIELDS: dict[type[ev.AssistantMessageEvent], dict[str, st.SearchStrategy[Any]]]
 
 @st.composite
 def event_streams(draw: st.DrawFn, max_events: int = 30) -> list[ev.AssistantMessageEvent]:
-    """This will draw whole streams, each with its one terminal event.
+    """Draw whole streams, each with its one terminal event.
 
     After `max_events` a stream closes its blocks and ends, so it may be somewhat longer.
     """
@@ -222,7 +222,7 @@ _media_messages = st.builds(UserMessage, _texts | st.lists(_shown, min_size=1, m
 
 
 def user_messages(media: bool = True) -> st.SearchStrategy[UserMessage]:
-    """This will draw what users say: strings, and blocks of text and media."""
+    """Draw what users say: strings, and blocks of text and media."""
     return _media_messages if media else _text_messages
 
 
@@ -240,7 +240,7 @@ _speech: st.SearchStrategy[list[Block]] = st.lists(
 def assistant_messages(
     draw: st.DrawFn, provider: str | None = None, tool_call_ids: tuple[str, ...] = ()
 ) -> AssistantMessage:
-    """This will draw answers, with a whole tool call for each of `tool_call_ids`.
+    """Draw answers, with a whole tool call for each of `tool_call_ids`.
 
     `provider` is who gave them; `None` draws one, or nobody.
     """
@@ -274,13 +274,13 @@ _tools = st.lists(
 
 
 def tools() -> st.SearchStrategy[list[Tool]]:
-    """This will draw some tools of different names."""
+    """Draw some tools of different names."""
     return _tools
 
 
 @st.composite
 def contexts(draw: st.DrawFn, provider: str | None = None, media: bool = True) -> Context:
-    """This will draw conversations that a call may begin with.
+    """Draw conversations that a call may begin with.
 
     Some tool calls are answered, some are not; the user has the last word or a tool has.
     `provider` is who gave the answers; `None`: anyone. `media` allows images and the like.
@@ -301,7 +301,7 @@ def contexts(draw: st.DrawFn, provider: str | None = None, media: bool = True) -
 
 
 def stream_options() -> st.SearchStrategy[StreamOptions]:
-    """This will draw options that say how to answer; none that say where, or with which key."""
+    """Draw options that say how to answer; none that say where, or with which key."""
     return st.builds(
         StreamOptions,
         temperature=st.none() | st.floats(0, 2),
@@ -319,6 +319,6 @@ def stream_options() -> st.SearchStrategy[StreamOptions]:
 
 
 def chunkings(body: bytes) -> st.SearchStrategy[list[bytes]]:
-    """This will draw ways to cut a body into network reads."""
+    """Draw ways to cut a body into network reads."""
     offsets = st.lists(st.integers(0, len(body)), max_size=12, unique=True)
     return offsets.map(lambda places: cut_at(body, places))

@@ -45,7 +45,7 @@ class AcmeParser:
     """Reads acme's frames."""
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
-        """This will tell what a frame says."""
+        """Tell what a frame says."""
         data = _decode(frame)
         if data.text is not None:
             out.text(data.text)
@@ -63,19 +63,19 @@ class AcmeProvider(HTTPProvider):
     """Speaks acme's format."""
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
-        """This will count the messages, which is all that acme wants to know."""
+        """Count the messages, which is all that acme wants to know."""
         return {"model": model.id, "messages": len(context.messages)}
 
     def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
-        """This will post to `/chat`."""
+        """Post to `/chat`."""
         return self.json_request(f"{self.base_url(options)}/chat", payload)
 
     def parser(self, model: Model) -> AcmeParser:
-        """This will make a parser."""
+        """Make a parser."""
         return AcmeParser()
 
     def classify(self, failure: Failure) -> Classification | None:
-        """This will know one code."""
+        """Know one code."""
         return by_tables(failure, {"busy": StreamErrorKind.OVERLOADED})
 
 
@@ -88,5 +88,5 @@ class _EntryPoint:
 
 
 def acme_host() -> Host:
-    """This will return a host with acme as its only provider."""
+    """Return a host with acme as its only provider."""
     return Host(entry_points=[_EntryPoint()])

@@ -50,7 +50,7 @@ LOOK_UP: dict[str, Any] = {
 
 
 def recordings() -> Iterator[Recording]:
-    """This will yield what is shipped."""
+    """Yield what is shipped."""
     yield _text()
     yield _thinking_and_tool_calls()
     yield _citations()

@@ -192,5 +192,5 @@ BY_API: dict[str, Callable[[str], Beginning]] = {
 
 
 def beginning(api: str, provider: str) -> Beginning:
-    """This will make an answer as `provider` gives it; `api` is a key of `BY_API`."""
+    """Make an answer as `provider` gives it; `api` is a key of `BY_API`."""
     return BY_API[api](provider)

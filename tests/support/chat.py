@@ -60,20 +60,20 @@ STOPS = {
 
 
 def provider_of(case: Case) -> OpenAIProvider:
-    """This will make the provider that reads a case."""
+    """Make the provider that reads a case."""
     folder = case.name.partition("/")[0]
     name = "perplexity" if "perplexity" in case.name else PRESETS[folder]
     return OpenAIProvider(name)
 
 
 def expected_text(case: Case) -> str:
-    """This will return the answer's text; a refusal is the text of an answer."""
+    """Return the answer's text; a refusal is the text of an answer."""
     text: str = (case.reference["text"] or "") + (case.reference["refusal"] or "")
     return text.partition("</think>")[2] if case.name == THINK_TAGS else text
 
 
 def expected_thinking(case: Case) -> str:
-    """This will return the visible reasoning."""
+    """Return the visible reasoning."""
     if case.name == THINK_TAGS:
         inside: str = case.reference["text"].partition("</think>")[0]
         return inside.removeprefix("<think>")
@@ -83,7 +83,7 @@ def expected_thinking(case: Case) -> str:
 
 
 def expected_calls(case: Case) -> list[tuple[str, str, str]]:
-    """This will return id, name and text of the arguments of choice 0's calls."""
+    """Return id, name and text of the arguments of choice 0's calls."""
     return [
         (call["id"], call["name"], call["arguments"] or "")
         for call in case.reference["tool_calls"]
@@ -92,7 +92,7 @@ def expected_calls(case: Case) -> list[tuple[str, str, str]]:
 
 
 def expected_stop(case: Case) -> StopReason:
-    """This will return why the answer stopped, an answer that says so or ends with `[DONE]`."""
+    """Return why the answer stopped, an answer that says so or ends with `[DONE]`."""
     word = next((word for word in case.reference["finish_reasons"] if word), None)
     reason = STOPS[word] if word else StopReason.STOP
     if reason is StopReason.STOP and case.reference["refusal"]:
@@ -103,7 +103,7 @@ def expected_stop(case: Case) -> StopReason:
 
 
 def completes_after(body: bytes) -> tuple[int | None, int | None]:
-    """This will return after how many frames an answer is complete, and its error, if ever."""
+    """Return after how many frames an answer is complete, and its error, if ever."""
     complete = error = None
     decoder = SSEDecoder()
     for number, frame in enumerate([*decoder.feed(body), *decoder.finish()], 1):

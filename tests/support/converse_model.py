@@ -14,7 +14,7 @@ __all__ = ["misfits"]
 
 
 def misfits(body: dict[str, Any]) -> list[str]:
-    """This will name what of a request's body does not fit the API: names, types, words, limits."""
+    """Name what of a request's body does not fit the API: names, types, words, limits."""
     params = {"modelId": "any", **body}
     report = ParamValidator().validate(params, _request())
     found = [report.generate_report()] if report.has_errors() else []

@@ -78,20 +78,20 @@ class Case:
 
 
 def cases(folder: str) -> list[Case]:
-    """This will list the cases of one folder of the corpus, by name."""
+    """List the cases of one folder of the corpus, by name."""
     return [Case(path) for path in sorted((CORPUS / folder).glob(f"*{_SIDECAR}"))]
 
 
 def stream_cases(folder: str) -> list[Case]:
-    """This will list those that are streams. It reads the sidecars."""
+    """List those that are streams. It reads the sidecars."""
     return [case for case in cases(folder) if not case.is_http_error]
 
 
 def error_cases(folder: str) -> list[Case]:
-    """This will list those that are HTTP errors. It reads the sidecars."""
+    """List those that are HTTP errors. It reads the sidecars."""
     return [case for case in cases(folder) if case.is_http_error]
 
 
 def ids(case: Case) -> str:
-    """This will name a case in pytest's output."""
+    """Name a case in pytest's output."""
     return case.name

@@ -40,18 +40,18 @@ class Engine:
     model: str = MODEL
 
     def get(self, path: str) -> Any:
-        """This will return JSON data of one of the server's own pages."""
+        """Return JSON data of one of the server's own pages."""
         request = Request(f"{self.url}{path}", headers={"Authorization": f"Bearer {self.key}"})
         with _open(request, timeout=ANSWER_SECONDS) as response:
             return json.load(response)
 
     def slot(self) -> dict[str, Any]:
-        """This will return the state of the one slot in which the server computes."""
+        """Return the state of the one slot in which the server computes."""
         (slot,) = self.get("/slots")
         return dict(slot)
 
     def wait_until_idle(self, seconds: float) -> dict[str, Any]:
-        """This will return the slot's state once it is free. Raises TimeoutError."""
+        """Return the slot's state once it is free. Raises TimeoutError."""
         end = time.monotonic() + seconds
         while (slot := self.slot())["is_processing"]:
             if time.monotonic() > end:
@@ -62,7 +62,7 @@ class Engine:
 
 @contextmanager
 def running_engine(folder: Path) -> Iterator[Engine]:
-    """This will make the model in `folder`, serve it, and stop the server in the end.
+    """Make the model in `folder`, serve it, and stop the server in the end.
 
     Raises ProviderFailure where the server does not start.
     """

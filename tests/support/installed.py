@@ -56,7 +56,7 @@ def install(
     files: Mapping[str, str],
     version: str = "1.0",
 ) -> Path:
-    """This will install a distribution: `entry_points` by group and name, `files` by path."""
+    """Install a distribution: `entry_points` by group and name, `files` by path."""
     module = name.replace("-", "_")
     info = folder / f"{module}-{version}.dist-info"
     info.mkdir(parents=True)
@@ -72,7 +72,7 @@ def install(
 
 
 def catalogue(*providers: str, model: str = "large") -> str:
-    """This will write a models.toml of providers that speak LINES_PROVIDER's wire format."""
+    """Write a models.toml of providers that speak LINES_PROVIDER's wire format."""
     rows = []
     for name in providers:
         rows.append(
@@ -91,7 +91,7 @@ def catalogue(*providers: str, model: str = "large") -> str:
 def record(
     folder: Path, provider: str, lines: Sequence[dict[str, Any]], seconds: float, **head: Any
 ) -> None:
-    """This will write a recording of LINES_PROVIDER's wire format, a line a read."""
+    """Write a recording of LINES_PROVIDER's wire format, a line a read."""
     pieces = [json.dumps(line) + "\n" for line in lines]
     step = seconds / max(1, len(pieces))
     folder.mkdir(parents=True)

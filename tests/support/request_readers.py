@@ -20,17 +20,17 @@ class Reading:
     empty: list[str] = field(factory=list)
 
     def ids(self, kind: str) -> list[str]:
-        """This will list the ids of calls or of results."""
+        """List the ids of calls or of results."""
         return [id for step, id in self.steps if step == kind]
 
     def check(self, what: str, value: Any) -> None:
-        """This will note a part that is empty or blank."""
+        """Note a part that is empty or blank."""
         if not value or (isinstance(value, str) and not value.strip()):
             self.empty.append(f"{what} of turn {len(self.roles)}")
 
 
 def strings_of(data: Any) -> Iterator[str]:
-    """This will yield all strings of JSON data, names included."""
+    """Yield all strings of JSON data, names included."""
     if isinstance(data, str):
         yield data
     elif isinstance(data, dict):
@@ -43,7 +43,7 @@ def strings_of(data: Any) -> Iterator[str]:
 
 
 def read_request(api: str, body: Any) -> Reading:
-    """This will read a request's conversation; `api` is a wire format, or one API of it."""
+    """Read a request's conversation; `api` is a wire format, or one API of it."""
     reading = Reading()
     READERS[api](body, reading)
     return reading

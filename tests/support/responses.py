@@ -42,12 +42,12 @@ independent reading takes the deltas alone, the SDK the whole texts, which is ri
 
 
 def provider_of(case: Case) -> OpenAIProvider:
-    """This will make the provider that reads a case."""
+    """Make the provider that reads a case."""
     return OpenAIProvider(PRESETS[case.name.partition("/")[0]])
 
 
 def expected_text(case: Case) -> str:
-    """This will return the answer's text; a refusal is the text of an answer."""
+    """Return the answer's text; a refusal is the text of an answer."""
     if case.name == TRIMMED:
         text: str = case.expect["sdk"]["summary"]["output_text"]
         return text
@@ -55,7 +55,7 @@ def expected_text(case: Case) -> str:
 
 
 def expected_calls(case: Case) -> list[tuple[str, str, Any]]:
-    """This will return id, name and arguments of the calls; free text is an argument of its own."""
+    """Return id, name and arguments of the calls; free text is an argument of its own."""
     return [
         (
             call["id"],
@@ -67,7 +67,7 @@ def expected_calls(case: Case) -> list[tuple[str, str, Any]]:
 
 
 def expected_stop(case: Case) -> StopReason:
-    """This will return why a complete answer stopped."""
+    """Return why a complete answer stopped."""
     reference = case.reference
     if reference["status"] == "incomplete":
         return StopReason.LENGTH
@@ -77,7 +77,7 @@ def expected_stop(case: Case) -> StopReason:
 
 
 def completes_after(body: bytes) -> int:
-    """This will return after how many frames an answer is complete or failed; 0 for never."""
+    """Return after how many frames an answer is complete or failed; 0 for never."""
     decoder = SSEDecoder()
     for number, frame in enumerate([*decoder.feed(body), *decoder.finish()], 1):
         kind = msgspec.json.decode(frame)["type"] if frame.strip() != b"[DONE]" else ""

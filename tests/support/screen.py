@@ -10,7 +10,7 @@ _CONTROL = re.compile(r"\x1b\[(\??)([\d;]*)([@-~])|\x1b\].*?(?:\x07|\x1b\\)|\x1b
 
 
 def seen(output: bytes, columns: int = 80) -> list[str]:
-    """This will return all lines, those that scrolled off too, without what was wiped."""
+    """Return all lines, those that scrolled off too, without what was wiped."""
     lines: list[list[str]] = [[]]
     row = column = 0
     text = output.decode("utf-8", "replace")

@@ -21,7 +21,7 @@ _PLAIN: dict[Any, tuple[type, ...]] = {
 
 
 def misfits(value: Any, declared: Any, path: str = "") -> list[str]:
-    """This will list what does not fit, each with its path: nothing for data that fits."""
+    """List what does not fit, each with its path: nothing for data that fits."""
     origin, arguments = get_origin(declared), get_args(declared)
     if origin in (Required, NotRequired):
         return misfits(value, arguments[0], path)

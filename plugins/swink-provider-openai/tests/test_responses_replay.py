@@ -47,7 +47,7 @@ FUNCTION_CALL = {
 
 
 async def sent(messages: list[Message], provider: str = "openai", **extra: Any) -> list[Any]:
-    """This will return the input that a conversation becomes."""
+    """Return the input that a conversation becomes."""
     http = MemoryHTTPClient(MemoryResponse([ANSWER]))
     async with Client(http=http, api_key="test", retry=RetryPolicy.none()) as client:
         extra = RESPONSES | extra
@@ -185,7 +185,7 @@ async def test_ids_that_were_made_up_are_numbered() -> None:
 
 
 def _recorded_items(case: Case) -> list[Any]:
-    """This will return the output that a recorded answer says it has, as its last event does."""
+    """Return the output that a recorded answer says it has, as its last event does."""
     last = next(
         msgspec.json.decode(line.removeprefix(b"data:"))
         for line in case.body.splitlines()

@@ -81,7 +81,7 @@ async def _message(case: Case) -> AssistantMessage:
 
 
 def _items(case: Case) -> list[dict[str, Any]]:
-    """This will return the items that a stream says are done, in their order in the output."""
+    """Return the items that a stream says are done, in their order in the output."""
     found = []
     decoder = SSEDecoder()
     for frame in [*decoder.feed(case.body), *decoder.finish()]:

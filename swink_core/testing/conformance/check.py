@@ -43,7 +43,7 @@ class DoesNotApply(Exception):
 
 
 def require(condition: object, sentence: str) -> None:
-    """This will raise AssertionError with the sentence unless the condition holds.
+    """Raise AssertionError with the sentence unless the condition holds.
 
     Unlike an assert statement it is there under `python -O` too.
     """
@@ -52,7 +52,7 @@ def require(condition: object, sentence: str) -> None:
 
 
 def fail(sentence: str) -> NoReturn:
-    """This will raise AssertionError with the sentence."""
+    """Raise AssertionError with the sentence."""
     raise AssertionError(sentence)
 
 
@@ -60,7 +60,7 @@ class Examined(Protocol):
     """What checks examine."""
 
     def environment(self) -> AbstractContextManager[object]:
-        """This will keep the user's own variables out of a check."""
+        """Keep the user's own variables out of a check."""
 
 
 S = TypeVar("S", bound=Examined)
@@ -116,7 +116,7 @@ class Result:
 
 
 def run_check(check: Check[S], subject: S, expected: Mapping[str, str] | None = None) -> Result:
-    """This will run one check; whatever goes wrong in it is its result.
+    """Run one check; whatever goes wrong in it is its result.
 
     `expected` holds a reason for each check that is known to fail. One that passes
     nevertheless is a fault, so that the list cannot outlive its reasons.
@@ -140,18 +140,18 @@ def run_check(check: Check[S], subject: S, expected: Mapping[str, str] | None = 
 def run_checks(
     checks: Iterable[Check[S]], subject: S, expected: Mapping[str, str] | None = None
 ) -> list[Result]:
-    """This will run checks in order and return their results."""
+    """Run checks in order and return their results."""
     return [run_check(check, subject, expected) for check in checks]
 
 
 def level_reached(results: Iterable[Result], levels: Mapping[int, str] = LEVELS) -> int:
-    """This will return the highest level at and below which every check holds."""
+    """Return the highest level at and below which every check holds."""
     missed = {result.level for result in results if not result.holds}
     return min(missed, default=max(levels) + 1) - 1
 
 
 def level_line(results: Sequence[Result], levels: Mapping[int, str] = LEVELS) -> str:
-    """This will say in one line which level was reached, and which checks were in the way."""
+    """Say in one line which level was reached, and which checks were in the way."""
     level = level_reached(results, levels)
     missed = [f"{r.name} ({r.outcome})" for r in results if not r.holds]
     line = f"level {level} of {max(levels)}, {levels[level]}"
@@ -159,7 +159,7 @@ def level_line(results: Sequence[Result], levels: Mapping[int, str] = LEVELS) ->
 
 
 def unknown_names(checks: Sequence[Check[Any]], names: Iterable[str]) -> list[str]:
-    """This will return the names that no check has, sorted."""
+    """Return the names that no check has, sorted."""
     return sorted(set(names) - {check.name for check in checks})
 
 

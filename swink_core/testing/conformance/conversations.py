@@ -52,7 +52,7 @@ class Conversation:
 
 
 def conversations() -> Iterator[Conversation]:
-    """This will yield the conversations, made anew each time."""
+    """Yield the conversations, made anew each time."""
     yield Conversation("with no messages", Context([]))
     yield Conversation("with empty messages", _empty(), ("after emptiness",))
     yield Conversation("full of Unicode", _unicode(), (f"asked {_UNICODE}", f"ruled {_UNICODE}"))
@@ -108,7 +108,7 @@ def _tools() -> Context:
 
 
 def begun_elsewhere() -> tuple[Context, tuple[str, ...]]:
-    """This will make a conversation begun on another provider; the texts are that one's own."""
+    """Make a conversation begun on another provider; the texts are that one's own."""
     metadata = {"elsewhere": _FOREIGN_METADATA}
     context = Context(
         [

@@ -1,4 +1,4 @@
-"""A short session with the real API: does it still speak as the recordings say?
+"""A short session with the real API, to see that it still speaks as the recordings say.
 
 Three calls are made, with the user's own key and address; each asks for a few words.
 """
@@ -43,7 +43,7 @@ class LiveSubject:
     options: Mapping[str, Any] = field(factory=dict, repr=False)
 
     def environment(self) -> AbstractContextManager[object]:
-        """The user's own variables count here."""
+        """Let the user's own variables count."""
         return nullcontext()
 
     @cached_property
@@ -54,7 +54,7 @@ class LiveSubject:
     async def ask(
         self, context: Context, leave: bool = False, **options: Any
     ) -> list[AssistantMessageEvent]:
-        """This will return the events of a call; `leave` closes it at its first content."""
+        """Return the events of a call; `leave` closes it at its first content."""
         events = []
         if "max_tokens" in getattr(self.subject.provider, "knobs", ()):
             options["max_tokens"] = ENOUGH_TOKENS
@@ -124,7 +124,7 @@ def check_as_recorded(live: LiveSubject) -> None:
 
 
 def _steps(events: Iterable[AssistantMessageEvent]) -> set[tuple[str, str]]:
-    """This will return which types of event follow which, notices left out."""
+    """Return which types of event follow which, notices left out."""
     return set(pairwise(event.type for event in events if not isinstance(event, Notice)))
 
 
@@ -144,7 +144,7 @@ def _done(live: LiveSubject) -> Done:
 
 
 def _tool_options(subject: Subject) -> dict[str, Any]:
-    """This will return options that ask for a tool as firmly as the provider allows."""
+    """Return options that ask for a tool as firmly as the provider allows."""
     features: frozenset[str] = getattr(subject.provider, "features", frozenset())
     wanted = required_features(Context([], tools=[LOOK_UP]), StreamOptions(tool_choice="required"))
     if "tools" not in features or subject.model.lacks("tools"):

@@ -53,14 +53,14 @@ class PluginSubject:
     make: Callable[[], Any] = field(repr=False)
 
     def binding(self) -> Binding:
-        """This will load a new plugin beside a provider that says the same thing every time.
+        """Load a new plugin beside a provider that says the same thing every time.
 
         Raises PluginError where the plugin does not fit the hooks.
         """
         return self.host().bind("scripted")
 
     def host(self) -> Host:
-        """This will return a host of that provider and a new plugin."""
+        """Return a host of that provider and a new plugin."""
         entry = SimpleNamespace(
             name="scripted", group=PROVIDER_GROUP, value=f"{__name__}:ScriptedProvider",
             load=lambda: ScriptedProvider, dist=None,
@@ -76,7 +76,7 @@ class PluginSubject:
 
 
 def answer(deltas: int = 3) -> Iterator[ev.AssistantMessageEvent]:
-    """A call that shows every event of an attempt; each is made when it is asked for."""
+    """Return a call that shows every event of an attempt; each is made when it is asked for."""
     yield ev.Start()
     yield ev.Notice("option_ignored", "seed was not sent")
     yield ev.ThinkingStart(0)

@@ -61,7 +61,9 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
 
 
 class ProviderConformance(ConformanceSuite):
-    """What every provider promises, as tests. Subclass it and name the provider:
+    """What every provider promises, as tests.
+
+    Subclass it and name the provider:
 
         class TestAcme(ProviderConformance):
             provider = "acme"
@@ -83,12 +85,12 @@ class ProviderConformance(ConformanceSuite):
 
     @classmethod
     def checks(cls) -> Sequence[Check[Subject]]:
-        """This will return the checks to run."""
+        """Return the checks to run."""
         return PROVIDER_CHECKS
 
     @classmethod
     def subject(cls) -> Subject:
-        """This will find the installed provider."""
+        """Find the installed provider."""
         return Subject.find(
             cls.provider,
             cls.model,
@@ -100,10 +102,10 @@ class ProviderConformance(ConformanceSuite):
 
     @classmethod
     def expected(cls) -> Mapping[str, str]:
-        """This will return the failures known to the package and to the class."""
+        """Return the failures known to the package and to the class."""
         return {**subject_of(cls).known_failures, **cls.expected_failures}
 
     @classmethod
     def subject_name(cls) -> str:
-        """This will name the provider in the summary."""
+        """Name the provider in the summary."""
         return cls.provider

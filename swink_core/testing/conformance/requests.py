@@ -220,7 +220,7 @@ async def _ask(subject: Subject, probe: _Probe, http: MemoryHTTPClient) -> list[
 
 
 async def _sent(subject: Subject, probe: _Probe) -> tuple[dict[str, str], list[Any]]:
-    """This will return the parts of a call's request (body, address, headers) and its events."""
+    """Return the parts of a call's request (body, address, headers) and its events."""
     http = MemoryHTTPClient(MemoryResponse(status=500))
     events = await _ask(subject, probe, http)
     if not http.requests:
@@ -234,7 +234,7 @@ def _without(parts: dict[str, str], names: set[str]) -> dict[str, str]:
 
 
 def _texts(where: str, payload: Any) -> str:
-    """This will return all strings of JSON data, a line each."""
+    """Return all strings of JSON data, a line each."""
     try:
         data = msgspec.json.decode(msgspec.json.encode(payload))
     except (TypeError, ValueError) as error:

@@ -76,7 +76,7 @@ def _answers(subject: Subject) -> Iterator[tuple[str, MemoryHTTPClient]]:
 async def _shown(
     subject: Subject, http: MemoryHTTPClient, options: Mapping[str, Any]
 ) -> dict[str, str]:
-    """This will make a call and return all texts about it that a person might see."""
+    """Make a call and return all texts about it that a person might see."""
     client = subject.client(http)
     events: list[Any] = []
     async with client.stream(subject.model, "Hello", **options) as stream:
@@ -102,7 +102,7 @@ def _trace(error: BaseException) -> str:
 
 
 def _recorded(subject: Subject, http: MemoryHTTPClient) -> str:
-    """This will save the exchange as a recording and return all that was written."""
+    """Save the exchange as a recording and return all that was written."""
     request = http.requests[0]
     recording = Recording(
         subject.name,
@@ -128,7 +128,7 @@ class _Lines(logging.Handler):
 
 @contextmanager
 def _logged() -> Iterator[list[str]]:
-    """This will collect every log line, whatever level its logger is set to."""
+    """Collect every log line, whatever level its logger is set to."""
     root, handler = logging.getLogger(), _Lines()
     loggers = [logging.getLogger(name) for name in list(logging.root.manager.loggerDict)]
     kept = [(logger, logger.level) for logger in (root, *loggers)]

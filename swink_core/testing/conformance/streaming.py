@@ -120,7 +120,7 @@ def check_expected_message(subject: Subject) -> None:
 
 
 def broken_rule(events: Iterable[AssistantMessageEvent]) -> str | None:
-    """This will name the rule of the grammar that events break, or return `None`."""
+    """Name the rule of the grammar that events break, or return `None`."""
     automaton = Automaton()
     for event in events:
         if (broken := automaton.step(event)) is not None:
@@ -131,7 +131,7 @@ def broken_rule(events: Iterable[AssistantMessageEvent]) -> str | None:
 async def _to_the_end(
     events: AsyncIterator[AssistantMessageEvent],
 ) -> list[AssistantMessageEvent]:
-    """What comes after the terminal event breaks the grammar too, so it is waited for."""
+    """Wait for what comes after the terminal event, which breaks the grammar too."""
     found = []
     try:
         async with asyncio.timeout(PATIENCE.total):

@@ -78,7 +78,7 @@ class Subject:
         recordings: str | Path | Iterable[str | Path] | None = None,
         **more: Any,
     ) -> Self:
-        """This will find an installed provider, alone: no other plugin has a say.
+        """Find an installed provider, alone: no other plugin has a say.
 
         `model` is `provider/id` (`None`: the first of the catalogue); `recordings` are folders,
         by default those that the package ships. Raises UnknownProvider, or PluginError where
@@ -145,7 +145,7 @@ class Subject:
         return Model(self.name, "any")
 
     def model_of(self, recording: Recording) -> Model:
-        """This will return the model that a recording is of."""
+        """Return the model that a recording is of."""
         return self.catalog.resolve(Model(self.name, recording.model))
 
     @property
@@ -203,7 +203,7 @@ class Subject:
         return own or [r for r in bundled if r.wire_format == wire_format or not wire_format]
 
     def answers(self) -> list[Recording]:
-        """This will return the recordings of complete answers. Raises DoesNotApply without any."""
+        """Return the recordings of complete answers. Raises DoesNotApply without any."""
         if not self.parses:
             raise DoesNotApply("it has no parser: no bytes can be put through it")
         found = [
@@ -218,7 +218,7 @@ class Subject:
         return found
 
     def failures(self) -> list[Recording]:
-        """This will return the recordings that are expected to fail."""
+        """Return the recordings that are expected to fail."""
         return [
             recording
             for recording in self.recordings
@@ -230,26 +230,26 @@ class Subject:
     async def parse(
         self, recording: Recording, chunks: Iterable[bytes] | None = None
     ) -> list[AssistantMessageEvent]:
-        """This will return the events of a recording's body, or of other chunks in its place."""
+        """Return the events of a recording's body, or of other chunks in its place."""
         pieces = [recording.body] if chunks is None else chunks
         return await drive_bytes(self.provider, self.model_of(recording), pieces)
 
     def client(self, http: HTTPClient | None = None) -> Client:
-        """This will make a client of this provider that makes every call once.
+        """Make a client of this provider that makes every call once.
 
         `http` answers its requests; `None`: every request is a fault.
         """
         return Client(host=self.host, http=http or MemoryHTTPClient(), retry=RetryPolicy.none())
 
     def call_options(self, **more: Any) -> dict[str, Any]:
-        """This will return options for a client's call: the canary key, an address, limits."""
+        """Return options for a client's call: the canary key, an address, limits."""
         given = {"api_key": CANARY_KEY, "base_url": NOWHERE, "timeouts": PATIENCE}
         return {**given, **self.options, **more}
 
     async def raw_events(
         self, http: HTTPClient, model: Model, context: Context | str = "Hello"
     ) -> AsyncIterator[AssistantMessageEvent]:
-        """This will yield what the provider's `stream` hook itself yields, guarded by nobody."""
+        """Yield what the provider's `stream` hook itself yields, guarded by nobody."""
         hook = self.binding.hook
         call = Call(
             model,
@@ -269,7 +269,7 @@ class Subject:
                 yield event
 
     def environment(self) -> AbstractContextManager[object]:
-        """This will keep the user's keys, addresses and proxies out of the checks."""
+        """Keep the user's keys, addresses and proxies out of the checks."""
         info = None if self.fault else self.info
         own = (*info.api_key_env, *info.base_url_env) if info else ()
         hidden = {*_PROXIES, USER_FILE_ENV, *own}
@@ -285,7 +285,7 @@ class LoopbackClient(AiohttpClient):
         self._url = url
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
-        """This will send a request if it goes where it should."""
+        """Send a request if it goes where it should."""
         if not request.url.startswith(self._url):
             raise AssertionError(
                 f"the request goes to {request.url.partition('?')[0]}, not to base_url"

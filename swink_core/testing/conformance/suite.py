@@ -33,26 +33,26 @@ class ConformanceSuite:
 
     @classmethod
     def checks(cls) -> Sequence[Check[Any]]:
-        """This will return the checks to run."""
+        """Return the checks to run."""
         raise NotImplementedError
 
     @classmethod
     def subject(cls) -> Any:
-        """This will return what the checks examine."""
+        """Return what the checks examine."""
         raise NotImplementedError
 
     @classmethod
     def subject_name(cls) -> str:
-        """This will name it in the summary."""
+        """Name it in the summary."""
         raise NotImplementedError
 
     @classmethod
     def expected(cls) -> Mapping[str, str]:
-        """This will return the checks that fail, with the reasons."""
+        """Return the checks that fail, with the reasons."""
         return cls.expected_failures
 
     def pytest_generate_tests(self, metafunc: Any) -> None:
-        """This will make a test of each check; pytest calls it on collection."""
+        """Make a test of each check; pytest calls it on collection."""
         if "check" in metafunc.fixturenames:
             checks = type(self).checks()
             metafunc.parametrize("check", checks, ids=[check.name for check in checks])
@@ -60,7 +60,7 @@ class ConformanceSuite:
     def test_conformance(
         self, check: Check[Any], record_property: Callable[[str, object], None]
     ) -> None:
-        """This will run one check."""
+        """Run one check."""
         import pytest
 
         result = run_check(check, subject_of(type(self)), self.expected())
@@ -86,7 +86,7 @@ class ConformanceSuite:
         }
 
     def test_expected_failures_have_reasons(self) -> None:
-        """This will refuse names that no check has, and checks switched off without a reason."""
+        """Refuse names that no check has, and checks switched off without a reason."""
         expected = self.expected()
         unknown = unknown_names(self.checks(), expected)
         known = ", ".join(check.name for check in self.checks())
@@ -98,7 +98,7 @@ class ConformanceSuite:
 
 
 def summary(told: Iterable[Mapping[str, Any]]) -> list[str]:
-    """This will return a line for each subject among reported results: the level it reached."""
+    """Return a line for each subject among reported results: the level it reached."""
     by_subject: dict[str, list[Result]] = {}
     levels: dict[str, dict[int, str]] = {}
     for row in told:
@@ -112,7 +112,7 @@ _subjects: dict[type[ConformanceSuite], Any] = {}
 
 
 def subject_of(suite: type[ConformanceSuite]) -> Any:
-    """This will find a class's subject, once: loading it takes longer than most checks."""
+    """Find a class's subject, once: loading it takes longer than most checks."""
     if suite not in _subjects:
         _subjects[suite] = suite.subject()
     return _subjects[suite]

@@ -22,7 +22,7 @@ PATIENCE = 3
 
 @asynccontextmanager
 async def interruptible(stream: swink.EventStream) -> AsyncGenerator[None, None]:
-    """This will close the stream at the first Ctrl-C, so that its loop ends with `aborted`.
+    """Close the stream at the first Ctrl-C, so that its loop ends with `aborted`.
 
     People press it twice: until the stream is closed another one does nothing, and only the
     third, for a stream that does not close, raises KeyboardInterrupt.
@@ -52,7 +52,7 @@ async def interruptible(stream: swink.EventStream) -> AsyncGenerator[None, None]
 
 
 async def show_call(stream: swink.EventStream, sink: Sink) -> Display:
-    """This will show a call to its end and return the display, which knows how it ended."""
+    """Show a call to its end and return the display, which knows how it ended."""
     display = Display(sink)
     try:
         async with stream, interruptible(stream):
@@ -64,7 +64,7 @@ async def show_call(stream: swink.EventStream, sink: Sink) -> Display:
 
 
 def show_end(stream: swink.EventStream, display: Display) -> bool:
-    """This will say how a call ended, and return whether the answer is complete."""
+    """Say how a call ended, and return whether the answer is complete."""
     terminal = display.terminal
     if one_screen() and display.first_token_at is not None:
         say("")
@@ -90,14 +90,14 @@ def _explain(error: swink.Error) -> None:
 
 
 def name_broken_plugins(client: swink.Client) -> None:
-    """This will name shared plugins that could not be loaded; the call goes on without them."""
+    """Name shared plugins that could not be loaded; the call goes on without them."""
     for entry in client.host.entries():
         if entry.group == PLUGIN_GROUP and entry.error:
             say(f"notice: plugin {entry.name} ({entry.distribution}) is left out: {entry.error}")
 
 
 def name_unknown_models(client: swink.Client, models: Iterable[str]) -> None:
-    """This will name models that look misspelt; only the provider knows whether they are."""
+    """Name models that look misspelt; only the provider knows whether they are."""
     for name in models:
         model = client.catalog.resolve(name)
         known = [info.id for info in client.catalog.models(model.provider)]

@@ -45,7 +45,7 @@ class Chat:
         self._runner = asyncio.Runner()
 
     def run(self, file: str | None = None) -> int:
-        """This will talk until the user leaves, and return an exit code.
+        """Talk until the user leaves, and return an exit code.
 
         From a script it is that of a failure if any answer failed; Ctrl-C ends a script.
         """
@@ -126,7 +126,7 @@ class Chat:
             say("")
 
     def _open(self, models: list[str], conversation: swink.Context | str) -> swink.EventStream:
-        """Makes a call, of which nothing is sent before it is read. Raises for a wrong one."""
+        """Make a call, of which nothing is sent before it is read. Raises for a wrong one."""
         options = dict(self._call.options)
         personal = {name: options.pop(name) for name in _PERSONAL if name in options}
         chain: list[Any] = [
@@ -223,7 +223,7 @@ _COMMANDS = {
 
 
 def _path(text: str) -> str:
-    """Takes off the quotes that people put around a path with spaces."""
+    """Take off the quotes that people put around a path with spaces."""
     text = text.strip()
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
         text = text[1:-1]

@@ -13,19 +13,19 @@ __all__ = ["complete_model", "complete_provider", "model_names"]
 def complete_provider(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """This will offer the installed providers."""
+    """Offer the installed providers."""
     return _quietly(lambda: _providers(incomplete, ""))
 
 
 def complete_model(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """This will offer `provider/`, and the models of a provider that is certain."""
+    """Offer `provider/`, and the models of a provider that is certain."""
     return _quietly(lambda: _models(incomplete))
 
 
 def model_names(start: str) -> list[str]:
-    """This will list what the beginning of a model's name may become."""
+    """List what the beginning of a model's name may become."""
     return [item.value for item in _quietly(lambda: _models(start))]
 
 
@@ -57,7 +57,7 @@ def _models(start: str) -> list[CompletionItem]:
 
 
 def _quietly(offer: Callable[[], list[CompletionItem]]) -> list[CompletionItem]:
-    """A broken catalogue must not print a traceback between a person's keystrokes."""
+    """Complete nothing on a broken catalogue: no traceback between a person's keystrokes."""
     try:
         return offer()
     except Exception:

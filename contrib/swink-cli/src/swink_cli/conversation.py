@@ -21,7 +21,7 @@ class Conversation:
         self.file: Path | None = None
 
     def ask(self, text: str) -> None:
-        """This will add the user's turn, with what is attached."""
+        """Add the user's turn, with what is attached."""
         content: str | list[swink.Block] = text
         if self.attached:
             content = [*self.attached, swink.TextBlock(text)]
@@ -29,12 +29,12 @@ class Conversation:
         self.context.messages.append(swink.UserMessage(content))
 
     def answer(self, message: swink.AssistantMessage) -> None:
-        """This will add what the model said, a part of an answer too; not one without content."""
+        """Add what the model said, a part of an answer too; not one without content."""
         if message.content:
             self.context.messages.append(message)
 
     def take_back(self) -> bool:
-        """This will drop the last answer, so that its question can be asked again.
+        """Drop the last answer, so that its question can be asked again.
 
         Returns whether there is a question. Tool results count as one.
         """
@@ -47,7 +47,7 @@ class Conversation:
         return end > 0
 
     def save(self, path: Path, *, force: bool = False) -> None:
-        """This will write the conversation as JSON, whole or not at all.
+        """Write the conversation as JSON, whole or not at all.
 
         Raises MediaError where it cannot, or where another file would be lost.
         """
@@ -71,7 +71,7 @@ class Conversation:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Writes beside the file first, so that a full disk leaves the old one as it was."""
+    """Write beside the file first, so that a full disk leaves the old one as it was."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with open(handle, "wb") as file:
@@ -83,7 +83,7 @@ def _replace(path: Path, data: bytes) -> None:
 
 
 def read_conversation(path: Path) -> Conversation:
-    """This will read a conversation that `save` wrote. Raises MediaError, saying what is wrong."""
+    """Read a conversation that `save` wrote. Raises MediaError, saying what is wrong."""
     path = path.expanduser()
     data = read_json(path, "saved conversation", dict)
     try:

@@ -11,12 +11,12 @@ __all__ = ["choices", "describe", "is_ready"]
 
 
 def is_ready(info: ProviderInfo) -> bool:
-    """This will tell whether the credentials that a provider needs are set, as far as known."""
+    """Tell whether the credentials that a provider needs are set, as far as known."""
     return info.auth in ("none", "optional") or _key_variable(info) is not None
 
 
 def describe(info: ProviderInfo) -> str:
-    """This will say which variables hold a provider's credentials and whether they are set."""
+    """Say which variables hold a provider's credentials and whether they are set."""
     if found := _key_variable(info):
         return f"{found} is set"
     names = " or ".join(info.api_key_env)
@@ -35,7 +35,7 @@ def _key_variable(info: ProviderInfo) -> str | None:
 
 
 def choices() -> str:
-    """This will list what may be asked on this machine, and what works without any key."""
+    """List what may be asked on this machine, and what works without any key."""
     host = Host()
     catalog = Catalog(host)
     rows: list[tuple[bool, str, str]] = []

@@ -62,7 +62,7 @@ class Performance:
         return self.problem is not None and not expected
 
     def feed(self, batch: Sequence[swink.AssistantMessageEvent], seconds: float) -> None:
-        """This will take the events of one read, so many seconds after the start."""
+        """Take the events of one read, so many seconds after the start."""
         self.events += len(batch)
         for event in batch:
             style = _STYLES.get(type(event))
@@ -80,7 +80,7 @@ class Performance:
 
 
 def plan(client: swink.Client, names: Sequence[str] = ()) -> list[Performance]:
-    """This will choose what to show: one stream of each provider, or all of those named.
+    """Choose what to show: one stream of each provider, or all of those named.
 
     A provider that needs a network and brings no recordings has nothing to show. Raises
     UnknownProvider for a name that is not installed.
@@ -163,7 +163,7 @@ class _Tapes(dict[str, Recording]):
         options: swink.StreamOptions,
         call: swink.Call,
     ) -> AsyncIterator[bytes]:
-        """This will yield what was read, when it was; stands in for `HTTPProvider.chunks`."""
+        """Yield what was read, when it was; stands in for `HTTPProvider.chunks`."""
         began = time.monotonic()
         for at, piece in self[options.base_url or ""].pieces():
             await asyncio.sleep(began + at / self._speed - time.monotonic())
@@ -171,7 +171,7 @@ class _Tapes(dict[str, Recording]):
 
 
 async def perform(client: swink.Client, shown: Sequence[Performance], speed: float) -> None:
-    """This will play everything at the same time, `speed` times as fast as recorded.
+    """Play everything at the same time, `speed` times as fast as recorded.
 
     However it ends, nothing is left that is not over.
     """
@@ -227,7 +227,7 @@ HEADINGS = ("PROVIDER", "WIRE FORMAT", "EVENTS", "FIRST TOKEN", "IN/OUT", "STOP"
 
 
 def result(one: Performance) -> tuple[str, ...]:
-    """This will make a row of the table: what came of a stream."""
+    """Make a row of the table: what came of a stream."""
     message = one.message or swink.AssistantMessage([])
     usage, cost = message.usage or swink.Usage(), message.cost
     return (
@@ -242,7 +242,7 @@ def result(one: Performance) -> tuple[str, ...]:
 
 
 def remarks(shown: Sequence[Performance], names: Iterable[str]) -> list[str]:
-    """This will say whose recordings were replayed, and which providers had nothing to show."""
+    """Say whose recordings were replayed, and which providers had nothing to show."""
     silent = sorted(set(names) - {one.provider for one in shown})
     lines = _borrowings(shown)
     if silent:

@@ -27,22 +27,22 @@ class Sink(Protocol):
     """Where the answer's text goes."""
 
     def write(self, text: str) -> None:
-        """This will show more of the answer."""
+        """Show more of the answer."""
 
     def flush(self) -> None:
-        """This will make sure that what was written can be seen."""
+        """Make sure that what was written can be seen."""
 
     def step_aside(self) -> None:
-        """This will leave the cursor at the start of a line, for stderr to be written to."""
+        """Leave the cursor at the start of a line, for stderr to be written to."""
 
     def end_block(self) -> None:
-        """This will be told that a block of text is complete."""
+        """Take note that a block of text is complete."""
 
     def discard(self) -> bool:
-        """This will take back what was written, and tell whether nothing of it is left."""
+        """Take back what was written, and tell whether nothing of it is left."""
 
     def close(self) -> None:
-        """This will finish, with a line's end."""
+        """Finish, with a line's end."""
 
 
 class PlainText:
@@ -56,17 +56,17 @@ class PlainText:
         self._written = False
 
     def write(self, text: str) -> None:
-        """This will write text at once."""
+        """Write text at once."""
         if text:
             self._out.write(self._clean(text))
             self._in_line, self._written = not text.endswith("\n"), True
 
     def flush(self) -> None:
-        """This will flush standard output."""
+        """Flush standard output."""
         self._out.flush()
 
     def step_aside(self) -> None:
-        """This will end the line on the screen, by way of stderr: the answer stays as it is."""
+        """End the line on the screen, by way of stderr: the answer stays as it is."""
         if self._in_line and self._shared:
             self.flush()
             click.echo(err=True)
@@ -76,12 +76,12 @@ class PlainText:
         """Nothing to do: blocks of an answer are one text."""
 
     def discard(self) -> bool:
-        """This will forget; what was written stays written."""
+        """Forget; what was written stays written."""
         written, self._written = self._written, False
         return not written
 
     def close(self) -> None:
-        """This will end the last line."""
+        """End the last line."""
         if self._in_line:
             self.write("\n")
         self.flush()
@@ -94,7 +94,7 @@ class HeldText:
         self._parts: list[str] = []
 
     def write(self, text: str) -> None:
-        """This will keep text."""
+        """Keep text."""
         self._parts.append(text)
 
     def flush(self) -> None:
@@ -107,19 +107,19 @@ class HeldText:
         """Nothing to do: blocks of an answer are one text."""
 
     def discard(self) -> bool:
-        """This will drop what was kept."""
+        """Drop what was kept."""
         self._parts.clear()
         return True
 
     def close(self) -> None:
-        """This will write everything."""
+        """Write everything."""
         text = PlainText()
         text.write("".join(self._parts))
         text.close()
 
 
 def make_sink(*, plain: bool = False, held: bool = False) -> Sink:
-    """This will choose how the answer is shown: as Markdown only where a person looks at it.
+    """Choose how the answer is shown: as Markdown only where a person looks at it.
 
     `held` keeps it back until it is complete, where it could not be taken back.
     """
@@ -146,7 +146,7 @@ class Display:
         self._calls: dict[int, tuple[str, list[str]]] = {}
 
     def feed(self, batch: Sequence[swink.AssistantMessageEvent]) -> None:
-        """This will show the events of one network read."""
+        """Show the events of one network read."""
         for event in batch:
             show = _SHOW.get(type(event))
             if show is not None:
@@ -154,7 +154,7 @@ class Display:
         self._sink.flush()
 
     def close(self) -> None:
-        """This will leave the screen in order, however the stream ended."""
+        """Leave the screen in order, however the stream ended."""
         self._end_thinking()
         self._sink.close()
 
@@ -226,7 +226,7 @@ class Display:
 
 
 def describe_retry(event: swink.Retry) -> str:
-    """This will say in a line why and when a call is made again."""
+    """Say in a line why and when a call is made again."""
     when = f"in {event.delay:.1f} s" if event.delay >= 0.05 else "now"
     return (
         f"{event.error.rstrip('.')}; trying {event.model} {when} "

@@ -14,7 +14,7 @@ __all__ = ["encode_json", "media_block", "read_json"]
 
 
 def read_json(path: Path, what: str, kind: type | tuple[type, ...]) -> Any:
-    """This will read a JSON file that holds a `kind`. Raises UsageError, saying what is wrong."""
+    """Read a JSON file that holds a `kind`. Raises UsageError, saying what is wrong."""
     try:
         data = json.loads(_read(path))
     except (ValueError, RecursionError) as error:
@@ -44,7 +44,7 @@ def _json_name(data: object) -> str:
 
 
 def media_block(path: str, *, image: bool = False) -> swink.Block:
-    """This will make a block of a file, read at once, so that it may change or go afterwards.
+    """Make a block of a file, read at once, so that it may change or go afterwards.
 
     A text file becomes text, which every model reads. Raises MediaError for a file that cannot
     be read, or is not of a kind that a model may see; with `image`, for all but images.
@@ -96,7 +96,7 @@ _IMAGE_MARKS: dict[str, tuple[bytes, ...]] = {
 
 
 def encode_json(data: Any, indent: int | None = None) -> bytes:
-    """This will write JSON in UTF-8 with a line's end."""
+    """Write JSON in UTF-8 with a line's end."""
     text = json.dumps(data, ensure_ascii=False, indent=indent)
     # a lone surrogate, which models do produce, becomes the escape that JSON has for it
     return text.encode("utf-8", "backslashreplace") + b"\n"

@@ -28,7 +28,7 @@ class Installed:
 
 
 def installed_providers(host: Host, catalog: Catalog) -> list[Installed]:
-    """This will list the providers by distribution and name, importing none."""
+    """List the providers by distribution and name, importing none."""
     found = []
     for entry in host.entries():
         if entry.group != PROVIDER_GROUP:
@@ -44,11 +44,11 @@ def installed_providers(host: Host, catalog: Catalog) -> list[Installed]:
 
 
 def print_json(rows: Iterable[dict[str, Any]]) -> None:
-    """This will print a list of objects."""
+    """Print a list of objects."""
     click.echo(encode_json(list(rows), indent=1), nl=False)
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """This will print lines, without styles where nobody would see them."""
+    """Print lines, without styles where nobody would see them."""
     for line in lines:
         click.echo(line)

@@ -107,7 +107,7 @@ def cli(debug: bool) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """This will run a command line and return its exit code; no exception leaves it."""
+    """Run a command line and return its exit code; no exception leaves it."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # models do produce lone surrogates

@@ -31,7 +31,7 @@ _parser = MarkdownIt().enable("strikethrough").enable("table")  # as rich parses
 
 
 def last_block(text: str) -> int:
-    """This will return where the last top-level block of Markdown text begins."""
+    """Return where the last top-level block of Markdown text begins."""
     starts = [token.map[0] for token in _parser.parse(text) if token.level == 0 and token.map]
     if len(starts) < 2:
         return 0
@@ -53,7 +53,7 @@ class LiveMarkdown:
         self._erasable = 0
 
     def write(self, text: str) -> None:
-        """This will show text at the next drawing."""
+        """Show text at the next drawing."""
         self._parts.append(printable(text))
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._pause, self._draw)
@@ -62,20 +62,20 @@ class LiveMarkdown:
         """Nothing to do: a drawing is due."""
 
     def step_aside(self) -> None:
-        """This will take the live block off the screen; it comes back below."""
+        """Take the live block off the screen; it comes back below."""
         self._join()
         self._stop()
         self._erasable = 0
 
     def end_block(self) -> None:
-        """This will print what is left for good."""
+        """Print what is left for good."""
         self._join()
         self._stop()
         self._print(self._text)
         self._text = ""
 
     def discard(self) -> bool:
-        """This will wipe what was printed since anyone else wrote, if it is still on the screen."""
+        """Wipe what was printed since anyone else wrote, if it is still on the screen."""
         self._join()
         self._stop()
         self._text = ""
@@ -88,7 +88,7 @@ class LiveMarkdown:
         return gone
 
     def close(self) -> None:
-        """This will print what is left."""
+        """Print what is left."""
         self.end_block()
 
     def _join(self) -> None:
@@ -142,7 +142,7 @@ def _joined(lines: list[list[Segment]]) -> list[Segment]:
 
 
 def _stripped(line: list[Segment]) -> list[Segment]:
-    """Takes off the blanks that fill a line: they are in the way of copying, and of ^C's echo."""
+    """Take off the blanks that fill a line: they are in the way of copying, and of ^C's echo."""
     kept = list(line)
     while kept and not _is_coloured(kept[-1]):
         text = kept[-1].text.rstrip()

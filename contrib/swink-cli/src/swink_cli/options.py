@@ -118,11 +118,11 @@ class CallOptions:
     options: dict[str, Any] = field(factory=dict, repr=False)
 
     def context(self, messages: list[swink.Message]) -> swink.Context:
-        """This will make a conversation of messages with the system prompt and tools given."""
+        """Make a conversation of messages with the system prompt and tools given."""
         return swink.Context(messages, self.system, self.tools)
 
     def require_model(self) -> None:
-        """This will refuse a call without a model, saying what this machine could ask."""
+        """Refuse a call without a model, saying what this machine could ask."""
         if not self.models:
             from swink_cli.credentials import choices
 
@@ -133,7 +133,7 @@ class CallOptions:
 
 
 def call_options(command: Function) -> Function:
-    """This will give a command the options of a call; it gets them as one `CallOptions`."""
+    """Give a command the options of a call; it gets them as one `CallOptions`."""
 
     @functools.wraps(command)
     def with_options(**given: Any) -> Any:
@@ -147,7 +147,7 @@ def call_options(command: Function) -> Function:
 
 
 def prompt_options(command: Function) -> Function:
-    """This will give a command PROMPT, --image and --attach."""
+    """Give a command PROMPT, --image and --attach."""
     return _apply(_PROMPT_OPTIONS, command)
 
 
@@ -293,7 +293,7 @@ def _tools(files: Sequence[Path]) -> list[swink.Tool]:
 def prompt_message(
     prompt: Sequence[str], images: Sequence[str], attachments: Sequence[str]
 ) -> swink.UserMessage:
-    """This will make the user's message: what is piped in, then the prompt, after any files."""
+    """Make the user's message: what is piped in, then the prompt, after any files."""
     parts = [part for part in (_piped(), as_unicode(" ".join(prompt)).strip()) if part]
     blocks = [media_block(path, image=True) for path in images]
     blocks += [media_block(path) for path in attachments]
@@ -310,7 +310,7 @@ def prompt_message(
 
 
 def _piped() -> str:
-    """Reads standard input, unless a person sits at it or there is none."""
+    """Read standard input, unless a person sits at it or there is none."""
     if sys.stdin is None or is_terminal(sys.stdin):
         return ""
     try:

@@ -40,7 +40,7 @@ class Layout(NamedTuple):
 
 
 def choose_layout(count: int, width: int, height: int) -> Layout:
-    """This will arrange `count` panels so that all are seen at once."""
+    """Arrange `count` panels so that all are seen at once."""
     for least in WIDTHS:
         columns = max(1, min(count, width // least))
         rows = ceil(count / columns)
@@ -52,7 +52,7 @@ def choose_layout(count: int, width: int, height: int) -> Layout:
 
 
 async def show_live(shown: Sequence[Performance], console: Console) -> None:
-    """This will draw until all is over; the last picture stays."""
+    """Draw until all is over; the last picture stays."""
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
         while True:
             over = all(one.over for one in shown)
@@ -98,7 +98,7 @@ def _colour(one: Performance) -> str:
 
 
 def _tail(one: Performance, console: Console, width: int, height: int) -> Text:
-    """The last lines of what was said, as they break at this width."""
+    """Return the last lines of what was said, as they break at this width."""
     text = Text()
     for style, piece in one.pieces[-4 * width * height :]:  # a piece has a character at least
         text.append(printable(piece), _STYLES[style])
@@ -113,7 +113,7 @@ def _tail(one: Performance, console: Console, width: int, height: int) -> Text:
 
 
 def _ticker(one: Performance, width: int) -> Text:
-    """The last words, in one line."""
+    """Return the last words, in one line."""
     if one.problem:
         return Text(printable(one.problem)[:width], "red")
     said = "".join(piece for _, piece in one.pieces[-width:])
@@ -122,7 +122,7 @@ def _ticker(one: Performance, width: int) -> Text:
 
 
 def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], console: Console) -> None:
-    """This will print what came of it."""
+    """Print what came of it."""
     gap = 2 if console.width >= ROOMY else 1
     table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="bold")
     for number, heading in enumerate(headings):

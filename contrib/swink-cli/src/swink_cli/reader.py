@@ -22,7 +22,7 @@ Completer = Callable[[str], Iterable[str]]
 
 
 def state_folder() -> Path:
-    """This will return the user's folder for what programs remember (XDG base directories)."""
+    """Return the user's folder for what programs remember (XDG base directories)."""
     if os.name == "nt":
         base = os.environ.get("LOCALAPPDATA") or str(Path.home())
     else:
@@ -31,7 +31,7 @@ def state_folder() -> Path:
 
 
 def read_turn(line: Callable[[bool], str]) -> str:
-    """This will join the lines of a turn: continued by a backslash, or between triple quotes.
+    """Join the lines of a turn: continued by a backslash, or between triple quotes.
 
     `line(first)` returns the next line without its end, and raises EOFError where there is
     none, which ends a turn that has begun.
@@ -94,7 +94,7 @@ class Reader:
             say(f"notice: the history is not kept: {self._history}: {error.strerror}")
 
     def read(self) -> str:
-        """This will return the next turn. Raises EOFError at the end of input."""
+        """Return the next turn. Raises EOFError at the end of input."""
         return as_unicode(read_turn(self._line)).strip()
 
     def _line(self, first: bool) -> str:
@@ -118,7 +118,7 @@ def _prompt(first: bool, bracket: bool = False) -> str:
 
 
 def _line_editing(complete: Completer) -> Any:
-    """Returns the readline module, which gives `input` its keys; `None` where there is none."""
+    """Return the readline module, which gives `input` its keys; `None` where there is none."""
     try:
         import readline
     except ImportError:

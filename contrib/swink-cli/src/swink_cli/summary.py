@@ -19,12 +19,12 @@ _REASONS = {
 
 
 def amount(count: int | None) -> str:
-    """This will write a number of tokens with separators; `?` for an unknown one."""
+    """Write a number of tokens with separators; `?` for an unknown one."""
     return "?" if count is None else f"{count:,}"
 
 
 def money(dollars: float) -> str:
-    """This will write US dollars: cents at least, and two figures that mean something."""
+    """Write US dollars: cents at least, and two figures that mean something."""
     if dollars == 0:
         return "$0"
     decimals = 2
@@ -34,17 +34,17 @@ def money(dollars: float) -> str:
 
 
 def seconds(value: float) -> str:
-    """This will write a duration that people have waited for."""
+    """Write a duration that people have waited for."""
     return f"{value * 1000:.0f} ms" if value < 0.9995 else f"{value:.1f} s"
 
 
 def rate(count: int | None, duration: float) -> float | None:
-    """This will return tokens a second; `None` where the two do not say."""
+    """Return tokens a second; `None` where the two do not say."""
     return None if count is None or duration < MEASURABLE else count / duration
 
 
 def tokens(usage: swink.Usage | None, *, complete: bool = True) -> str:
-    """This will write what an answer took; of one that is not complete, what was counted."""
+    """Write what an answer took; of one that is not complete, what was counted."""
     if usage is None or (usage.input is None and usage.output is None):
         return "tokens unknown"
     read = f" ({amount(usage.cache_read)} cached)" if usage.cache_read else ""
@@ -54,7 +54,7 @@ def tokens(usage: swink.Usage | None, *, complete: bool = True) -> str:
 
 
 def summary(stream: swink.EventStream, display: Display) -> str:
-    """This will write who answered, what it took, and how fast it came."""
+    """Write who answered, what it took, and how fast it came."""
     call, message = stream.call, stream.message
     asked = str(call.model)
     answered = message.model

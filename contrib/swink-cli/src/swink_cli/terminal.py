@@ -34,17 +34,17 @@ _CONTROL = re.compile(
 
 
 def printable(text: str) -> str:
-    """This will take out control characters, with which text could drive a terminal."""
+    """Take out control characters, with which text could drive a terminal."""
     return _CONTROL.sub("", text)
 
 
 def as_unicode(text: str) -> str:
-    """This will mend what a user typed in another encoding, which no JSON could carry."""
+    """Mend what a user typed in another encoding, which no JSON could carry."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def is_terminal(file: IO[Any]) -> bool:
-    """This will tell whether a person may be looking at a file, closed ones included."""
+    """Tell whether a person may be looking at a file, closed ones included."""
     try:
         return file.isatty()
     except ValueError:
@@ -52,22 +52,22 @@ def is_terminal(file: IO[Any]) -> bool:
 
 
 def one_screen() -> bool:
-    """This will tell whether stdout and stderr go to the same person's eyes."""
+    """Tell whether stdout and stderr go to the same person's eyes."""
     return is_terminal(sys.stdout) and is_terminal(sys.stderr)
 
 
 def styled(text: str, **style: Any) -> str:
-    """This will return text with ANSI styles, unless the user wants none (NO_COLOR)."""
+    """Return text with ANSI styles, unless the user wants none (NO_COLOR)."""
     return text if os.environ.get("NO_COLOR") else click.style(text, **style)
 
 
 def say(text: str, **style: Any) -> None:
-    """This will write lines to stderr, dim unless styled otherwise."""
+    """Write lines to stderr, dim unless styled otherwise."""
     click.echo(styled(_fitted(printable(text)), **(style or {"dim": True})), err=True)
 
 
 def _fitted(text: str) -> str:
-    """Breaks lines between words, where a terminal would break in the middle of one."""
+    """Break lines between words, where a terminal would break in the middle of one."""
     if not is_terminal(sys.stderr):
         return text
     width = shutil.get_terminal_size().columns
@@ -97,7 +97,7 @@ SPELLED_HERE = {
 
 
 def show_error(title: str, message: str, resolution: str = "") -> None:
-    """This will tell a person what went wrong and what to do."""
+    """Tell a person what went wrong and what to do."""
     for python, here in SPELLED_HERE.items():
         resolution = resolution.replace(python, here)
         if "…" in python:  # other words may be a provider's own, which stay as they are
@@ -110,7 +110,7 @@ def show_error(title: str, message: str, resolution: str = "") -> None:
 
 
 def table(rows: Sequence[Sequence[str] | str], headings: Sequence[str] = ()) -> list[str]:
-    """This will lay out rows as lines.
+    """Lay out rows as lines.
 
     A row that is a string is the title of those below it, which are indented then. On a terminal
     the last column wraps below itself, or goes below its row where there is no room for it;

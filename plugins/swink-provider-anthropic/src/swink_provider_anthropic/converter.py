@@ -49,7 +49,7 @@ _FOREIGN_CHARACTER = re.compile(r"[^a-zA-Z0-9_-]")
 def conversation(
     context: Context, provider: str, cache: CacheStrategy | None = None
 ) -> dict[str, Any]:
-    """This will return `messages` and, where there are any, `system`, `tools`, `container`.
+    """Return `messages` and, where there are any, `system`, `tools`, `container`.
 
     With a cache strategy the system prompt, the last tool and the last user turn are marked.
     Raises MediaError for a file that cannot be read.
@@ -109,7 +109,9 @@ def _answered(block: Block) -> dict[str, Any] | None:
 
 
 def _input(call: ToolCallBlock) -> dict[str, Any]:
-    """The API wants an object even where the model did not write one. The name is the one that
+    """Return a call's input: an object, as the API wants, even where the model wrote none.
+
+    The name is the one that
     https://platform.claude.com/docs/en/agents-and-tools/tool-use/fine-grained-tool-streaming
     uses for this."""
     if call.state == "complete":
@@ -125,7 +127,7 @@ def _text(block: TextBlock) -> dict[str, Any]:
 
 
 def _citation(citation: Any) -> Any:
-    """The API refuses one field of its own citations."""
+    """Leave out the one field of its own citations that the API refuses."""
     if not isinstance(citation, dict):
         return citation
     return {name: value for name, value in citation.items() if name != "file_id"}
@@ -151,7 +153,7 @@ def _tool_id(id: str) -> str:
 
 
 def _container(context: Context) -> str | None:
-    """A container is named again where the server waits in it for what the last answer asked."""
+    """Name the container again in which the server waits for what the last answer asked."""
     answers = [m for m in context.messages if isinstance(m, AssistantMessage)]
     for block in answers[-1].content if answers else ():
         if isinstance(block, ExtensionBlock) and block.kind == CONTAINER:
@@ -161,7 +163,7 @@ def _container(context: Context) -> str | None:
 
 
 def _trim_prefill(turns: list[dict[str, Any]]) -> None:
-    """An answer to be continued must not end in white space."""
+    """Strip an answer to be continued, which must not end in white space."""
     if turns and turns[-1]["role"] == "assistant":
         last = turns[-1]["content"][-1]
         if last["type"] == "text" and "citations" not in last:
@@ -178,7 +180,7 @@ def _content(content: str | Sequence[Block]) -> list[dict[str, Any]]:
 
 
 def _worded(content: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The API refuses empty text anywhere, and white space where a message has no other text; a
+    """Leave out text that the API refuses: empty anywhere, white space where there is no other; a
     message that is left with nothing is left out. Beside other text white space stays, since
     answers have it between cited passages and newer models check that their own words come back
     unchanged."""

@@ -41,7 +41,7 @@ STATUSES = {409: Kind.OVERLOADED}
 
 
 def classify(failure: Failure) -> Classification | None:
-    """This will go by wording, then by type, and let `x-should-retry` have the last word.
+    """Go by wording, then by type, and let `x-should-retry` have the last word.
 
     The API sets that header where the status alone misleads: `false` on a limit that waiting
     does not lift, `true` on a refusal that is only for now.

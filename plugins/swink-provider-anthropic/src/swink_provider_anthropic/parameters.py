@@ -38,7 +38,7 @@ CHOICES = {"auto": "auto", "required": "any", "none": "none"}
 
 
 def parameters(model: Model, options: StreamOptions) -> tuple[dict[str, Any], list[str]]:
-    """This will return fields of the request, and in words what was left out or changed."""
+    """Return fields of the request, and in words what was left out or changed."""
     facts: Mapping[str, Any] = model.info.extra if model.info else {}
     most = model.info.max_output if model.info else None
     body: dict[str, Any] = {"max_tokens": options.max_tokens or most or DEFAULT_MAX_TOKENS}

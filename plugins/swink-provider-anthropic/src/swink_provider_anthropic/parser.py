@@ -97,7 +97,7 @@ class MessagesParser:
         self._end = Delta()
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
-        """This will tell `out` what a frame says; frames of unknown type say nothing."""
+        """Tell `out` what a frame says; frames of unknown type say nothing."""
         data = decode_frame(frame)
         match data.type:
             case "content_block_delta":
@@ -118,7 +118,7 @@ class MessagesParser:
                 _fail(data.error, out)
 
     def whole(self, body: bytes, out: EventWriter) -> None:
-        """This will read an answer that was not streamed."""
+        """Read an answer that was not streamed."""
         message = decode_message(body)
         if message.error is not None:
             _fail(message.error, out)

@@ -45,11 +45,11 @@ class AnthropicProvider(HTTPProvider):
     buffered = True
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """This will return `messages`, `system`, `tools`; see `conversation`."""
+        """Return `messages`, `system`, `tools`; see `conversation`."""
         return conversation(context, self.name, options.cache)
 
     def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
-        """This will return the request of `/v1/messages`.
+        """Return the request of `/v1/messages`.
 
         `extra` may hold any field of the API. Its `tools` (the server's own) come after the
         conversation's; its `thinking` and `output_config` add to what the options make.
@@ -63,15 +63,15 @@ class AnthropicProvider(HTTPProvider):
         return self.json_request(f"{base}/v1/messages", body, {"anthropic-version": VERSION})
 
     def parser(self, model: Model) -> MessagesParser:
-        """This will make a parser for one answer."""
+        """Make a parser for one answer."""
         return MessagesParser()
 
     def classify(self, failure: Failure) -> Classification | None:
-        """This will go by the API's wording and types; see `errors`."""
+        """Go by the API's wording and types; see `errors`."""
         return errors.classify(failure)
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """This will add what the API's rules make of the options."""
+        """Add what the API's rules make of the options."""
         _, changed = parameters(model, options)
         return (
             *super().notices(model, options),
@@ -79,13 +79,13 @@ class AnthropicProvider(HTTPProvider):
         )
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """This will add the key, unless the caller's headers carry credentials already."""
+        """Add the key, unless the caller's headers carry credentials already."""
         if not any(name.lower() in _CREDENTIALS for name in request.headers):
             request.headers["x-api-key"] = self.api_key(options) or ""
 
 
 def _over(extra: Mapping[str, Any], body: dict[str, Any]) -> dict[str, Any]:
-    """This will lay `body` over `extra`, joining lists and objects that both have."""
+    """Lay `body` over `extra`, joining lists and objects that both have."""
     joined = {**extra, **body}
     for name in extra.keys() & body.keys():
         theirs, ours = extra[name], body[name]

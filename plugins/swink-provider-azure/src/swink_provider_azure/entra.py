@@ -60,7 +60,7 @@ class ClientCredentials:
 
     @classmethod
     def of_environment(cls, environ: Mapping[str, str] = os.environ) -> ClientCredentials | None:
-        """This will read `AZURE_TENANT_ID`, `_CLIENT_ID`, `_CLIENT_SECRET`, `_AUTHORITY_HOST`."""
+        """Read `AZURE_TENANT_ID`, `_CLIENT_ID`, `_CLIENT_SECRET`, `_AUTHORITY_HOST`."""
         tenant, client, secret = (
             environ.get(f"AZURE_{name}") for name in ("TENANT_ID", "CLIENT_ID", "CLIENT_SECRET")
         )
@@ -77,7 +77,7 @@ class ClientCredentials:
         return CLOUDS.get(urlsplit(self.authority).hostname or "", SCOPE)
 
     async def fetch(self, call: Call) -> tuple[str, float]:
-        """This will return a token and for how many seconds it is good. Raises ProviderFailure."""
+        """Return a token and for how many seconds it is good. Raises ProviderFailure."""
         form = {
             "grant_type": "client_credentials",
             "client_id": self.client,
@@ -132,7 +132,7 @@ class TokenCache:
         self._fetching = asyncio.Lock()
 
     async def get(self, source: Any, call: Call) -> str:
-        """This will return the token, fetched by `source.fetch(call)` when it is due."""
+        """Return the token, fetched by `source.fetch(call)` when it is due."""
         async with self._fetching:
             if not self._token or call.clock.time() >= self._good_until:
                 token, seconds = await source.fetch(call)
@@ -141,7 +141,7 @@ class TokenCache:
         return self._token
 
     def forget(self) -> bool:
-        """This will drop the token and tell whether there was one."""
+        """Drop the token and tell whether there was one."""
         had, self._token = bool(self._token), ""
         return had
 
@@ -171,7 +171,7 @@ def _identity_token(scope: str) -> Any:
 
 
 def managed_identity(environ: Mapping[str, str] = os.environ) -> _ManagedIdentity | None:
-    """This will return azure-identity's default credential; `None` where it is not installed."""
+    """Return azure-identity's default credential; `None` where it is not installed."""
     try:
         installed = find_spec("azure.identity")
     except ModuleNotFoundError:

@@ -61,7 +61,7 @@ class AzureProvider(OpenAIProvider):
     def url(
         self, model: Model, options: StreamOptions, environ: Mapping[str, str] = os.environ
     ) -> str:
-        """This will return the deployment's address, in the form that the API version decides.
+        """Return the deployment's address, in the form that the API version decides.
 
         The version is that of the address's query, or of `AZURE_OPENAI_API_VERSION`.
         """
@@ -86,7 +86,7 @@ class AzureProvider(OpenAIProvider):
         return urlunsplit(where)
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """This will send the key, or the token of an application or a managed identity."""
+        """Send the key, or the token of an application or a managed identity."""
         try:
             request.headers["api-key"] = self.api_key(options) or ""
         except ProviderFailure:
@@ -97,11 +97,11 @@ class AzureProvider(OpenAIProvider):
             request.headers["Authorization"] = f"Bearer {token}"
 
     async def refresh(self, call: Call) -> bool:
-        """This will drop a token that was not accepted; a key stays what it is."""
+        """Drop a token that was not accepted; a key stays what it is."""
         return self._tokens.forget()
 
     def error_facts(self, failure: Failure) -> None:
-        """This will also read the inner error, and filters' results that come without one."""
+        """Also read the inner error, and filters' results that come without one."""
         super().error_facts(failure)
         try:
             body = msgspec.json.decode(failure.body, type=_Filtered)
@@ -115,5 +115,5 @@ class AzureProvider(OpenAIProvider):
             failure.message = "the prompt was refused by a content filter"
 
     def classify(self, failure: Failure) -> Classification | None:
-        """This will ask Azure's own codes first."""
+        """Ask Azure's own codes first."""
         return by_tables(failure, CODES, WORDINGS) or super().classify(failure)

@@ -61,7 +61,7 @@ _NAMELESS_FAILURE = "The tool failed and did not say why."
 def conversation(
     model: Model, context: Context, options: StreamOptions, provider: str
 ) -> dict[str, Any]:
-    """This will return `messages` and, where there are any, `system` and `toolConfig`.
+    """Return `messages` and, where there are any, `system` and `toolConfig`.
 
     With a cache strategy there are cache points after the tools, the system prompt and the last
     user turn, as far as the model takes them. Raises MediaError for a file that cannot be read,
@@ -128,7 +128,7 @@ class _Converter(MessageConverter):
         return native
 
     def _name(self, block: DocumentBlock) -> str:
-        """The API limits the characters and wants every document's name to be its own."""
+        """Return a name of the characters that the API allows, another for every document."""
         source = block.source
         place: str = getattr(source, "path", "") or getattr(source, "url", "")
         words = _NOT_IN_NAME.sub(" ", _SUFFIX.sub("", block.name or PurePath(place).name))
@@ -185,7 +185,7 @@ def _without_unanswered(content: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _input(call: ToolCallBlock) -> dict[str, Any]:
-    """The API wants an object even where the model did not write one."""
+    """Return a call's input: an object, as the API wants, even where the model wrote none."""
     if call.state == "complete":
         return call.arguments
     return {"INVALID_JSON": call.raw_arguments or ""}
@@ -206,7 +206,7 @@ def _vendor(model_id: str) -> str:
 
 
 def _trim_prefill(turns: list[dict[str, Any]]) -> None:
-    """An answer to be continued must not end in white space."""
+    """Strip an answer to be continued, which must not end in white space."""
     if turns and turns[-1]["role"] == "assistant" and "text" in turns[-1]["content"][-1]:
         last = turns[-1]["content"][-1]
         last["text"] = last["text"].rstrip()
@@ -218,7 +218,7 @@ def _trim_prefill(turns: list[dict[str, Any]]) -> None:
 def _tools(
     context: Context, turns: list[dict[str, Any]], choice: str | None
 ) -> list[dict[str, Any]]:
-    """The API wants tools wherever the conversation has calls, and cannot forbid to call them."""
+    """Declare tools wherever the conversation has calls; the API cannot forbid to call them."""
     uses = [block["toolUse"] for turn in turns for block in turn["content"] if "toolUse" in block]
     called = {use["name"]: None for use in uses if use.get("type") != BY_SERVER}
     if choice == "none" and context.tools:

@@ -50,7 +50,7 @@ class SharedFiles:
         self._read: dict[_Place, dict[str, str]] = {}
 
     def profile(self, environ: Mapping[str, str] = os.environ) -> Mapping[str, str]:
-        """This will return the settings of the profile in use; those of the credentials file win.
+        """Return the settings of the profile in use; those of the credentials file win.
 
         Raises ProviderFailure (`auth`) for a named profile that neither file has, and for a file
         that cannot be read.
@@ -66,7 +66,7 @@ class SharedFiles:
         return self._read[place]
 
     def forget(self) -> None:
-        """This will have the files read again."""
+        """Have the files read again."""
         self._read.clear()
 
 
@@ -80,7 +80,7 @@ class CredentialChain:
         self._finding = asyncio.Lock()
 
     async def get(self, environ: Mapping[str, str] = os.environ) -> Credentials:
-        """This will return keys to sign with. Raises ProviderFailure (`auth`) without any."""
+        """Return keys to sign with. Raises ProviderFailure (`auth`) without any."""
         if found := _keys(environ, _KEYS_ENV):
             return found
         profile = self._files.profile(environ)
@@ -97,7 +97,7 @@ class CredentialChain:
         return Credentials(frozen.access_key, frozen.secret_key, frozen.token)
 
     def forget(self, environ: Mapping[str, str] = os.environ) -> bool:
-        """This will drop what may be renewed, and tell whether a new request could use others."""
+        """Drop what may be renewed, and tell whether a new request could use others."""
         if _keys(environ, _KEYS_ENV):
             return False
         self._files.forget()
@@ -106,7 +106,7 @@ class CredentialChain:
 
 
 def region(files: SharedFiles, environ: Mapping[str, str] = os.environ) -> str | None:
-    """This will return the region to use; `None` where neither environment nor profile has one."""
+    """Return the region to use; `None` where neither environment nor profile has one."""
     return _first(REGION_ENV, environ) or files.profile(environ).get("region")
 
 

@@ -73,7 +73,7 @@ STATUSES = {424: Kind.NETWORK}
 
 
 def error_type(text: str) -> str:
-    """This will return the type that a header, a body or an exception names, in its one form.
+    """Return the type that a header, a body or an exception names, in its one form.
 
     Without the namespace around it, and with the capital that exceptions in a stream lack.
     """
@@ -82,5 +82,5 @@ def error_type(text: str) -> str:
 
 
 def classify(failure: Failure) -> Classification | None:
-    """This will go by wording, then by type."""
+    """Go by wording, then by type."""
     return by_tables(failure, {}, WORDINGS) or by_tables(failure, TYPES, (), STATUSES)

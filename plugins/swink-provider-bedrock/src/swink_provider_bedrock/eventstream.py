@@ -57,13 +57,13 @@ class Message(NamedTuple):
 
 
 def message(frame: bytes) -> Message:
-    """This will return the parts of a frame that `EventStreamDecoder` made."""
+    """Return the parts of a frame that `EventStreamDecoder` made."""
     end = _headers_end(frame)
     return Message(_headers(frame[_PRELUDE_SIZE:end]), frame[end:-_CRC_SIZE])
 
 
 class EventStreamDecoder:
-    """This will turn AWS's event stream into frames of one message each.
+    """The decoder of AWS's event stream, into frames of one message each.
 
     `limit` is the longest message in bytes.
     """
@@ -76,7 +76,7 @@ class EventStreamDecoder:
         self._wanted = _PRELUDE_SIZE
 
     def feed(self, data: bytes) -> list[bytes]:
-        """This will return the messages that `data` completes, in order.
+        """Return the messages that `data` completes, in order.
 
         Raises `FrameTooLong` when a message exceeds the limit, and `FrameError` for a checksum,
         a length or headers that are wrong.
@@ -104,7 +104,7 @@ class EventStreamDecoder:
         return frames
 
     def finish(self) -> list[bytes]:
-        """This will return nothing: a message without its end cannot be verified."""
+        """Return nothing: a message without its end cannot be verified."""
         self._partial.clear()
         return []
 

@@ -61,7 +61,7 @@ AUDIO = {
 
 
 def media(block: Block) -> dict[str, Any] | None:
-    """This will return a block of media in the API's terms, a document without its name.
+    """Return a block of media in the API's terms, a document without its name.
 
     `None` for a block that is no media. Raises MediaError for a file that cannot be read, and
     ProviderFailure (`unsupported`) for a format or an address that the API does not take.
@@ -99,7 +99,7 @@ def _of(source: Source, formats: dict[str, str], what: str) -> dict[str, Any]:
 
 
 def unsupported(code: str, message: str) -> ProviderFailure:
-    """This will make the failure of a call that the API has no form for."""
+    """Make the failure of a call that the API has no form for."""
     return ProviderFailure(
         Failure("request", kind=StreamErrorKind.UNSUPPORTED, code=code, message=message)
     )

@@ -72,13 +72,13 @@ COMMON_EFFORTS = ("low", "medium", "high")
 
 
 def facts_of(model: Model) -> Mapping[str, Any]:
-    """This will return what is known of the model's rules: its family's, and its own over them."""
+    """Return what is known of the model's rules: its family's, and its own over them."""
     family = next((facts for part, facts in FAMILIES if part.search(model.id)), {})
     return {**family, **(model.info.extra if model.info else {})}
 
 
 def parameters(model: Model, options: StreamOptions) -> tuple[dict[str, Any], list[str]]:
-    """This will return fields of the request, and in words what was left out or changed."""
+    """Return fields of the request, and in words what was left out or changed."""
     facts = facts_of(model)
     inference: dict[str, Any] = {}
     if options.max_tokens is not None:

@@ -92,7 +92,7 @@ class ConverseParser:
         self._has_metadata = False
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
-        """This will tell `out` what a message says; events of unknown type say nothing."""
+        """Tell `out` what a message says; events of unknown type say nothing."""
         headers, body = message(frame)
         match headers.get(":message-type"):
             case "event":
@@ -101,7 +101,7 @@ class ConverseParser:
                 self._failed(headers, body, out)
 
     def whole(self, body: bytes, out: EventWriter) -> None:
-        """This will read an answer that was not streamed."""
+        """Read an answer that was not streamed."""
         answer = decode_answer(body)
         if answer.output is None or answer.output.message is None:
             return
@@ -226,7 +226,7 @@ class ConverseParser:
         out.end(index)
 
     def _block(self, index: int, block: dict[str, Any], out: EventWriter) -> None:
-        """A block of an answer that was not streamed."""
+        """Take a block of an answer that was not streamed."""
         known = msgspec.convert(block, Block)
         if known.text is not None:
             out.text(known.text, index)

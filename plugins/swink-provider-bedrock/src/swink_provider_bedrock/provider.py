@@ -66,11 +66,11 @@ class BedrockProvider(HTTPProvider):
         self._chain = CredentialChain(self._files)
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """This will return `messages`, `system`, `toolConfig`; see `conversation`."""
+        """Return `messages`, `system`, `toolConfig`; see `conversation`."""
         return conversation(model, context, options, self.name)
 
     def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
-        """This will return the request of `converse-stream`, or of `converse` for a whole answer.
+        """Return the request of `converse-stream`, or of `converse` for a whole answer.
 
         `extra` may hold any field of the API; its objects and its tools add to what is there.
         """
@@ -83,11 +83,11 @@ class BedrockProvider(HTTPProvider):
         return self.json_request(f"{self.base_url(options)}{path}", body, headers)
 
     def parser(self, model: Model) -> ConverseParser:
-        """This will make a parser for one answer."""
+        """Make a parser for one answer."""
         return ConverseParser()
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """This will add what the models' rules make of the options."""
+        """Add what the models' rules make of the options."""
         _, changed = parameters(model, options)
         return (
             *super().notices(model, options),
@@ -95,13 +95,13 @@ class BedrockProvider(HTTPProvider):
         )
 
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] = os.environ) -> str:
-        """This will return the caller's or the environment's address, or that of the region."""
+        """Return the caller's or the environment's address, or that of the region."""
         if options.base_url or any(environ.get(name) for name in self.info.base_url_env):
             return super().base_url(options, environ)
         return f"https://bedrock-runtime.{self._region('', environ)}.amazonaws.com"
 
     def error_facts(self, failure: Failure) -> None:
-        """This will read the type from its header or the body, and the message from the body."""
+        """Read the type from its header or the body, and the message from the body."""
         try:
             body = msgspec.json.decode(failure.body, type=_Error)
         except msgspec.DecodeError:
@@ -111,11 +111,11 @@ class BedrockProvider(HTTPProvider):
         failure.message = body.message or body.Message
 
     def classify(self, failure: Failure) -> Classification | None:
-        """This will go by the API's wording and types; see `errors`."""
+        """Go by the API's wording and types; see `errors`."""
         return errors.classify(failure)
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """This will add a bearer token, or sign; not where the caller's headers do already."""
+        """Add a bearer token, or sign; not where the caller's headers do already."""
         if any(name.lower() == "authorization" for name in request.headers):
             return
         if (token := self.api_key(options)) is not None:
@@ -138,12 +138,12 @@ class BedrockProvider(HTTPProvider):
         )
 
     def expired(self, response: HTTPResponse) -> bool:
-        """This will add the 403s that say that a session's token is over."""
+        """Add the 403s that say that a session's token is over."""
         kind = errors.error_type(response.headers.get(ERROR_TYPE_HEADER, ""))
         return response.status == 401 or (response.status == 403 and kind in errors.EXPIRED)
 
     async def refresh(self, call: Call) -> bool:
-        """This will have files read and roles assumed anew; a caller's own keys stay."""
+        """Have files read and roles assumed anew; a caller's own keys stay."""
         return self.api_key(call.options) is None and self._chain.forget()
 
     def _region(self, url: str, environ: Mapping[str, str] = os.environ) -> str:
@@ -168,7 +168,7 @@ def _is_signed(name: str) -> bool:
 
 
 def _over(extra: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
-    """This will lay `body` over `extra`, joining objects, and tools, that both have."""
+    """Lay `body` over `extra`, joining objects, and tools, that both have."""
     joined = {**extra, **body}
     for name in extra.keys() & body.keys():
         theirs, ours = extra[name], body[name]

@@ -47,7 +47,7 @@ def signed_headers(
     service: str,
     now: datetime,
 ) -> dict[str, str]:
-    """This will return what to add to the request's headers: date, token and signature.
+    """Return what to add to the request's headers: date, token and signature.
 
     `headers` are those to sign beside them and the host's, which is taken from the URL; `now` is
     in UTC.
@@ -72,7 +72,7 @@ def canonical_request(
     *,
     normalize: bool = True,
 ) -> str:
-    """This will return the one form in which both sides write a request.
+    """Return the one form in which both sides write a request.
 
     `normalize` resolves `.`, `..` and `//` in the path.
     """
@@ -94,12 +94,12 @@ def canonical_request(
 
 
 def string_to_sign(request: str, stamp: str, scope: str) -> str:
-    """This will return the text that is signed, for a canonical request."""
+    """Return the text that is signed, for a canonical request."""
     return "\n".join((ALGORITHM, stamp, scope, hashlib.sha256(request.encode()).hexdigest()))
 
 
 def authorization(credentials: Credentials, text: str, scope: str, names: str) -> str:
-    """This will return the value of the Authorization header that signs `text`."""
+    """Return the value of the Authorization header that signs `text`."""
     key = f"AWS4{credentials.secret_key}".encode()
     for part in scope.split("/"):
         key = hmac.digest(key, part.encode(), "sha256")

@@ -151,7 +151,7 @@ _decode = msgspec.json.Decoder(Payload).decode
 
 
 def decode_payload(body: bytes) -> Payload:
-    """This will decode a payload, also one with the lone surrogates that models produce.
+    """Decode a payload, also one with the lone surrogates that models produce.
 
     Raises msgspec.DecodeError.
     """

@@ -79,7 +79,7 @@ class StreamJsonParser:
         self._streamed: set[str] = set()
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
-        """This will tell `out` what a line says; lines of unknown type say nothing."""
+        """Tell `out` what a line says; lines of unknown type say nothing."""
         line = _decode(frame)
         if line.parent_tool_use_id is not None:
             return

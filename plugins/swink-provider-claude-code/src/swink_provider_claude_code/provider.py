@@ -69,7 +69,7 @@ class ClaudeCodeProvider(HTTPProvider):
     content_types = ("application/x-ndjson",)
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """This will return the prompt: the last words alone, or the conversation as a script."""
+        """Return the prompt: the last words alone, or the conversation as a script."""
         messages = normalise(context, self.name)
         if len(messages) == 1 and isinstance(messages[0], UserMessage):
             prompt = text_of(messages[0].content)
@@ -79,15 +79,15 @@ class ClaudeCodeProvider(HTTPProvider):
         return {"prompt": prompt, "system": context.system_prompt}
 
     def parser(self, model: Model) -> StreamJsonParser:
-        """This will make a parser for one run."""
+        """Make a parser for one run."""
         return StreamJsonParser()
 
     def classify(self, failure: Failure) -> Classification | None:
-        """This will go by what the command says."""
+        """Go by what the command says."""
         return by_tables(failure, CODES, WORDINGS)
 
     def command(self, model: Model, payload: Any, options: StreamOptions) -> list[str]:
-        """This will return the command line. Raises ProviderFailure where there is no command."""
+        """Return the command line. Raises ProviderFailure where there is no command."""
         program = os.environ.get(COMMAND_ENV) or "claude"
         found = shutil.which(program)
         if found is None:
@@ -113,7 +113,7 @@ class ClaudeCodeProvider(HTTPProvider):
     async def chunks(
         self, model: Model, context: Context, options: StreamOptions, call: Call
     ) -> AsyncIterator[bytes]:
-        """This will run the command and yield its output. Raises ProviderFailure."""
+        """Run the command and yield its output. Raises ProviderFailure."""
         payload = call.convert()
         process = await asyncio.create_subprocess_exec(
             *self.command(model, payload, options),
@@ -141,7 +141,7 @@ class ClaudeCodeProvider(HTTPProvider):
 
 
 def _line(message: Message) -> str:
-    """This will write a message as a line of a script."""
+    """Write a message as a line of a script."""
     if isinstance(message, UserMessage):
         return f"User: {text_of(message.content)}"
     if isinstance(message, AssistantMessage):
@@ -152,7 +152,7 @@ def _line(message: Message) -> str:
 
 
 async def _tail(stream: asyncio.StreamReader | None) -> bytes:
-    """This will read a stream to its end and return the last of it."""
+    """Read a stream to its end and return the last of it."""
     tail = b""
     while stream is not None and (data := await stream.read(READ_BYTES)):
         tail = (tail + data)[-STDERR_BYTES:]
@@ -160,7 +160,7 @@ async def _tail(stream: asyncio.StreamReader | None) -> bytes:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """This will end a process that still runs, first by asking."""
+    """End a process that still runs, first by asking."""
     if process.returncode is not None:
         return
     with suppress(ProcessLookupError):

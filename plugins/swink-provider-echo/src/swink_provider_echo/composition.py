@@ -49,7 +49,7 @@ _WORDS = re.compile(r"\s*\S+(?:\s+\Z)?|\s+\Z")
 def compose(
     payload: Mapping[str, Any], script: Script, options: StreamOptions, model_id: str
 ) -> list[AssistantMessageEvent]:
-    """This will return the answer to a conversation: its blocks, then `Done`.
+    """Return the answer to a conversation: its blocks, then `Done`.
 
     Raises ProviderFailure where the tool that must be called is not offered.
     """
@@ -80,12 +80,12 @@ def compose(
 
 
 def cost() -> Cost:
-    """This will say that it costs nothing."""
+    """Say that it costs nothing."""
     return Cost(input=0.0, output=0.0, total=0.0)
 
 
 def count_words(text: str) -> int:
-    """This will count words, which are echo's tokens."""
+    """Count words, which are echo's tokens."""
     return len(text.split())
 
 
@@ -122,7 +122,7 @@ class _Writer:
             self.events += [ThinkingStart(index), *said, ThinkingEnd(index, signature)]
 
     def tool_calls(self, calls: list[_ToolCall]) -> None:
-        """This will write calls whose deltas take turns, as parallel calls do on the wire."""
+        """Write calls whose deltas take turns, as parallel calls do on the wire."""
         written = []
         for call in calls:
             deltas = self._deltas(call.arguments)
@@ -150,7 +150,7 @@ class _Writer:
 
 
 def _heard(payload: Mapping[str, Any]) -> str:
-    """This will return what was last said to the model."""
+    """Return what was last said to the model."""
     texts = [m["text"] for m in payload["messages"] if m["role"] != "assistant"]
     return texts[-1] if texts and texts[-1].strip() else NOTHING
 
@@ -176,7 +176,7 @@ def _spoken(text: str, script: Script, options: StreamOptions) -> str:
 def _tools_to_call(
     payload: Mapping[str, Any], script: Script, options: StreamOptions
 ) -> list[dict[str, Any]]:
-    """This will choose tools; none once they have answered, unless one must be called."""
+    """Choose tools; none once they have answered, unless one must be called."""
     offered: list[dict[str, Any]] = payload["tools"]
     choice = options.tool_choice
     if choice not in (None, "auto", "none", "required"):

@@ -34,7 +34,7 @@ class EchoConverter(MessageConverter):
     """Writes a conversation as echo reads it."""
 
     def payload(self, context: Context) -> dict[str, Any]:
-        """This will return the whole conversation as JSON data."""
+        """Return the whole conversation as JSON data."""
         return {
             "system": context.system_prompt,
             "tools": [{"name": t.name, "parameters": t.parameters} for t in context.tools],
@@ -42,11 +42,11 @@ class EchoConverter(MessageConverter):
         }
 
     def user(self, message: UserMessage) -> list[Any]:
-        """This will put a user's words and what stands for their media on a line each."""
+        """Put a user's words and what stands for their media on a line each."""
         return [{"role": "user", "text": words_of(message.content)}]
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
-        """This will keep an answer's text, its signed thinking and its tool calls."""
+        """Keep an answer's text, its signed thinking and its tool calls."""
         return [
             {
                 "role": "assistant",
@@ -64,7 +64,7 @@ class EchoConverter(MessageConverter):
         ]
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
-        """This will tell in words what the tools returned."""
+        """Tell in words what the tools returned."""
         lines = [
             f"{m.tool_name} {'failed' if m.is_error else 'returned'}: {words_of(m.content)}"
             for m in messages
@@ -73,7 +73,7 @@ class EchoConverter(MessageConverter):
 
 
 def words_of(content: str | Sequence[Block]) -> str:
-    """This will return content as text; media as `[image image/png 123 bytes]`."""
+    """Return content as text; media as `[image image/png 123 bytes]`."""
     if isinstance(content, str):
         return content
     return "\n".join(word for block in content if (word := _word(block)))

@@ -59,14 +59,14 @@ class EchoProvider:
 
     @hookimpl
     def convert_messages(self, model: Model, context: Context, options: StreamOptions) -> Any:
-        """This will return the conversation as words; see `conversion`."""
+        """Return the conversation as words; see `conversion`."""
         return self._converter.payload(context)
 
     @hookimpl
     def stream(
         self, model: Model, context: Context, options: StreamOptions, call: Call
     ) -> AsyncIterator[AssistantMessageEvent]:
-        """This will answer; nothing in it is left to chance."""
+        """Answer; nothing in it is left to chance."""
         return self._events(model, context, options, call)
 
     async def _events(
@@ -126,7 +126,7 @@ async def _played(
 
 
 def _position(events: list[AssistantMessageEvent], deltas: int) -> int:
-    """This will return the index of the first event after so many deltas, `Done` at the latest."""
+    """Return the index of the first event after so many deltas, `Done` at the latest."""
     said = 0
     for position, event in enumerate(events[:-1]):
         if said == deltas:
@@ -148,7 +148,7 @@ def _missing_ends(
 def _failed(
     events: list[AssistantMessageEvent], position: int, script: Script, call: Call
 ) -> Error:
-    """This will report the failure that was asked for, with the usage so far if there was any."""
+    """Report the failure that was asked for, with the usage so far if there was any."""
     said = "".join(event.delta for event in events[:position] if isinstance(event, _DELTAS))
     done = events[-1]
     usage = None
@@ -168,7 +168,7 @@ def _failed(
 
 
 def _terminal(done: AssistantMessageEvent, call: Call) -> AssistantMessageEvent:
-    """This will return `Done`, or the `Error` that a stop reason of no success means."""
+    """Return `Done`, or the `Error` that a stop reason of no success means."""
     if not isinstance(done, Done) or done.stop_reason not in _FAILURES:
         return done
     failure = Failure(

@@ -13,7 +13,7 @@ at twice this depth nothing any more."""
 
 
 def sample(schema: Mapping[str, Any], text: str) -> Any:
-    """This will return data for a schema: strings are `text`, numbers the count of its words.
+    """Return data for a schema: strings are `text`, numbers the count of its words.
 
     `const`, `enum`, `default`, `anyOf`, `oneOf`, `allOf` and local `$ref`s are followed; bounds
     and patterns are not (https://json-schema.org/draft/2020-12/json-schema-validation).

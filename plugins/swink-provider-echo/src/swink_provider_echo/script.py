@@ -72,7 +72,7 @@ _AFTER = re.compile(r"(.+)-after-(\d+)")
 
 
 def script_for(model_id: str, options: StreamOptions) -> Script:
-    """This will return what a call asks for.
+    """Return what a call asks for.
 
     Raises ProviderFailure: `model_not_found` for another name, `invalid_request` for directions
     that are none.

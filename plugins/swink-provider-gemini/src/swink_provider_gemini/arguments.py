@@ -34,7 +34,7 @@ class _Container:
         self.names: set[str | int] = set()
 
     def enter(self, step: str | int) -> str:
-        """This will return the text that comes before the value of a member."""
+        """Return the text that comes before the value of a member."""
         in_turn = step == len(self.names) if self.is_list else step not in self.names
         if isinstance(step, int) is not self.is_list or not in_turn:
             raise OutOfOrder(str(step))
@@ -52,7 +52,7 @@ class ArgumentText:
         self._in_string = False
 
     def add(self, piece: dict[str, Any]) -> str:
-        """This will write one `PartialArg`. Raises OutOfOrder."""
+        """Write one `PartialArg`. Raises OutOfOrder."""
         path = _steps(str(piece.get("jsonPath")))
         kind = next((name for name in _VALUES if name in piece), None)
         if kind == "stringValue":
@@ -60,22 +60,22 @@ class ArgumentText:
         return self.value(path, None if kind in (None, "nullValue") else piece[kind])
 
     def value(self, path: list[str | int], value: Any) -> str:
-        """This will write a whole value. Raises OutOfOrder."""
+        """Write a whole value. Raises OutOfOrder."""
         return self._move(path) + _json(value)
 
     def string(self, path: list[str | int], piece: str, more: bool) -> str:
-        """This will write a piece of a string; `more` says that another follows."""
+        """Write a piece of a string; `more` says that another follows."""
         continues = self._in_string and path == self._path
         text = "" if continues else self._move(path) + '"'
         self._in_string = more
         return text + _json(piece)[1:-1] + ("" if more else '"')
 
     def close(self) -> str:
-        """This will end whatever is open, or write no arguments."""
+        """End whatever is open, or write no arguments."""
         return self._end_string() + self._leave(0) if self._path else "{}"
 
     def _move(self, path: list[str | int]) -> str:
-        """This will go from the last leaf to the one at `path`."""
+        """Go from the last leaf to the one at `path`."""
         text = self._end_string()
         shared = 0
         for old, new in zip(self._path[:-1], path[:-1], strict=False):
@@ -105,7 +105,7 @@ class ArgumentText:
 
 
 def _steps(path: str) -> list[str | int]:
-    """This will split a path of RFC 9535 that names one place, an object's member first."""
+    """Split a path of RFC 9535 that names one place, an object's member first."""
     steps: list[str | int] = []
     at = 1
     while at < len(path) and (step := _STEP.match(path, at)) is not None:

@@ -48,7 +48,7 @@ _ASKED_OF_SERVER = ("toolCall", "executableCode")
 
 
 def conversation(context: Context, provider: str, signed_calls: bool = False) -> dict[str, Any]:
-    """This will return `contents` and, where there are any, `systemInstruction` and `tools`.
+    """Return `contents` and, where there are any, `systemInstruction` and `tools`.
 
     `signed_calls`: the model refuses its calls without signature; media in the results of tools
     go into them. Where the last answer stopped in order to be continued, the request is the one

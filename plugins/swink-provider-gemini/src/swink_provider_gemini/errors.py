@@ -96,7 +96,7 @@ _decode = msgspec.json.Decoder(_Body | list[_Body]).decode
 
 
 def read_error(failure: Failure) -> None:
-    """This will fill a failure's facts from its body, in which nothing else need be understood.
+    """Fill a failure's facts from its body, in which nothing else need be understood.
 
     `type` is the status word. `code` is what says most: a quota of a whole day that is used up,
     else the reason, else the status word.
@@ -125,7 +125,7 @@ def read_error(failure: Failure) -> None:
 
 
 def classify(failure: Failure) -> Classification | None:
-    """This will go by quota and reason, then by wording, then by the status word."""
+    """Go by quota and reason, then by wording, then by the status word."""
     if failure.code and _PER_DAY in failure.code.lower():
         return Classification(Kind.QUOTA_EXHAUSTED, None, f"code:{failure.code}")
     return by_tables(failure, REASONS, WORDINGS) or by_tables(failure, STATUS_WORDS)

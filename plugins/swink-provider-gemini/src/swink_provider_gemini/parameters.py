@@ -41,13 +41,13 @@ _GENERATION = re.compile(r"gemini-(\d+)")
 
 
 def generation(model: Model) -> int | None:
-    """This will read 3 in `gemini-3.5-flash`; `None` in names that state none."""
+    """Read 3 in `gemini-3.5-flash`; `None` in names that state none."""
     found = _GENERATION.search(model.id)
     return int(found[1]) if found else None
 
 
 def parameters(model: Model, options: StreamOptions) -> tuple[dict[str, Any], list[str]]:
-    """This will return `generationConfig`, and in words what was left out or changed."""
+    """Return `generationConfig`, and in words what was left out or changed."""
     facts: Mapping[str, Any] = model.info.extra if model.info else {}
     config: dict[str, Any] = {}
     changed = _think(config, model, options, facts)
@@ -70,7 +70,7 @@ def parameters(model: Model, options: StreamOptions) -> tuple[dict[str, Any], li
 
 
 def tool_config(options: StreamOptions) -> dict[str, Any] | None:
-    """This will return `toolConfig` for a choice of tools; `None` where none was made."""
+    """Return `toolConfig` for a choice of tools; `None` where none was made."""
     choice = options.tool_choice
     if choice is None:
         return None

@@ -95,7 +95,7 @@ class GenerateContentParser:
         self._citations: dict[str, list[Any]] = {}
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
-        """This will tell `out` what a frame says."""
+        """Tell `out` what a frame says."""
         if not frame.startswith(b"["):
             self._chunk(decode_chunk(frame), frame, out)
             return
@@ -103,7 +103,7 @@ class GenerateContentParser:
             self._chunk(chunk, frame, out)
 
     def whole(self, body: bytes, out: EventWriter) -> None:
-        """This will read an answer that was not streamed, or streamed as one JSON array."""
+        """Read an answer that was not streamed, or streamed as one JSON array."""
         self.feed(body.removeprefix(_BOM).strip(), out)
 
     def _chunk(self, chunk: Chunk, frame: bytes, out: EventWriter) -> None:
@@ -211,7 +211,7 @@ class GenerateContentParser:
     # -- about the answer --------------------------------------------------------------------
 
     def _about_text(self, candidate: Candidate, out: EventWriter) -> None:
-        """Sources of the text: citations come one after the other, the rest anew each time."""
+        """Collect the sources of text: citations come one by one, the rest anew each time."""
         for name, found in (candidate.citation_metadata or {}).items():
             known = self._citations.setdefault(name, [])
             found = found if isinstance(found, list) else [found]

@@ -50,12 +50,12 @@ class GeminiProvider(HTTPProvider):
     buffered = True
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """This will return `contents`, `systemInstruction`, `tools`; see `conversation`."""
+        """Return `contents`, `systemInstruction`, `tools`; see `conversation`."""
         newer = (generation(model) or 0) >= FIRST_WITH_LEVELS
         return conversation(context, self.name, signed_calls=newer)
 
     def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
-        """This will return the request of `streamGenerateContent`.
+        """Return the request of `streamGenerateContent`.
 
         `extra` may hold any field of the API. Its `tools` (the server's own) come after the
         conversation's; its `generationConfig` and `toolConfig` add to what the options make.
@@ -73,7 +73,7 @@ class GeminiProvider(HTTPProvider):
         return self.json_request(f"{url}:streamGenerateContent?alt=sse", body)
 
     def model_url(self, model: Model, options: StreamOptions) -> str:
-        """This will return the address of a model, which may be named with its collection."""
+        """Return the address of a model, which may be named with its collection."""
         name = model.id if "/" in model.id else f"models/{model.id}"
         base = self.base_url(options)
         if not base.endswith(VERSIONS):
@@ -81,21 +81,21 @@ class GeminiProvider(HTTPProvider):
         return f"{base}/{quote(name, safe='/')}"
 
     def parser(self, model: Model) -> GenerateContentParser:
-        """This will make a parser for one answer."""
+        """Make a parser for one answer."""
         return GenerateContentParser()
 
     def error_facts(self, failure: Failure) -> None:
-        """This will read status word, reason, quota and delay; see `errors`."""
+        """Read status word, reason, quota and delay; see `errors`."""
         errors.read_error(failure)
         if failure.message is None:  # of something between the API and us
             super().error_facts(failure)
 
     def classify(self, failure: Failure) -> Classification | None:
-        """This will go by quota and reason, by wording and by the status word; see `errors`."""
+        """Go by quota and reason, by wording and by the status word; see `errors`."""
         return errors.classify(failure)
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """This will add what the model makes of the options."""
+        """Add what the model makes of the options."""
         _, changed = parameters(model, options)
         return (
             *super().notices(model, options),
@@ -103,18 +103,18 @@ class GeminiProvider(HTTPProvider):
         )
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """This will add the key, unless the caller's headers carry credentials already."""
+        """Add the key, unless the caller's headers carry credentials already."""
         if not has_credentials(request):
             request.headers["x-goog-api-key"] = self.api_key(options) or ""
 
 
 def has_credentials(request: HTTPRequest) -> bool:
-    """This will tell whether the caller's own headers carry credentials."""
+    """Tell whether the caller's own headers carry credentials."""
     return any(name.lower() in _CREDENTIALS for name in request.headers)
 
 
 def _over(extra: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
-    """This will lay `body` over `extra`, joining objects that both have, and their `tools`."""
+    """Lay `body` over `extra`, joining objects that both have, and their `tools`."""
     joined = {**extra, **body}
     for name in extra.keys() & body.keys():
         theirs, ours = extra[name], body[name]

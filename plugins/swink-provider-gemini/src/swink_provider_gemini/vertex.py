@@ -49,7 +49,7 @@ class VertexProvider(GeminiProvider):
         self._finding = asyncio.Lock()
 
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] = os.environ) -> str:
-        """This will return the address up to the project's location.
+        """Return the address up to the project's location.
 
         `base_url` may be a host, or already name a version, a project and a location.
         """
@@ -65,14 +65,14 @@ class VertexProvider(GeminiProvider):
         return _in_project(base, environ.get(PROJECT_ENV), location)
 
     def model_url(self, model: Model, options: StreamOptions) -> str:
-        """This will return the address of a model, which may be named with its collection."""
+        """Return the address of a model, which may be named with its collection."""
         base, name = self.base_url(options), quote(model.id, safe="/")
         if name.startswith("projects/"):
             return f"{base.partition('/projects/')[0]}/{name}"
         return f"{base}/{name}" if "/" in name else f"{base}{_PUBLISHED}{name}"
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """This will add a key or an access token, unless the caller's headers carry one."""
+        """Add a key or an access token, unless the caller's headers carry one."""
         if has_credentials(request):
             return
         key = self.api_key(options)
@@ -85,7 +85,7 @@ class VertexProvider(GeminiProvider):
             self._add_project(request)
 
     async def refresh(self, call: Call) -> bool:
-        """This will renew the access token, if it is not the caller's own.
+        """Renew the access token, if it is not the caller's own.
 
         Where it cannot be renewed, that the old one was refused says enough.
         """
@@ -156,7 +156,10 @@ def _failed(kind: Kind, code: str, message: str, error: Exception) -> ProviderFa
 
 
 def _host(location: str) -> str:
-    """https://cloud.google.com/vertex-ai/generative-ai/docs/learn/locations"""
+    """Return a location's host.
+
+    https://cloud.google.com/vertex-ai/generative-ai/docs/learn/locations
+    """
     if location == "global":
         return "aiplatform.googleapis.com"
     if location in MULTI_REGIONS:

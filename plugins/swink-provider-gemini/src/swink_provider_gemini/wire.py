@@ -83,7 +83,7 @@ decode_chunks = msgspec.json.Decoder(list[Chunk]).decode
 
 
 def function_call(part: dict[str, Any]) -> FunctionCall | None:
-    """This will return the call of a part that has one. Raises `msgspec.ValidationError`."""
+    """Return the call of a part that has one. Raises `msgspec.ValidationError`."""
     call = part.get("functionCall")
     return None if call is None else msgspec.convert(call, FunctionCall)
 
@@ -103,7 +103,7 @@ class StreamDecoder:
         self._line_begins = True
 
     def feed(self, data: bytes) -> list[bytes]:
-        """This will return the frames that `data` completes, in order.
+        """Return the frames that `data` completes, in order.
 
         Raises `FrameTooLong` when a frame, complete or not, exceeds the limit.
         """
@@ -123,7 +123,7 @@ class StreamDecoder:
         return frames
 
     def finish(self) -> list[bytes]:
-        """This will return the frame that end of input left without its blank line, if any."""
+        """Return the frame that end of input left without its blank line, if any."""
         return self._events.finish()
 
     def _bare_start(self, data: bytes) -> int:

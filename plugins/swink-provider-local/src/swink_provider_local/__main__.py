@@ -16,7 +16,7 @@ BAR = 30
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """This will run the command and return its exit code."""
+    """Run the command and return its exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m swink_provider_local", description="Models on this machine."
     )
@@ -62,7 +62,7 @@ class _Bar:
         self._shown = ""
 
     def show(self, done: int, total: int | None) -> None:
-        """This will draw the bar anew if it has changed."""
+        """Draw the bar anew if it has changed."""
         if not self._out.isatty():
             return
         if total:
@@ -77,7 +77,7 @@ class _Bar:
             self._out.flush()
 
     def end(self) -> None:
-        """This will leave the line."""
+        """Leave the line."""
         if self._shown:
             self._out.write("\n")
 

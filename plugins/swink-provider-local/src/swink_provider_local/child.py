@@ -28,7 +28,7 @@ LOG_LEVEL = 2
 
 
 def main() -> None:
-    """This will serve what stdin says."""
+    """Serve what stdin says."""
     orders = json.loads(sys.stdin.readline())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the parent, which stays
     parent = os.getppid()

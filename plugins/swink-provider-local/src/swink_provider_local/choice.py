@@ -27,7 +27,7 @@ ENGINE_OPTIONS: dict[str, tuple[str, int]] = {
 
 
 def file_of(model: Model, environ: Mapping[str, str]) -> Path | HubFile:
-    """This will return the file that a model's id names.
+    """Return the file that a model's id names.
 
     An id is a row of the catalogue, `repo:file.gguf`, or the path of a GGUF file. Raises
     ProviderFailure (`model_not_found`).
@@ -63,7 +63,7 @@ def file_of(model: Model, environ: Mapping[str, str]) -> Path | HubFile:
 def engine_numbers(
     model: Model, extra: Mapping[str, Any], environ: Mapping[str, str]
 ) -> dict[str, int | None]:
-    """This will return context, GPU layers and threads: the call's, the environment's, the
+    """Return context, GPU layers and threads: the call's, the environment's, the
     catalogue's. Raises ProviderFailure (`invalid_request`)."""
     known = model.info.extra if model.info is not None else {}
     found: dict[str, int | None] = {}
@@ -76,7 +76,7 @@ def engine_numbers(
 
 
 def whole_number(values: Mapping[str, object], name: str, least: int) -> int | None:
-    """This will read a number that was given as one or as text; `None` where there is none.
+    """Read a number that was given as one or as text; `None` where there is none.
 
     Raises ProviderFailure (`invalid_request`).
     """

@@ -62,7 +62,7 @@ class Engine:
 
     @classmethod
     def start(cls, settings: Settings) -> Engine:
-        """This will start the child and wait until its model is loaded; it blocks.
+        """Start the child and wait until its model is loaded; it blocks.
 
         Raises ProviderFailure: `internal`, code `engine`, where that fails, `resource` where
         there can be no further process.
@@ -111,7 +111,7 @@ class Engine:
         return self._process.poll() is None
 
     async def lost(self) -> bool:
-        """This will tell whether the child has ended, or does so in a moment."""
+        """Tell whether the child has ended, or does so in a moment."""
         end = time.monotonic() + EXIT_SECONDS
         while self.alive:
             if time.monotonic() > end:
@@ -120,7 +120,7 @@ class Engine:
         return True
 
     def failure(self, phase: Phase = "streaming", what: str = "ended") -> Failure:
-        """This will say that the engine has failed, how, and what may help."""
+        """Say that the engine has failed, how, and what may help."""
         status = self._process.poll()
         how = f"signal {-status}" if status is not None and status < 0 else f"status {status}"
         lines = list(self._log)
@@ -141,7 +141,7 @@ class Engine:
         )
 
     def stop(self) -> None:
-        """This will end the child and wait for it, which takes milliseconds; it blocks."""
+        """End the child and wait for it, which takes milliseconds; it blocks."""
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None

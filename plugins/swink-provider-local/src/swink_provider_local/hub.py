@@ -68,7 +68,7 @@ class HubFile:
 
     @classmethod
     def parse(cls, text: str) -> HubFile | None:
-        """This will read `repo:file`; `None` for anything else, or a name that leads elsewhere."""
+        """Read `repo:file`; `None` for anything else, or a name that leads elsewhere."""
         match = _NAME.fullmatch(text)
         if match is None:
             return None
@@ -96,7 +96,7 @@ class _NoRedirect(HTTPRedirectHandler):
 
 
 def default_cache(environ: Mapping[str, str] = os.environ) -> Path:
-    """This will return the folder for model files: `SWINK_LOCAL_CACHE`, or the user's cache."""
+    """Return the folder for model files: `SWINK_LOCAL_CACHE`, or the user's cache."""
     if own := environ.get("SWINK_LOCAL_CACHE"):
         return Path(own).expanduser()
     if sys.platform == "win32":
@@ -126,17 +126,17 @@ class Hub:
 
     @classmethod
     def of(cls, environ: Mapping[str, str] = os.environ) -> Hub:
-        """This will read `HF_ENDPOINT`, `HF_TOKEN`, `HF_HUB_OFFLINE` and the cache's place."""
+        """Read `HF_ENDPOINT`, `HF_TOKEN`, `HF_HUB_OFFLINE` and the cache's place."""
         offline = environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
         endpoint = (environ.get("HF_ENDPOINT") or ENDPOINT).rstrip("/")
         return cls(default_cache(environ), endpoint, environ.get("HF_TOKEN") or None, offline)
 
     def path(self, file: HubFile) -> Path:
-        """This will return where a file is, or will be."""
+        """Return where a file is, or will be."""
         return self.cache.joinpath(*file.repo.split("/"), *PurePosixPath(file.name).parts)
 
     def url(self, file: HubFile) -> str:
-        """This will return a file's address."""
+        """Return a file's address."""
         return f"{self.endpoint}/{file.repo}/resolve/{REVISION}/{quote(file.name)}"
 
     def download(
@@ -145,7 +145,7 @@ class Hub:
         progress: Progress = lambda done, total: None,
         stopped: threading.Event | None = None,
     ) -> Path:
-        """This will return a file's path, after downloading it where it is not there yet.
+        """Return a file's path, after downloading it where it is not there yet.
 
         Raises ProviderFailure, whose message says what to do.
         """
@@ -331,7 +331,7 @@ def _failure(kind: Kind, code: str, message: str, resolution: str) -> ProviderFa
 
 
 def _check(file: HubFile, part: Path, head: _Head) -> None:
-    """This will compare the bytes with the checksum, which large files have for an etag."""
+    """Compare the bytes with the checksum, which large files have for an etag."""
     if not _SHA256.fullmatch(head.etag):
         log.warning("%s: the hub gave no SHA-256; the file is not checked", file)
         return
@@ -352,7 +352,7 @@ def _origin(url: str) -> tuple[str, str]:
 
 
 def _shown(url: str) -> str:
-    """This will leave out what may be secret: user and password, and a signature in the query."""
+    """Leave out what may be secret: user and password, and a signature in the query."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
@@ -369,5 +369,5 @@ def _size_of_parts(path: Path) -> int:
 
 
 def size_text(count: int) -> str:
-    """This will write a number of bytes for people."""
+    """Write a number of bytes for people."""
     return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"

@@ -20,7 +20,7 @@ class Stopped(Exception):
 
 @contextmanager
 def locked(path: Path, waiting: Callable[[], object], stopped: threading.Event) -> Iterator[None]:
-    """This will hold the lock on a file's download, asking now and then until it is free."""
+    """Hold the lock on a file's download, asking now and then until it is free."""
     with path.with_name(f"{path.name}.lock").open("a+b") as lock:
         while not _try_lock(lock.fileno()):
             waiting()

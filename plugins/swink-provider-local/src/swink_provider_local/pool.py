@@ -42,10 +42,10 @@ class PoolClock(Protocol):
     """What the pool needs of a clock: seconds, and a callback in time."""
 
     def time(self) -> float:
-        """This will return monotonic seconds."""
+        """Return monotonic seconds."""
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
-        """This will call `callback` when `time()` has reached `when`."""
+        """Call `callback` when `time()` has reached `when`."""
 
 
 class ThreadClock:
@@ -54,7 +54,7 @@ class ThreadClock:
     time = staticmethod(time.monotonic)
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
-        """This will call `callback` in a thread of its own."""
+        """Call `callback` in a thread of its own."""
         timer = threading.Timer(max(0.0, when - self.time()), callback)
         timer.daemon = True
         timer.start()
@@ -62,7 +62,7 @@ class ThreadClock:
 
 
 def in_thread(work: Callable[[], Result]) -> Future[Result]:
-    """This will do blocking work in a thread that no event loop waits for at its end."""
+    """Do blocking work in a thread that no event loop waits for at its end."""
     future: Future[Result] = Future()
     future.set_running_or_notify_cancel()  # from here on a waiter's cancellation is its own
 
@@ -87,13 +87,13 @@ class _Entry:
     timer: Timer | None = None
 
     def is_over(self) -> bool:
-        """This will tell whether the start failed or the child has ended."""
+        """Tell whether the start failed or the child has ended."""
         if not self.start.done():
             return False
         return self.start.exception() is not None or not self.start.result().alive
 
     def stop(self, _: object = None) -> None:
-        """This will stop the engine, once it has started; it blocks. Also a future's callback."""
+        """Stop the engine, once it has started; it blocks. Also a future's callback."""
         if self.start.exception() is None:
             self.start.result().stop()
 
@@ -122,7 +122,7 @@ class EnginePool:
 
     @asynccontextmanager
     async def lease(self, settings: Settings) -> AsyncIterator[Engine]:
-        """This will keep an engine running for the length of the context.
+        """Keep an engine running for the length of the context.
 
         Raises ProviderFailure: `internal` where it does not start, `overloaded` where as many
         as may run are busy with other models.
@@ -134,13 +134,13 @@ class EnginePool:
             self._leave(settings, entry)
 
     def running(self) -> list[Engine]:
-        """This will list the engines that run."""
+        """List the engines that run."""
         with self._lock:
             entries = list(self._entries.values())
         return [e.start.result() for e in entries if e.start.done() and not e.is_over()]
 
     def close(self) -> None:
-        """This will stop all engines, those that are starting once they have; it blocks."""
+        """Stop all engines, those that are starting once they have; it blocks."""
         with self._lock:
             entries = list(self._entries.values())
             self._entries.clear()
@@ -167,7 +167,7 @@ class EnginePool:
             return entry
 
     def _make_room(self) -> list[_Entry]:
-        """This will take entries out of the table until one more fits."""
+        """Take entries out of the table until one more fits."""
         idle = [settings for settings, entry in self._entries.items() if not entry.leases]
         excess = len(self._entries) + 1 - self._limit
         if excess > len(idle):
@@ -211,14 +211,14 @@ class EnginePool:
 
 @cache
 def shared_pool() -> EnginePool:
-    """This will return the pool of this process; its limits are those of the environment."""
+    """Return the pool of this process; its limits are those of the environment."""
     pool = EnginePool(*limits(os.environ))
     atexit.register(pool.close)
     return pool
 
 
 def limits(environ: Mapping[str, str]) -> tuple[int, float]:
-    """This will read how many engines may run, and for how many seconds without work.
+    """Read how many engines may run, and for how many seconds without work.
 
     Raises ProviderFailure (`invalid_request`).
     """

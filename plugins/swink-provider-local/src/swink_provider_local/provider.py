@@ -41,7 +41,7 @@ class LocalProvider(OpenAIProvider):
     async def chunks(
         self, model: Model, context: Context, options: StreamOptions, call: Call
     ) -> AsyncGenerator[bytes, None]:
-        """This will yield the answer of the model's engine, after starting it where none runs.
+        """Yield the answer of the model's engine, after starting it where none runs.
 
         With `base_url`, or its variable, the engine is one that runs there already.
         """
@@ -85,7 +85,7 @@ def _settings(path: Path, numbers: dict[str, int | None]) -> Settings:
 
 
 async def _download(hub: Hub, file: HubFile, call: Call) -> AsyncGenerator[bytes, None]:
-    """Downloads in a thread. Yields no bytes, as a sign of life, and tells steps as notices."""
+    """Download in a thread. Yield no bytes, as a sign of life, and tells steps as notices."""
     loop, moved, stopped = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
     latest: list[tuple[int, int | None]] = []
 
@@ -111,7 +111,7 @@ async def _download(hub: Hub, file: HubFile, call: Call) -> AsyncGenerator[bytes
 
 
 def _progress(done: int, total: int | None) -> str:
-    """This will say how far a download is, in steps of 5 % or 100 MB."""
+    """Say how far a download is, in steps of 5 % or 100 MB."""
     if not total:
         return f"{done // 100_000_000 * 100} MB"
     return f"{20 * done // total * 5} % of {size_text(total)}"

@@ -1,4 +1,4 @@
-"""`mistral/<model>`. Declared differences are the `dialect` in models.toml; these need code:
+"""`mistral/<model>`. Declared differences are the `dialect` in models.toml; the rest is here.
 
 * Tool-call ids are nine letters and digits. Others are mapped to such ids by a digest, the same
   at every turn, so that prompt caches hold.
@@ -47,7 +47,7 @@ WORDINGS = (
 
 
 def tool_id(given: str) -> str:
-    """This will return an id that Mistral takes: the given one, or one made of its digest."""
+    """Return an id that Mistral takes: the given one, or one made of its digest."""
     if TOOL_ID.fullmatch(given):
         return given
     number = int.from_bytes(hashlib.sha256(given.encode()).digest()[:8], "big")
@@ -62,7 +62,7 @@ class MistralConverter(ChatConverter):
     """Chat Completions' messages, as Mistral wants them."""
 
     def conversation(self, model: Model, context: Context) -> dict[str, Any]:
-        """This will put an assistant turn between a tool's results and what the user says next."""
+        """Put an assistant turn between a tool's results and what the user says next."""
         native = super().conversation(model, context)
         messages: list[dict[str, Any]] = []
         for message in native["messages"]:
@@ -72,11 +72,11 @@ class MistralConverter(ChatConverter):
         return {**native, "messages": messages}
 
     def tool_id(self, tool_call_id: str) -> str:
-        """This will map an id to nine letters and digits."""
+        """Map an id to nine letters and digits."""
         return tool_id(tool_call_id)
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
-        """This will write reasoning as a chunk before the text."""
+        """Write reasoning as a chunk before the text."""
         native = super().assistant(message)
         if not message.thinking:
             return native
@@ -86,7 +86,7 @@ class MistralConverter(ChatConverter):
         return [{**first, "content": [chunk, *text]}, *native[1:]]
 
     def document(self, block: DocumentBlock) -> dict[str, Any]:
-        """This will write a document as an address, of data where it is not one already."""
+        """Write a document as an address, of data where it is not one already."""
         native = super().document(block)
         source = block.source
         url = source.url if isinstance(source, UrlSource) else native["file"]["file_data"]
@@ -100,7 +100,7 @@ class MistralProvider(OpenAIProvider):
     converter = MistralConverter
 
     def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
-        """This will use Mistral's names for the seed and for a required tool call."""
+        """Use Mistral's names for the seed and for a required tool call."""
         body = super().body(model, payload, options)
         if "seed" in body:
             body["random_seed"] = body.pop("seed")
@@ -109,5 +109,5 @@ class MistralProvider(OpenAIProvider):
         return body
 
     def classify(self, failure: Failure) -> Classification | None:
-        """This will ask Mistral's own codes first."""
+        """Ask Mistral's own codes first."""
         return by_tables(failure, CODES, WORDINGS) or super().classify(failure)

@@ -32,7 +32,7 @@ __all__ = ["conversation"]
 
 
 def conversation(context: Context, provider: str) -> dict[str, Any]:
-    """This will return `messages` and, where there are any, `tools`.
+    """Return `messages` and, where there are any, `tools`.
 
     Raises ProviderFailure (`unsupported`) for an image that is only an address, since Ollama
     fetches nothing, and MediaError for a file that cannot be read.

@@ -71,7 +71,7 @@ class ChatParser:
         self._named = False
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
-        """This will tell `out` what a line says."""
+        """Tell `out` what a line says."""
         line = _decode(frame)
         if line.error:
             out.fail(_failure(line.error))
@@ -94,7 +94,7 @@ class ChatParser:
             self._done(line, out)
 
     def whole(self, body: bytes, out: EventWriter) -> None:
-        """This will read an answer that was not streamed: the same object, complete."""
+        """Read an answer that was not streamed: the same object, complete."""
         self.feed(body, out)
 
     def _tool_call(self, call: _ToolCall, out: EventWriter) -> None:
@@ -133,7 +133,7 @@ def _count(tokens: int | float | None) -> int | None:
 
 
 def _text(arguments: msgspec.Raw) -> str:
-    """This will return arguments as JSON text, unwrapped where a server sent text of JSON."""
+    """Return arguments as JSON text, unwrapped where a server sent text of JSON."""
     text = bytes(arguments).decode()
     if text.startswith('"'):
         return msgspec.json.decode(text, type=str)

@@ -73,11 +73,11 @@ class OllamaProvider(HTTPProvider):
     buffered = True
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """This will return `messages` and `tools`; see `conversation`."""
+        """Return `messages` and `tools`; see `conversation`."""
         return conversation(context, self.name)
 
     def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
-        """This will return the request of `/api/chat`.
+        """Return the request of `/api/chat`.
 
         `extra` may hold any field of the API, such as `keep_alive`, and in `options` any
         parameter of the model, such as `num_ctx`.
@@ -97,29 +97,29 @@ class OllamaProvider(HTTPProvider):
         return self.json_request(f"{self.base_url(options)}/api/chat", body)
 
     def parser(self, model: Model) -> ChatParser:
-        """This will make a parser for one answer."""
+        """Make a parser for one answer."""
         return ChatParser()
 
     def classify(self, failure: Failure) -> Classification | None:
-        """This will go by the wording, since there are no codes."""
+        """Go by the wording, since there are no codes."""
         return by_tables(failure, CODES, WORDINGS)
 
     def error_facts(self, failure: Failure) -> None:
-        """This will add to a missing model's message how to get it."""
+        """Add to a missing model's message how to get it."""
         super().error_facts(failure)
         name = re.match(r"model ['\"](.+?)['\"] not found", failure.message or "")
         if name:
             failure.message = f"{name.group()}; to download it: ollama pull {name.group(1)}"
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """This will add a key if there is one, and note that one's own server costs nothing."""
+        """Add a key if there is one, and note that one's own server costs nothing."""
         await super().authorize(request, options, call)
         priced = call.model.info is not None and call.model.info.prices is not None
         if not priced and not _is_cloud(request.url, call.model):
             call.reported_cost = 0.0
 
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] = os.environ) -> str:
-        """This will return the server's address, also from what Ollama allows in `OLLAMA_HOST`.
+        """Return the server's address, also from what Ollama allows in `OLLAMA_HOST`.
 
         There the scheme, the host and the port may each be missing, and the host may be the one
         that the server listens on (https://docs.ollama.com/faq).

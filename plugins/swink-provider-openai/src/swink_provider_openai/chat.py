@@ -37,11 +37,11 @@ class ChatAPI:
             self.knobs |= {"session_id", "cache"}
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
-        """This will return `messages` and `tools`."""
+        """Return `messages` and `tools`."""
         return self._converter(self._provider, self._dialect).conversation(model, context)
 
     def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
-        """This will add the options; what the caller put in `extra` gives way to them."""
+        """Add the options; what the caller put in `extra` gives way to them."""
         body: dict[str, Any] = {"model": model.id, "stream": True}
         if self._dialect.include_usage:
             body["stream_options"] = {"include_usage": True}
@@ -55,5 +55,5 @@ class ChatAPI:
         return body
 
     def parser(self, model: Model) -> ChatParser:
-        """This will make a parser for one response."""
+        """Make a parser for one response."""
         return ChatParser(self._dialect)

@@ -57,7 +57,7 @@ class OpenAIConverter(MessageConverter):
         self._numbers: dict[str, int] = {}
 
     def tool_id(self, tool_call_id: str) -> str:
-        """This will return the id under which a tool call goes back."""
+        """Return the id under which a tool call goes back."""
         if not is_synthetic_id(tool_call_id):
             if self.tool_id_length is None or len(tool_call_id) <= self.tool_id_length:
                 return tool_call_id
@@ -69,7 +69,7 @@ class ChatConverter(OpenAIConverter):
     """Writes the messages of Chat Completions."""
 
     def conversation(self, model: Model, context: Context) -> dict[str, Any]:
-        """This will return `messages`, and `tools` where there are any."""
+        """Return `messages`, and `tools` where there are any."""
         messages = self.messages(context)
         if context.system_prompt:
             thinks = model.info is not None and "thinking" in (model.info.capabilities or ())
@@ -81,14 +81,14 @@ class ChatConverter(OpenAIConverter):
         return native
 
     def tool(self, tool: Tool) -> dict[str, Any]:
-        """This will convert a tool on offer."""
+        """Convert a tool on offer."""
         function: dict[str, Any] = {"name": tool.name}
         if tool.description:
             function["description"] = tool.description
         return {"type": "function", "function": {**function, "parameters": tool.parameters}}
 
     def user(self, message: UserMessage) -> list[Any]:
-        """This will convert what the user says; text alone stays a string, as all servers take."""
+        """Convert what the user says; text alone stays a string, as all servers take."""
         content = message.content
         if isinstance(content, list):
             if len(content) == 1 and isinstance(content[0], TextBlock):
@@ -98,7 +98,7 @@ class ChatConverter(OpenAIConverter):
         return [{"role": "user", "content": content}]
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
-        """This will convert what the model said, with its reasoning where the dialect wants it."""
+        """Convert what the model said, with its reasoning where the dialect wants it."""
         calls = [self.tool_call(call) for call in message.tool_calls]
         text = message.text
         native: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else "")}
@@ -110,7 +110,7 @@ class ChatConverter(OpenAIConverter):
         return [native]
 
     def reasoning(self, message: AssistantMessage) -> dict[str, Any]:
-        """This will return the field that takes earlier reasoning back, if there is something.
+        """Return the field that takes earlier reasoning back, if there is something.
 
         After a tool call, DeepSeek refuses a conversation whose `reasoning_content` is missing,
         though it may be empty.
@@ -131,7 +131,7 @@ class ChatConverter(OpenAIConverter):
         return {field: message.thinking}
 
     def tool_call(self, call: ToolCallBlock) -> dict[str, Any]:
-        """This will convert a call with the opaque data that belongs to it."""
+        """Convert a call with the opaque data that belongs to it."""
         metadata = call.metadata or {}
         extra = {name: metadata[name] for name in ("extra_content",) if name in metadata}
         return {
@@ -142,7 +142,7 @@ class ChatConverter(OpenAIConverter):
         }
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
-        """This will convert results, and after them the media that they hold."""
+        """Convert results, and after them the media that they hold."""
         native: list[Any] = []
         media: list[Any] = []
         for message in messages:
@@ -162,7 +162,7 @@ class ChatConverter(OpenAIConverter):
         return native
 
     def part(self, block: Block) -> dict[str, Any]:
-        """This will convert a block of a user's message. Raises MediaError for a bad file."""
+        """Convert a block of a user's message. Raises MediaError for a bad file."""
         match block:
             case TextBlock():
                 return {"type": "text", "text": block.text}
@@ -180,7 +180,7 @@ class ChatConverter(OpenAIConverter):
         raise unsupported("Chat Completions", f"{block.type} blocks in what a user says")
 
     def document(self, block: DocumentBlock) -> dict[str, Any]:
-        """This will convert a document, whose data or, by dialect, address is `file_data`."""
+        """Convert a document, whose data or, by dialect, address is `file_data`."""
         if isinstance(block.source, UrlSource) and not self.dialect.file_urls:
             raise unsupported("Chat Completions", "documents that are an address; send the data")
         return {
@@ -190,7 +190,7 @@ class ChatConverter(OpenAIConverter):
 
 
 def arguments_text(call: ToolCallBlock) -> str:
-    """This will return a call's arguments, byte for byte as the model wrote them.
+    """Return a call's arguments, byte for byte as the model wrote them.
 
     Servers parse the arguments, so that text which is no JSON goes back wrapped in an object.
     """
@@ -200,7 +200,7 @@ def arguments_text(call: ToolCallBlock) -> str:
 
 
 def media_url(block: ImageBlock | DocumentBlock) -> str:
-    """This will return the address of media, with the data in it where it is here."""
+    """Return the address of media, with the data in it where it is here."""
     if isinstance(block.source, UrlSource):
         return block.source.url
     media = media_base64(block.source)
@@ -209,7 +209,7 @@ def media_url(block: ImageBlock | DocumentBlock) -> str:
 
 
 def unsupported(api: str, what: str) -> ProviderFailure:
-    """This will return the failure of a call that needs what the API has no place for."""
+    """Return the failure of a call that needs what the API has no place for."""
     message = f"{api} has no place for {what}"
     return ProviderFailure(
         Failure("request", kind=Kind.UNSUPPORTED, code="content", message=message)

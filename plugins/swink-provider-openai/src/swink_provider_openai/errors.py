@@ -16,7 +16,7 @@ __all__ = ["classify", "read_error"]
 
 
 def read_error(data: Any, failure: Failure) -> bool:
-    """This will fill `failure` from an error in any of the known shapes; `False` if it is none.
+    """Fill `failure` from an error in any of the known shapes; `False` if it is none.
 
     `{"error": {message, type, code}}` (most), `{"code", "error": "text"}` (xAI), `{"object":
     "error", message, type, code}` (vLLM, Mistral), `{"detail": …}` (frameworks in front of them).
@@ -57,7 +57,7 @@ def _message(error: dict[str, Any]) -> str:
 
 
 def _text(value: Any) -> str:
-    """This will flatten what is not a string, such as a list of validation errors."""
+    """Flatten what is not a string, such as a list of validation errors."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):
@@ -177,7 +177,7 @@ _TRY_AGAIN = re.compile(r"(?:try again|retry) (?:in|after) ([\d.]+\s?(?:ms|s|m|h
 
 
 def classify(failure: Failure) -> Classification | None:
-    """This will classify by these tables; `None` leaves it to the status.
+    """Classify by these tables; `None` leaves it to the status.
 
     The wait is also read from wordings such as "Please try again in 6.78s" (OpenAI, Groq).
     """

@@ -18,7 +18,7 @@ TOOL_CHOICES = ("auto", "none", "required")
 
 
 def parameters(model: Model, options: StreamOptions, dialect: Dialect) -> dict[str, Any]:
-    """This will return the fields of the request that options stand for, without `extra`."""
+    """Return the fields of the request that options stand for, without `extra`."""
     found: dict[str, Any] = {
         "model": model.id,
         "temperature": options.temperature,
@@ -39,12 +39,12 @@ def parameters(model: Model, options: StreamOptions, dialect: Dialect) -> dict[s
 
 
 def keeps_long(options: StreamOptions) -> bool:
-    """This will tell whether the prompt is to stay in the cache for longer than it does anyway."""
+    """Tell whether the prompt is to stay in the cache for longer than it does anyway."""
     return options.cache is not None and (options.cache.ttl or 0) > LONG_CACHE
 
 
 def effort(model: Model, options: StreamOptions, dialect: Dialect) -> str | None:
-    """This will return the model's word for how hard to think; `None` where there is none.
+    """Return the model's word for how hard to think; `None` where there is none.
 
     A model's own words (`extra.efforts` in the catalogue) come before its service's.
     """
@@ -82,7 +82,7 @@ def _tool_choice(choice: str | None) -> str | dict[str, Any] | None:
 def response_format(
     wanted: str | Mapping[str, Any] | None, dialect: Dialect
 ) -> dict[str, Any] | None:
-    """This will return the field of that name; a schema keeps strict mode's rules or is lax."""
+    """Return the field of that name; a schema keeps strict mode's rules or is lax."""
     if wanted is None:
         return None
     if isinstance(wanted, str):
@@ -97,7 +97,7 @@ def response_format(
 
 
 def _is_strict(schema: Any) -> bool:
-    """This will tell whether a schema keeps to what OpenAI's strict mode asks of every object.
+    """Tell whether a schema keeps to what OpenAI's strict mode asks of every object.
 
     Source: "Structured outputs": all fields are required and no others are allowed.
     """

@@ -74,7 +74,7 @@ class ChatParser:
         self._called = self._refused = self._several = False
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
-        """This will tell `out` what a frame says."""
+        """Tell `out` what a frame says."""
         try:
             chunk = self._decode(frame)
         except msgspec.DecodeError:
@@ -104,7 +104,7 @@ class ChatParser:
         self._take(chunk, frame, out)
 
     def whole(self, body: bytes, out: EventWriter) -> None:
-        """This will tell `out` what a response that is not streamed says."""
+        """Tell `out` what a response that is not streamed says."""
         answer = _decode_answer(body)
         out.response(_word(answer.id), answer.model)
         if answer.usage is not None:
@@ -212,7 +212,7 @@ class ChatParser:
         out.tool_call(key, _word(call.id), name, arguments, extra)
 
     def _settle(self, out: EventWriter) -> None:
-        """This will write what belongs to the blocks so far, before another or the end."""
+        """Write what belongs to the blocks so far, before another or the end."""
         if self._tags is not None:
             self._tags.flush(out)
         self._end_details(out)
@@ -265,7 +265,7 @@ def _error_finish(delta: Delta | None) -> Failure:
 
 
 def _read_failure(frame: bytes) -> Failure | None:
-    """This will return the error that a frame holds; `None` for one of unknown type.
+    """Return the error that a frame holds; `None` for one of unknown type.
 
     An error that no status came with may name one: then it is what an HTTP error would be.
     """

@@ -65,7 +65,7 @@ class OpenAIProvider(HTTPProvider):
         return ResponsesAPI(self.name, self.dialect)
 
     def api(self, model: Model, options: StreamOptions) -> ChatAPI | ResponsesAPI:
-        """This will return the API that answers: the caller's choice, then the model's, then the
+        """Return the API that answers: the caller's choice, then the model's, then the
         service's.
 
         Callers choose with `extra={"api": "responses"}` or `"chat"`, which is not sent. Only
@@ -85,22 +85,22 @@ class OpenAIProvider(HTTPProvider):
         )
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
-        """This will return the conversation in the terms of the model's API."""
+        """Return the conversation in the terms of the model's API."""
         return self.api(model, options).convert(model, context, options)
 
     def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
-        """This will return the request of `body` to `url`."""
+        """Return the request of `body` to `url`."""
         body, url = self.body(model, payload, options), self.url(model, options)
         if options.transport == "websocket":
             url, body = first_message(url, body)
         return self.json_request(url, body, self.own_headers())
 
     def url(self, model: Model, options: StreamOptions) -> str:
-        """This will return the endpoint's address."""
+        """Return the endpoint's address."""
         return f"{self.base_url(options)}/{self.api(model, options).path}"
 
     def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
-        """This will add the options; what the caller put in `extra` gives way to them."""
+        """Add the options; what the caller put in `extra` gives way to them."""
         api = self.api(model, options)
         if "api" in options.extra:
             extra = {name: value for name, value in options.extra.items() if name != "api"}
@@ -110,7 +110,7 @@ class OpenAIProvider(HTTPProvider):
     async def respond(
         self, model: Model, payload: Any, options: StreamOptions, call: Call
     ) -> HTTPResponse:
-        """This will ask over a WebSocket where one is wanted and has not failed before."""
+        """Ask over a WebSocket where one is wanted and has not failed before."""
         preferred = options.transport == "auto" and self.dialect.websocket == "preferred"
         if preferred and self.api(model, options).websocket:
             options = evolve(options, transport="websocket")
@@ -124,14 +124,14 @@ class OpenAIProvider(HTTPProvider):
         return await super().respond(model, payload, options, call)
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """This will add the key, and note that one's own server costs nothing."""
+        """Add the key, and note that one's own server costs nothing."""
         await super().authorize(request, options, call)
         priced = call.model.info is not None and call.model.info.prices is not None
         if self.dialect.own_server and not priced:
             call.reported_cost = 0.0
 
     def own_headers(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """This will return the headers that the dialect takes from the environment."""
+        """Return the headers that the dialect takes from the environment."""
         return {
             name: environ[variable]
             for name, variable in self.dialect.headers.items()
@@ -139,11 +139,11 @@ class OpenAIProvider(HTTPProvider):
         }
 
     def parser(self, model: Model) -> Parser:
-        """This will make a parser for one response of the model's own API."""
+        """Make a parser for one response of the model's own API."""
         return self.api(model, _NO_OPTIONS).parser(model)
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """This will add that reasoning cannot be turned off, and that caching needs no asking."""
+        """Add that reasoning cannot be turned off, and that caching needs no asking."""
         notices = super().notices(model, options)
         cached = options.cache is not None and options.cache.mode == "auto"
         if cached and "cache" in self.api(model, options).knobs and not keeps_long(options):
@@ -157,11 +157,11 @@ class OpenAIProvider(HTTPProvider):
         return notices
 
     def classify(self, failure: Failure) -> Classification | None:
-        """This will classify by the tables of this wire format."""
+        """Classify by the tables of this wire format."""
         return classify(failure)
 
     def error_facts(self, failure: Failure) -> None:
-        """This will read an HTTP error as an error frame is read."""
+        """Read an HTTP error as an error frame is read."""
         try:
             read_error(msgspec.json.decode(failure.body), failure)
         except (msgspec.DecodeError, UnicodeDecodeError):

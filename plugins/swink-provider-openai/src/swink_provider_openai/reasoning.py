@@ -26,7 +26,7 @@ class ThinkTags:
         self._inside = False
 
     def feed(self, piece: str, out: EventWriter) -> bool:
-        """This will pass a piece on; `False` once all that follows is text."""
+        """Pass a piece on; `False` once all that follows is text."""
         held = self._held + piece
         if not self._inside:
             start = held.lstrip()
@@ -49,7 +49,7 @@ class ThinkTags:
         return True
 
     def flush(self, out: EventWriter) -> None:
-        """This will pass on what was held back, at the end of the content."""
+        """Pass on what was held back, at the end of the content."""
         if self._inside:
             out.thinking(self._held)
         elif self._held.strip():
@@ -58,7 +58,7 @@ class ThinkTags:
 
 
 def _tag_begun(text: str) -> int:
-    """This will return how many characters at the end may be the start of the closing tag."""
+    """Return how many characters at the end may be the start of the closing tag."""
     return next((n for n in range(len(CLOSE) - 1, 0, -1) if text.endswith(CLOSE[:n])), 0)
 
 
@@ -77,7 +77,7 @@ class ReasoningDetails:
         return bool(self._entries)
 
     def add(self, detail: Any) -> str:
-        """This will take a piece and return its readable text; what is no object is left out."""
+        """Take a piece and return its readable text; what is no object is left out."""
         if not isinstance(detail, dict):
             return ""
         name = VISIBLE.get(str(detail.get("type")), "")
@@ -92,7 +92,7 @@ class ReasoningDetails:
         return "".join(pieces)
 
     def take(self) -> list[dict[str, Any]]:
-        """This will return the entries and begin anew."""
+        """Return the entries and begin anew."""
         entries, self._entries = self._entries, []
         for detail, pieces in entries:
             if len(pieces) > 1:

@@ -43,7 +43,7 @@ _KNOWN = frozenset({*(name for names in _COUNTS.values() for name in names), *_D
 
 
 def report_usage(usage: Mapping[str, Any], out: EventWriter) -> None:
-    """This will tell `out` what a `usage` object says; other figures go to `extra` by their names.
+    """Tell `out` what a `usage` object says; other figures go to `extra` by their names.
 
     Some services count reasoning beside the completion (xAI) or sound beside the prompt
     (Mistral) and not in it, which their totals show.

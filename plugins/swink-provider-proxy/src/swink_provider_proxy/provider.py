@@ -54,7 +54,7 @@ class _Parser:
     writer = RelayWriter
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
-        """This will pass on the event of a frame; the end marker of other protocols is ignored."""
+        """Pass on the event of a frame; the end marker of other protocols is ignored."""
         if frame == b"[DONE]":
             return
         try:
@@ -83,7 +83,7 @@ class ProxyProvider(HTTPProvider):
     malformed = "fail"
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """This will return the conversation as it is, with files read: the gateway has none."""
+        """Return the conversation as it is, with files read: the gateway has none."""
         return {
             "system": context.system_prompt,
             "messages": [dump(self._portable(message)) for message in context.messages],
@@ -91,7 +91,7 @@ class ProxyProvider(HTTPProvider):
         }
 
     def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
-        """This will return the request: model, conversation, and options by their names."""
+        """Return the request: model, conversation, and options by their names."""
         sent = {name: value for name in SENT if (value := getattr(options, name)) not in (None, ())}
         if options.cache is not None:
             sent["cache"] = asdict(options.cache)
@@ -99,11 +99,11 @@ class ProxyProvider(HTTPProvider):
         return self.json_request(f"{self.base_url(options)}/v1/stream", body)
 
     def parser(self, model: Model) -> _Parser:
-        """This will make a parser for one answer."""
+        """Make a parser for one answer."""
         return _Parser()
 
     def classify(self, failure: Failure) -> Classification | None:
-        """This will go by the status: the gateway's errors before a stream are HTTP's."""
+        """Go by the status: the gateway's errors before a stream are HTTP's."""
         return by_tables(failure, {}, (), STATUSES)
 
     def _portable(self, message: Message) -> Message:

@@ -28,5 +28,5 @@ class XAIProvider(OpenAIProvider):
     """xAI's Chat Completions endpoint."""
 
     def classify(self, failure: Failure) -> Classification | None:
-        """This will ask xAI's own wordings first; its codes are prose."""
+        """Ask xAI's own wordings first; its codes are prose."""
         return by_tables(failure, {}, WORDINGS) or super().classify(failure)

@@ -56,7 +56,7 @@ def command(provider: str | None, as_json: bool) -> None:
 
 
 def is_stale(info: ModelInfo, today: date | None = None) -> bool:
-    """This will tell whether a model's figures are too old to rely on."""
+    """Tell whether a model's figures are too old to rely on."""
     if info.as_of is None:
         return False
     try:
@@ -83,7 +83,7 @@ def _row(info: ModelInfo) -> tuple[str, ...]:
 
 
 def _short(count: int | None) -> str:
-    """Writes 200000 as 200k, and a number that is not round as it is told: 131072 is 131k."""
+    """Write 200000 as 200k, and a number that is not round as it is told: 131072 is 131k."""
     if count is None:
         return "-"
     if count >= 1_000_000:

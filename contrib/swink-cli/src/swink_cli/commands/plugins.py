@@ -49,7 +49,7 @@ def command(load: bool, as_json: bool) -> int:
 
 
 def _load_all(host: Host) -> dict[str, str]:
-    """Loads every plugin (the shared ones come with the first provider).
+    """Load every plugin (the shared ones come with the first provider).
 
     Returns the errors that belong to no single plugin, by provider name: two claim one.
     """

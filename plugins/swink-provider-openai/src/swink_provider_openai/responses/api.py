@@ -41,12 +41,12 @@ class ResponsesAPI:
             self.knobs |= {"session_id", "cache"}
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
-        """This will return `input`, `instructions` and `tools`."""
+        """Return `input`, `instructions` and `tools`."""
         stored = options.extra.get("store") is True
         return ResponsesConverter(self._provider, self._dialect, stored).conversation(context)
 
     def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
-        """This will add the options; what the caller put in `extra` gives way to them.
+        """Add the options; what the caller put in `extra` gives way to them.
 
         Tools of both are sent, since those that the service runs itself have no other place.
         """
@@ -65,7 +65,7 @@ class ResponsesAPI:
         return body
 
     def parser(self, model: Model) -> ResponsesParser:
-        """This will make a parser for one response."""
+        """Make a parser for one response."""
         return ResponsesParser()
 
     def _parameters(self, model: Model, options: StreamOptions) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class ResponsesAPI:
         return {k: v for k, v in found.items() if v is not None and k not in self._dialect.lacks}
 
     def _text(self, options: StreamOptions) -> dict[str, Any] | None:
-        """This will return the form of the answer, beside what else the caller says of its text."""
+        """Return the form of the answer, beside what else the caller says of its text."""
         wanted = response_format(options.response_format, self._dialect)
         if wanted is None:
             return None
@@ -94,7 +94,7 @@ class ResponsesAPI:
         return {**_object(options, "text"), "format": {**wanted, **schema}}
 
     def _reasoning(self, model: Model, options: StreamOptions) -> dict[str, Any] | None:
-        """This will ask for as much reasoning as is wanted, and to be told of it in short."""
+        """Ask for as much reasoning as is wanted, and to be told of it in short."""
         word = effort(model, options, self._dialect)
         if word is None or "thinking" in self._dialect.lacks:
             return None

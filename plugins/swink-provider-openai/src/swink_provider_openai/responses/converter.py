@@ -54,7 +54,7 @@ class ResponsesConverter(OpenAIConverter):
         self._custom: set[str] = set()
 
     def conversation(self, context: Context) -> dict[str, Any]:
-        """This will return `input`, `instructions` where there are any, and so `tools`."""
+        """Return `input`, `instructions` where there are any, and so `tools`."""
         native: dict[str, Any] = {"input": self.messages(context)}
         if context.system_prompt:
             native["instructions"] = context.system_prompt
@@ -63,21 +63,21 @@ class ResponsesConverter(OpenAIConverter):
         return native
 
     def tool(self, tool: Tool) -> dict[str, Any]:
-        """This will convert a tool on offer. Left unsaid, `strict` would be true."""
+        """Convert a tool on offer. Left unsaid, `strict` would be true."""
         native: dict[str, Any] = {"type": "function", "name": tool.name}
         if tool.description:
             native["description"] = tool.description
         return {**native, "parameters": tool.parameters, "strict": False}
 
     def user(self, message: UserMessage) -> list[Any]:
-        """This will convert what the user says."""
+        """Convert what the user says."""
         content = message.content
         if not isinstance(content, str):
             return [{"role": "user", "content": self.parts(content)}]
         return [{"role": "user", "content": content}]
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
-        """This will convert what the model said, item by item."""
+        """Convert what the model said, item by item."""
         thoughts = [block for block in message.content if isinstance(block, ThinkingBlock)]
         keep_ids = all(self._goes_back(block) for block in thoughts if _item(block))
         native: list[dict[str, Any]] = []
@@ -103,7 +103,7 @@ class ResponsesConverter(OpenAIConverter):
         )
 
     def tool_call(self, call: ToolCallBlock, keep_id: bool) -> dict[str, Any]:
-        """This will convert a call with what else stood in its item."""
+        """Convert a call with what else stood in its item."""
         item = dict(_item(call))
         if not keep_id:
             item.pop("id", None)
@@ -115,11 +115,11 @@ class ResponsesConverter(OpenAIConverter):
         return {"type": "function_call", **named, "arguments": arguments_text(call), **item}
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
-        """This will convert results, media and all."""
+        """Convert results, media and all."""
         return [self.tool_result(message) for message in messages]
 
     def tool_result(self, message: ToolResultMessage) -> dict[str, Any]:
-        """This will convert one result."""
+        """Convert one result."""
         content = message.content
         prefix = "Error: " if message.is_error else ""
         output: str | list[Any] = prefix + text_of(content)
@@ -131,11 +131,11 @@ class ResponsesConverter(OpenAIConverter):
         return {"type": f"{kind}_output", "call_id": tool_id, "output": output}
 
     def parts(self, content: Sequence[Block]) -> list[dict[str, Any]]:
-        """This will convert what goes in, block by block. Raises MediaError for a bad file."""
+        """Convert what goes in, block by block. Raises MediaError for a bad file."""
         return [self.part(block) for block in content]
 
     def part(self, block: Block) -> dict[str, Any]:
-        """This will convert a block of what goes in."""
+        """Convert a block of what goes in."""
         match block:
             case TextBlock():
                 return {"type": "input_text", "text": block.text}
@@ -155,7 +155,7 @@ def _item(block: Block) -> dict[str, Any]:
 
 
 def _add_text(native: list[dict[str, Any]], block: TextBlock, keep_id: bool) -> None:
-    """This will add text as a message, or to the message of the same id that comes before it."""
+    """Add text as a message, or to the message of the same id that comes before it."""
     metadata = block.metadata or {}
     item = dict(_item(block))
     part: dict[str, Any] = {"type": "output_text", "text": block.text, "annotations": []}

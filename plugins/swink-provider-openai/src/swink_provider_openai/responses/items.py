@@ -22,7 +22,7 @@ class PartialText:
         self._pieces.append(piece)
 
     def rest_of(self, whole: str) -> str:
-        """This will return what of the whole has not come in pieces, and take it as come."""
+        """Return what of the whole has not come in pieces, and take it as come."""
         said = "".join(self._pieces)
         rest = whole[len(said) :] if whole.startswith(said) else ""
         if rest:

@@ -89,7 +89,7 @@ class ResponsesParser:
         }
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
-        """This will tell `out` what an event says."""
+        """Tell `out` what an event says."""
         try:
             event = _decode(frame)
         except msgspec.DecodeError:
@@ -103,7 +103,7 @@ class ResponsesParser:
             self._error(event, out)
 
     def whole(self, body: bytes, out: EventWriter) -> None:
-        """This will tell `out` what a response that is not streamed says."""
+        """Tell `out` what a response that is not streamed says."""
         response = _decode_response(body)
         if response.status is None and not response.error:
             raise MalformedFrame("the answer has no status")
@@ -143,7 +143,7 @@ class ResponsesParser:
             out.text(rest, key)
 
     def _say_part(self, item: Item, number: Any, part: dict[str, Any], out: EventWriter) -> None:
-        """This will write a whole part of a message: what is new of its text, its metadata."""
+        """Write a whole part of a message: what is new of its text, its metadata."""
         refused = part.get("type") == "refusal"
         self._refused |= refused
         self._say_rest(item, number, part.get("refusal" if refused else "text"), out)
@@ -196,7 +196,7 @@ class ResponsesParser:
         out.thinking(text, key)
 
     def _reasoning_over(self, item: Item, out: EventWriter) -> None:
-        """This will keep the whole item, with its place where others have come in between."""
+        """Keep the whole item, with its place where others have come in between."""
         key = (item.number, "reasoning")
         metadata: dict[str, Any] = {"item": item.data}
         if self._current != key and any(item.parts.values()):
@@ -232,7 +232,7 @@ class ResponsesParser:
         self._put_in(item, item.part("input").rest_of(event.input or ""), out, new=False)
 
     def _put_in(self, item: Item, text: str, out: EventWriter, new: bool = True) -> None:
-        """This will write free text as the piece of JSON that it is the inside of a string of."""
+        """Write free text as the piece of JSON that it is the inside of a string of."""
         if text:
             if new:
                 item.part("input").add(text)
@@ -265,7 +265,7 @@ class ResponsesParser:
     # -- items -------------------------------------------------------------------------------
 
     def _item(self, event: Event) -> Item:
-        """This will return the item that an event is about: the latest where it does not say."""
+        """Return the item that an event is about: the latest where it does not say."""
         index = event.output_index
         place = self._latest if index is None else int(index)
         return self._items.get(place) or self._begin_item(place, {})
@@ -294,11 +294,11 @@ class ResponsesParser:
             self._finish(item, out)
 
     def _by_id(self, id: Any) -> Item | None:
-        """This will find the item of an event that has no index."""
+        """Find the item of an event that has no index."""
         return next((i for i in self._items.values() if id and i.data.get("id") == id), None)
 
     def _finish(self, item: Item, out: EventWriter) -> None:
-        """This will write what an item says in the end that its events have not said."""
+        """Write what an item says in the end that its events have not said."""
         data = item.data
         match item.kind:
             case "message":
@@ -361,7 +361,7 @@ class ResponsesParser:
         self._fail({"error": error}, out, event.status)
 
     def _fail(self, data: dict[str, Any], out: EventWriter, status: Any = None) -> None:
-        """This will end with the service's own error, which over a WebSocket has a status."""
+        """End with the service's own error, which over a WebSocket has a status."""
         failure = Failure("streaming")
         if isinstance(status, int) and 400 <= status < 600:
             failure.status = status

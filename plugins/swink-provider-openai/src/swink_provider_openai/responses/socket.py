@@ -39,7 +39,7 @@ _MARKS = tuple(f'"{name}"'.encode() for name in TERMINAL)
 
 
 def first_message(url: str, body: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """This will return the address of the WebSocket at `url`, and what asks it for an answer."""
+    """Return the address of the WebSocket at `url`, and what asks it for an answer."""
     asked = {name: value for name, value in body.items() if name not in NOT_SENT}
     return f"ws{url.removeprefix('http')}", {"type": "response.create", **asked}
 
@@ -54,7 +54,7 @@ class Sockets:
     async def open(
         self, dial: Callable[[], Awaitable[HTTPResponse]], call: Call
     ) -> HTTPResponse | None:
-        """This will return an answer over a WebSocket; `None` where HTTP is to be used.
+        """Return an answer over a WebSocket; `None` where HTTP is to be used.
 
         Raises ProviderFailure where HTTP would fail as well.
         """
@@ -77,7 +77,7 @@ class Sockets:
         return None
 
     def dropped(self) -> None:
-        """This will note that a socket closed before its answer was complete."""
+        """Note that a socket closed before its answer was complete."""
         self.drops += 1
         if self.drops >= DROPS:
             self.given_up = f"dropped {self.drops} WebSockets"
