@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from swink_core.framing import SSEDecoder
-from swink_core.testing.chaos import (
+from swink_core.providers import SSEDecoder
+from swink_testing.chaos import (
     META_ONLY,
     PAGE,
     Answer,

@@ -1,66 +1,35 @@
-"""One Python interface to every language-model provider's streaming API."""
+"""One Python interface to every language-model provider's streaming API.
 
-from swink_core.builder import (
-    MessageBuilder,
-)
-from swink_core.call import (
-    Call,
-)
-from swink_core.catalog import (
-    Catalog,
-    cost_of,
-)
-from swink_core.classification import (
-    by_tables,
-    duration_seconds,
-    retry_after_seconds,
-)
-from swink_core.client import (
-    Client,
-    complete,
-    complete_sync,
-    stream,
-)
-from swink_core.clock import (
-    Clock,
-    LoopClock,
-    Timer,
-)
-from swink_core.codec import (
-    CodecError,
-    dump,
-    load,
-    load_event,
-)
-from swink_core.conversion import (
-    MessageConverter,
-    closed_schema,
-    media_base64,
-    media_type_of,
-    merged_turns,
-    normalise,
-    required_features,
-    text_of,
-)
-from swink_core.errors import (
+The packages, in the order in which an answer's bytes pass through them; each imports only from
+those above it:
+
+    framing/      bytes to frames
+    vocabulary/   what everything may name: messages, events, options, models
+    failures/     what went wrong, what it means, and what to say
+    plugins/      the four hooks, and the host that finds, loads and binds plugins
+    providers/    what a provider is made of; plugin authors import from here
+    streaming/    one call under way: attempts, limits, retries, events in order
+    client.py     what callers hold; arguments.py beside it checks what they pass
+
+Import from `swink_core` and `swink_core.providers` alone: modules inside the packages are private.
+"""
+
+from swink_core.client import Client, complete, complete_sync, stream
+from swink_core.failures.exceptions import (
     AuthenticationError,
-    Classification,
     ContentFiltered,
     ContextWindowExceeded,
     EmptyResponse,
-    Failure,
     InvalidContext,
     InvalidModel,
     InvalidOption,
     InvalidRequest,
-    MalformedFrame,
     MediaError,
     ModelNotFound,
     ModelOverloaded,
     ModelThrottled,
     NetworkError,
     OutputTooLarge,
-    Phase,
     PluginError,
     PluginFault,
     ProtocolError,
@@ -75,12 +44,17 @@ from swink_core.errors import (
     UnknownProvider,
     Unsupported,
     UsageError,
-    redact,
 )
-from swink_core.event_stream import (
-    EventStream,
-)
-from swink_core.events import (
+from swink_core.failures.failure import Classification, Failure
+from swink_core.plugins.call import Call
+from swink_core.plugins.catalog import Catalog
+from swink_core.plugins.hookspecs import hookimpl
+from swink_core.plugins.host import Host
+from swink_core.streaming.clock import LoopClock
+from swink_core.streaming.event_stream import EventStream
+from swink_core.vocabulary.clock import Clock
+from swink_core.vocabulary.codec import CodecError, dump, load
+from swink_core.vocabulary.events import (
     AssistantMessageEvent,
     Done,
     Error,
@@ -98,32 +72,7 @@ from swink_core.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from swink_core.framing import (
-    DEFAULT_FRAME_LIMIT,
-    Decoder,
-    FrameError,
-    FrameTooLong,
-    NDJSONDecoder,
-    ServerSentEvent,
-    SSEDecoder,
-    SSEEventDecoder,
-)
-from swink_core.hookspecs import (
-    hookimpl,
-)
-from swink_core.host import (
-    Host,
-)
-from swink_core.http import (
-    AiohttpClient,
-    HTTPClient,
-    HTTPRequest,
-    HTTPResponse,
-)
-from swink_core.level import (
-    API_LEVEL,
-)
-from swink_core.messages import (
+from swink_core.vocabulary.messages import (
     AssistantMessage,
     AudioBlock,
     Base64Source,
@@ -139,183 +88,34 @@ from swink_core.messages import (
     ThinkingBlock,
     Tool,
     ToolCallBlock,
-    ToolCallState,
     ToolResultMessage,
     UrlSource,
     UserMessage,
-    is_synthetic_id,
-    parse_arguments,
-    synthetic_id,
 )
-from swink_core.model import (
-    THINKING_BUDGETS,
+from swink_core.vocabulary.models import Model, ModelInfo, ProviderInfo
+from swink_core.vocabulary.options import (
     CacheStrategy,
-    Model,
-    ModelInfo,
-    Prices,
-    ProviderInfo,
     RetryPolicy,
     StreamOptions,
     ThinkingLevel,
     Timeouts,
 )
-from swink_core.outcome import (
-    Cost,
-    StopReason,
-    StreamErrorKind,
-    Usage,
-)
-from swink_core.protocol import (
-    Automaton,
-)
-from swink_core.provider import (
-    HTTPProvider,
-)
-from swink_core.relay import (
-    RelayWriter,
-)
-from swink_core.source import (
-    EventSource,
-    Parser,
-    repaired_json,
-)
-from swink_core.writer import (
-    EventWriter,
-)
+from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Usage
 
 __all__ = [
-    "API_LEVEL",
-    "DEFAULT_FRAME_LIMIT",
-    "THINKING_BUDGETS",
-    "AiohttpClient",
-    "AssistantMessage",
-    "AssistantMessageEvent",
-    "AudioBlock",
-    "AuthenticationError",
-    "Automaton",
-    "Base64Source",
-    "Block",
-    "CacheStrategy",
-    "Call",
-    "Catalog",
-    "Classification",
-    "Client",
-    "Clock",
-    "CodecError",
-    "ContentFiltered",
-    "Context",
-    "ContextWindowExceeded",
-    "Cost",
-    "Decoder",
-    "DocumentBlock",
-    "Done",
-    "EmptyResponse",
-    "Error",
-    "EventSource",
-    "EventStream",
-    "EventWriter",
-    "Extension",
-    "ExtensionBlock",
-    "Failure",
-    "FileSource",
-    "FrameError",
-    "FrameTooLong",
-    "HTTPClient",
-    "HTTPProvider",
-    "HTTPRequest",
-    "HTTPResponse",
-    "Host",
-    "ImageBlock",
-    "InvalidContext",
-    "InvalidModel",
-    "InvalidOption",
-    "InvalidRequest",
-    "LoopClock",
-    "MalformedFrame",
-    "MediaError",
-    "Message",
-    "MessageBuilder",
-    "MessageConverter",
-    "Model",
-    "ModelInfo",
-    "ModelNotFound",
-    "ModelOverloaded",
-    "ModelThrottled",
-    "NDJSONDecoder",
-    "NetworkError",
-    "Notice",
-    "OutputTooLarge",
-    "Parser",
-    "Phase",
-    "PluginError",
-    "PluginFault",
-    "Prices",
-    "ProtocolError",
-    "ProviderFailure",
-    "ProviderInfo",
-    "QuotaExhausted",
-    "RelayWriter",
-    "ResourceExhausted",
-    "Retry",
-    "RetryPolicy",
-    "SSEDecoder",
-    "SSEEventDecoder",
-    "ServerSentEvent",
-    "Source",
-    "Start",
-    "StopReason",
-    "StreamAborted",
-    "StreamError",
-    "StreamErrorKind",
-    "StreamOptions",
-    "StreamTimeout",
-    "SwinkError",
-    "TextBlock",
-    "TextDelta",
-    "TextEnd",
-    "TextStart",
-    "ThinkingBlock",
-    "ThinkingDelta",
-    "ThinkingEnd",
-    "ThinkingLevel",
-    "ThinkingStart",
-    "Timeouts",
-    "Timer",
-    "Tool",
-    "ToolCallBlock",
-    "ToolCallDelta",
-    "ToolCallEnd",
-    "ToolCallStart",
-    "ToolCallState",
-    "ToolResultMessage",
-    "UnknownFailure",
-    "UnknownProvider",
-    "Unsupported",
-    "UrlSource",
-    "Usage",
-    "UsageError",
-    "UserMessage",
-    "by_tables",
-    "closed_schema",
-    "complete",
-    "complete_sync",
-    "cost_of",
-    "dump",
-    "duration_seconds",
-    "hookimpl",
-    "is_synthetic_id",
-    "load",
-    "load_event",
-    "media_base64",
-    "media_type_of",
-    "merged_turns",
-    "normalise",
-    "parse_arguments",
-    "redact",
-    "repaired_json",
-    "required_features",
-    "retry_after_seconds",
-    "stream",
-    "synthetic_id",
-    "text_of",
-]
+    "AssistantMessage", "AssistantMessageEvent", "AudioBlock", "AuthenticationError",
+    "Base64Source", "Block", "CacheStrategy", "Call", "Catalog", "Classification", "Client",
+    "Clock", "CodecError", "ContentFiltered", "Context", "ContextWindowExceeded", "Cost",
+    "DocumentBlock", "Done", "EmptyResponse", "Error", "EventStream", "Extension", "ExtensionBlock",
+    "Failure", "FileSource", "Host", "ImageBlock", "InvalidContext", "InvalidModel",
+    "InvalidOption", "InvalidRequest", "LoopClock", "MediaError", "Message", "Model", "ModelInfo",
+    "ModelNotFound", "ModelOverloaded", "ModelThrottled", "NetworkError", "Notice",
+    "OutputTooLarge", "PluginError", "PluginFault", "ProtocolError", "ProviderFailure",
+    "ProviderInfo", "QuotaExhausted", "ResourceExhausted", "Retry", "RetryPolicy", "Source",
+    "Start", "StopReason", "StreamAborted", "StreamError", "StreamErrorKind", "StreamOptions",
+    "StreamTimeout", "SwinkError", "TextBlock", "TextDelta", "TextEnd", "TextStart",
+    "ThinkingBlock", "ThinkingDelta", "ThinkingEnd", "ThinkingLevel", "ThinkingStart", "Timeouts",
+    "Tool", "ToolCallBlock", "ToolCallDelta", "ToolCallEnd", "ToolCallStart", "ToolResultMessage",
+    "UnknownFailure", "UnknownProvider", "Unsupported", "UrlSource", "Usage", "UsageError",
+    "UserMessage", "complete", "complete_sync", "dump", "hookimpl", "load", "stream",
+]  # fmt: skip

@@ -4,33 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 from attrs import evolve
 
-from swink_core.call import Call
-from swink_core.catalog import Catalog, cost_of
-from swink_core.circuit import Circuits
-from swink_core.clock import Clock, LoopClock
-from swink_core.conversion import check_context
-from swink_core.errors import InvalidContext, InvalidModel, InvalidOption, UsageError
-from swink_core.event_stream import EventStream
-from swink_core.host import Host
-from swink_core.http import AiohttpClient, HTTPClient
-from swink_core.messages import AssistantMessage, Context, Message, Tool
-from swink_core.model import Model, StreamOptions
-from swink_core.outcome import Cost, Usage
-from swink_core.retry import Target
-
-__all__ = ["Client", "complete", "complete_sync", "stream"]
-
-log = logging.getLogger(__name__)
+from swink_core.arguments import check_context
+from swink_core.failures.exceptions import InvalidContext, InvalidModel, InvalidOption, UsageError
+from swink_core.plugins.binding import Target
+from swink_core.plugins.call import Call
+from swink_core.plugins.catalog import Catalog
+from swink_core.plugins.host import Host
+from swink_core.providers.aiohttp_client import AiohttpClient
+from swink_core.streaming.breaker import Circuits
+from swink_core.streaming.clock import LoopClock
+from swink_core.streaming.event_stream import EventStream
+from swink_core.vocabulary.clock import Clock
+from swink_core.vocabulary.http import HTTPClient
+from swink_core.vocabulary.messages import AssistantMessage, Context, Message, Tool
+from swink_core.vocabulary.models import Model, cost_of
+from swink_core.vocabulary.options import StreamOptions
+from swink_core.vocabulary.outcome import Cost, Usage
 
 Conversation: TypeAlias = Context | str | Sequence[Message]
+
 OneModel: TypeAlias = str | Model
+
 ModelChoice: TypeAlias = OneModel | tuple[OneModel, Mapping[str, Any]]
 
 

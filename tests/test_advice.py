@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from swink_core import Failure, Model, ProviderInfo, StreamErrorKind
-from swink_core.advice import advise, duration_text
+from swink_core.failures.advice import advise, duration_text
 
 MODEL = Model("acme", "large")
 INFO = ProviderInfo(

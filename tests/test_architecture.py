@@ -8,81 +8,96 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import swink_core
+import swink_core.providers
 
 ROOT = Path(__file__).resolve().parent.parent
 CORE = ROOT / "swink_core"
 
-ORDER = [
-    "outcome", "framing.frame", "framing.sse", "framing.ndjson", "framing", "messages", "model",
-    "errors", "events", "protocol", "advice", "clock", "writer", "builder", "codec",
-    "relay", "conversion", "hookspecs", "classification", "call", "level", "catalog", "host",
-    "http", "source", "whole", "api",
-    "provider", "watchdog", "circuit", "retry", "faults", "run", "event_stream", "client",
-]  # fmt: skip
-"""Each module imports only from those before it."""
+PACKAGES = ("framing", "vocabulary", "failures", "plugins", "providers", "streaming")
+ORDER = (*PACKAGES, "arguments", "client")
+"""Each package, and the two modules above them, imports only from those before it."""
 
-SANS_IO = [
-    "outcome", "framing.frame", "framing.sse", "framing.ndjson", "messages", "model", "errors",
-    "events", "protocol", "advice", "writer", "builder", "codec", "relay", "conversion",
-]  # fmt: skip
-NO_IO = {"aiohttp", "asyncio", "logging", "socket", "ssl", "subprocess", "threading", "time"}
+SANS_IO = ("framing", "vocabulary", "failures")
+NO_IO = {"aiohttp", "asyncio", "logging", "os", "socket", "ssl", "subprocess", "threading", "time"}
 
+MOST_NAMES = 95
+MOST_CODE = 4_500
 LONG = 400
 """Lines beyond which a module has a seam somewhere."""
 
-
-def _path(module: str) -> Path:
-    path = CORE.joinpath(*module.split("."))
-    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+MODULES = sorted(path for path in CORE.rglob("*.py") if path != CORE / "__init__.py")
 
 
-def _imports(path: Path, lazy: bool = True) -> Iterator[str]:
-    """Yields what a module imports, but for `TYPE_CHECKING` and, unless `lazy`, in functions."""
-    pending: list[ast.AST] = [ast.parse(path.read_text("utf-8"))]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            continue
-        if not lazy and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
+def _name(path: Path) -> str:
+    return ".".join(path.relative_to(CORE).with_suffix("").parts).removesuffix(".__init__")
+
+
+BY_NAME = {_name(path): path for path in MODULES}
+
+
+def _imports(path: Path) -> Iterator[str]:
+    """Yield what a module imports, anywhere in it and for type checkers too."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield from (f"{node.module}:{alias.name}" for alias in node.names)
-        pending.extend(ast.iter_child_nodes(node))
 
 
-def _core_module(imported: str) -> str | None:
-    """Returns which core module an import statement needs."""
-    module, _, name = imported.partition(":")
-    if module == "swink_core":
-        return name
-    return module.removeprefix("swink_core.") if module.startswith("swink_core.") else None
+def _needed(path: Path) -> set[str]:
+    """Return the modules of the core that a module needs."""
+    needed = set()
+    for imported in _imports(path):
+        module, _, name = imported.partition(":")
+        if module.partition(".")[0] == "swink_core":
+            inner = ".".join(part for part in (*module.split(".")[1:], name) if part)
+            needed.add(inner if inner in BY_NAME else inner.rpartition(".")[0])
+    return needed
 
 
-def test_the_order_names_every_module_of_the_core() -> None:
-    found = {
-        ".".join(path.relative_to(CORE).with_suffix("").parts).removesuffix(".__init__")
-        for path in CORE.rglob("*.py")
-        if "testing" not in path.parts and path != CORE / "__init__.py"
-    }
-    assert found == set(ORDER)
+def test_the_core_has_these_packages_and_says_so_in_their_order() -> None:
+    assert {name.partition(".")[0] for name in BY_NAME} == set(ORDER)
+    docstring = ast.get_docstring(ast.parse((CORE / "__init__.py").read_text("utf-8"))) or ""
+    assert re.findall(r"(?m)^    (\w+)/", docstring) == list(PACKAGES)
 
 
-@pytest.mark.parametrize("module", ORDER)
-def test_a_module_imports_only_from_those_above_it(module: str) -> None:
-    allowed = set(ORDER[: ORDER.index(module)])
-    needed = {name for i in _imports(_path(module)) if (name := _core_module(i)) is not None}
-    assert needed <= allowed
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_says_in_one_sentence_what_belongs_there(package: str) -> None:
+    docstring = ast.get_docstring(ast.parse(BY_NAME[package].read_text("utf-8"))) or ""
+    assert docstring.count("\n") == 0
+    assert docstring.endswith(".")
 
 
-@pytest.mark.parametrize("module", SANS_IO)
-def test_the_sans_io_half_sees_no_socket_clock_or_log(module: str) -> None:
-    seen = {name.partition(":")[0].partition(".")[0] for name in _imports(_path(module))}
+@pytest.mark.parametrize("module", sorted(BY_NAME))
+def test_a_package_imports_only_from_those_above_it(module: str) -> None:
+    allowed = set(ORDER[: ORDER.index(module.partition(".")[0]) + 1])
+    assert {name.partition(".")[0] for name in _needed(BY_NAME[module])} <= allowed
+
+
+def test_no_modules_need_each_other() -> None:
+    arrows = {name: _needed(path) - {name} for name, path in BY_NAME.items()}
+    # an `__init__` gathers its package's names, and nobody inside the package asks it for them
+    settled = {name for name, path in BY_NAME.items() if path.name == "__init__.py"}
+    while len(settled) < len(arrows):
+        free = {name for name in arrows if name not in settled and arrows[name] <= settled}
+        assert free, f"in a circle: {sorted(set(arrows) - settled)}"
+        settled |= free
+
+
+def test_no_package_is_called_like_a_public_name() -> None:
+    assert not {*swink_core.__all__} & {*ORDER}
+
+
+@pytest.mark.parametrize(
+    "module", [name for name in sorted(BY_NAME) if name.partition(".")[0] in SANS_IO]
+)
+def test_the_sans_io_packages_see_no_socket_clock_or_log(module: str) -> None:
+    seen = {name.partition(":")[0].partition(".")[0] for name in _imports(BY_NAME[module])}
     assert not seen & NO_IO
 
 
@@ -118,9 +133,9 @@ def _code_words(path: Path) -> set[str]:
     return {word.lower() for text in texts for word in re.findall(r"[A-Za-z]+", text)}
 
 
-@pytest.mark.parametrize("module", ORDER)
+@pytest.mark.parametrize("module", sorted(BY_NAME))
 def test_the_core_names_no_provider(module: str) -> None:
-    named = _code_words(_path(module)) & (set(PROVIDERS) - COMMON_WORDS)
+    named = _code_words(BY_NAME[module]) & (set(PROVIDERS) - COMMON_WORDS)
     assert named == set()
 
 
@@ -132,21 +147,46 @@ OUTSIDE = sorted(
 )
 
 
+RELEASED_WITH_THE_CORE = "swink_testing"
+"""The one distribution that may import the core's modules."""
+
+
 @pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: "/".join(path.parts[-2:]))
 def test_plugins_use_public_names_only(path: Path) -> None:
-    public = {*swink_core.__all__, "", "testing"}
+    public = {
+        "swink_core": {*swink_core.__all__, "", "providers"},
+        "swink_core.providers": {*swink_core.providers.__all__},
+    }
     private = []
     for imported in _imports(path):
         module, _, name = imported.partition(":")
-        inner = module.startswith("swink_core.") and not module.startswith("swink_core.testing")
-        if inner or (module == "swink_core" and name not in public):
+        if module.partition(".")[0] == "swink_core" and name not in public.get(module, ()):
             private.append(imported)
-    assert private == []
+    if RELEASED_WITH_THE_CORE not in path.parts:
+        assert private == []
 
 
-def test_public_names_exist_and_are_named_once() -> None:
-    assert len(swink_core.__all__) == len(set(swink_core.__all__))
-    assert [name for name in swink_core.__all__ if not hasattr(swink_core, name)] == []
+@pytest.mark.parametrize("package", [swink_core, swink_core.providers], ids=lambda p: p.__name__)
+def test_public_names_exist_and_are_named_once(package: ModuleType) -> None:
+    assert len(package.__all__) == len(set(package.__all__))
+    assert [name for name in package.__all__ if not hasattr(package, name)] == []
+
+
+def test_callers_observers_and_wrappers_find_their_names_among_few() -> None:
+    assert len(swink_core.__all__) <= MOST_NAMES
+    assert not set(swink_core.__all__) & set(swink_core.providers.__all__)
+
+
+def test_nothing_at_run_time_needs_the_test_kit() -> None:
+    needing = [
+        path
+        for path in (*MODULES, *OUTSIDE)
+        if "swink_testing" not in path.parts
+        and any(
+            name.partition(":")[0].partition(".")[0] == "swink_testing" for name in _imports(path)
+        )
+    ]
+    assert [path.name for path in needing] == ["check.py"]  # on its way to the kit
 
 
 @pytest.mark.parametrize(

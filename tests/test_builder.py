@@ -15,7 +15,6 @@ from swink_core import (
     Done,
     Error,
     ExtensionBlock,
-    MessageBuilder,
     Notice,
     Retry,
     Start,
@@ -33,7 +32,9 @@ from swink_core import (
     ToolCallEnd,
     ToolCallStart,
 )
-from swink_core.testing.strategies import event_streams
+from swink_core.streaming.builder import MessageBuilder
+from swink_core.vocabulary.grammar import Automaton
+from swink_testing.strategies import event_streams
 
 
 def built(*events: Any) -> AssistantMessage:
@@ -229,7 +230,7 @@ def test_a_stream_cut_after_any_event_can_be_closed_and_its_message_stays_the_sa
     builder.feed(head)
     before = builder.message
     closing = builder.closing_events()
-    grammar = swink.Automaton()
+    grammar = Automaton()
     assert [grammar.step(event) for event in head] == [None] * cut
     if grammar.phase == "before":  # no attempt is open: nothing was begun, or a retry is due
         assert closing == []

@@ -17,7 +17,8 @@ from swink_core import (
     UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.classification import classify_default
+from swink_core.failures.classification import classify_default
+from swink_core.streaming.clock import LoopClock
 
 
 def call_with(**given: object) -> Call:
@@ -26,6 +27,7 @@ def call_with(**given: object) -> Call:
         Model("acme", "large"),
         Context([UserMessage("a private matter")]),
         options,
+        clock=LoopClock(),
         classify_hook=lambda model, failure: classify_default(failure),
         provider_info=ProviderInfo("acme", "Acme"),
         **given,  # type: ignore[arg-type]  # a test's facts

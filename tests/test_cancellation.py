@@ -16,7 +16,7 @@ from fakes import broken_rules
 from hostile import Subject, subjects
 
 import swink_core as swink
-from swink_core.testing.chaos import Answer, Broken, ChaosServer, Cut, Drip, Fault, Instead, Stall
+from swink_testing.chaos import Answer, Broken, ChaosServer, Cut, Drip, Fault, Instead, Stall
 
 STREAMS = 200
 LONGEST_SECONDS = 0.1

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from swink_core import Catalog, Cost, Host, Model, PluginError, Prices, SwinkError, Usage, cost_of
-from swink_core.catalog import package_catalog
+from swink_core import Catalog, Cost, Host, Model, PluginError, SwinkError, Usage
+from swink_core.plugins.package_data import package_catalog
+from swink_core.vocabulary.models import Prices, cost_of
 
 FILE = """
 [[providers]]

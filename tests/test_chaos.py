@@ -19,7 +19,7 @@ from hostile import (
 import swink_core as swink
 from swink_core import Done
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.chaos import (
+from swink_testing.chaos import (
     Broken,
     Cut,
     Fault,
@@ -28,7 +28,7 @@ from swink_core.testing.chaos import (
     Stall,
     standard_faults,
 )
-from swink_core.testing.clock import ManualClock
+from swink_testing.clock import ManualClock
 
 pytestmark = pytest.mark.parametrize("subject", subjects(), ids=repr)
 
@@ -154,7 +154,7 @@ async def test_a_connection_lost_after_any_byte(subject: Subject, reset: bool) -
 
 
 async def test_a_stall_after_any_frame(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swink_core.run.SETTLE_SECONDS", 5.0)
+    monkeypatch.setattr("swink_core.streaming.driver.SETTLE_SECONDS", 5.0)
     answer = subject.answer()
     completes_at = await subject.completes_at(answer)
     for end in answer.ends[:: max(1, len(answer.ends) // 6)]:

@@ -9,8 +9,8 @@ import pytest
 from hostile import CANARY, Outcome, Subject, call, subjects
 
 import swink_core as swink
-from swink_core.testing.chaos import Cut, Fault, Insert, Instead, Says
-from swink_core.testing.chaos_faults import UNPARSABLE
+from swink_testing.chaos import Cut, Fault, Insert, Instead, Says
+from swink_testing.chaos_faults import UNPARSABLE
 
 pytestmark = pytest.mark.parametrize("subject", subjects(), ids=repr)
 

@@ -16,7 +16,8 @@ from hostile import openssl_certificate
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
 from swink_core.framing import NDJSONDecoder, SSEDecoder
-from swink_core.testing.chaos import (
+from swink_recorder.recording import Recording
+from swink_testing.chaos import (
     Answer,
     Broken,
     ChaosServer,
@@ -29,7 +30,6 @@ from swink_core.testing.chaos import (
     Stall,
     standard_faults,
 )
-from swink_core.testing.recordings import Recording
 
 GOOD = Answer.of_body(b"".join(HELLO), SSEDecoder)
 
@@ -150,7 +150,7 @@ def test_in_a_process_of_its_own_it_serves_every_standard_fault(tmp_path: Path) 
         headers={"Content-Type": "text/event-stream"},
     )  # fmt: skip
     recording.save(tmp_path)
-    command = [sys.executable, "-m", "swink_core.testing.chaos", str(tmp_path)]
+    command = [sys.executable, "-m", "swink_testing.chaos", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         names = list(standard_faults(GOOD))
@@ -229,7 +229,7 @@ sys.path[:0] = json.loads(sys.argv[1])
 from fakes import HELLO, MODEL, Observer, client_of
 from swink_core import RetryPolicy, StreamError
 from swink_core.framing import SSEDecoder
-from swink_core.testing.chaos import Answer, ChaosServer, Fault
+from swink_testing.chaos import Answer, ChaosServer, Fault
 
 async def settled():
     # both ends of a closed connection give their descriptors back a little later

@@ -2,7 +2,7 @@
 
 import pytest
 
-from swink_core.circuit import Circuits
+from swink_core.streaming.breaker import Circuits
 
 COOLDOWN = 30.0
 THRESHOLD = 3

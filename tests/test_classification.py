@@ -6,15 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from swink_core import (
-    Classification,
-    Failure,
-    by_tables,
-    duration_seconds,
-    retry_after_seconds,
-)
+from swink_core import Classification, Failure
 from swink_core import StreamErrorKind as Kind
-from swink_core.classification import classify_default
+from swink_core.failures.classification import classify_default
+from swink_core.providers import by_tables, duration_seconds, retry_after_seconds
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 

@@ -14,7 +14,7 @@ from corpus import Case, error_cases, stream_cases
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 PROVIDERS = {
     "anthropic": "anthropic/claude-sonnet-4-5",

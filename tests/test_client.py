@@ -311,7 +311,7 @@ async def test_idle_connections_are_closed_when_descriptors_run_out() -> None:
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The toy provider, as if it were the only one installed."""
-    monkeypatch.setattr("swink_core.host._installed", lambda: [entry_point("toy", Toy)])
+    monkeypatch.setattr("swink_core.plugins.host._installed", lambda: [entry_point("toy", Toy)])
 
 
 @pytest.mark.usefixtures("installed")

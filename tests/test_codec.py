@@ -48,9 +48,9 @@ from swink_core import (
     UserMessage,
     dump,
     load,
-    load_event,
 )
-from swink_core.protocol import RULES
+from swink_core.vocabulary.codec import load_event
+from swink_core.vocabulary.grammar import RULES
 
 FORMS: list[tuple[str, Any, Any]] = [
     ("an event", TextEnd(0), {"type": "text_end", "content_index": 0}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from swink_core import Host
-from swink_core.testing.conformance import PROVIDER_CHECKS, Subject, run_checks
+from swink_testing.conformance import PROVIDER_CHECKS, Subject, run_checks
 
 
 @pytest.mark.parametrize("name", Host(environ={}).provider_names())

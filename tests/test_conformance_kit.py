@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from swink_core import Host, UnknownProvider
-from swink_core.testing.conformance import (
+from swink_testing.conformance import (
     LEVELS,
     PROVIDER_CHECKS,
     Check,
@@ -238,7 +238,7 @@ def test_failures_known_to_the_package_are_read_for_their_provider() -> None:
 # -- under pytest --------------------------------------------------------------------------------
 
 SUITE = """
-from swink_core.testing.conformance import ProviderConformance
+from swink_testing.conformance import ProviderConformance
 
 class TestEcho(ProviderConformance):
     provider = "echo"
@@ -280,9 +280,9 @@ def test_what_a_class_gets_wrong_fails(pytester: pytest.Pytester, more: str, lin
 
 def test_nothing_but_pytest_is_imported_before_it_is_used() -> None:
     program = (
-        "import sys, pytest; import swink_core.testing, swink_core.testing.plugin;"
-        "print([m for m in ('hypothesis', 'aiohttp', 'swink_core.testing.conformance',"
-        "'swink_core.testing.chaos') if m in sys.modules])"
+        "import sys, pytest; import swink_testing, swink_testing.plugin;"
+        "print([m for m in ('hypothesis', 'aiohttp', 'swink_testing.conformance',"
+        "'swink_testing.chaos') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr
@@ -290,7 +290,7 @@ def test_nothing_but_pytest_is_imported_before_it_is_used() -> None:
 
 def test_the_kit_needs_no_pytest() -> None:
     program = (
-        "import sys; import swink_core.testing.conformance, swink_core.testing.observers;"
+        "import sys; import swink_testing.conformance, swink_testing.observers;"
         "print([m for m in ('pytest', '_pytest', 'hypothesis') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import swink_core as swink
-from swink_core.testing.conformance import Outcome, Subject, run_checks
-from swink_core.testing.conformance.live import LIVE_CHECKS, LiveSubject
+from swink_core.providers import text_of
+from swink_testing.conformance import Outcome, Subject, run_checks
+from swink_testing.conformance.live import LIVE_CHECKS, LiveSubject
 
 Events = Sequence[swink.AssistantMessageEvent]
 DONE = swink.Done(swink.StopReason.STOP, swink.Usage(3, 2, total=5, reported=True))
@@ -52,7 +53,7 @@ class Moody(SOUND):  # type: ignore[valid-type, misc]  # a class that a function
 
     @swink.hookimpl
     def stream(self, context: swink.Context) -> AsyncIterator[swink.AssistantMessageEvent]:
-        if "Count" in swink.text_of(context.messages[-1].content):
+        if "Count" in text_of(context.messages[-1].content):
             return self._events([swink.AssistantMessageEvent.error_content_filtered("no")])
         return super().stream(context)  # type: ignore[no-any-return]  # as above
 
@@ -116,7 +117,7 @@ def test_a_provider_without_tools_is_not_asked_for_one() -> None:
 
 
 def test_every_check_is_in_the_documentation() -> None:
-    from swink_core.testing.conformance import PROVIDER_CHECKS
+    from swink_testing.conformance import PROVIDER_CHECKS
 
     page = Path(__file__).parent.parent / "docs" / "how-to" / "check-a-provider.md"
     rows = set(page.read_text("utf-8").splitlines())

@@ -31,7 +31,6 @@ from swink_core import (
     Error,
     ExtensionBlock,
     Host,
-    HTTPProvider,
     ImageBlock,
     Message,
     Model,
@@ -45,10 +44,10 @@ from swink_core import (
     ToolResultMessage,
     UserMessage,
     dump,
-    required_features,
 )
-from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse
-from swink_core.testing.recordings import Recording, bundled_recordings
+from swink_core.providers import HTTPProvider, required_features
+from swink_recorder.recording import Recording, bundled_recordings
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 HOST = Host()
 CATALOG = Catalog(HOST)

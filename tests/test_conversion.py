@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import swink_core as swink
 from swink_core import (
     AssistantMessage,
     AudioBlock,
@@ -24,7 +23,6 @@ from swink_core import (
     InvalidContext,
     MediaError,
     Message,
-    MessageConverter,
     StopReason,
     StreamOptions,
     TextBlock,
@@ -34,11 +32,18 @@ from swink_core import (
     ToolResultMessage,
     UrlSource,
     UserMessage,
+)
+from swink_core.arguments import check_context
+from swink_core.providers import (
+    MessageConverter,
+    media_base64,
+    media_type_of,
     normalise,
     required_features,
+    text_of,
 )
-from swink_core.conversion import NO_RESULT, check_context
-from swink_core.testing.strategies import contexts
+from swink_core.providers.conversion import NO_RESULT
+from swink_testing.strategies import contexts
 
 HI = UserMessage("Hi")
 M = {"opaque": 1}
@@ -319,22 +324,20 @@ def test_a_file_becomes_base64_of_its_suffixs_type(tmp_path: Path) -> None:
     file = tmp_path / "a.png"
     file.write_bytes(b"\x89PNG")
     data = base64.b64encode(b"\x89PNG").decode()
-    assert swink.media_base64(FileSource(str(file))) == Base64Source("image/png", data)
+    assert media_base64(FileSource(str(file))) == Base64Source("image/png", data)
 
 
 def test_a_files_type_may_be_stated(tmp_path: Path) -> None:
     file = tmp_path / "a.unheard-of"
     file.write_bytes(b"x")
-    assert swink.media_base64(FileSource(str(file), "audio/wav")) == Base64Source(
-        "audio/wav", "eA=="
-    )
+    assert media_base64(FileSource(str(file), "audio/wav")) == Base64Source("audio/wav", "eA==")
     with pytest.raises(MediaError, match="cannot be told from the name") as caught:
-        swink.media_base64(FileSource(str(file)))
+        media_base64(FileSource(str(file)))
     assert "media_type=" in caught.value.resolution
 
 
 def test_an_address_is_left_to_the_provider() -> None:
-    assert swink.media_base64(UrlSource("https://a/b.png")) is None
+    assert media_base64(UrlSource("https://a/b.png")) is None
 
 
 # (source, type)
@@ -354,12 +357,12 @@ TYPES = [
 def test_a_media_type_is_that_stated_or_that_of_the_suffix(
     source: Any, media_type: str | None
 ) -> None:
-    assert swink.media_type_of(source) == media_type
+    assert media_type_of(source) == media_type
 
 
 def test_the_text_of_content_leaves_everything_else_out() -> None:
     blocks = [TextBlock("a"), ImageBlock(PNG), TextBlock("b")]
-    assert (swink.text_of("x"), swink.text_of(blocks)) == ("x", "a\nb")
+    assert (text_of("x"), text_of(blocks)) == ("x", "a\nb")
 
 
 # -- features ------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from swink_core import closed_schema
+from swink_core.providers import closed_schema
 
 OPEN = {"type": "object", "properties": {"a": {"type": "string"}}}
 CLOSED = {**OPEN, "additionalProperties": False}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from swink_core import merged_turns
+from swink_core.providers import merged_turns
 
 
 def _turn(role: str, *parts: str) -> dict[str, Any]:

@@ -32,8 +32,8 @@ from swink_core import (
     Tool,
     ToolResultMessage,
     UserMessage,
-    is_synthetic_id,
 )
+from swink_core.providers import is_synthetic_id
 
 ANSWER_TOKENS = 21
 """15 words, a space, the sign's four bytes, and the end."""

@@ -8,7 +8,8 @@ import pytest
 
 import swink_core as swink
 from swink_core import Failure, StreamError, StreamErrorKind, SwinkError
-from swink_core.errors import excerpt, public_url, redact
+from swink_core.failures.redaction import excerpt, public_url, redact
+from swink_core.providers import MalformedFrame
 
 
 @pytest.mark.parametrize("kind", StreamErrorKind)
@@ -38,7 +39,7 @@ TREE = {
     swink.PluginError: (SwinkError,),
     swink.ProviderFailure: (SwinkError,),
     swink.StreamError: (SwinkError,),
-    swink.MalformedFrame: (ValueError,),
+    MalformedFrame: (ValueError,),
     swink.CodecError: (ValueError,),
 }
 

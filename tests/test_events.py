@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 from swink_core import AssistantMessageEvent, Error, StopReason, StreamErrorKind
-from swink_core.protocol import RULES
+from swink_core.vocabulary.grammar import RULES
 
 HELPERS = {
     StreamErrorKind.CONTEXT_WINDOW_EXCEEDED: "error_context_overflow",

@@ -7,7 +7,7 @@ import failure_table
 import pytest
 
 from swink_core import StreamErrorKind as Kind
-from swink_core.retry import FINAL, MOST_RETRIES
+from swink_core.streaming.retries import FINAL, MOST_RETRIES
 
 CORE = Path(__file__).resolve().parent.parent / "swink_core"
 
@@ -27,6 +27,6 @@ def test_every_rule_of_its_own_that_bounds_retries_is_listed() -> None:
 
 
 def test_every_listed_rule_is_one_that_the_core_sets() -> None:
-    source = "".join(path.read_text("utf-8") for path in CORE.glob("*.py"))
+    source = "".join(path.read_text("utf-8") for path in CORE.rglob("*.py"))
     codes = set(re.findall(r'"([a-z_]+)"', source)) | set(Kind)
     assert {rule.removeprefix("core:") for _, rule, _ in failure_table.CHECKS} <= codes

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swink_core.testing.chunking import byte_by_byte, random_cuts
-from swink_core.testing.driver import comparable_events
+from swink_testing.chunking import byte_by_byte, random_cuts
+from swink_testing.driver import comparable_events
 
 NUMBERS = st.integers(min_value=0, max_value=2**48)
 

@@ -7,7 +7,8 @@ import inspect
 import pluggy
 import pytest
 
-from swink_core import hookimpl, hookspecs
+from swink_core import hookimpl
+from swink_core.plugins import hookspecs
 
 # (hook, its arguments, whether the first answer is the answer)
 HOOKS = [

@@ -13,7 +13,7 @@ from fakes import HELLO, MODEL, Observer, Pipe, PipeClient, Toy, client_of, coll
 import swink_core as swink
 from swink_core import Host, PluginError, UnknownProvider, hookimpl
 from swink_core import StreamErrorKind as Kind
-from swink_core.classification import classify_default
+from swink_core.failures.classification import classify_default
 
 
 def host_with(*points: Any, plugins: tuple[Any, ...] = (), **environ: str) -> Host:

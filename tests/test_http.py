@@ -15,9 +15,10 @@ import pytest
 from aiohttp import web
 from fakes import SSE, Server, says, sends
 
-from swink_core import AiohttpClient, HTTPRequest, ProviderFailure
+from swink_core import ProviderFailure
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.loopback import Exchange
+from swink_core.providers import AiohttpClient, HTTPRequest
+from swink_recorder.loopback import Exchange
 
 HTTP_TIMEOUT = 10.0
 
@@ -353,7 +354,7 @@ RAISED: list[tuple[BaseException, Kind, str]] = [
 def test_what_the_system_raises_has_a_kind_and_a_code(
     error: BaseException, kind: Kind, code: str
 ) -> None:
-    from swink_core.http import failure_of
+    from swink_core.providers.network import failure_of
 
     failure = failure_of(error, "connect")
     assert (failure.kind, failure.code) == (kind, code)
@@ -454,7 +455,7 @@ async def test_a_websocket_that_nobody_serves_is_a_refused_connection() -> None:
 async def test_a_message_that_is_too_long_is_a_protocol_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("swink_core.http.DEFAULT_FRAME_LIMIT", 100)
+    monkeypatch.setattr("swink_core.providers.websocket.DEFAULT_FRAME_LIMIT", 100)
 
     async def answer(socket: web.WebSocketResponse, first: str) -> None:
         await socket.send_str("x" * 200)

@@ -47,7 +47,7 @@ def test_real_providers_are_installed_that_could_be_imported() -> None:
     ("program", "imported"),
     [
         pytest.param("import swink_core", set(), id="importing the core"),
-        pytest.param("import swink_core.testing", set(), id="importing the core's test tools"),
+        pytest.param("import swink_testing", set(), id="importing the core's test tools"),
         pytest.param("import swink_cli.main", set(), id="importing the command line"),
         pytest.param(COMMAND.format(words=["providers"]), set(), id="listing providers"),
         pytest.param(COMMAND.format(words=["models"]), set(), id="listing models"),

@@ -17,10 +17,8 @@ from swink_core import (
     ThinkingBlock,
     ToolCallBlock,
     UserMessage,
-    is_synthetic_id,
-    parse_arguments,
-    synthetic_id,
 )
+from swink_core.providers import is_synthetic_id, parse_arguments, synthetic_id
 
 # (name, text of arguments, arguments; None: no object)
 ARGUMENTS: list[tuple[str, str, dict[str, Any] | None]] = [

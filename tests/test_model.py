@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-import swink_core as swink
 from swink_core import (
     CacheStrategy,
     Model,
@@ -17,6 +16,7 @@ from swink_core import (
     ThinkingLevel,
     Timeouts,
 )
+from swink_core.providers import THINKING_BUDGETS
 
 # (name, provider, id)
 NAMES = [
@@ -233,4 +233,4 @@ def test_thinking_is_a_budget_and_a_level(
 
 
 def test_the_public_names_of_levels_and_budgets_agree() -> None:
-    assert {*swink.THINKING_BUDGETS} == {*ThinkingLevel} - {ThinkingLevel.OFF}
+    assert {*THINKING_BUDGETS} == {*ThinkingLevel} - {ThinkingLevel.OFF}

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 import swink_core as swink
 from swink_core import (
-    Automaton,
     Done,
     Error,
     Extension,
@@ -28,8 +27,8 @@ from swink_core import (
     ToolCallEnd,
     ToolCallStart,
 )
-from swink_core.protocol import RULES
-from swink_core.testing.strategies import event_streams
+from swink_core.vocabulary.grammar import RULES, Automaton
+from swink_testing.strategies import event_streams
 
 DONE = Done(StopReason.STOP)
 RETRY = Retry(2, 3, 0.0, "so", "toy/large")

@@ -29,7 +29,6 @@ from swink_core import (
     Context,
     Error,
     Failure,
-    HTTPProvider,
     ImageBlock,
     Notice,
     StreamOptions,
@@ -38,6 +37,7 @@ from swink_core import (
     UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
+from swink_core.providers import HTTPProvider, HTTPRequest
 
 JSON = {"Content-Type": "application/json"}
 IMAGE = Context([UserMessage([ImageBlock(UrlSource("https://a.example/b.png"))])])
@@ -214,7 +214,7 @@ def test_the_address_is_the_callers_the_environments_or_the_providers() -> None:
 # -- what is sent --------------------------------------------------------------------------------
 
 
-async def sent(**options: Any) -> swink.HTTPRequest:
+async def sent(**options: Any) -> HTTPRequest:
     http = PipeClient(Pipe(*HELLO))
     async with client_of(http=http) as client:
         await client.complete(MODEL, "Hi", **options)
@@ -371,7 +371,7 @@ async def test_an_errors_body_that_breaks_off_does_not_hide_its_status() -> None
 async def test_an_errors_body_that_never_ends_does_not_hide_its_status(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("swink_core.provider.BODY_SECONDS", 0.01)
+    monkeypatch.setattr("swink_core.providers.provider.BODY_SECONDS", 0.01)
     error = await error_of(Pipe(b'{"error": {"mess', status=429))
     assert error.error_kind is Kind.THROTTLED
 
@@ -408,7 +408,7 @@ class Renewing(Toy):
         self.token = 0
 
     async def authorize(
-        self, request: swink.HTTPRequest, options: StreamOptions, call: swink.Call
+        self, request: HTTPRequest, options: StreamOptions, call: swink.Call
     ) -> None:
         request.headers["Authorization"] = f"Bearer token-{self.token}"
 
@@ -482,7 +482,7 @@ async def test_a_whole_answer_that_is_cut_is_no_success(cut: int) -> None:
 
 
 async def test_a_whole_answer_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swink_core.whole.WHOLE_LIMIT", len(WHOLE) - 1)
+    monkeypatch.setattr("swink_core.providers.buffered.WHOLE_LIMIT", len(WHOLE) - 1)
     pipe = Pipe(WHOLE, headers=JSON, end=True)
     async with client_of(http=PipeClient(pipe)) as client:
         events = await collect(client.stream(MODEL, "Hi", transport="buffered"))
@@ -593,7 +593,7 @@ async def test_the_key_is_not_logged_with_what_an_observer_raises(
 
 
 def test_a_request_shows_neither_headers_nor_body() -> None:
-    request = swink.HTTPRequest("https://a.example/", b"sk-canary", {"X-Key": "sk-canary"})
+    request = HTTPRequest("https://a.example/", b"sk-canary", {"X-Key": "sk-canary"})
     assert "canary" not in repr(request)
 
 

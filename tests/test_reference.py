@@ -9,7 +9,8 @@ import generate_reference as reference
 import pytest
 
 import swink_core as swink
-from swink_core import hookspecs, protocol
+from swink_core.plugins import hookspecs
+from swink_core.vocabulary import grammar as protocol
 
 
 @pytest.mark.parametrize("name", reference.PAGES)

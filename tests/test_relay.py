@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swink_core import RelayWriter, StreamErrorKind
-from swink_core import events as ev
-from swink_core.testing.strategies import event_streams
+from swink_core import StreamErrorKind
+from swink_core.providers import RelayWriter
+from swink_core.vocabulary import events as ev
+from swink_testing.strategies import event_streams
 
 
 @given(st.data())

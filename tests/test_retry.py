@@ -28,9 +28,10 @@ from fakes import (
 import swink_core as swink
 from swink_core import Error, Failure, Notice, Retry, RetryPolicy
 from swink_core import StreamErrorKind as Kind
-from swink_core.model import RETRIES
-from swink_core.retry import FALLS_BACK, RetryPlan, is_retryable
-from swink_core.testing.clock import ManualClock
+from swink_core.providers import EventWriter
+from swink_core.streaming.retries import FALLS_BACK, RetryPlan, is_retryable
+from swink_core.vocabulary.options import RETRIES
+from swink_testing.clock import ManualClock
 
 TWO = {"toy": Toy, "spare": Toy}
 CHAIN = [MODEL, "spare/small"]
@@ -667,7 +668,7 @@ class Greedy(Toy):
         return parser
 
     @staticmethod
-    def _exhausted(data: bytes, out: swink.EventWriter) -> None:
+    def _exhausted(data: bytes, out: EventWriter) -> None:
         raise MemoryError
 
 

@@ -43,6 +43,7 @@ from swink_core import (
     ToolCallStart,
 )
 from swink_core import StreamErrorKind as Kind
+from swink_core.vocabulary.models import Prices
 
 ANSWER: list[Any] = [
     Start(),
@@ -542,7 +543,7 @@ async def test_an_observer_finds_what_is_known_of_the_call() -> None:
 
 
 PRICED = swink.Model(
-    "toy", "large", swink.ModelInfo("large", "toy", prices=swink.Prices(input=1.0, output=2.0))
+    "toy", "large", swink.ModelInfo("large", "toy", prices=Prices(input=1.0, output=2.0))
 )
 
 

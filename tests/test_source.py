@@ -10,19 +10,11 @@ import pytest
 from fakes import HELLO, Toy, ToyParser, broken_rules, frame, types
 
 import swink_core as swink
-from swink_core import (
-    Done,
-    Error,
-    EventSource,
-    Failure,
-    Notice,
-    ProviderFailure,
-    SSEDecoder,
-    StopReason,
-)
+from swink_core import Done, Error, Failure, Notice, ProviderFailure, StopReason
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.chunking import byte_by_byte, every_cut
-from swink_core.testing.driver import fold, memory_call
+from swink_core.providers import DEFAULT_FRAME_LIMIT, EventSource, SSEDecoder
+from swink_testing.chunking import byte_by_byte, every_cut
+from swink_testing.driver import fold, memory_call
 
 BAD = b"data: {broken\n\n"
 CUT = ProviderFailure(Failure("streaming", kind=Kind.NETWORK, code="connection", message="reset"))
@@ -36,7 +28,7 @@ async def chunks_of(*pieces: Any) -> AsyncIterator[bytes]:
 
 
 def source_of(*pieces: Any, **given: Any) -> EventSource:
-    limit = given.pop("limit", swink.DEFAULT_FRAME_LIMIT)
+    limit = given.pop("limit", DEFAULT_FRAME_LIMIT)
     call = memory_call(Toy("toy"), "large")
     return EventSource(call, chunks_of(*pieces), SSEDecoder(limit), ToyParser(), **given)
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from swink_core import HTTPProvider
+from swink_core.providers import HTTPProvider
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swink_core import Decoder, NDJSONDecoder, SSEDecoder
-from swink_core.testing.chunking import (
+from swink_core.providers import Decoder, NDJSONDecoder, SSEDecoder
+from swink_testing.chunking import (
     byte_by_byte,
     chunkings,
     cut_at,

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from swink_core.testing.clock import ManualClock
+from swink_testing.clock import ManualClock
 
 
 async def test_time_stands_still_by_itself() -> None:

@@ -15,7 +15,6 @@ from swink_core import (
     Failure,
     ProviderFailure,
     RetryPolicy,
-    SSEDecoder,
     Start,
     StopReason,
     StreamErrorKind,
@@ -23,11 +22,12 @@ from swink_core import (
     TextBlock,
     ToolCallBlock,
     Usage,
-    is_synthetic_id,
 )
-from swink_core import events as ev
-from swink_core.testing.chunking import chunkings, every_cut, frame_ends, truncations, whole
-from swink_core.testing.driver import (
+from swink_core.providers import SSEDecoder, is_synthetic_id
+from swink_core.vocabulary import events as ev
+from swink_recorder.recording import Recording
+from swink_testing.chunking import chunkings, every_cut, frame_ends, truncations, whole
+from swink_testing.driver import (
     MemoryHTTPClient,
     MemoryResponse,
     comparable,
@@ -36,7 +36,6 @@ from swink_core.testing.driver import (
     fold,
     run_bytes,
 )
-from swink_core.testing.recordings import Recording
 
 BODY = (
     b'data: {"text": "Gr\xc3\xbc\xc3\x9fe"}\n\n: ping\n\ndata: {"text": "!"}\r\n\r\n'
@@ -201,7 +200,7 @@ async def test_a_request_too_many_fails_the_test() -> None:
 
 
 def _request() -> Any:
-    from swink_core import HTTPRequest
+    from swink_core.providers import HTTPRequest
 
     return HTTPRequest("https://acme.example")
 

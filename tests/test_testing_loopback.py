@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from swink_core.testing.loopback import Exchange, LoopbackServer
+from swink_recorder.loopback import Exchange, LoopbackServer
 
 
 async def fetch(url: str, data: Any = None) -> tuple[aiohttp.ClientResponse, bytes]:

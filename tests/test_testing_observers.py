@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import swink_core as swink
-from swink_core.testing.conformance import Outcome, run_checks
-from swink_core.testing.observers import (
+from swink_testing.conformance import Outcome, run_checks
+from swink_testing.observers import (
     OBSERVER_CHECKS,
     WRAPPER_CHECKS,
     ObserverConformance,

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swink_core import AssistantMessage, StopReason, StreamErrorKind, SwinkError, TextBlock
-from swink_core.testing import recordings
-from swink_core.testing.recordings import (
+from swink_recorder import recording as recordings
+from swink_recorder.recording import (
     RecordedRequest,
     Recording,
     RecordingError,
@@ -279,9 +279,9 @@ def test_what_is_no_package_has_no_recordings(package: str) -> None:
 
 def test_the_testing_modules_import_no_test_tools() -> None:
     code = (
-        "import sys, swink_core.testing, swink_core.testing.recordings, "
-        "swink_core.testing.chunking, swink_core.testing.driver, swink_core.testing.server, "
-        "swink_core.testing.clock; "
+        "import sys, swink_testing, swink_recorder.recording, "
+        "swink_testing.chunking, swink_testing.driver, swink_recorder.replay, "
+        "swink_testing.clock; "
         "print(*{'pytest', 'hypothesis', 'aiohttp'} & set(sys.modules))"
     )
 

@@ -12,10 +12,10 @@ import pytest
 from acme import acme_host
 
 from swink_core import Client, RetryPolicy, StreamErrorKind, TextDelta
-from swink_core.testing.chunking import byte_by_byte
-from swink_core.testing.clock import ManualClock
-from swink_core.testing.recordings import Recording
-from swink_core.testing.server import ReplayServer
+from swink_recorder.recording import Recording
+from swink_recorder.replay import ReplayServer
+from swink_testing.chunking import byte_by_byte
+from swink_testing.clock import ManualClock
 
 SSE = {"Content-Type": "text/event-stream", "X-Trace": "abc"}
 HELLO = b'data: {"text": "Hello"}\n\n'

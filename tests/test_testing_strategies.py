@@ -8,24 +8,16 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swink_core import (
-    Automaton,
-    Context,
-    Message,
-    MessageBuilder,
-    Model,
-    StreamOptions,
-    ToolCallBlock,
-    dump,
-    load,
-    load_event,
-    parse_arguments,
-)
-from swink_core import events as ev
-from swink_core.conversion import check_context, normalise
-from swink_core.protocol import RULES
-from swink_core.testing import strategies as sw
-from swink_core.testing.driver import fold
+from swink_core import Context, Message, Model, StreamOptions, ToolCallBlock, dump, load
+from swink_core.arguments import check_context
+from swink_core.providers import parse_arguments
+from swink_core.providers.conversion import normalise
+from swink_core.streaming.builder import MessageBuilder
+from swink_core.vocabulary import events as ev
+from swink_core.vocabulary.codec import load_event
+from swink_core.vocabulary.grammar import RULES, Automaton
+from swink_testing import strategies as sw
+from swink_testing.driver import fold
 
 
 def through_json(data: Any) -> Any:

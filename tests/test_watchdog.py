@@ -28,9 +28,9 @@ from fakes import (
 
 import swink_core as swink
 from swink_core import RetryPolicy, StopReason, StreamErrorKind, Timeouts
-from swink_core.source import SETTLE_SECONDS
-from swink_core.testing.clock import ManualClock
-from swink_core.testing.loopback import Exchange
+from swink_core.providers.source import SETTLE_SECONDS
+from swink_recorder.loopback import Exchange
+from swink_testing.clock import ManualClock
 
 PING = b": ping\n\n"
 NONE = Timeouts(connect=None, first_event=None, idle=None, no_progress=None)

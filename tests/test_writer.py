@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import swink_core as swink
-from swink_core import EventWriter, StopReason, TextBlock, ThinkingBlock, ToolCallBlock
-from swink_core import events as ev
+from swink_core import StopReason, TextBlock, ThinkingBlock, ToolCallBlock
+from swink_core.providers import EventWriter, is_synthetic_id
+from swink_core.streaming.builder import MessageBuilder
+from swink_core.vocabulary import events as ev
 
 SYNTHETIC = "synthetic"
 """Stands for any id that the core made up."""
@@ -29,7 +31,7 @@ def events_of(out: EventWriter, reason: StopReason = StopReason.STOP) -> list[An
 def message_of(out: EventWriter, reason: StopReason = StopReason.STOP) -> swink.AssistantMessage:
     events = events_of(out, reason)
     assert broken_rules(events) == []
-    builder = swink.MessageBuilder()
+    builder = MessageBuilder()
     builder.feed(events)
     return builder.message
 
@@ -41,7 +43,7 @@ def calls_of(fragments: list[dict[str, Any]]) -> list[tuple[str, str, str, str]]
         out.tool_call(**fragment)
     return [
         (
-            SYNTHETIC if swink.is_synthetic_id(call.id) else call.id,
+            SYNTHETIC if is_synthetic_id(call.id) else call.id,
             call.name,
             call.raw_arguments or "",
             call.state,
@@ -336,7 +338,7 @@ def test_synthetic_ids_differ_within_an_answer_and_between_answers() -> None:
             out.tool_call(key, name="f", arguments="{}")
         ids += [call.id for call in message_of(out).tool_calls]
     assert len(set(ids)) == 6
-    assert all(map(swink.is_synthetic_id, ids))
+    assert all(map(is_synthetic_id, ids))
 
 
 def test_a_call_is_announced_as_soon_as_its_name_and_id_are_known() -> None:
@@ -643,7 +645,7 @@ def test_a_name_in_every_fragment_costs_no_look_at_all_fragments(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     looks = []
-    monkeypatch.setattr("swink_core.writer.parse_arguments", looks.append)
+    monkeypatch.setattr("swink_core.providers.writer.parse_arguments", looks.append)
     out = EventWriter("toy", "call_1")
     for piece in ['{"text": "', *["x"] * 5_000, '"}']:
         out.tool_call(0, "a", "write", piece)

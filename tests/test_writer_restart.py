@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from swink_core import (
-    AssistantMessageEvent,
-    Automaton,
-    EventWriter,
-    MessageBuilder,
-    Retry,
-    Start,
-    StopReason,
-    ToolCallBlock,
-    Usage,
-)
+from swink_core import AssistantMessageEvent, Retry, Start, StopReason, ToolCallBlock, Usage
+from swink_core.providers import EventWriter
+from swink_core.streaming.builder import MessageBuilder
+from swink_core.vocabulary.grammar import Automaton
 
 
 def _restarted() -> tuple[EventWriter, list[AssistantMessageEvent]]:

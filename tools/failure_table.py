@@ -15,11 +15,11 @@ from pathlib import Path
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
-from swink_core import outcome
-from swink_core.advice import advise
-from swink_core.model import RETRIES
-from swink_core.retry import FALLS_BACK, MOST_RETRIES
-from swink_core.source import MALFORMED_IN_A_ROW, MALFORMED_IN_ALL, SETTLE_SECONDS
+from swink_core.failures.advice import advise
+from swink_core.providers.source import MALFORMED_IN_A_ROW, MALFORMED_IN_ALL, SETTLE_SECONDS
+from swink_core.streaming.retries import FALLS_BACK, MOST_RETRIES
+from swink_core.vocabulary import outcome
+from swink_core.vocabulary.options import RETRIES
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "failures.md"
 

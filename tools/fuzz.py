@@ -26,12 +26,12 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import swink_core as swink
-from swink_core.catalog import Catalog
-from swink_core.framing import Decoder
-from swink_core.source import EventSource
-from swink_core.testing.chunking import frame_ends, random_cuts
-from swink_core.testing.driver import fold, memory_call
-from swink_core.testing.recordings import Recording, bundled_recordings
+from swink_core import Catalog
+from swink_core.providers import Decoder, EventSource
+from swink_core.vocabulary.grammar import Automaton
+from swink_recorder.recording import Recording, bundled_recordings
+from swink_testing.chunking import frame_ends, random_cuts
+from swink_testing.driver import fold, memory_call
 
 STUCK_SECONDS = 20
 """A stream is a few kilobytes; one that takes longer hangs."""
@@ -266,7 +266,7 @@ async def _pieces(pieces: list[bytes]) -> Any:
 
 def check(events: list[swink.AssistantMessageEvent]) -> None:
     """Raise AssertionError for events that no stream may have."""
-    automaton = swink.Automaton()
+    automaton = Automaton()
     for event in events:
         broken = automaton.step(event)
         assert broken is None, broken

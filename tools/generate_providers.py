@@ -20,8 +20,9 @@ import msgspec
 from attrs import define, evolve
 
 import swink_core as swink
-from swink_core.testing.driver import memory_call, run_bytes
-from swink_core.testing.recordings import Recording, bundled_recordings
+from swink_core.providers import HTTPProvider, HTTPRequest
+from swink_recorder.recording import Recording, bundled_recordings
+from swink_testing.driver import memory_call, run_bytes
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "providers.md"
 
@@ -69,7 +70,7 @@ class Row:
     @property
     def api(self) -> Any:
         """What has the features and options."""
-        if isinstance(self.provider, swink.HTTPProvider):
+        if isinstance(self.provider, HTTPProvider):
             return self.provider.api(self.model, self.options)
         return self.provider
 
@@ -103,7 +104,7 @@ def code(words: Iterable[str]) -> str:
     return ", ".join(f"`{word}`" for word in words) or NOTHING
 
 
-def request_of(row: Row, **options: Any) -> swink.HTTPRequest | None:
+def request_of(row: Row, **options: Any) -> HTTPRequest | None:
     """Return the request of a call; `None` where answers do not come over HTTP."""
     if not hasattr(row.provider, "request"):
         return None
@@ -111,7 +112,7 @@ def request_of(row: Row, **options: Any) -> swink.HTTPRequest | None:
     asked = evolve(row.options, **options)
     try:
         payload = row.provider.convert(row.model, context, asked)
-        request: swink.HTTPRequest = row.provider.request(row.model, payload, asked)
+        request: HTTPRequest = row.provider.request(row.model, payload, asked)
     except NotImplementedError:
         return None
     return request
@@ -131,7 +132,7 @@ def sent(row: Row) -> tuple[str, str]:
 
 def framing(row: Row) -> str:
     """Say how a row's answers come."""
-    if not isinstance(row.provider, swink.HTTPProvider):
+    if not isinstance(row.provider, HTTPProvider):
         return NOTHING
     decoder = type(row.provider.decoder()).__name__
     words = [FRAMINGS[decoder]]
@@ -177,7 +178,7 @@ def tool_calls() -> dict[str, str]:
     """Tell by wire format how the arguments of calls come, as the recordings show it."""
     found: dict[str, set[str]] = {}
     for row in rows():
-        if not isinstance(row.provider, swink.HTTPProvider) or row.wire == RESPONSES:
+        if not isinstance(row.provider, HTTPProvider) or row.wire == RESPONSES:
             continue
         for folder in bundled_recordings(row.package):
             recording = Recording.load(folder)

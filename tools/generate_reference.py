@@ -18,10 +18,13 @@ import attrs
 import failure_table
 import generate_providers
 
-from swink_core import events, hookspecs, model, protocol
-from swink_core.testing import observers
-from swink_core.testing.conformance import LEVELS, PROVIDER_CHECKS, Check, ProviderConformance
-from swink_core.testing.conformance.live import LIVE_CHECKS, LIVE_LEVELS
+from swink_core.plugins import hookspecs
+from swink_core.vocabulary import events
+from swink_core.vocabulary import grammar as protocol
+from swink_core.vocabulary import options as model
+from swink_testing import observers
+from swink_testing.conformance import LEVELS, PROVIDER_CHECKS, Check, ProviderConformance
+from swink_testing.conformance.live import LIVE_CHECKS, LIVE_LEVELS
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 MARK = (

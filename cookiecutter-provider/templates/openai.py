@@ -1,6 +1,7 @@
 """{{ cookiecutter.title }} speaks OpenAI's Chat Completions; models.toml says where it differs."""
 {% if cookiecutter.auth == "header" %}
 import swink_core as swink
+from swink_core import providers
 {%- endif %}
 from swink_provider_openai import OpenAIProvider
 
@@ -10,7 +11,7 @@ class {{ cookiecutter.class_name }}(OpenAIProvider):
 {%- if cookiecutter.auth == "header" %}
 
     async def authorize(
-        self, request: swink.HTTPRequest, options: swink.StreamOptions, call: swink.Call
+        self, request: providers.HTTPRequest, options: swink.StreamOptions, call: swink.Call
     ) -> None:
         request.headers["x-api-key"] = self.api_key(options) or ""
 {%- endif %}

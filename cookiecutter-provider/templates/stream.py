@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 
 import swink_core as swink
+from swink_core import providers
 
 
 class {{ cookiecutter.class_name }}:
@@ -27,7 +28,7 @@ class {{ cookiecutter.class_name }}:
         last = context.messages[-1]
         yield swink.Start()
         yield swink.TextStart(0)
-        yield swink.TextDelta(0, f"You said: {swink.text_of(last.content)}")
+        yield swink.TextDelta(0, f"You said: {providers.text_of(last.content)}")
         yield swink.TextEnd(0)
         yield swink.Done(swink.StopReason.STOP)
 
@@ -35,5 +36,5 @@ class {{ cookiecutter.class_name }}:
     def convert_messages(
         self, model: swink.Model, context: swink.Context, options: swink.StreamOptions
     ) -> object:
-        messages = [swink.dump(message) for message in swink.normalise(context, self.name)]
+        messages = [swink.dump(message) for message in providers.normalise(context, self.name)]
         return {"system": context.system_prompt, "messages": messages}

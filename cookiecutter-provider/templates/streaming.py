@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 import swink_core as swink
+from swink_core import providers
 
 STOPS = {"stop": swink.StopReason.STOP, "length": swink.StopReason.LENGTH}
-CODES = {"rate_limit": swink.StreamErrorKind.THROTTLED}
 
 
 class Frame(msgspec.Struct):
@@ -20,7 +20,7 @@ class Frame(msgspec.Struct):
 class Parser:
     decode = staticmethod(msgspec.json.Decoder(Frame).decode)
 
-    def feed(self, frame: bytes, out: swink.EventWriter) -> None:
+    def feed(self, frame: bytes, out: providers.EventWriter) -> None:
         match (data := self.decode(frame)).type:
             case "text":
                 out.text(data.text)
@@ -34,19 +34,19 @@ class Parser:
                 out.finish()
 
 
-class {{ cookiecutter.class_name }}(swink.HTTPProvider):
+class {{ cookiecutter.class_name }}(providers.HTTPProvider):
     features = frozenset({"tools"})
 {%- if cookiecutter.kind == "ndjson" %}
-    decoder = swink.NDJSONDecoder
+    decoder = providers.NDJSONDecoder
     content_types = ("application/x-ndjson",)
 {%- endif %}
 
     def convert(self, model: swink.Model, context: swink.Context, options: Any) -> Any:
-        messages = [swink.dump(message) for message in swink.normalise(context, self.name)]
+        messages = [swink.dump(message) for message in providers.normalise(context, self.name)]
         tools = [swink.dump(tool) for tool in context.tools]
         return {"system": context.system_prompt, "messages": messages, "tools": tools}
 
-    def request(self, model: swink.Model, payload: Any, options: Any) -> swink.HTTPRequest:
+    def request(self, model: swink.Model, payload: Any, options: Any) -> providers.HTTPRequest:
         tuning = {name: value for name in self.knobs if (value := getattr(options, name))}
         body = {**options.extra, **payload, **tuning, "model": model.id}
         return self.json_request(f"{self.base_url(options)}/generate", body)
@@ -55,9 +55,9 @@ class {{ cookiecutter.class_name }}(swink.HTTPProvider):
         return Parser()
 
     def classify(self, failure: swink.Failure) -> swink.Classification | None:
-        return swink.by_tables(failure, CODES)
+        return providers.by_tables(failure, {"rate_limit": swink.StreamErrorKind.THROTTLED})
 {%- if cookiecutter.auth == "header" %}
 
-    async def authorize(self, request: swink.HTTPRequest, options: Any, call: swink.Call) -> None:
+    async def authorize(self, request: Any, options: Any, call: swink.Call) -> None:
         request.headers["x-api-key"] = self.api_key(options) or ""
 {%- endif %}

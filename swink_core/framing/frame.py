@@ -5,6 +5,8 @@ However the bytes are cut, the frames are the same. A frame is the payload's `by
 more, so that a parser hands it to its JSON decoder without another object in between.
 """
 
+from __future__ import annotations
+
 from typing import Protocol
 
 DEFAULT_FRAME_LIMIT = 8 * 1024 * 1024

@@ -5,6 +5,8 @@ unterminated end of a read waits in a bytearray that is appended to and never se
 only new bytes are split, which keeps the cost linear however small the reads are.
 """
 
+from __future__ import annotations
+
 import itertools
 
 from swink_core.framing.frame import DEFAULT_FRAME_LIMIT, FrameTooLong

@@ -23,6 +23,8 @@ The size of a frame is the sum of its lines without their terminators; comments 
 not kept even while they are unterminated.
 """
 
+from __future__ import annotations
+
 import re
 
 import attrs
@@ -38,6 +40,7 @@ _CR = 0x0D
 _RETRY_DIGITS = 18
 
 _find_plain_lf = re.compile(rb"(?:event: .*+\n)?+data: ?+(.*+)\n\n|(?s:.+)").findall
+
 # No `event:` here: a lone CR inside a name would go unnoticed.
 _find_plain_crlf = re.compile(rb"data: ?+(.*)\r\n\r\n|(?s:.+)").findall
 

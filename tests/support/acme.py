@@ -15,17 +15,14 @@ import msgspec
 from swink_core import (
     Classification,
     Context,
-    EventWriter,
     Failure,
     Host,
-    HTTPProvider,
-    HTTPRequest,
     Model,
     StopReason,
     StreamErrorKind,
     StreamOptions,
-    by_tables,
 )
+from swink_core.providers import EventWriter, HTTPProvider, HTTPRequest, by_tables
 
 __all__ = ["AcmeParser", "AcmeProvider", "acme_host"]
 

@@ -22,7 +22,7 @@ from swink_core import (
     Usage,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.recordings import RecordedRequest, Recording
+from swink_recorder.recording import RecordedRequest, Recording
 
 __all__ = ["SHIPPED", "recordings"]
 

@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 from corpus import Case, error_cases, stream_cases
 
-from swink_core import SSEDecoder, StopReason
+from swink_core import StopReason
+from swink_core.providers import SSEDecoder
 from swink_provider_openai import OpenAIProvider
 
 __all__ = [

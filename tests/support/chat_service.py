@@ -13,7 +13,7 @@ from typing import Any
 
 from attrs import define, field
 
-from swink_core.testing.loopback import Exchange, LoopbackServer
+from swink_recorder.loopback import Exchange, LoopbackServer
 
 __all__ = ["CUT", "ChatService", "Gate", "HTTPError"]
 

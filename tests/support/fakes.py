@@ -21,7 +21,16 @@ from typing import Any, Self
 import msgspec
 
 import swink_core as swink
-from swink_core.testing.loopback import Exchange, LoopbackServer
+from swink_core.providers import (
+    EventWriter,
+    HTTPProvider,
+    HTTPRequest,
+    MalformedFrame,
+    by_tables,
+    normalise,
+)
+from swink_core.vocabulary.grammar import Automaton
+from swink_recorder.loopback import Exchange, LoopbackServer
 
 MODEL = "toy/large"
 NO_RETRY = swink.RetryPolicy.none()
@@ -48,20 +57,20 @@ HELLO = [
 
 
 class ToyParser:
-    def feed(self, data: bytes, out: swink.EventWriter) -> None:
+    def feed(self, data: bytes, out: EventWriter) -> None:
         said = msgspec.json.decode(data)
         if not isinstance(said, dict):
-            raise swink.MalformedFrame("a frame is an object")
+            raise MalformedFrame("a frame is an object")
         for name, value in said.items():
             if (tell := _TELL.get(name)) is not None:
                 tell(out, value)
 
-    def whole(self, data: bytes, out: swink.EventWriter) -> None:
+    def whole(self, data: bytes, out: EventWriter) -> None:
         for said in msgspec.json.decode(data):
             self.feed(msgspec.json.encode(said), out)
 
 
-_TELL: dict[str, Callable[[swink.EventWriter, Any], None]] = {
+_TELL: dict[str, Callable[[EventWriter, Any], None]] = {
     "text": lambda out, text: out.text(text),
     "thinking": lambda out, text: out.thinking(text),
     "signature": lambda out, text: out.thinking("", signature=text),
@@ -81,7 +90,7 @@ def _failure(kind: str | None = None, **facts: Any) -> swink.Failure:
     return swink.Failure("streaming", kind=known, **facts)
 
 
-class Toy(swink.HTTPProvider):
+class Toy(HTTPProvider):
     """A provider whose frames say outright what the writer is to be told."""
 
     features = frozenset({"tools", "tool_choice", "stop", "images"})
@@ -100,11 +109,11 @@ class Toy(swink.HTTPProvider):
     def convert(
         self, model: swink.Model, context: swink.Context, options: swink.StreamOptions
     ) -> Any:
-        return [swink.dump(message) for message in swink.normalise(context, self.name)]
+        return [swink.dump(message) for message in normalise(context, self.name)]
 
     def request(
         self, model: swink.Model, payload: Any, options: swink.StreamOptions
-    ) -> swink.HTTPRequest:
+    ) -> HTTPRequest:
         body = {**options.extra, "model": model.id, "messages": payload, "stream": True}
         return self.json_request(f"{self.base_url(options)}/chat", body)
 
@@ -112,7 +121,7 @@ class Toy(swink.HTTPProvider):
         return ToyParser()
 
     def classify(self, failure: swink.Failure) -> swink.Classification | None:
-        return swink.by_tables(failure, {"busy": swink.StreamErrorKind.OVERLOADED})
+        return by_tables(failure, {"busy": swink.StreamErrorKind.OVERLOADED})
 
 
 class Yielding:
@@ -185,7 +194,7 @@ class Observer:
 
 def broken_rules(events: Iterable[swink.AssistantMessageEvent]) -> list[str]:
     """What the grammar has against these events; a missing terminal is one such thing."""
-    automaton = swink.Automaton()
+    automaton = Automaton()
     broken = [rule for event in events if (rule := automaton.step(event)) is not None]
     if automaton.phase != "ended":
         broken.append("no terminal event")
@@ -258,13 +267,13 @@ class PipeClient:
     """
 
     def __init__(self, *answers: Any) -> None:
-        self.requests: list[swink.HTTPRequest] = []
+        self.requests: list[HTTPRequest] = []
         self.connect_timeouts: list[float | None] = []
         self.closed = False
         self.idle_closed = 0
         self._answers = deque(answers)
 
-    async def send(self, request: swink.HTTPRequest, connect_timeout: float | None) -> Any:
+    async def send(self, request: HTTPRequest, connect_timeout: float | None) -> Any:
         self.requests.append(request)
         self.connect_timeouts.append(connect_timeout)
         answer = self._answers[0] if len(self._answers) == 1 else self._answers.popleft()

@@ -20,12 +20,14 @@ from attrs import define, field
 from fakes import Observer, broken_rules
 
 import swink_core as swink
-from swink_core.retry import CONTENT
-from swink_core.testing.chaos import Answer, ChaosServer, Fault
-from swink_core.testing.clock import ManualClock
-from swink_core.testing.driver import comparable, drive_bytes, fold
-from swink_core.testing.loopback import Exchange
-from swink_core.testing.recordings import Recording, bundled_recordings
+from swink_core import LoopClock
+from swink_core.providers import AiohttpClient, HTTPProvider
+from swink_core.streaming.retries import CONTENT
+from swink_recorder.loopback import Exchange
+from swink_recorder.recording import Recording, bundled_recordings
+from swink_testing.chaos import Answer, ChaosServer, Fault
+from swink_testing.clock import ManualClock
+from swink_testing.driver import comparable, drive_bytes, fold
 
 CANARY = "sk-canary-0123456789abcdef"
 CLOSE_WITHIN_SECONDS = 0.1
@@ -117,7 +119,7 @@ def subjects() -> list[Subject]:
         if entry.group != "swink.providers":
             continue
         provider = host.bind(entry.name).provider
-        if getattr(type(provider), "chunks", None) is not swink.HTTPProvider.chunks:
+        if getattr(type(provider), "chunks", None) is not HTTPProvider.chunks:
             continue  # it does not speak HTTP
         for wire_format, recordings in _recordings(host, entry.package, provider).items():
             key = (entry.package, wire_format)
@@ -201,7 +203,7 @@ class Connections:
     """An `HTTPClient` that begins anew for each call: no connection is left of the last one."""
 
     def __init__(self) -> None:
-        self._http = swink.AiohttpClient()
+        self._http = AiohttpClient()
 
     async def send(self, request: Any, connect_timeout: float | None) -> Any:
         return await self._http.send(request, connect_timeout)
@@ -211,7 +213,7 @@ class Connections:
 
     async def aclose(self) -> None:
         await self._http.aclose()
-        self._http = swink.AiohttpClient()
+        self._http = AiohttpClient()
 
 
 @cache
@@ -266,7 +268,7 @@ async def call(
 ) -> Outcome:
     """Makes a call and holds what every call must keep, however it fails."""
     client, http, observer = _client()
-    client._clock = clock or swink.LoopClock()
+    client._clock = clock or LoopClock()
     observer.events = []
     options.setdefault("retry", swink.RetryPolicy(base=0.0))
     options.setdefault("malformed", "skip")

@@ -16,7 +16,8 @@ import json
 import os
 from pathlib import Path
 
-from swink_core import HTTPProvider, NDJSONDecoder, StopReason
+from swink_core import StopReason
+from swink_core.providers import HTTPProvider, NDJSONDecoder
 
 if "IMPORT_MARK" in os.environ:
     Path(os.environ["IMPORT_MARK"]).touch()

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 from corpus import Case, error_cases, stream_cases
 
-from swink_core import Model, ModelInfo, SSEDecoder, StopReason
+from swink_core import Model, ModelInfo, StopReason
+from swink_core.providers import SSEDecoder
 from swink_provider_openai import OpenAIProvider
 
 __all__ = [

@@ -143,7 +143,8 @@ def test_without_a_model_it_says_what_there_is_and_what_it_needs(swink: Any) -> 
 @pytest.mark.parametrize("python", SPELLED_HERE)
 def test_what_is_spelled_anew_is_what_the_library_says(python: str) -> None:
     said = [
-        inspect.getsource(import_module(f"swink_core.{name}")) for name in ("advice", "provider")
+        inspect.getsource(import_module(f"swink_core.{name}"))
+        for name in ("failures.advice", "providers.provider")
     ]
     assert any(python in source for source in said)
 

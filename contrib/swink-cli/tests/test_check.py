@@ -10,9 +10,9 @@ import pytest
 from installed import LINES_PROVIDER, catalogue, install, record
 
 from swink_core import AssistantMessage, StopReason, TextBlock, Usage, dump
-from swink_core.testing.conformance import PROVIDER_CHECKS
-from swink_core.testing.recordings import Recording
-from swink_core.testing.server import ReplayServer
+from swink_recorder.recording import Recording
+from swink_recorder.replay import ReplayServer
+from swink_testing.conformance import PROVIDER_CHECKS
 
 SOUND = (
     LINES_PROVIDER
@@ -21,10 +21,10 @@ SOUND = (
     knobs = frozenset()
 
     def convert(self, model, context, options):
-        said = [swink_core.dump(m) for m in swink_core.normalise(context, self.name)]
+        said = [swink_core.dump(m) for m in swink_core.providers.normalise(context, self.name)]
         return [context.system_prompt, *said]
 """
-).replace("import json\n", "import json\nimport swink_core\n")
+).replace("import json\n", "import json\nimport swink_core\nimport swink_core.providers\n")
 ANSWER = [{"say": "Hello "}, {"say": "there, you."}, {"stop": "stop", "heard": 5, "said": 3}]
 MESSAGE = AssistantMessage(
     [TextBlock("Hello there, you.")],

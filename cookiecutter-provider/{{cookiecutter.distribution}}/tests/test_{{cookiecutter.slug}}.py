@@ -1,7 +1,7 @@
 {% if cookiecutter.role == "provider" -%}
 """The conformance kit on {{ cookiecutter.title }}."""
 
-from swink_core.testing.conformance import ProviderConformance
+from swink_testing.conformance import ProviderConformance
 
 
 class Test{{ cookiecutter.class_name }}(ProviderConformance):
@@ -11,7 +11,7 @@ class Test{{ cookiecutter.class_name }}(ProviderConformance):
 """The observers' kit on {{ cookiecutter.title }}, and what is special to it."""
 
 import swink_core as swink
-from swink_core.testing.observers import ObserverConformance
+from swink_testing.observers import ObserverConformance, new_call
 
 from {{ cookiecutter.package }} import {{ cookiecutter.class_name }}
 
@@ -22,18 +22,16 @@ class Test{{ cookiecutter.class_name }}(ObserverConformance):
 
 def test_outcomes_are_counted_by_provider() -> None:
     observer = {{ cookiecutter.class_name }}()
-    call = swink.Call(
-        swink.Model("acme", "large"), swink.Context([]), swink.StreamOptions(), attempt=1
-    )
+    call = new_call()
     for _ in range(2):
         observer.on_event(swink.Start(), call)
         observer.on_event(swink.Done(swink.StopReason.STOP), call)
-    assert observer.outcomes == {"acme: stop": 2}
+    assert observer.outcomes == {"scripted: stop": 2}
 {% else -%}
 """The wrappers' kit on {{ cookiecutter.title }}, and what is special to it."""
 
 import swink_core as swink
-from swink_core.testing.observers import PluginSubject, WrapperConformance
+from swink_testing.observers import PluginSubject, WrapperConformance
 
 from {{ cookiecutter.package }} import {{ cookiecutter.class_name }}
 from {{ cookiecutter.package }}.plugin import SECRET

@@ -8,7 +8,7 @@ from typing import Any
 import anthropic
 import pytest
 
-from swink_core.testing.loopback import Exchange, LoopbackServer
+from swink_recorder.loopback import Exchange, LoopbackServer
 
 
 class Capture(LoopbackServer):

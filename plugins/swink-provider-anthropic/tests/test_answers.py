@@ -36,8 +36,8 @@ from swink_core import (
     hookimpl,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
 from swink_provider_anthropic import AnthropicProvider
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
 
 PROVIDER = AnthropicProvider("anthropic")
 

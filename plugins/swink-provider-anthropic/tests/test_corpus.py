@@ -20,9 +20,9 @@ from swink_core import (
     ToolCallBlock,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.chunking import chunkings, cut_at, frame_ends, random_cuts, truncations
-from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
 from swink_provider_anthropic import AnthropicProvider
+from swink_testing.chunking import chunkings, cut_at, frame_ends, random_cuts, truncations
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
 
 PROVIDER = AnthropicProvider("anthropic")
 CUTS = 40

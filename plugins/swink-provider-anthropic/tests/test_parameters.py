@@ -16,8 +16,8 @@ from swink_core import (
     Tool,
     UserMessage,
 )
-from swink_core.testing.driver import MemoryHTTPClient
 from swink_provider_anthropic import AnthropicProvider
+from swink_testing.driver import MemoryHTTPClient
 
 PROVIDER = AnthropicProvider("anthropic")
 ALL = ["low", "medium", "high", "xhigh", "max"]

@@ -28,9 +28,9 @@ from swink_core import (
     ThinkingBlock,
     ToolCallBlock,
 )
-from swink_core.testing.chunking import every_cut
-from swink_core.testing.driver import drive_bytes, fold
 from swink_provider_anthropic import AnthropicProvider
+from swink_testing.chunking import every_cut
+from swink_testing.driver import drive_bytes, fold
 
 PROVIDER = AnthropicProvider("anthropic")
 

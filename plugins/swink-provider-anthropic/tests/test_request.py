@@ -18,7 +18,7 @@ from swink_core import (
     UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 ANSWER = (
     b'data: {"type":"message_start","message":{"id":"m"}}\n\n'

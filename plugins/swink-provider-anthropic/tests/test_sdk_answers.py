@@ -22,10 +22,10 @@ from swink_core import (
     ThinkingBlock,
     ToolResultMessage,
     UserMessage,
-    parse_arguments,
 )
-from swink_core.testing.driver import fold, run_bytes
+from swink_core.providers import parse_arguments
 from swink_provider_anthropic import AnthropicProvider
+from swink_testing.driver import fold, run_bytes
 
 PROVIDER = AnthropicProvider("anthropic")
 MODEL = Model("anthropic", "any")

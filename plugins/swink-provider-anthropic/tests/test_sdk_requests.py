@@ -29,8 +29,8 @@ from swink_core import (
     ToolResultMessage,
     UserMessage,
 )
-from swink_core.testing.loopback import LoopbackServer
 from swink_provider_anthropic import AnthropicProvider
+from swink_recorder.loopback import LoopbackServer
 
 PROVIDER = AnthropicProvider("anthropic")
 MODEL = Model("anthropic", "any")

@@ -20,8 +20,8 @@ from swink_core import (
     dump,
     load,
 )
-from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse
 from swink_provider_anthropic import AnthropicProvider
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 PROVIDER = AnthropicProvider("anthropic")
 SSE = {"Content-Type": "text/event-stream"}

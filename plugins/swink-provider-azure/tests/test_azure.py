@@ -15,9 +15,9 @@ from corpus import Case, error_cases, ids, stream_cases
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
-from swink_core.testing.loopback import Exchange, LoopbackServer
 from swink_provider_azure import AzureProvider, entra
+from swink_recorder.loopback import Exchange, LoopbackServer
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
 
 PROVIDER = AzureProvider("azure")
 MODEL = swink.Model("azure", "my deployment")

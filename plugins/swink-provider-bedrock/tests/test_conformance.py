@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swink_core.testing.conformance import ProviderConformance
+from swink_testing.conformance import ProviderConformance
 
 
 class TestBedrock(ProviderConformance):

@@ -20,10 +20,10 @@ from swink_core import (
     ThinkingBlock,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.chunking import chunkings, cut_at, frame_ends, random_cuts, truncations
-from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
 from swink_provider_bedrock import BedrockProvider
 from swink_provider_bedrock.eventstream import EventStreamDecoder, message
+from swink_testing.chunking import chunkings, cut_at, frame_ends, random_cuts, truncations
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
 
 PROVIDER = BedrockProvider("bedrock")
 CUTS = 40

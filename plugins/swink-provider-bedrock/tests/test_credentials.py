@@ -16,11 +16,11 @@ from converse import CONTENT_TYPE, TEXT, said
 
 from swink_core import Client, Done, Error, ProviderFailure, RetryPolicy
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse
-from swink_core.testing.loopback import Exchange, LoopbackServer
 from swink_provider_bedrock import credentials as module
 from swink_provider_bedrock.credentials import CredentialChain, SharedFiles, region
 from swink_provider_bedrock.sigv4 import Credentials
+from swink_recorder.loopback import Exchange, LoopbackServer
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 ENVIRONMENT = {"AWS_ACCESS_KEY_ID": "env", "AWS_SECRET_ACCESS_KEY": "env-secret"}
 

@@ -14,10 +14,10 @@ from corpus import Case, cases, ids, stream_cases
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swink_core import DEFAULT_FRAME_LIMIT, FrameError, FrameTooLong
-from swink_core.testing.chunking import byte_by_byte, chunkings, every_cut
+from swink_core.providers import DEFAULT_FRAME_LIMIT, FrameError, FrameTooLong
 from swink_provider_bedrock import eventstream
 from swink_provider_bedrock.eventstream import EventStreamDecoder, message
+from swink_testing.chunking import byte_by_byte, chunkings, every_cut
 
 VECTORS = cases("eventstream")
 

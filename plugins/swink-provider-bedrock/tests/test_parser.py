@@ -39,9 +39,9 @@ from swink_core import (
     Usage,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.protocol import Automaton
-from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse, fold, run_bytes
+from swink_core.vocabulary.grammar import Automaton
 from swink_provider_bedrock import BedrockProvider
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse, fold, run_bytes
 
 PROVIDER = BedrockProvider("bedrock")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from bedrock_recordings import SHIPPED, recordings
 
-from swink_core.testing.recordings import Recording, find_recordings
+from swink_recorder.recording import Recording, find_recordings
 
 
 @pytest.mark.parametrize("recording", list(recordings()), ids=lambda recording: recording.name)

@@ -15,8 +15,8 @@ from converse import CONTENT_TYPE, TEXT, said
 
 from swink_core import Client, Done, Error, Message, Notice, RetryPolicy
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse
-from swink_core.testing.loopback import Exchange, LoopbackServer
+from swink_recorder.loopback import Exchange, LoopbackServer
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 HAIKU = "bedrock/global.anthropic.claude-haiku-5-5"
 NOVA = "bedrock/us.amazon.nova-pro-v1:0"

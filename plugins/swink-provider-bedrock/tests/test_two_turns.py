@@ -22,8 +22,8 @@ from swink_core import (
     dump,
     load,
 )
-from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse
 from swink_provider_bedrock.eventstream import EventStreamDecoder, message
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 ANSWERS = [
     case

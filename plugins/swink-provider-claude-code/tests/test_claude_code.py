@@ -14,9 +14,10 @@ from corpus import Case, ids, stream_cases
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.chunking import chunkings, frame_ends, truncations
-from swink_core.testing.driver import comparable_events, drive_bytes, fold
+from swink_core.providers import NDJSONDecoder
 from swink_provider_claude_code import ClaudeCodeProvider
+from swink_testing.chunking import chunkings, frame_ends, truncations
+from swink_testing.driver import comparable_events, drive_bytes, fold
 
 PROVIDER = ClaudeCodeProvider("claude-code")
 MODEL = swink.Model("claude-code", "sonnet")
@@ -271,13 +272,13 @@ async def test_recorded_runs(case: Case) -> None:
 @pytest.mark.parametrize("case", STREAMS, ids=ids)
 async def test_where_a_read_ends_never_matters(case: Case) -> None:
     expected = comparable_events(await drive_bytes(PROVIDER, MODEL, [case.body]))
-    for name, chunks in chunkings(case.body, swink.NDJSONDecoder, range(3)):
+    for name, chunks in chunkings(case.body, NDJSONDecoder, range(3)):
         assert comparable_events(await drive_bytes(PROVIDER, MODEL, chunks)) == expected, name
 
 
 @pytest.mark.parametrize("case", STREAMS, ids=ids)
 async def test_a_run_cut_before_its_result_is_a_network_error(case: Case) -> None:
-    ends = frame_ends(case.body, swink.NDJSONDecoder)
+    ends = frame_ends(case.body, NDJSONDecoder)
     for frames, body in truncations(case.body, ends):
         if frames < len(ends):
             events = await drive_bytes(PROVIDER, MODEL, [body])

@@ -1,6 +1,6 @@
 """The conformance kit on the claude command."""
 
-from swink_core.testing.conformance import ProviderConformance
+from swink_testing.conformance import ProviderConformance
 
 
 class TestClaudeCode(ProviderConformance):

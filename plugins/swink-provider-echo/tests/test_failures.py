@@ -13,6 +13,7 @@ from swink_core import (
     Call,
     Client,
     Error,
+    LoopClock,
     Retry,
     RetryPolicy,
     StopReason,
@@ -23,9 +24,9 @@ from swink_core import (
     Tool,
     Usage,
 )
-from swink_core.testing.clock import ManualClock
 from swink_provider_echo import EchoProvider
 from swink_provider_echo.script import MODELS
+from swink_testing.clock import ManualClock
 
 ONCE = RetryPolicy.none()
 
@@ -175,7 +176,7 @@ async def test_a_feature_that_a_subclass_gives_up_is_unsupported() -> None:
     provider = Deaf("echo")
     model, context = swink.Model("echo", "echo"), swink.Context.of("a")
     context.tools.append(Tool("add"))
-    call = Call(model, context, swink.StreamOptions())
+    call = Call(model, context, swink.StreamOptions(), clock=LoopClock())
     call.classify_hook = lambda model, failure: swink.Classification(failure.kind)
 
     events = [e async for e in provider.stream(model, context, call.options, call)]

@@ -20,12 +20,12 @@ from swink_core import (
     RetryPolicy,
     StopReason,
     ThinkingBlock,
-    is_synthetic_id,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.chunking import chunkings, frame_ends, random_cuts, truncations
-from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
+from swink_core.providers import is_synthetic_id
 from swink_provider_gemini import GeminiProvider
+from swink_testing.chunking import chunkings, frame_ends, random_cuts, truncations
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
 
 PROVIDER = GeminiProvider("gemini")
 CUTS = 40

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from swink_core import FrameTooLong
-from swink_core.testing.chunking import every_cut
+from swink_core.providers import FrameTooLong
 from swink_provider_gemini import wire
 from swink_provider_gemini.wire import StreamDecoder
+from swink_testing.chunking import every_cut
 
 ERROR = b'{\n "error": {}\n}'
 

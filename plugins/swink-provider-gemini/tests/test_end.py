@@ -19,9 +19,9 @@ from swink_core import (
     Usage,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.chunking import every_cut
-from swink_core.testing.driver import drive_bytes, fold
 from swink_provider_gemini import GeminiProvider
+from swink_testing.chunking import every_cut
+from swink_testing.driver import drive_bytes, fold
 
 PROVIDER = GeminiProvider("gemini")
 SIGNED = {"thoughtSignature": "c2lnbmVk"}

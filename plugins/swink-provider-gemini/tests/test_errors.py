@@ -10,8 +10,8 @@ from generate_content import body
 
 from swink_core import Classification, Error, Failure, Model
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.driver import drive_bytes
 from swink_provider_gemini import GeminiProvider
+from swink_testing.driver import drive_bytes
 
 PROVIDER = GeminiProvider("gemini")
 MODEL = Model("gemini", "any")

@@ -21,9 +21,9 @@ from swink_core import (
     ToolCallStart,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.chunking import every_cut
-from swink_core.testing.driver import comparable, drive_bytes, fold
 from swink_provider_gemini import GeminiProvider
+from swink_testing.chunking import every_cut
+from swink_testing.driver import comparable, drive_bytes, fold
 
 PROVIDER = GeminiProvider("gemini")
 

@@ -11,7 +11,7 @@ from generate_content import SSE, body, frame, text
 
 from swink_core import AssistantMessage, Client, Done, Error, RetryPolicy
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 ANSWER = frame(text("Yes"), finish="STOP")
 GOOGLE = "https://generativelanguage.googleapis.com"

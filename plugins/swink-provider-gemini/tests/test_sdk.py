@@ -28,8 +28,8 @@ from swink_core import (
     UrlSource,
     UserMessage,
 )
-from swink_core.testing.loopback import Exchange, LoopbackServer
 from swink_provider_gemini import GeminiProvider
+from swink_recorder.loopback import Exchange, LoopbackServer
 
 MODEL = "gemini-3.5-flash"
 SIGNATURE = base64.b64encode(b"signed").decode()

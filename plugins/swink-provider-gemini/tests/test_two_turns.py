@@ -21,7 +21,7 @@ from swink_core import (
     dump,
     load,
 )
-from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 ANSWERS = [
     case

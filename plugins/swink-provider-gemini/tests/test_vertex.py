@@ -12,7 +12,7 @@ from generate_content import SSE, body, frame, text
 
 from swink_core import Client, Done, Error, RetryPolicy
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 GLOBAL = "https://aiplatform.googleapis.com/v1"
 MODEL = "publishers/google/models/gemini-2.5-flash"

@@ -1,6 +1,6 @@
 """The conformance kit on this provider, at the address of an engine that runs already."""
 
-from swink_core.testing.conformance import ProviderConformance
+from swink_testing.conformance import ProviderConformance
 
 
 class TestLocal(ProviderConformance):

@@ -13,9 +13,9 @@ import pytest
 
 from swink_core import ProviderFailure
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.loopback import Exchange, LoopbackServer
 from swink_provider_local import Hub, HubFile
 from swink_provider_local.hub import default_cache
+from swink_recorder.loopback import Exchange, LoopbackServer
 
 CONTENT = bytes(range(256)) * 4096  # a megabyte
 DIGEST = hashlib.sha256(CONTENT).hexdigest()

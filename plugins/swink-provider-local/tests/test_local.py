@@ -25,10 +25,10 @@ from make_tiny_gguf import ANSWER, REASONED_ANSWER, REASONING, write_model
 import swink_core as swink
 from swink_core import StopReason
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.clock import ManualClock
-from swink_core.testing.loopback import Exchange, LoopbackServer
 from swink_provider_local import Hub, LocalProvider
 from swink_provider_local.pool import EnginePool
+from swink_recorder.loopback import Exchange, LoopbackServer
+from swink_testing.clock import ManualClock
 
 ANSWER_TOKENS = 21
 """15 words, a space, the sign's four bytes, and the end."""

@@ -12,9 +12,9 @@ import pytest
 
 from swink_core import Failure, ProviderFailure
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.clock import ManualClock
 from swink_provider_local.engine import Settings
 from swink_provider_local.pool import EnginePool, limits
+from swink_testing.clock import ManualClock
 
 A, B, C = (Settings(Path(f"{name}.gguf"), 512) for name in "abc")
 IDLE = 60.0

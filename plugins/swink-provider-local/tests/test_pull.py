@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from swink_core.testing.loopback import Exchange, LoopbackServer
 from swink_provider_local.__main__ import main
+from swink_recorder.loopback import Exchange, LoopbackServer
 
 CONTENT = b"GGUF" * 1000
 

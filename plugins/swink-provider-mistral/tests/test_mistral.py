@@ -11,8 +11,11 @@ from corpus import Case, error_cases, ids, stream_cases
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.chunking import chunkings, frame_ends, truncations
-from swink_core.testing.driver import (
+from swink_core.providers import SSEDecoder
+from swink_provider_mistral import MistralProvider
+from swink_provider_mistral.provider import TOOL_ID, tool_id
+from swink_testing.chunking import chunkings, frame_ends, truncations
+from swink_testing.driver import (
     MemoryHTTPClient,
     MemoryResponse,
     comparable,
@@ -20,8 +23,6 @@ from swink_core.testing.driver import (
     drive_bytes,
     fold,
 )
-from swink_provider_mistral import MistralProvider
-from swink_provider_mistral.provider import TOOL_ID, tool_id
 
 PROVIDER = MistralProvider("mistral")
 STREAMS = stream_cases("mistral")
@@ -125,7 +126,7 @@ async def test_recorded_answers(case: Case) -> None:
 @pytest.mark.parametrize("case", STREAMS, ids=ids)
 async def test_where_a_read_ends_never_matters(case: Case) -> None:
     expected = comparable_events(await drive_bytes(PROVIDER, MODEL, [case.body]))
-    for name, chunks in chunkings(case.body, swink.SSEDecoder, range(4)):
+    for name, chunks in chunkings(case.body, SSEDecoder, range(4)):
         assert comparable_events(await drive_bytes(PROVIDER, MODEL, chunks)) == expected, name
 
 
@@ -133,7 +134,7 @@ async def test_where_a_read_ends_never_matters(case: Case) -> None:
 async def test_a_cut_is_a_network_error_until_the_answer_is_complete(case: Case) -> None:
     complete, _ = completes_after(case.body)
     whole = comparable(fold(await drive_bytes(PROVIDER, MODEL, [case.body])))
-    for frames, body in truncations(case.body, frame_ends(case.body, swink.SSEDecoder)):
+    for frames, body in truncations(case.body, frame_ends(case.body, SSEDecoder)):
         events = await drive_bytes(PROVIDER, MODEL, [body])
         if complete is None or frames < complete:
             assert isinstance(events[-1], swink.Error), frames

@@ -1,6 +1,6 @@
 """The conformance kit on Ollama."""
 
-from swink_core.testing.conformance import ProviderConformance
+from swink_testing.conformance import ProviderConformance
 
 
 class TestOllama(ProviderConformance):

@@ -16,13 +16,14 @@ from swink_core import (
     StopReason,
     StreamErrorKind,
 )
-from swink_core.testing.chunking import (
+from swink_provider_ollama import OllamaProvider
+from swink_testing.chunking import (
     chunkings,
     cut_at,
     frame_ends,
     truncations,
 )
-from swink_core.testing.driver import (
+from swink_testing.driver import (
     MemoryHTTPClient,
     MemoryResponse,
     comparable,
@@ -30,7 +31,6 @@ from swink_core.testing.driver import (
     drive_bytes,
     fold,
 )
-from swink_provider_ollama import OllamaProvider
 
 PROVIDER = OllamaProvider("ollama")
 CUTS = 400

@@ -23,16 +23,16 @@ from swink_core import (
     ToolCallBlock,
     ToolResultMessage,
     UserMessage,
-    is_synthetic_id,
 )
-from swink_core.testing.driver import (
+from swink_core.providers import is_synthetic_id
+from swink_provider_ollama import OllamaProvider
+from swink_testing.driver import (
     MemoryHTTPClient,
     MemoryResponse,
     comparable,
     fold,
     run_bytes,
 )
-from swink_provider_ollama import OllamaProvider
 
 PROVIDER = OllamaProvider("ollama")
 END = {"done": True, "done_reason": "stop"}

@@ -31,10 +31,10 @@ from swink_core import (
     ToolResultMessage,
     UrlSource,
     UserMessage,
-    synthetic_id,
 )
-from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_core.providers import synthetic_id
 from swink_provider_ollama import OllamaProvider
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 PROVIDER = OllamaProvider("ollama")
 MODEL = Model("ollama", "qwen3:4b")

@@ -25,9 +25,9 @@ from swink_core import (
     ToolResultMessage,
     UserMessage,
 )
-from swink_core.testing.driver import fold, run_bytes
-from swink_core.testing.loopback import Exchange, LoopbackServer
 from swink_provider_ollama import OllamaProvider
+from swink_recorder.loopback import Exchange, LoopbackServer
+from swink_testing.driver import fold, run_bytes
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what its dependencies deprecate is not our concern

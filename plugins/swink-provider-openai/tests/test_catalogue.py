@@ -10,7 +10,7 @@ import pytest
 import update_catalog
 
 import swink_provider_openai
-from swink_core.catalog import PackageCatalog, package_catalog
+from swink_core.plugins.package_data import PackageCatalog, package_catalog
 from swink_provider_openai import Dialect, OpenAIProvider
 
 FOLDER = Path(__file__).parents[1]

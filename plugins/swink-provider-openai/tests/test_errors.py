@@ -11,9 +11,9 @@ from corpus import Case, ids
 
 from swink_core import Client, Error, Failure, RetryPolicy
 from swink_core import StreamErrorKind as Kind
-from swink_core.classification import classify_default
-from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
+from swink_core.failures.classification import classify_default
 from swink_provider_openai import OpenAIProvider
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
 
 RECORDED = {
     "openai_chat/http-400-context-length": Kind.CONTEXT_WINDOW_EXCEEDED,

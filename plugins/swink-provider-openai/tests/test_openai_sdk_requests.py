@@ -32,7 +32,7 @@ from swink_core import (
     ToolResultMessage,
     UserMessage,
 )
-from swink_core.testing.loopback import Exchange, LoopbackServer
+from swink_recorder.loopback import Exchange, LoopbackServer
 
 ANSWER = b'data: {"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]}\n\n'
 

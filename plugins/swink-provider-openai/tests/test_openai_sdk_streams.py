@@ -17,8 +17,8 @@ from corpus import Case, ids
 from openai.lib.streaming.chat import ChatCompletionStreamState
 
 from swink_core import AssistantMessage
-from swink_core.testing.driver import fold, run_bytes
-from swink_core.testing.loopback import Exchange, LoopbackServer
+from swink_recorder.loopback import Exchange, LoopbackServer
+from swink_testing.driver import fold, run_bytes
 
 ERROR = "the SDK raises what it finds in the stream; we end with it"
 REFUSAL = "the API says stop for a refusal; swink has a word of its own for it"

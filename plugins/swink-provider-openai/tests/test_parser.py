@@ -21,11 +21,11 @@ from swink_core import (
     ThinkingBlock,
     ToolCallBlock,
     Usage,
-    is_synthetic_id,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.driver import drive_bytes, fold
+from swink_core.providers import is_synthetic_id
 from swink_provider_openai import Dialect, OpenAIProvider
+from swink_testing.driver import drive_bytes, fold
 
 Frame = dict[str, Any]
 
@@ -474,7 +474,7 @@ async def test_usage_is_read_in_every_shape_and_place(
 )
 async def test_a_cost_that_is_reported_is_the_cost(reported: Frame, dollars: float) -> None:
     from swink_core import Client
-    from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse
+    from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
     body = body_of(says(content="Hi"), {**STOP, "usage": {"prompt_tokens": 1, **reported}}) + DONE
     http = MemoryHTTPClient(MemoryResponse([body], headers={"Content-Type": "text/event-stream"}))
@@ -569,7 +569,7 @@ WHOLE: Frame = {
 async def whole(data: Any) -> list[AssistantMessageEvent]:
     """What the parser makes of a response that is not streamed."""
     from swink_core import Client, RetryPolicy
-    from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse
+    from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
     http = MemoryHTTPClient(MemoryResponse.of_json(data))
     async with Client(http=http, api_key="test", retry=RetryPolicy.none()) as client:

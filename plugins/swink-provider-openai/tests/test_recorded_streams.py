@@ -19,15 +19,14 @@ from swink_core import (
     AssistantMessageEvent,
     Done,
     Error,
-    EventWriter,
     Model,
-    SSEDecoder,
     ThinkingBlock,
     Usage,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.chunking import chunkings, every_cut, frame_ends, truncations
-from swink_core.testing.driver import comparable, comparable_events, drive_bytes, fold
+from swink_core.providers import EventWriter, SSEDecoder
+from swink_testing.chunking import chunkings, every_cut, frame_ends, truncations
+from swink_testing.driver import comparable, comparable_events, drive_bytes, fold
 
 CUT_EVERYWHERE = 4096
 """Bytes up to which a body is cut in two at every place."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from swink_core import AssistantMessage, Client, Context, ToolResultMessage, UserMessage
-from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 SSE = {"Content-Type": "text/event-stream"}
 

@@ -31,7 +31,7 @@ from swink_core import (
     UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 SSE = {"Content-Type": "text/event-stream"}
 ANSWER = b'data: {"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]}\n\n'

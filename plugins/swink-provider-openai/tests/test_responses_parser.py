@@ -27,8 +27,8 @@ from swink_core import (
     ToolCallDelta,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse, fold, run_bytes
 from swink_provider_openai import OpenAIProvider
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse, fold, run_bytes
 
 MESSAGE = {"type": "message", "role": "assistant", "id": "msg_1"}
 REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}

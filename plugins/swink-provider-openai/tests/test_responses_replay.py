@@ -22,10 +22,11 @@ from swink_core import (
     ToolCallBlock,
     ToolResultMessage,
     UserMessage,
-    synthetic_id,
+    dump,
+    load,
 )
-from swink_core.codec import dump, load
-from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_core.providers import synthetic_id
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 ANSWER = (
     b'data: {"type": "response.output_text.delta", "output_index": 0, "delta": "Hi"}\n\n'

@@ -40,9 +40,9 @@ from swink_core import (
     UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.driver import MemoryHTTPClient, MemoryResponse
-from swink_core.testing.loopback import Exchange, LoopbackServer
 from swink_provider_openai import OpenAIProvider
+from swink_recorder.loopback import Exchange, LoopbackServer
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 ANSWER = (
     b'data: {"type": "response.output_text.delta", "output_index": 0, "delta": "Hi"}\n\n'

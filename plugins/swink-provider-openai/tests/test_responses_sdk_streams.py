@@ -16,8 +16,8 @@ from corpus import Case, ids
 from responses import MODEL, STREAMS, provider_of
 
 from swink_core import AssistantMessage, StopReason
-from swink_core.testing.driver import fold, run_bytes
-from swink_core.testing.loopback import Exchange, LoopbackServer
+from swink_recorder.loopback import Exchange, LoopbackServer
+from swink_testing.driver import fold, run_bytes
 
 ERROR = "the SDK's helper wants a completed answer; we end with the error that came"
 INCOMPLETE = "the SDK's helper knows no other end than completed; this answer is incomplete"

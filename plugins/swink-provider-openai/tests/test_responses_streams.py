@@ -25,17 +25,16 @@ from swink_core import (
     Client,
     Done,
     Error,
-    EventWriter,
     ExtensionBlock,
     RetryPolicy,
-    SSEDecoder,
     TextBlock,
     ThinkingBlock,
     Usage,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.chunking import chunkings, every_cut, frame_ends, truncations
-from swink_core.testing.driver import (
+from swink_core.providers import EventWriter, SSEDecoder
+from swink_testing.chunking import chunkings, every_cut, frame_ends, truncations
+from swink_testing.driver import (
     MemoryHTTPClient,
     MemoryResponse,
     comparable_events,

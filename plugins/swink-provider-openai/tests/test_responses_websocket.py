@@ -21,15 +21,15 @@ from swink_core import (
     ModelInfo,
     Notice,
     RetryPolicy,
-    SSEDecoder,
     StopReason,
     TextDelta,
     Timeouts,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.testing.driver import drive_bytes, fold
+from swink_core.providers import SSEDecoder
 from swink_provider_openai import OpenAIProvider
 from swink_provider_openai.responses.socket import first_message
+from swink_testing.driver import drive_bytes, fold
 
 TEXT = {"type": "response.output_text.delta", "output_index": 0, "delta": "Hi"}
 COMPLETED = {"type": "response.completed", "response": {"id": "resp_1", "status": "completed"}}

@@ -1,6 +1,6 @@
 """The conformance kit on this provider."""
 
-from swink_core.testing.conformance import ProviderConformance
+from swink_testing.conformance import ProviderConformance
 
 
 class TestProxy(ProviderConformance):

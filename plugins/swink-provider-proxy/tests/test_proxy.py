@@ -11,6 +11,7 @@ from aiohttp import web
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
+from swink_core.vocabulary.grammar import Automaton
 
 Answer = Callable[[dict[str, Any]], list[swink.AssistantMessageEvent]]
 
@@ -149,7 +150,7 @@ async def test_what_is_wrong_ends_in_one_error_with_blocks_closed(
     gateway = Gateway(sent)
     async with gateway as base_url:
         events, message = await read(base_url)
-    grammar = swink.Automaton()
+    grammar = Automaton()
     assert [grammar.step(event) for event in events] == [None] * len(events)
     assert isinstance(events[-1], swink.Error)
     assert events[-1].error_kind is kind

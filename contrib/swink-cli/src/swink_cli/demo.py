@@ -19,8 +19,9 @@ from attrs import define, field
 
 import swink_core as swink
 from swink_cli.summary import amount, money, seconds
-from swink_core.testing.recordings import Recording, bundled_recordings
-from swink_core.testing.server import ReplayServer
+from swink_core.providers import HTTPProvider
+from swink_recorder.recording import Recording, bundled_recordings
+from swink_recorder.replay import ReplayServer
 
 __all__ = ["HEADINGS", "Performance", "perform", "plan", "remarks", "result"]
 
@@ -144,9 +145,7 @@ def _answered(recording: Recording) -> bool:
 def _speaks_http(provider: Any) -> bool:
     """Tells whether a provider asks a server; without a request of its own it cannot."""
     made = type(provider)
-    return (
-        not issubclass(made, swink.HTTPProvider) or made.request is not swink.HTTPProvider.request
-    )
+    return not issubclass(made, HTTPProvider) or made.request is not HTTPProvider.request
 
 
 class _Tapes(dict[str, Recording]):

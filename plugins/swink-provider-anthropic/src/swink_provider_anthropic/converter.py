@@ -22,7 +22,6 @@ from swink_core import (
     DocumentBlock,
     ExtensionBlock,
     ImageBlock,
-    MessageConverter,
     Source,
     StopReason,
     TextBlock,
@@ -32,9 +31,8 @@ from swink_core import (
     ToolResultMessage,
     UrlSource,
     UserMessage,
-    media_base64,
-    merged_turns,
 )
+from swink_core.providers import MessageConverter, media_base64, merged_turns
 from swink_provider_anthropic.parser import CONTAINER
 
 __all__ = ["conversation"]

@@ -6,8 +6,9 @@ and a spelling mistake), so the wording is asked first.
 
 from __future__ import annotations
 
-from swink_core import Classification, Failure, by_tables
+from swink_core import Classification, Failure
 from swink_core import StreamErrorKind as Kind
+from swink_core.providers import by_tables
 
 __all__ = ["classify"]
 

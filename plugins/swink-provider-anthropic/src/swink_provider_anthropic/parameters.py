@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from swink_core import Model, StreamOptions, ThinkingLevel, closed_schema
+from swink_core import Model, StreamOptions, ThinkingLevel
+from swink_core.providers import closed_schema
 
 __all__ = ["parameters"]
 

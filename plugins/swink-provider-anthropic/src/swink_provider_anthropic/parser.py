@@ -15,7 +15,8 @@ from typing import Any
 
 import msgspec
 
-from swink_core import EventWriter, Failure, StopReason, parse_arguments
+from swink_core import Failure, StopReason
+from swink_core.providers import EventWriter, parse_arguments
 from swink_provider_anthropic.wire import (
     Block,
     Delta,

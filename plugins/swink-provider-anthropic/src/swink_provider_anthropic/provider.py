@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from swink_core import (
-    Call,
-    Classification,
-    Context,
-    Failure,
-    HTTPProvider,
-    HTTPRequest,
-    Model,
-    Notice,
-    StreamOptions,
-)
+from swink_core import Call, Classification, Context, Failure, Model, Notice, StreamOptions
+from swink_core.providers import HTTPProvider, HTTPRequest
 from swink_provider_anthropic import errors
 from swink_provider_anthropic.converter import conversation
 from swink_provider_anthropic.parameters import parameters

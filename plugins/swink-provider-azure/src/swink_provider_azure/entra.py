@@ -20,7 +20,8 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 from attrs import define, field
 
-from swink_core import Call, Failure, HTTPRequest, ProviderFailure, StreamErrorKind
+from swink_core import Call, Failure, ProviderFailure, StreamErrorKind
+from swink_core.providers import HTTPRequest
 
 __all__ = ["ClientCredentials", "TokenCache", "managed_identity"]
 

@@ -15,17 +15,9 @@ from urllib.parse import parse_qs, quote, urlencode, urlsplit, urlunsplit
 
 import msgspec
 
-from swink_core import (
-    Call,
-    Classification,
-    Failure,
-    HTTPRequest,
-    Model,
-    ProviderFailure,
-    StreamOptions,
-    by_tables,
-)
+from swink_core import Call, Classification, Failure, Model, ProviderFailure, StreamOptions
 from swink_core import StreamErrorKind as Kind
+from swink_core.providers import HTTPRequest, by_tables
 from swink_provider_azure.entra import ClientCredentials, TokenCache, managed_identity
 from swink_provider_openai import OpenAIProvider
 

@@ -22,7 +22,6 @@ from swink_core import (
     Context,
     DocumentBlock,
     ExtensionBlock,
-    MessageConverter,
     Model,
     StreamOptions,
     TextBlock,
@@ -31,8 +30,8 @@ from swink_core import (
     ToolCallBlock,
     ToolResultMessage,
     UserMessage,
-    merged_turns,
 )
+from swink_core.providers import MessageConverter, merged_turns
 from swink_provider_bedrock.media import media, unsupported
 from swink_provider_bedrock.parameters import facts_of
 from swink_provider_bedrock.wire import BY_SERVER

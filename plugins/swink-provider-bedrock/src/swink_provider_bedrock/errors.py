@@ -9,8 +9,9 @@ asked first.
 
 from __future__ import annotations
 
-from swink_core import Classification, Failure, by_tables
+from swink_core import Classification, Failure
 from swink_core import StreamErrorKind as Kind
+from swink_core.providers import by_tables
 
 __all__ = ["EXPIRED", "classify", "error_type"]
 

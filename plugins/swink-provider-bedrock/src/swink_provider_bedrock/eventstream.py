@@ -22,7 +22,7 @@ from typing import NamedTuple, TypeAlias
 from uuid import UUID
 from zlib import crc32
 
-from swink_core import DEFAULT_FRAME_LIMIT, FrameError, FrameTooLong
+from swink_core.providers import DEFAULT_FRAME_LIMIT, FrameError, FrameTooLong
 
 __all__ = ["EventStreamDecoder", "HeaderValue", "Message", "message"]
 

@@ -18,9 +18,8 @@ from swink_core import (
     Source,
     StreamErrorKind,
     UrlSource,
-    media_base64,
-    media_type_of,
 )
+from swink_core.providers import media_base64, media_type_of
 
 __all__ = ["media", "unsupported"]
 

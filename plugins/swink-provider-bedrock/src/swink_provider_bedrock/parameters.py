@@ -26,7 +26,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from swink_core import Model, StreamOptions, ThinkingLevel, closed_schema
+from swink_core import Model, StreamOptions, ThinkingLevel
+from swink_core.providers import closed_schema
 
 __all__ = ["facts_of", "parameters"]
 

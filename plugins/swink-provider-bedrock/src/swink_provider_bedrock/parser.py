@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from swink_core import EventWriter, Failure, MalformedFrame, StopReason, parse_arguments
+from swink_core import Failure, StopReason
+from swink_core.providers import EventWriter, MalformedFrame, parse_arguments
 from swink_provider_bedrock.errors import error_type
 from swink_provider_bedrock.eventstream import HeaderValue, message
 from swink_provider_bedrock.wire import (

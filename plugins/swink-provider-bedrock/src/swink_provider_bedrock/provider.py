@@ -17,15 +17,13 @@ from swink_core import (
     Classification,
     Context,
     Failure,
-    HTTPProvider,
-    HTTPRequest,
-    HTTPResponse,
     Model,
     Notice,
     ProviderFailure,
     StreamOptions,
 )
 from swink_core import StreamErrorKind as Kind
+from swink_core.providers import HTTPProvider, HTTPRequest, HTTPResponse
 from swink_provider_bedrock import errors
 from swink_provider_bedrock.converter import conversation
 from swink_provider_bedrock.credentials import CredentialChain, SharedFiles, region

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from swink_core import repaired_json
+from swink_core.providers import repaired_json
 
 __all__ = [
     "BY_SERVER",

@@ -21,18 +21,14 @@ from swink_core import (
     Classification,
     Context,
     Failure,
-    HTTPProvider,
     Message,
     Model,
-    NDJSONDecoder,
     ProviderFailure,
     StreamOptions,
     UserMessage,
-    by_tables,
-    normalise,
-    text_of,
 )
 from swink_core import StreamErrorKind as Kind
+from swink_core.providers import HTTPProvider, NDJSONDecoder, by_tables, normalise, text_of
 from swink_provider_claude_code.parser import StreamJsonParser
 
 __all__ = ["ClaudeCodeProvider"]

@@ -18,14 +18,12 @@ from swink_core import (
     Context,
     DocumentBlock,
     ImageBlock,
-    MessageConverter,
     TextBlock,
     ThinkingBlock,
     ToolResultMessage,
     UserMessage,
-    media_base64,
-    media_type_of,
 )
+from swink_core.providers import MessageConverter, media_base64, media_type_of
 
 __all__ = ["EchoConverter", "words_of"]
 

@@ -29,8 +29,8 @@ from swink_core import (
     Usage,
     UsageError,
     hookimpl,
-    required_features,
 )
+from swink_core.providers import required_features
 from swink_provider_echo.composition import compose, cost, count_words
 from swink_provider_echo.conversion import EchoConverter
 from swink_provider_echo.script import Script, script_for

@@ -18,7 +18,6 @@ from swink_core import (
     DocumentBlock,
     ExtensionBlock,
     ImageBlock,
-    MessageConverter,
     StopReason,
     TextBlock,
     ThinkingBlock,
@@ -26,6 +25,9 @@ from swink_core import (
     ToolCallBlock,
     ToolResultMessage,
     UserMessage,
+)
+from swink_core.providers import (
+    MessageConverter,
     is_synthetic_id,
     media_base64,
     media_type_of,

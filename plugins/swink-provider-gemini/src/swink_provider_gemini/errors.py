@@ -13,8 +13,9 @@ from typing import Any
 
 import msgspec
 
-from swink_core import Classification, Failure, by_tables, duration_seconds
+from swink_core import Classification, Failure
 from swink_core import StreamErrorKind as Kind
+from swink_core.providers import by_tables, duration_seconds
 
 __all__ = ["BLOCKED_PROMPT", "classify", "read_error"]
 

@@ -16,7 +16,8 @@ from typing import Any
 
 import msgspec
 
-from swink_core import EventWriter, Failure, StopReason
+from swink_core import Failure, StopReason
+from swink_core.providers import EventWriter
 from swink_provider_gemini.arguments import ArgumentText, OutOfOrder
 from swink_provider_gemini.errors import BLOCKED_PROMPT, read_error
 from swink_provider_gemini.wire import (

@@ -6,17 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from swink_core import (
-    Call,
-    Classification,
-    Context,
-    Failure,
-    HTTPProvider,
-    HTTPRequest,
-    Model,
-    Notice,
-    StreamOptions,
-)
+from swink_core import Call, Classification, Context, Failure, Model, Notice, StreamOptions
+from swink_core.providers import HTTPProvider, HTTPRequest
 from swink_provider_gemini import errors
 from swink_provider_gemini.converter import conversation
 from swink_provider_gemini.parameters import (

@@ -16,8 +16,9 @@ from importlib import import_module
 from typing import Any
 from urllib.parse import quote
 
-from swink_core import Call, Failure, HTTPRequest, Model, ProviderFailure, StreamOptions
+from swink_core import Call, Failure, Model, ProviderFailure, StreamOptions
 from swink_core import StreamErrorKind as Kind
+from swink_core.providers import HTTPRequest
 from swink_provider_gemini.provider import GeminiProvider, has_credentials
 
 __all__ = ["VertexProvider"]

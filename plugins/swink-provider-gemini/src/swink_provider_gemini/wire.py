@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from swink_core import FrameTooLong, SSEDecoder
+from swink_core.providers import FrameTooLong, SSEDecoder
 
 __all__ = [
     "Candidate",

@@ -23,8 +23,9 @@ from typing import Protocol, TypeVar
 
 from attrs import define
 
-from swink_core import Failure, ProviderFailure, Timer
+from swink_core import Failure, ProviderFailure
 from swink_core import StreamErrorKind as Kind
+from swink_core.providers import Timer
 from swink_provider_local.choice import whole_number
 from swink_provider_local.engine import Engine, Settings
 

@@ -25,9 +25,9 @@ from swink_core import (
     Model,
     StreamOptions,
     UrlSource,
-    by_tables,
 )
 from swink_core import StreamErrorKind as Kind
+from swink_core.providers import by_tables
 from swink_provider_openai import ChatConverter, OpenAIProvider
 
 __all__ = ["MistralProvider"]

@@ -16,17 +16,14 @@ from swink_core import (
     Context,
     Failure,
     ImageBlock,
-    MessageConverter,
     ProviderFailure,
     StreamErrorKind,
     Tool,
     ToolCallBlock,
     ToolResultMessage,
     UserMessage,
-    is_synthetic_id,
-    media_base64,
-    text_of,
 )
+from swink_core.providers import MessageConverter, is_synthetic_id, media_base64, text_of
 
 __all__ = ["conversation"]
 

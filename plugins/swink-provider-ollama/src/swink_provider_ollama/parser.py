@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from swink_core import EventWriter, Failure, StopReason
+from swink_core import Failure, StopReason
+from swink_core.providers import EventWriter
 
 __all__ = ["ChatParser"]
 

@@ -9,20 +9,9 @@ from ipaddress import IPv6Address
 from typing import Any
 from urllib.parse import urlsplit
 
-from swink_core import (
-    Call,
-    Classification,
-    Context,
-    Failure,
-    HTTPProvider,
-    HTTPRequest,
-    Model,
-    NDJSONDecoder,
-    StreamOptions,
-    ThinkingLevel,
-    by_tables,
-)
+from swink_core import Call, Classification, Context, Failure, Model, StreamOptions, ThinkingLevel
 from swink_core import StreamErrorKind as Kind
+from swink_core.providers import HTTPProvider, HTTPRequest, NDJSONDecoder, by_tables
 from swink_provider_ollama.conversion import conversation
 from swink_provider_ollama.parser import ChatParser
 

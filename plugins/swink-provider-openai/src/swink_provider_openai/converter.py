@@ -19,7 +19,6 @@ from swink_core import (
     DocumentBlock,
     Failure,
     ImageBlock,
-    MessageConverter,
     Model,
     ProviderFailure,
     TextBlock,
@@ -29,11 +28,9 @@ from swink_core import (
     ToolResultMessage,
     UrlSource,
     UserMessage,
-    is_synthetic_id,
-    media_base64,
-    text_of,
 )
 from swink_core import StreamErrorKind as Kind
+from swink_core.providers import MessageConverter, is_synthetic_id, media_base64, text_of
 from swink_provider_openai.dialect import Dialect
 
 __all__ = ["ChatConverter", "OpenAIConverter", "arguments_text", "media_url", "unsupported"]

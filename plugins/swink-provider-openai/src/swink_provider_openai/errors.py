@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from swink_core import Classification, Failure, by_tables, duration_seconds
+from swink_core import Classification, Failure
 from swink_core import StreamErrorKind as Kind
+from swink_core.providers import by_tables, duration_seconds
 
 __all__ = ["classify", "read_error"]
 

@@ -19,7 +19,8 @@ from typing import Any
 
 import msgspec
 
-from swink_core import EventWriter, Failure, MalformedFrame, StopReason
+from swink_core import Failure, StopReason
+from swink_core.providers import EventWriter, MalformedFrame
 from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.errors import read_error
 from swink_provider_openai.reasoning import ReasoningDetails, ThinkTags

@@ -15,16 +15,13 @@ from swink_core import (
     Classification,
     Context,
     Failure,
-    HTTPProvider,
-    HTTPRequest,
-    HTTPResponse,
     InvalidOption,
     Model,
     Notice,
-    Parser,
     StreamOptions,
     ThinkingLevel,
 )
+from swink_core.providers import HTTPProvider, HTTPRequest, HTTPResponse, Parser
 from swink_provider_openai.chat import ChatAPI
 from swink_provider_openai.converter import ChatConverter
 from swink_provider_openai.dialect import Dialect

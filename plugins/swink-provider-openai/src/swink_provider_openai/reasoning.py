@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from swink_core import EventWriter
+from swink_core.providers import EventWriter
 
 __all__ = ["ReasoningDetails", "ThinkTags"]
 

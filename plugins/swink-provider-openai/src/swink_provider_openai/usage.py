@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from swink_core import EventWriter
+from swink_core.providers import EventWriter
 
 __all__ = ["report_usage"]
 

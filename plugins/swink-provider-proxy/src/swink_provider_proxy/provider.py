@@ -18,21 +18,23 @@ from swink_core import (
     Classification,
     CodecError,
     Context,
-    EventWriter,
     Failure,
+    Message,
+    Model,
+    StreamOptions,
+    dump,
+)
+from swink_core import StreamErrorKind as Kind
+from swink_core.providers import (
+    EventWriter,
     HTTPProvider,
     HTTPRequest,
     MalformedFrame,
-    Message,
-    Model,
     RelayWriter,
-    StreamOptions,
     by_tables,
-    dump,
     load_event,
     media_base64,
 )
-from swink_core import StreamErrorKind as Kind
 
 __all__ = ["ProxyProvider"]
 

@@ -8,8 +8,9 @@ Source: https://docs.x.ai/docs/api-reference.
 
 from __future__ import annotations
 
-from swink_core import Classification, Failure, by_tables
+from swink_core import Classification, Failure
 from swink_core import StreamErrorKind as Kind
+from swink_core.providers import by_tables
 from swink_provider_openai import OpenAIProvider
 
 __all__ = ["XAIProvider"]

@@ -13,7 +13,7 @@ from swink_cli.exits import EXIT_FAILURE
 from swink_cli.listing import print_json, print_lines
 from swink_cli.terminal import printable, say, table
 from swink_core import Host, InvalidOption, SwinkError
-from swink_core.testing.conformance import (
+from swink_testing.conformance import (
     LEVELS,
     PROVIDER_CHECKS,
     Check,
@@ -23,7 +23,7 @@ from swink_core.testing.conformance import (
     level_reached,
     run_checks,
 )
-from swink_core.testing.conformance.live import LIVE_CHECKS, LIVE_LEVELS, LiveSubject
+from swink_testing.conformance.live import LIVE_CHECKS, LIVE_LEVELS, LiveSubject
 
 __all__ = ["command"]
 

@@ -14,7 +14,8 @@ from swink_cli.display import make_sink
 from swink_cli.exits import EXIT_FAILURE
 from swink_cli.options import CallOptions, call_options, prompt_message, prompt_options
 from swink_cli.terminal import say
-from swink_core.testing.capture import CapturingClient
+from swink_core.providers import AiohttpClient
+from swink_recorder.capture import CapturingClient
 
 __all__ = ["command"]
 
@@ -59,7 +60,7 @@ def command(
 
 
 async def _record(call: CallOptions, message: swink.UserMessage, folder: Path, note: str) -> int:
-    http = CapturingClient(swink.AiohttpClient())
+    http = CapturingClient(AiohttpClient())
     async with swink.Client(http=http) as client:
         stream = client.stream(call.models, call.context([message]), **call.options)
         whole = show_end(stream, await show_call(stream, make_sink(plain=True)))

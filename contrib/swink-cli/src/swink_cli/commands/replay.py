@@ -11,8 +11,8 @@ import swink_core as swink
 from swink_cli.calling import show_call, show_end
 from swink_cli.display import make_sink
 from swink_cli.exits import EXIT_FAILURE
-from swink_core.testing.recordings import Recording
-from swink_core.testing.server import ReplayServer
+from swink_recorder.recording import Recording
+from swink_recorder.replay import ReplayServer
 
 __all__ = ["command"]
 

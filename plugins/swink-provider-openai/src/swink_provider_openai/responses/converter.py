@@ -29,8 +29,8 @@ from swink_core import (
     ToolResultMessage,
     UrlSource,
     UserMessage,
-    text_of,
 )
+from swink_core.providers import text_of
 from swink_provider_openai.converter import (
     OpenAIConverter,
     arguments_text,

@@ -25,7 +25,8 @@ from typing import Any
 
 import msgspec
 
-from swink_core import EventWriter, Failure, MalformedFrame, StopReason
+from swink_core import Failure, StopReason
+from swink_core.providers import EventWriter, MalformedFrame
 from swink_provider_openai.errors import read_error
 from swink_provider_openai.responses.items import Item
 from swink_provider_openai.responses.wire import Event, Response

@@ -16,7 +16,8 @@ from typing import Any, Self
 
 import msgspec
 
-from swink_core import Call, HTTPResponse, ProviderFailure
+from swink_core import Call, ProviderFailure
+from swink_core.providers import HTTPResponse
 from swink_provider_openai.responses.wire import TERMINAL
 
 __all__ = ["Sockets", "first_message"]

@@ -1,0 +1,1 @@
+"""Recordings of what went over the wire: their format, capture and replay."""

@@ -1,0 +1,303 @@
+"""Recordings: captured bytes with their times, and the message that they should make.
+
+A recording is a folder of three files:
+
+    recording.json   {"version": 1, "provider", "model", "wire_format", "note",
+                      "request": {"method", "path", "headers", "body"},
+                      "status", "headers", "body": "body.sse",
+                      "chunks": [[seconds since the response's start, size in bytes], …]}
+    body.sse         the body as it was read, decompressed (.sse, .ndjson, .json or .bin)
+    message.json     the expected AssistantMessage as `codec.dump` writes it; a failed answer has
+                     stop_reason "error" and an error_kind. Absent: nobody has said yet
+
+Nothing that looks like a credential is ever written: `save` hides headers and query parameters
+by their names, and the secrets that it is told of wherever they occur.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import parse_qsl, quote, urlsplit, urlunsplit
+
+import msgspec
+from attrs import Factory, define, field
+
+from swink_core import AssistantMessage, CodecError, SwinkError, dump, load
+
+__all__ = [
+    "RecordedRequest",
+    "Recording",
+    "RecordingError",
+    "body_file_for",
+    "bundled_recordings",
+    "find_recordings",
+    "scrub_headers",
+    "scrub_url",
+]
+
+VERSION = 1
+HEAD_FILE = "recording.json"
+MESSAGE_FILE = "message.json"
+BUNDLE = "recordings"
+"""The folder of a provider package that holds its recordings, as package data."""
+
+HIDDEN = "[hidden]"
+
+SHORTEST_SECRET = 6
+"""Characters below which a text is no secret, and stands in too many places to be taken out."""
+
+_SECRET_WORDS = (
+    "auth", "key", "token", "secret", "cookie", "password", "credential", "signature",
+    "organization",
+)  # fmt: skip
+_HARMLESS_WORDS = ("ratelimit", "idempotency")
+"""What is about tokens or keys without being one: allowances and request numbers."""
+
+_SUFFIXES = {
+    "text/event-stream": "body.sse",
+    "application/x-ndjson": "body.ndjson",
+    "application/jsonl": "body.ndjson",
+    "application/json": "body.json",
+}
+
+
+class RecordingError(SwinkError):
+    """A recording that cannot be read."""
+
+    title = "Broken recording"
+
+
+class _RequestFile(msgspec.Struct):
+    method: str = "POST"
+    path: str = "/"
+    headers: dict[str, str] = {}
+    body: Any = None
+
+
+class _HeadFile(msgspec.Struct):
+    version: int
+    provider: str
+    model: str
+    body: str
+    chunks: list[tuple[float, int]]
+    wire_format: str = ""
+    note: str = ""
+    request: _RequestFile = msgspec.field(default_factory=_RequestFile)
+    status: int = 200
+    headers: dict[str, str] = {}
+
+
+def body_file_for(headers: Mapping[str, str]) -> str:
+    """Name the body's file after the media type in response headers."""
+    types = [value for name, value in headers.items() if name.lower() == "content-type"]
+    media_type = types[0].partition(";")[0].strip().lower() if types else ""
+    return _SUFFIXES.get(media_type, "body.bin")
+
+
+@define
+class RecordedRequest:
+    """What was asked. `path` has the query; `body` is JSON data, `None` where there was none."""
+
+    method: str = "POST"
+    path: str = "/"
+    headers: dict[str, str] = field(factory=dict, repr=False)
+    body: Any = field(default=None, repr=False)
+
+
+@define
+class Recording:
+    """One answer of a provider as it came.
+
+    `model` is the bare id. `chunks` are the network reads: when each came, in seconds since the
+    response's start, and its size in bytes. `message` is what the answer should become, `None`
+    where nobody has said yet.
+    """
+
+    provider: str
+    model: str
+    body: bytes = field(repr=False)
+    chunks: list[tuple[float, int]] = field(repr=False)
+    wire_format: str = ""
+    note: str = ""
+    request: RecordedRequest = field(factory=RecordedRequest)
+    status: int = 200
+    headers: dict[str, str] = field(factory=dict, repr=False)
+    message: AssistantMessage | None = field(default=None, repr=False)
+    body_file: str = field(
+        default=Factory(lambda self: body_file_for(self.headers), takes_self=True)
+    )
+    name: str = ""
+    """The folder's name."""
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Read a recording. Raises RecordingError, which says what is wrong with it."""
+        folder = Path(folder)
+        path = folder / HEAD_FILE
+        try:
+            head = msgspec.json.decode(_read(path), type=_HeadFile)
+        except msgspec.DecodeError as error:
+            raise _broken(path, str(error)) from error
+        if head.version != VERSION:
+            raise RecordingError(
+                f"{path}: version {head.version} of the format; this swink-core reads {VERSION}",
+                resolution="Record it again, or use the swink-core that recorded it.",
+            )
+        if Path(head.body).name != head.body:
+            raise _broken(path, f"the body {head.body!r} is not a file name")
+        body = _read(folder / head.body)
+        _check_chunks(path, head.chunks, len(body))
+        return cls(
+            provider=head.provider,
+            model=head.model,
+            body=body,
+            chunks=head.chunks,
+            wire_format=head.wire_format,
+            note=head.note,
+            request=RecordedRequest(
+                head.request.method, head.request.path, head.request.headers, head.request.body
+            ),
+            status=head.status,
+            headers=head.headers,
+            message=_load_message(folder / MESSAGE_FILE),
+            body_file=head.body,
+            name=folder.name,
+        )
+
+    def save(self, folder: str | Path, secrets: Iterable[str] = ()) -> None:
+        """Write the recording, with everything hidden that looks like a credential.
+
+        `secrets` are hidden wherever they occur, in the body by as many asterisks, so that the
+        sizes still hold. Raises RecordingError where the sizes do not add up to the body.
+        """
+        folder = Path(folder)
+        _check_chunks(folder / HEAD_FILE, self.chunks, len(self.body))
+        hidden = {secret for secret in secrets if len(secret) >= SHORTEST_SECRET}
+        request = self.request
+        head = {
+            "version": VERSION,
+            "provider": self.provider,
+            "model": self.model,
+            "wire_format": self.wire_format,
+            "note": self.note,
+            "request": {
+                "method": request.method,
+                "path": scrub_url(request.path),
+                "headers": scrub_headers(request.headers),
+                "body": request.body,
+            },
+            "status": self.status,
+            "headers": scrub_headers(self.headers),
+            "body": self.body_file,
+        }
+        rows = ",\n  ".join(json.dumps([round(at, 6), size]) for at, size in self.chunks)
+        text = f'{_pretty(head)[:-2]},\n "chunks": [\n  {rows}\n ]\n}}'  # a chunk a line
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(folder / HEAD_FILE, text, hidden)
+        (folder / self.body_file).write_bytes(_without(self.body, hidden))
+        if self.message is not None:
+            _write(folder / MESSAGE_FILE, _pretty(dump(self.message)), hidden)
+
+    def pieces(self) -> list[tuple[float, bytes]]:
+        """Return each network read with its time in seconds."""
+        pieces, start = [], 0
+        for seconds, size in self.chunks:
+            pieces.append((seconds, self.body[start : start + size]))
+            start += size
+        return pieces
+
+
+def find_recordings(folder: str | Path) -> list[Path]:
+    """List the folders of recordings below `folder`, sorted; none if it is absent."""
+    return sorted(path.parent for path in Path(folder).rglob(HEAD_FILE))
+
+
+def bundled_recordings(package: str) -> list[Path]:
+    """List the recordings that a package ships in `recordings/`, importing nothing."""
+    try:
+        spec = find_spec(package)
+    except (ImportError, ValueError):
+        return []
+    folders = (spec.submodule_search_locations or ()) if spec else ()
+    return [path for folder in folders for path in find_recordings(Path(folder) / BUNDLE)]
+
+
+def scrub_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Hide the values of headers that carry credentials, by their names."""
+    return {name: HIDDEN if _is_secret(name) else value for name, value in headers.items()}
+
+
+def scrub_url(url: str) -> str:
+    """Hide a URL's credentials: user information, and query parameters by their names.
+
+    A URL without any comes back as it is.
+    """
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    query = parts.query
+    if any(_is_secret(name) or name == "sig" for name, _ in pairs):
+        query = "&".join(
+            f"{quote(name)}={HIDDEN if _is_secret(name) or name == 'sig' else quote(value)}"
+            for name, value in pairs
+        )
+    if host == parts.netloc and query == parts.query:
+        return url
+    return urlunsplit(parts._replace(netloc=host, query=query))
+
+
+def _is_secret(name: str) -> bool:
+    lower = name.lower()
+    return any(word in lower for word in _SECRET_WORDS) and not any(
+        word in lower for word in _HARMLESS_WORDS
+    )
+
+
+def _without(data: bytes, secrets: Iterable[str]) -> bytes:
+    for secret in sorted(secrets, key=len, reverse=True):  # one may be a part of another
+        found = secret.encode()
+        data = data.replace(found, b"*" * len(found))
+    return data
+
+
+def _check_chunks(path: Path, chunks: list[tuple[float, int]], size: int) -> None:
+    if any(count < 0 or seconds < 0 for seconds, count in chunks):
+        raise _broken(path, "a chunk has a negative time or size")
+    total = sum(count for _, count in chunks)
+    if total != size:
+        raise _broken(path, f"the chunks add up to {total} bytes, the body has {size}")
+    times = [seconds for seconds, _ in chunks]
+    if times != sorted(times):
+        raise _broken(path, "the chunks' times go backwards")
+
+
+def _load_message(path: Path) -> AssistantMessage | None:
+    if not path.is_file():
+        return None
+    try:
+        return load(AssistantMessage, msgspec.json.decode(_read(path)))
+    except (msgspec.DecodeError, CodecError) as error:
+        raise _broken(path, str(error)) from error
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise _broken(path, error.strerror or str(error)) from error
+
+
+def _pretty(data: Any) -> str:
+    return json.dumps(data, indent=1, ensure_ascii=False)
+
+
+def _write(path: Path, text: str, secrets: Iterable[str]) -> None:
+    path.write_bytes(_without(text.encode(), secrets) + b"\n")
+
+
+def _broken(path: Path, reason: str) -> RecordingError:
+    return RecordingError(f"{path}: {reason}", resolution="Record it again, or restore its files.")

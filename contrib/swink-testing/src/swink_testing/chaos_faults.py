@@ -1,0 +1,369 @@
+"""What a hostile provider does to its answers: faults, as data.
+
+An `Answer` is a good response of the provider's own. A `Fault` spoils it: it says something else
+(`spoil` returns another answer) or sends it in a way that breaks (`play`). Positions are a number
+of bytes of the body, or a number of frames that come before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import Any, Literal
+
+import msgspec
+from attrs import define, evolve, field
+
+from swink_core.providers import Decoder, NDJSONDecoder, SSEDecoder
+from swink_recorder.loopback import Exchange
+from swink_recorder.recording import Recording
+from swink_testing.chunking import frame_ends
+
+__all__ = [
+    "Answer",
+    "Broken",
+    "Claim",
+    "Cut",
+    "Drip",
+    "Encore",
+    "Fault",
+    "Gzip",
+    "Huge",
+    "Insert",
+    "Instead",
+    "Length",
+    "Redirect",
+    "Says",
+    "SlowHead",
+    "Stall",
+    "framing_of",
+]
+
+Framing = Literal["sse", "ndjson"]
+
+PIECE = 64 * 1024
+"""Bytes of one write of a body that is too large to be built."""
+
+UNPARSABLE = b'{"broken'
+"""A frame's payload that no parser takes for a frame of its own."""
+
+
+@define(frozen=True)
+class Answer:
+    """A response as the provider gives it when all is well.
+
+    `ends` are the offsets in the body after each of its frames; `framing` is how frames are
+    marked off, `None` where it is neither SSE nor NDJSON.
+    """
+
+    body: bytes = field(repr=False)
+    content_type: str = "text/event-stream"
+    status: int = 200
+    headers: Mapping[str, str] = field(factory=dict, repr=False)
+    ends: tuple[int, ...] = field(default=(), repr=False)
+    framing: Framing | None = None
+
+    @classmethod
+    def of_body(
+        cls, body: bytes, decoder: Callable[[], Decoder], content_type: str = "text/event-stream"
+    ) -> Answer:
+        """Make an answer of a stream's bytes; `decoder` makes the provider's decoder."""
+        ends = tuple(frame_ends(body, decoder))
+        return cls(body, content_type, ends=ends, framing=framing_of(decoder))
+
+    @classmethod
+    def of_recording(cls, recording: Recording, decoder: Callable[[], Decoder]) -> Answer:
+        """Make an answer of a recorded one."""
+        types = [v for name, v in recording.headers.items() if name.lower() == "content-type"]
+        good = cls.of_body(recording.body, decoder)
+        return evolve(good, status=recording.status, content_type=types[0] if types else "")
+
+    @property
+    def frames(self) -> list[bytes]:
+        """The bytes of each frame."""
+        return [self.body[start:end] for start, end in pairwise((0, *self.ends))]
+
+    def frame(self, payload: bytes, event: str | None = None) -> bytes:
+        """Write a payload as a frame; `event` is an SSE event's name.
+
+        Raises ValueError for an answer whose framing is unknown.
+        """
+        if self.framing == "ndjson":
+            return payload + b"\n"
+        if self.framing == "sse":
+            name = f"event: {event}\n".encode() if event else b""
+            return name + b"data: " + payload + b"\n\n"
+        raise ValueError("frames of this answer cannot be written")
+
+    def with_frames(self, frames: list[bytes]) -> Answer:
+        """Return the answer with other frames."""
+        ends, end = [], 0
+        for frame in frames:
+            end += len(frame)
+            ends.append(end)
+        return evolve(self, body=b"".join(frames), ends=tuple(ends))
+
+
+def framing_of(decoder: Callable[[], Decoder]) -> Framing | None:
+    """Tell how a provider's frames are marked off; `None` where it is binary."""
+    made = decoder()
+    if isinstance(made, SSEDecoder):
+        return "sse"
+    return "ndjson" if isinstance(made, NDJSONDecoder) else None
+
+
+@define(frozen=True)
+class Fault:
+    """No fault at all: the answer as it is. The base of all others."""
+
+    def spoil(self, answer: Answer) -> Answer:
+        """Return what is said instead of the good answer."""
+        return answer
+
+    async def play(self, answer: Answer, exchange: Exchange) -> None:
+        """Answer one request."""
+        said = self.spoil(answer)
+        await _start(said, exchange)
+        await exchange.write(said.body)
+        await exchange.end()
+
+
+async def _start(answer: Answer, exchange: Exchange) -> None:
+    await exchange.start(answer.status, {"Content-Type": answer.content_type, **answer.headers})
+
+
+async def _begin(answer: Answer, exchange: Exchange, after: int | None) -> None:
+    """Send the answer's beginning: nothing for `None`, otherwise the head and so many bytes."""
+    if after is not None:
+        await _start(answer, exchange)
+        await exchange.write(answer.body[:after])
+
+
+@define(frozen=True)
+class Cut(Fault):
+    """Closes the connection after so many bytes of the body, or with a reset breaks it off.
+
+    `after` 0 is after the head, `None` before it.
+    """
+
+    after: int | None = None
+    reset: bool = False
+
+    async def play(self, answer: Answer, exchange: Exchange) -> None:
+        """Send a part and hang up."""
+        await _begin(answer, exchange, self.after)
+        if self.reset:
+            await asyncio.sleep(0.001)  # what was sent is on its way; a reset would overtake it
+            exchange.reset()
+        else:
+            exchange.close()
+
+
+@define(frozen=True)
+class Stall(Fault):
+    """Says no more after so many bytes of the body, and keeps the connection open."""
+
+    after: int | None = None
+
+    async def play(self, answer: Answer, exchange: Exchange) -> None:
+        """Send a part and wait until the client leaves."""
+        await _begin(answer, exchange, self.after)
+        await exchange.disconnected()
+
+
+@define(frozen=True)
+class Drip(Fault):
+    """Sends the body in pieces of `size` bytes, one every `every` seconds.
+
+    With `comments` it is SSE comments that drip, for as long as the client listens.
+    """
+
+    size: int = 1
+    every: float = 0.001
+    comments: bool = False
+
+    async def play(self, answer: Answer, exchange: Exchange) -> None:
+        """Send the body slowly."""
+        await _start(answer, exchange)
+        while self.comments:
+            await exchange.write(b": wait\n\n" if answer.framing == "sse" else b"\n")
+            await asyncio.sleep(self.every)
+        for start in range(0, len(answer.body), self.size):
+            await exchange.write(answer.body[start : start + self.size])
+            await asyncio.sleep(self.every)
+        await exchange.end()
+
+
+@define(frozen=True)
+class SlowHead(Fault):
+    """Sends the response's head byte by byte, one every `every` seconds, then the answer."""
+
+    every: float = 0.001
+    head: bytes = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: "
+
+    async def play(self, answer: Answer, exchange: Exchange) -> None:
+        """Send the head slowly."""
+        for byte in self.head + answer.content_type.encode() + b"\r\n\r\n":
+            await exchange.raw(bytes([byte]))
+            await asyncio.sleep(self.every)
+        await exchange.write(answer.body)
+        await exchange.end()
+
+
+@define(frozen=True)
+class Instead(Fault):
+    """Another response altogether: an HTTP error, a page of a proxy's, a body without content."""
+
+    status: int = 200
+    body: bytes = field(default=b"", repr=False)
+    content_type: str = "application/json"
+    headers: Mapping[str, str] = field(factory=dict)
+
+    def spoil(self, answer: Answer) -> Answer:
+        """Return the other response."""
+        return Answer(self.body, self.content_type, self.status, self.headers)
+
+
+@define(frozen=True)
+class Redirect(Fault):
+    """Redirects: to `to`, or for ever to the same address."""
+
+    status: int = 307
+    to: str | None = None
+
+    async def play(self, answer: Answer, exchange: Exchange) -> None:
+        """Answer with a redirection."""
+        await exchange.start(self.status, {"Location": self.to or exchange.path})
+        await exchange.end()
+
+
+@define(frozen=True)
+class Gzip(Fault):
+    """The answer compressed; with `keep`, only that part of the compressed body (0 to 1)."""
+
+    keep: float = 1.0
+
+    async def play(self, answer: Answer, exchange: Exchange) -> None:
+        """Send the compressed body, or a part of it, as if it were whole."""
+        packed = gzip.compress(answer.body)
+        await _raw(answer, exchange, packed[: int(len(packed) * self.keep)], encoding="gzip")
+
+
+@define(frozen=True)
+class Claim(Fault):
+    """The answer as it is, under a content encoding that it does not have."""
+
+    encoding: str
+
+    async def play(self, answer: Answer, exchange: Exchange) -> None:
+        """Send the body under a false name."""
+        await _raw(answer, exchange, answer.body, encoding=self.encoding)
+
+
+@define(frozen=True)
+class Length(Fault):
+    """States a `Content-Length` that is wrong by so many bytes, and then hangs up."""
+
+    by: int
+
+    async def play(self, answer: Answer, exchange: Exchange) -> None:
+        """Send the body behind a false length."""
+        await _raw(answer, exchange, answer.body, len(answer.body) + self.by)
+        exchange.close()
+
+
+async def _raw(
+    answer: Answer, exchange: Exchange, body: bytes, length: int | None = None, encoding: str = ""
+) -> None:
+    lines = [
+        f"HTTP/1.1 {answer.status} OK",
+        f"Content-Type: {answer.content_type}",
+        f"Content-Length: {len(body) if length is None else length}",
+    ]
+    if encoding:
+        lines.append(f"Content-Encoding: {encoding}")
+    await exchange.raw("\r\n".join([*lines, "", ""]).encode())
+    await asyncio.sleep(0.001)  # the head and the body are two network reads, as they mostly are
+    await exchange.raw(body)
+    exchange.ended = True
+
+
+@define(frozen=True)
+class Huge(Fault):
+    """The first frames, then one of `size` bytes that does not end; it is never built."""
+
+    size: int
+    at: int = 0
+
+    async def play(self, answer: Answer, exchange: Exchange) -> None:
+        """Send the frame in pieces until it is done or the client leaves."""
+        await _start(answer, exchange)
+        await exchange.write(b"".join(answer.frames[: self.at]))
+        await exchange.write(b"data: " if answer.framing == "sse" else b'{"')
+        for _ in range(self.size // PIECE):
+            await exchange.write(b"x" * PIECE)
+        await exchange.end()
+
+
+@define(frozen=True)
+class Insert(Fault):
+    """Puts `data` in before each of the frames that `at` names; beyond the last, at the end."""
+
+    data: bytes
+    at: tuple[int, ...] = (0,)
+
+    def spoil(self, answer: Answer) -> Answer:
+        """Return the answer with more in it."""
+        frames: list[bytes] = []
+        for number, frame in enumerate(answer.frames):
+            frames += [self.data] * self.at.count(number) + [frame]
+        frames += [self.data] * sum(1 for place in self.at if place >= len(answer.ends))
+        return answer.with_frames(frames)
+
+
+@define(frozen=True)
+class Broken(Fault):
+    """Puts frames in that do not parse, one before each of the frames that `at` names."""
+
+    at: tuple[int, ...] = (0,)
+
+    def spoil(self, answer: Answer) -> Answer:
+        """Return the answer with broken frames."""
+        return Insert(answer.frame(UNPARSABLE), self.at).spoil(answer)
+
+
+@define(frozen=True)
+class Says(Fault):
+    """Says something after so many good frames: an error object, and then nothing more.
+
+    `data` is JSON data, or the bytes of a whole frame as they were recorded. `event` is an SSE
+    event's name. With `goes_on`, the rest of the answer follows.
+    """
+
+    data: Any
+    at: int = 0
+    event: str | None = None
+    goes_on: bool = False
+
+    def spoil(self, answer: Answer) -> Answer:
+        """Return the answer up to the frame, and that frame."""
+        frame = self.data
+        if not isinstance(frame, bytes):
+            frame = answer.frame(msgspec.json.encode(frame), self.event)
+        rest = answer.frames[self.at :] if self.goes_on else []
+        return answer.with_frames([*answer.frames[: self.at], frame, *rest])
+
+
+@define(frozen=True)
+class Encore(Fault):
+    """Sends frames `start` to `stop` once more after the last: the terminal twice, or content."""
+
+    start: int = -1
+    stop: int | None = None
+
+    def spoil(self, answer: Answer) -> Answer:
+        """Return the answer and a part of it again."""
+        frames = answer.frames
+        return answer.with_frames(frames + frames[self.start : self.stop])

@@ -1,0 +1,107 @@
+"""Ways to cut a body: where a network read ends must never matter.
+
+A chunking is a list of pieces that join to the body. A frame's end is an offset into the body,
+found by `frame_ends` with the provider's own decoder.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from swink_core.providers import Decoder
+
+__all__ = [
+    "Truncation",
+    "byte_by_byte",
+    "chunkings",
+    "cut_at",
+    "every_cut",
+    "frame_ends",
+    "per_frame",
+    "random_cuts",
+    "truncations",
+    "whole",
+]
+
+TRUNCATIONS = 64
+"""Frames up to which a body is cut after every one, and the number of cuts beyond."""
+
+
+class Truncation(NamedTuple):
+    """A body cut after so many whole frames."""
+
+    frames: int
+    body: bytes
+
+
+def cut_at(body: bytes, offsets: Iterable[int]) -> list[bytes]:
+    """Cut a body at offsets; empty pieces are left out."""
+    bounds = [0, *sorted(offsets), len(body)]
+    return [body[start:end] for start, end in pairwise(bounds) if start < end]
+
+
+def whole(body: bytes) -> list[bytes]:
+    """Return the body as one piece, none if it is empty."""
+    return cut_at(body, ())
+
+
+def byte_by_byte(body: bytes) -> list[bytes]:
+    """Return the body's bytes, each a piece."""
+    return cut_at(body, range(len(body)))
+
+
+def every_cut(body: bytes) -> Iterator[list[bytes]]:
+    """Yield the body in two pieces, cut at every place in turn."""
+    for offset in range(1, len(body)):
+        yield [body[:offset], body[offset:]]
+
+
+def random_cuts(body: bytes, seed: int, cuts: int = 8) -> list[bytes]:
+    """Cut the body at up to `cuts` places, the same ones for the same seed."""
+    places = range(1, len(body))
+    return cut_at(body, random.Random(seed).sample(places, min(cuts, len(places))))
+
+
+def per_frame(body: bytes, ends: Iterable[int]) -> list[bytes]:
+    """Cut the body after each frame."""
+    return cut_at(body, ends)
+
+
+def chunkings(
+    body: bytes, decoder: Callable[[], Decoder], seeds: Iterable[int] = range(8)
+) -> Iterator[tuple[str, list[bytes]]]:
+    """Yield named chunkings: whole, byte by byte, per frame and seeded random cuts."""
+    yield "whole", whole(body)
+    yield "byte by byte", byte_by_byte(body)
+    yield "per frame", per_frame(body, frame_ends(body, decoder))
+    for seed in seeds:
+        yield f"random cuts, seed {seed}", random_cuts(body, seed, 1 + len(body) // 40)
+
+
+def frame_ends(body: bytes, decoder: Callable[[], Decoder]) -> list[int]:
+    """Return the offset after each frame that the decoder completes in the body."""
+    feed = decoder().feed
+    ends = [offset + 1 for offset in range(len(body)) if feed(body[offset : offset + 1])]
+    # a decoder ends a line at CR already; the LF that may follow belongs to it
+    return [end + (body[end - 1 : end + 1] == b"\r\n") for end in ends]
+
+
+def truncations(
+    body: bytes, ends: Iterable[int], seed: int = 0, limit: int = TRUNCATIONS
+) -> Iterator[Truncation]:
+    """Yield the body cut before its first frame and after every frame.
+
+    Beyond `limit` frames, it is cut after `limit` of them: the last two, where streams complete,
+    and others that `seed` chooses.
+    """
+    offsets = [0, *ends]
+    chosen: Iterable[int] = range(len(offsets))
+    if len(offsets) > limit + 1:
+        earlier = range(len(offsets) - 2)
+        last = range(len(offsets) - 2, len(offsets))
+        chosen = [*sorted(random.Random(seed).sample(earlier, limit - 2)), *last]
+    for count in chosen:
+        yield Truncation(count, body[: offsets[count]])

@@ -1,0 +1,85 @@
+"""A clock that stands still until a test turns it."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable
+from itertools import count
+
+from attrs import define, field
+
+from swink_core.providers import Timer
+
+__all__ = ["ManualClock"]
+
+TURNS = 20
+"""Rounds of the event loop in which what was woken may run before the clock goes on."""
+
+
+@define(order=True)
+class _Alarm:
+    when: float
+    number: int
+    callback: Callable[[], None] = field(order=False)
+    cancelled: bool = field(default=False, order=False)
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class ManualClock:
+    """A `Clock` for `Client(clock=…)` and for plugins that wait by `call.clock`.
+
+    `advance` moves the time and wakes what is due, in order. With `jump`, nobody waits: a sleep
+    moves the time itself and returns. `sleeps` keeps every length that was asked for.
+    """
+
+    def __init__(self, start: float = 0.0, *, jump: bool = False) -> None:
+        self.sleeps: list[float] = []
+        self._now = start
+        self._jump = jump
+        self._alarms: list[_Alarm] = []
+        self._numbers = count()
+
+    def time(self) -> float:
+        """Return the seconds that the test has turned the clock to."""
+        return self._now
+
+    async def sleep(self, seconds: float) -> None:
+        """Return when the clock has moved so far; at once for 0 or less."""
+        self.sleeps.append(seconds)
+        if seconds <= 0:
+            await asyncio.sleep(0)
+        elif self._jump:
+            await self.advance(seconds)
+        else:
+            woken = asyncio.Event()
+            alarm = self.call_at(self._now + seconds, woken.set)
+            try:
+                await woken.wait()
+            finally:
+                alarm.cancel()
+
+    def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
+        """Call `callback` when the clock reaches `when`; a past time: when it moves."""
+        alarm = _Alarm(when, next(self._numbers), callback)
+        heapq.heappush(self._alarms, alarm)
+        return alarm
+
+    async def advance(self, seconds: float) -> None:
+        """Move the time, stopping at each alarm on the way and letting it act."""
+        end = self._now + seconds
+        await _settle()
+        while self._alarms and self._alarms[0].when <= end:
+            alarm = heapq.heappop(self._alarms)
+            if not alarm.cancelled:
+                self._now = max(self._now, alarm.when)
+                alarm.callback()
+                await _settle()
+        self._now = max(self._now, end)
+
+
+async def _settle() -> None:
+    for _ in range(TURNS):
+        await asyncio.sleep(0)

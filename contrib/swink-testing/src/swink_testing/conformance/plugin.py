@@ -1,0 +1,143 @@
+"""A plugin that is no provider under examination, beside a provider that keeps to a script."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+from attrs import define, field
+
+from swink_core import (
+    Call,
+    Context,
+    Cost,
+    Host,
+    LoopClock,
+    Model,
+    StopReason,
+    StreamErrorKind,
+    StreamOptions,
+    Usage,
+    dump,
+    hookimpl,
+)
+from swink_core.plugins.binding import Binding
+from swink_core.plugins.host import PROVIDER_GROUP
+from swink_core.vocabulary import events as ev
+
+__all__ = ["CALLS", "PluginSubject", "ScriptedProvider", "answer", "new_call"]
+
+
+class ScriptedProvider:
+    """A provider that says the same thing every time; `is_open` while somebody is listening."""
+
+    def __init__(self, name: str) -> None:
+        self.is_open = False
+
+    @hookimpl
+    def convert_messages(self, context: Context) -> Any:
+        return [dump(message) for message in context.messages]
+
+    @hookimpl
+    def stream(self) -> AsyncIterator[ev.AssistantMessageEvent]:
+        return self._events()
+
+    async def _events(self) -> AsyncIterator[ev.AssistantMessageEvent]:
+        self.is_open = True
+        try:
+            for event in answer():
+                await asyncio.sleep(0)
+                yield event
+        finally:
+            self.is_open = False
+
+
+@define
+class PluginSubject:
+    """A plugin, made anew by `make` for each check."""
+
+    make: Callable[[], Any] = field(repr=False)
+
+    def binding(self) -> Binding:
+        """Load a new plugin beside a provider that says the same thing every time.
+
+        Raises PluginError where the plugin does not fit the hooks.
+        """
+        return self.host().bind("scripted")
+
+    def host(self) -> Host:
+        """Return a host of that provider and a new plugin."""
+        entry = SimpleNamespace(
+            name="scripted", group=PROVIDER_GROUP, value=f"{__name__}:ScriptedProvider",
+            load=lambda: ScriptedProvider, dist=None,
+        )  # fmt: skip
+        return Host([self.make()], entry_points=[entry], environ={})
+
+    def environment(self) -> AbstractContextManager[object]:
+        """Plugins may read what they like."""
+        return nullcontext()
+
+
+# -- the script of calls -------------------------------------------------------------------------
+
+
+def answer(deltas: int = 3) -> Iterator[ev.AssistantMessageEvent]:
+    """Return a call that shows every event of an attempt; each is made when it is asked for."""
+    yield ev.Start()
+    yield ev.Notice("option_ignored", "seed was not sent")
+    yield ev.ThinkingStart(0)
+    yield ev.ThinkingDelta(0, "Why?")
+    yield ev.ThinkingEnd(0, "signature")
+    yield ev.TextStart(1)
+    for number in range(deltas):
+        yield ev.TextDelta(1, f"word {number} ")
+    yield ev.TextEnd(1, {"citations": []})
+    yield ev.ToolCallStart(2, "call_1", "look_up")
+    yield ev.ToolCallDelta(2, '{"word": "x"}')
+    yield ev.ToolCallEnd(2)
+    yield ev.Extension(3, "scripted", "search", {"query": "x"})
+    yield ev.Done(StopReason.TOOL_USE, Usage(9, 4, total=13, reported=True), Cost(0.1, 0.2))
+
+
+def _restarted() -> Iterator[ev.AssistantMessageEvent]:
+    yield ev.Start()
+    yield ev.TextStart(0)
+    yield ev.TextDelta(0, "void")
+    yield ev.TextEnd(0)
+    yield ev.Retry(2, 3, 0.5, "cut", "scripted/model", StreamErrorKind.NETWORK)
+    yield ev.Start()
+    yield ev.TextStart(0)
+    yield ev.TextDelta(0, "valid")
+    yield ev.TextEnd(0)
+    yield ev.Done(StopReason.STOP)
+
+
+def _failed() -> Iterator[ev.AssistantMessageEvent]:
+    yield ev.Start()
+    yield ev.AssistantMessageEvent.error_throttled("too many at once", 7.0)
+
+
+def _aborted() -> Iterator[ev.AssistantMessageEvent]:
+    yield ev.Start()
+    yield ev.Error(StopReason.ABORTED, "closed by the caller")
+
+
+CALLS: dict[str, Callable[[], Iterator[ev.AssistantMessageEvent]]] = {
+    "an answer": answer,
+    "a restarted answer": _restarted,
+    "a failed call": _failed,
+    "an aborted call": _aborted,
+}
+
+
+def new_call() -> Call:
+    return Call(
+        Model("scripted", "model"),
+        Context.of("Hello"),
+        StreamOptions(),
+        attempt=1,
+        clock=LoopClock(),
+    )

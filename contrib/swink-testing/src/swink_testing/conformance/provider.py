@@ -1,0 +1,111 @@
+"""The checks of a provider, in order, and the class by which its own tests run them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from swink_testing.conformance.check import Check
+from swink_testing.conformance.faults import (
+    check_cancelling_closes,
+    check_http_errors,
+    check_in_stream_errors,
+    check_truncation,
+)
+from swink_testing.conformance.package import (
+    check_catalogue,
+    check_hooks_are_decorated,
+    check_imports_are_light,
+    check_provider_info,
+)
+from swink_testing.conformance.requests import (
+    check_conversations,
+    check_nothing_dropped,
+    check_nothing_foreign_sent,
+    check_unsupported_features,
+)
+from swink_testing.conformance.secrets import check_no_secret_leaks
+from swink_testing.conformance.streaming import (
+    check_expected_message,
+    check_grammar,
+    check_loads,
+    check_recordings,
+    check_same_events_however_cut,
+)
+from swink_testing.conformance.subject import Subject
+from swink_testing.conformance.suite import ConformanceSuite, subject_of
+
+__all__ = ["PROVIDER_CHECKS", "ProviderConformance"]
+
+PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
+    Check(1, check_loads),
+    Check(1, check_recordings),
+    Check(1, check_same_events_however_cut),
+    Check(1, check_grammar),
+    Check(1, check_expected_message),
+    Check(2, check_truncation),
+    Check(2, check_in_stream_errors),
+    Check(2, check_http_errors),
+    Check(2, check_cancelling_closes),
+    Check(3, check_conversations),
+    Check(3, check_nothing_foreign_sent),
+    Check(3, check_unsupported_features),
+    Check(3, check_nothing_dropped),
+    Check(3, check_no_secret_leaks),
+    Check(3, check_hooks_are_decorated),
+    Check(3, check_imports_are_light),
+    Check(3, check_provider_info),
+    Check(3, check_catalogue),
+)
+
+
+class ProviderConformance(ConformanceSuite):
+    """What every provider promises, as tests.
+
+    Subclass it and name the provider:
+
+        class TestAcme(ProviderConformance):
+            provider = "acme"
+
+    `model` is `provider/id` (`None`: the first of the catalogue). `recordings` is a folder of
+    recordings, or several (`None`: those in the package's `recordings/`). `options` go with every
+    call; `offline` says that calls reach nothing outside this machine although the provider does
+    not speak HTTP; `heavy` names modules that importing the plugin must not import.
+    `expected_failures` maps a check's name to the reason why it fails; those that users of
+    `swink check` should see too stand in the package's `expected_failures.toml`.
+    """
+
+    provider: ClassVar[str]
+    model: ClassVar[str | None] = None
+    recordings: ClassVar[str | Path | Iterable[str | Path] | None] = None
+    options: ClassVar[Mapping[str, Any]] = {}
+    offline: ClassVar[bool | None] = None
+    heavy: ClassVar[Sequence[str]] = ()
+
+    @classmethod
+    def checks(cls) -> Sequence[Check[Subject]]:
+        """Return the checks to run."""
+        return PROVIDER_CHECKS
+
+    @classmethod
+    def subject(cls) -> Subject:
+        """Find the installed provider."""
+        return Subject.find(
+            cls.provider,
+            cls.model,
+            recordings=cls.recordings,
+            options=cls.options,
+            offline=cls.offline,
+            heavy=cls.heavy,
+        )
+
+    @classmethod
+    def expected(cls) -> Mapping[str, str]:
+        """Return the failures known to the package and to the class."""
+        return {**subject_of(cls).known_failures, **cls.expected_failures}
+
+    @classmethod
+    def subject_name(cls) -> str:
+        """Name the provider in the summary."""
+        return cls.provider

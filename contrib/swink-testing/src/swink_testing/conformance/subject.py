@@ -1,0 +1,309 @@
+"""The provider under examination, and the ways to put something through it.
+
+Nothing here reaches a network: answers come from memory, or from a loopback server through a
+connection that goes nowhere else. A provider that works out its answer in this process alone
+says so with `wire_format = "none"` in its `models.toml`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, aclosing, nullcontext
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Self
+from unittest.mock import patch
+
+import msgspec
+from attrs import define, field
+
+from swink_core import (
+    AssistantMessageEvent,
+    Call,
+    Catalog,
+    Client,
+    Context,
+    Host,
+    LoopClock,
+    Model,
+    PluginError,
+    ProviderInfo,
+    RetryPolicy,
+    StopReason,
+    StreamOptions,
+    Timeouts,
+)
+from swink_core.plugins.binding import Binding
+from swink_core.plugins.catalog import USER_FILE_ENV
+from swink_core.plugins.host import PROVIDER_GROUP, PluginEntry
+from swink_core.providers import (
+    AiohttpClient,
+    HTTPClient,
+    HTTPProvider,
+    HTTPRequest,
+    HTTPResponse,
+)
+from swink_recorder.recording import Recording, bundled_recordings, find_recordings
+from swink_testing.conformance.check import DoesNotApply
+from swink_testing.driver import MemoryHTTPClient, drive_bytes
+
+__all__ = ["CANARY_KEY", "NOWHERE", "PATIENCE", "LoopbackClient", "Subject"]
+
+CANARY_KEY = "sk-swink-canary-7f3a91c2d4e8"
+"""The key of every call that the checks make; it must turn up nowhere but in the request."""
+
+NOWHERE = "http://conformance.invalid/v1"
+"""The address of calls that are answered from memory (RFC 2606: it cannot exist)."""
+
+PATIENCE = Timeouts(connect=5.0, first_event=10.0, idle=10.0, no_progress=10.0, total=20.0)
+"""Limits of every call, so that a provider that hangs fails a check instead of holding it up."""
+
+KNOWN_FAILURES = "expected_failures.toml"
+
+NO_WIRE_FORMAT = "none"
+
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+
+
+@define
+class Subject:
+    """A provider, a model of it, and recordings of its answers.
+
+    `options` go with every call that is made through a client (a region, a path to a stand-in).
+    `offline` says that such a call reaches nothing outside this machine, whatever the wire
+    format; `heavy` names further modules that importing the plugin must not import.
+    """
+
+    name: str
+    host: Host = field(repr=False)
+    model_name: str | None = None
+    recording_paths: Sequence[Path] | None = field(default=None, repr=False)
+    options: Mapping[str, Any] = field(factory=dict, repr=False)
+    offline: bool | None = None
+    heavy: Sequence[str] = ()
+
+    @classmethod
+    def find(
+        cls,
+        provider: str,
+        model: str | None = None,
+        *,
+        recordings: str | Path | Iterable[str | Path] | None = None,
+        **more: Any,
+    ) -> Self:
+        """Find an installed provider, alone: no other plugin has a say.
+
+        `model` is `provider/id` (`None`: the first of the catalogue); `recordings` are folders,
+        by default those that the package ships. Raises UnknownProvider, or PluginError where
+        two distributions claim the name.
+        """
+        from importlib_metadata import entry_points
+
+        Host(environ={}).entry(provider)
+        points = entry_points(group=PROVIDER_GROUP, name=provider)
+        host = Host(entry_points=points, environ={})
+        if isinstance(recordings, str | Path):
+            recordings = [recordings]
+        paths = None if recordings is None else [Path(path) for path in recordings]
+        return cls(provider, host, model, paths, **more)
+
+    # -- what is known of it -----------------------------------------------------------------
+
+    @property
+    def entry(self) -> PluginEntry:
+        """The installed entry point."""
+        return self.host.entry(self.name)
+
+    @cached_property
+    def fault(self) -> str | None:
+        """Why the plugin cannot be loaded; `None` if it can."""
+        try:
+            self.host.bind(self.name)
+        except PluginError as error:
+            return str(error)
+        return None
+
+    @property
+    def binding(self) -> Binding:
+        """The provider with its hooks. Raises DoesNotApply where it cannot be loaded."""
+        if self.fault is not None:
+            raise DoesNotApply("the plugin cannot be loaded")
+        return self.host.bind(self.name)
+
+    @property
+    def provider(self) -> Any:
+        """The provider's plugin object."""
+        return self.binding.provider
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """What the package's data says of providers and models, without the user's own file."""
+        return Catalog(self.host, environ={})
+
+    @property
+    def info(self) -> ProviderInfo | None:
+        """The provider's row of `models.toml`; `None` where there is none."""
+        return self.catalog.provider(self.name)
+
+    @property
+    def model(self) -> Model:
+        """The model that calls are made to."""
+        if self.model_name is not None:
+            return self.catalog.resolve(self.model_name)
+        known = self.catalog.models(self.name)
+        if known:
+            return Model(self.name, known[0].id, known[0])
+        if self.recordings:
+            return self.model_of(self.recordings[0])
+        return Model(self.name, "any")
+
+    def model_of(self, recording: Recording) -> Model:
+        """Return the model that a recording is of."""
+        return self.catalog.resolve(Model(self.name, recording.model))
+
+    @property
+    def speaks_http(self) -> bool:
+        """Whether it makes HTTP requests; one whose bytes come from elsewhere makes none."""
+        made = type(self.provider)
+        return issubclass(made, HTTPProvider) and made.request is not HTTPProvider.request
+
+    @property
+    def parses(self) -> bool:
+        """Whether it has a decoder and a parser, so that bytes can be put through it."""
+        return all(
+            hasattr(self.provider, name) for name in ("decoder", "parser", "malformed", "info")
+        )
+
+    @property
+    def can_be_called(self) -> bool:
+        """Whether a call reaches nothing outside this machine and needs no server."""
+        if self.offline is None:
+            return self.info is not None and self.info.wire_format == NO_WIRE_FORMAT
+        return self.offline
+
+    @cached_property
+    def known_failures(self) -> dict[str, str]:
+        """Checks that fail by the package's own account, with the reasons.
+
+        They stand in its `expected_failures.toml`, a table for each provider. Raises PluginError
+        for a file that cannot be read.
+        """
+        spec = find_spec(self.entry.package)
+        for folder in (spec.submodule_search_locations or ()) if spec else ():
+            file = Path(folder) / KNOWN_FAILURES
+            if file.is_file():
+                try:
+                    tables = msgspec.toml.decode(file.read_bytes(), type=dict[str, dict[str, str]])
+                except msgspec.DecodeError as error:
+                    raise PluginError(f"{file}: {error}", resolution="Correct the file.") from error
+                return tables.get(self.name, {})
+        return {}
+
+    # -- recordings --------------------------------------------------------------------------
+
+    @cached_property
+    def recordings(self) -> list[Recording]:
+        """The provider's recordings: its own, or where it has none those of its wire format.
+
+        Raises RecordingError for one that cannot be read.
+        """
+        if self.recording_paths is not None:
+            folders = [case for path in self.recording_paths for case in find_recordings(path)]
+            return [Recording.load(folder) for folder in folders]
+        bundled = [Recording.load(folder) for folder in bundled_recordings(self.entry.package)]
+        own = [recording for recording in bundled if recording.provider == self.name]
+        wire_format = self.info.wire_format if self.info else ""
+        return own or [r for r in bundled if r.wire_format == wire_format or not wire_format]
+
+    def answers(self) -> list[Recording]:
+        """Return the recordings of complete answers. Raises DoesNotApply without any."""
+        if not self.parses:
+            raise DoesNotApply("it has no parser: no bytes can be put through it")
+        found = [
+            recording
+            for recording in self.recordings
+            if recording.status == 200
+            and recording.message is not None
+            and recording.message.stop_reason is not StopReason.ERROR
+        ]
+        if not found:
+            raise DoesNotApply("there is no recording of a complete answer")
+        return found
+
+    def failures(self) -> list[Recording]:
+        """Return the recordings that are expected to fail."""
+        return [
+            recording
+            for recording in self.recordings
+            if recording.message is not None and recording.message.stop_reason is StopReason.ERROR
+        ]
+
+    # -- ways through it ---------------------------------------------------------------------
+
+    async def parse(
+        self, recording: Recording, chunks: Iterable[bytes] | None = None
+    ) -> list[AssistantMessageEvent]:
+        """Return the events of a recording's body, or of other chunks in its place."""
+        pieces = [recording.body] if chunks is None else chunks
+        return await drive_bytes(self.provider, self.model_of(recording), pieces)
+
+    def client(self, http: HTTPClient | None = None) -> Client:
+        """Make a client of this provider that makes every call once.
+
+        `http` answers its requests; `None`: every request is a fault.
+        """
+        return Client(host=self.host, http=http or MemoryHTTPClient(), retry=RetryPolicy.none())
+
+    def call_options(self, **more: Any) -> dict[str, Any]:
+        """Return options for a client's call: the canary key, an address, limits."""
+        given = {"api_key": CANARY_KEY, "base_url": NOWHERE, "timeouts": PATIENCE}
+        return {**given, **self.options, **more}
+
+    async def raw_events(
+        self, http: HTTPClient, model: Model, context: Context | str = "Hello"
+    ) -> AsyncIterator[AssistantMessageEvent]:
+        """Yield what the provider's `stream` hook itself yields, guarded by nobody."""
+        hook = self.binding.hook
+        call = Call(
+            model,
+            Context.of(context),
+            StreamOptions(**self.call_options()),
+            attempt=1,
+            clock=LoopClock(),
+            provider_info=self.info,
+            provider=self.provider,
+            http=http,
+            convert_hook=hook.convert_messages,
+            classify_hook=hook.classify_error,
+        )
+        source = hook.stream(model=model, context=call.context, options=call.options, call=call)
+        events = aiter(source)
+        async with aclosing(events) if hasattr(events, "aclose") else nullcontext():
+            async for event in events:
+                yield event
+
+    def environment(self) -> AbstractContextManager[object]:
+        """Keep the user's keys, addresses and proxies out of the checks."""
+        info = None if self.fault else self.info
+        own = (*info.api_key_env, *info.base_url_env) if info else ()
+        hidden = {*_PROXIES, USER_FILE_ENV, *own}
+        kept = {name: value for name, value in os.environ.items() if name not in hidden}
+        return patch.dict(os.environ, kept, clear=True)
+
+
+class LoopbackClient(AiohttpClient):
+    """Sends requests to one address only; any other fails before it leaves."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self._url = url
+
+    async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
+        """Send a request if it goes where it should."""
+        if not request.url.startswith(self._url):
+            raise AssertionError(
+                f"the request goes to {request.url.partition('?')[0]}, not to base_url"
+            )
+        return await super().send(request, connect_timeout)

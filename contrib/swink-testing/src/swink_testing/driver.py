@@ -1,0 +1,268 @@
+"""Puts bytes through a provider in memory.
+
+`run_bytes` drives decoder, parser and writer alone: the core's sans-IO path with no request.
+`MemoryHTTPClient` stands where the network is, so that a whole `Client` with everything a
+provider does to request, status and headers can be driven without a socket:
+
+    http = MemoryHTTPClient(MemoryResponse([b"data: …"]))
+    async with Client(http=http, api_key="test") as client: ...
+    assert http.bodies[0]["stream"] is True
+
+`fold` turns events into a message; `comparable` and `comparable_events` rename tool-call ids
+that the core made up, so that two readings of the same bytes can be compared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import msgspec
+from attrs import evolve
+
+from swink_core import (
+    AssistantMessage,
+    AssistantMessageEvent,
+    Call,
+    Classification,
+    Context,
+    Failure,
+    LoopClock,
+    Model,
+    ProviderInfo,
+    StreamOptions,
+    ToolCallBlock,
+    ToolCallStart,
+)
+from swink_core.failures.classification import classify_default
+from swink_core.providers import (
+    Decoder,
+    EventSource,
+    HTTPRequest,
+    HTTPResponse,
+    Parser,
+    is_synthetic_id,
+    synthetic_id,
+)
+from swink_core.streaming.builder import MessageBuilder
+from swink_recorder.recording import Recording
+
+if TYPE_CHECKING:
+    from swink_core import Block
+
+__all__ = [
+    "MemoryHTTPClient",
+    "MemoryResponse",
+    "comparable",
+    "comparable_events",
+    "drive_bytes",
+    "fold",
+    "memory_call",
+    "run_bytes",
+]
+
+
+class ParsingProvider(Protocol):
+    """The part of a provider that needs no network; every `HTTPProvider` has it."""
+
+    name: str
+    info: ProviderInfo
+    malformed: str
+
+    @staticmethod
+    def decoder() -> Decoder:
+        """Make a decoder for one response."""
+
+    def parser(self, model: Model) -> Parser:
+        """Make a parser for one response."""
+
+    def classify_error(self, model: Model, failure: Failure) -> Classification | None:
+        """Say what a failure means, or `None`."""
+
+
+def memory_call(
+    provider: ParsingProvider,
+    model: str | Model,
+    *,
+    options: StreamOptions | None = None,
+    context: Context | str = "Hello",
+) -> Call:
+    """Make a call that has no network; failures are the provider's to classify.
+
+    `model` is a bare id, or a `Model` with what the catalogue knows of it.
+    """
+    model = model if isinstance(model, Model) else Model(provider.name, model)
+
+    def classify(*, model: Model, failure: Failure) -> Classification:
+        return provider.classify_error(model, failure) or classify_default(failure)
+
+    return Call(
+        model,
+        Context.of(context),
+        options or StreamOptions(),
+        id="memory",
+        clock=LoopClock(),
+        attempt=1,
+        provider_info=provider.info,
+        classify_hook=classify,
+    )
+
+
+async def drive_bytes(
+    provider: ParsingProvider,
+    model: str | Model,
+    chunks: Iterable[bytes],
+    *,
+    options: StreamOptions | None = None,
+    context: Context | str = "Hello",
+) -> list[AssistantMessageEvent]:
+    """Return all events that a body makes, read in these pieces and then ended."""
+    call = memory_call(provider, model, options=options, context=context)
+    source = EventSource(
+        call,
+        _pieces(chunks),
+        type(provider).decoder(),
+        provider.parser(call.model),
+        malformed=call.options.malformed or provider.malformed,
+    )
+    return [event async for event in source]
+
+
+def run_bytes(
+    provider: ParsingProvider,
+    model: str | Model,
+    chunks: Iterable[bytes],
+    *,
+    options: StreamOptions | None = None,
+    context: Context | str = "Hello",
+) -> list[AssistantMessageEvent]:
+    """Do what `drive_bytes` does, for tests that are not coroutines."""
+    return asyncio.run(drive_bytes(provider, model, chunks, options=options, context=context))
+
+
+def fold(
+    events: Iterable[AssistantMessageEvent],
+    provider: str | None = None,
+    model: str | None = None,
+) -> AssistantMessage:
+    """Return the message that events make; `model` where the answer names none."""
+    builder = MessageBuilder(provider, model)
+    builder.feed(list(events))
+    return builder.message
+
+
+def comparable(message: AssistantMessage) -> AssistantMessage:
+    """Return the message with the ids that the core made up numbered from 0."""
+    ids: dict[str, str] = {}
+    content: list[Block] = [
+        evolve(block, id=_numbered(block.id, ids)) if isinstance(block, ToolCallBlock) else block
+        for block in message.content
+    ]
+    return evolve(message, content=content)
+
+
+def comparable_events(events: Iterable[AssistantMessageEvent]) -> list[AssistantMessageEvent]:
+    """Return the events with the ids that the core made up numbered from 0."""
+    ids: dict[str, str] = {}
+    return [
+        evolve(event, id=_numbered(event.id, ids)) if isinstance(event, ToolCallStart) else event
+        for event in events
+    ]
+
+
+def _numbered(tool_call_id: str, ids: dict[str, str]) -> str:
+    if not is_synthetic_id(tool_call_id):
+        return tool_call_id
+    return ids.setdefault(tool_call_id, synthetic_id("any", len(ids)))
+
+
+async def _pieces(chunks: Iterable[bytes]) -> AsyncIterator[bytes]:
+    for piece in chunks:
+        yield piece
+
+
+class MemoryResponse:
+    """A response without a network.
+
+    `error` is raised after the last chunk, instead of the body's end. `closed` tells whether
+    whoever asked has closed the response.
+    """
+
+    def __init__(
+        self,
+        chunks: Iterable[bytes] = (),
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+        error: Exception | None = None,
+    ) -> None:
+        from multidict import CIMultiDict
+
+        self.status = status
+        self.headers: Mapping[str, str] = CIMultiDict(headers or {})
+        self.closed = False
+        self._chunks = iter(chunks)
+        self._error = error
+
+    @classmethod
+    def of_recording(
+        cls, recording: Recording, chunks: Iterable[bytes] | None = None
+    ) -> MemoryResponse:
+        """Answer as recorded; `chunks` replaces where the body was cut."""
+        if chunks is None:
+            chunks = [piece for _, piece in recording.pieces()]
+        return cls(chunks, recording.status, recording.headers)
+
+    @classmethod
+    def of_json(
+        cls, data: Any, status: int = 200, headers: Mapping[str, str] | None = None
+    ) -> MemoryResponse:
+        """Answer with JSON data, such as an error's body."""
+        headers = {"Content-Type": "application/json", **(headers or {})}
+        return cls([msgspec.json.encode(data)], status, headers)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        for piece in self._chunks:
+            if piece:
+                return piece
+        raise self._error or StopAsyncIteration
+
+    def close(self) -> None:
+        """Note that the response was closed."""
+        self.closed = True
+
+
+class MemoryHTTPClient:
+    """An `HTTPClient` that answers from memory and keeps what was asked, in `requests`.
+
+    `answers` are given in order, one to a request; an exception among them is raised. A request
+    beyond them fails the test.
+    """
+
+    def __init__(self, *answers: MemoryResponse | Exception) -> None:
+        self.requests: list[HTTPRequest] = []
+        self._answers = list(answers)
+
+    @property
+    def bodies(self) -> list[Any]:
+        """The JSON data of each request."""
+        return [msgspec.json.decode(request.body) for request in self.requests]
+
+    async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
+        """Return the next answer."""
+        self.requests.append(request)
+        if not self._answers:
+            raise AssertionError(f"request {len(self.requests)} was not expected: {request.url}")
+        answer = self._answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def close_idle(self) -> None:
+        """There are no connections."""
+
+    async def aclose(self) -> None:
+        """There are no connections."""

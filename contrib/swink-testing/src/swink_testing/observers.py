@@ -1,0 +1,291 @@
+"""The small kit for plugins that are no providers: observers, and wrappers of the other hooks.
+
+    class TestTally(ObserverConformance):
+        observer = Tally              # whatever makes one when it is called
+
+An observer runs between the network and the caller, for every token of every call: it may not
+block, raise, change events or keep them alive. A wrapper stands between a provider and its
+callers: what passes through keeps its order, and leaving early reaches the provider.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import gc
+import inspect
+import json
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from swink_core import Call, Client, Model, PluginError, RetryPolicy, StreamOptions
+from swink_core.plugins.binding import Binding
+from swink_core.vocabulary import events as ev
+from swink_testing.conformance import (
+    Check,
+    ConformanceSuite,
+    DoesNotApply,
+    fail,
+    require,
+)
+from swink_testing.conformance.conversations import conversations
+from swink_testing.conformance.plugin import CALLS, PluginSubject, answer, new_call
+from swink_testing.conformance.streaming import broken_rule
+
+__all__ = [
+    "OBSERVER_CHECKS",
+    "WRAPPER_CHECKS",
+    "ObserverConformance",
+    "PluginSubject",
+    "WrapperConformance",
+    "new_call",
+]
+
+DELTAS = 500
+MOST_SECONDS = 0.25
+"""The longest that an observer may take over a call of `DELTAS` deltas, half a millisecond each."""
+ROUNDS = 3
+"""A busy machine can make one round look slow, hardly all of them."""
+
+
+def _observe(binding: Binding, call: Call) -> Callable[[ev.AssistantMessageEvent], None]:
+    """Return what shows one event of a call to the plugin."""
+    observers = [function for _, function in binding.observers(call)]
+
+    def show(event: ev.AssistantMessageEvent) -> None:
+        if isinstance(event, ev.Done | ev.Error):
+            call.usage, call.cost = event.usage, event.cost
+        for observer in observers:
+            observer(event)
+
+    return show
+
+
+# -- checks of observers -------------------------------------------------------------------------
+
+
+def check_fits_the_hooks(subject: PluginSubject) -> None:
+    """The plugin can be registered: hooks are spelt right, and it is for this plugin API level."""
+    try:
+        binding = subject.binding()
+    except PluginError as error:
+        fail(str(error))
+    for impl in binding.hook.on_event.get_hookimpls():
+        require(
+            not (inspect.iscoroutinefunction(impl.function) or _is_generator(impl.function)),
+            "on_event is a coroutine or generator function, whose body never runs",
+        )
+
+
+def check_never_raises(subject: PluginSubject) -> None:
+    """No call makes it raise: answers, retries, failures, aborted calls, several at a time."""
+    binding = _observing(subject)
+    shows = {name: _observe(binding, new_call()) for name in CALLS}
+    streams = {name: make() for name, make in CALLS.items()}
+    while streams:  # an event of each call in turn
+        for name in list(streams):
+            event = next(streams[name], None)
+            if event is None:
+                del streams[name]
+                continue
+            try:
+                shows[name](event)
+            except Exception as error:
+                fail(f"it raises {type(error).__name__} at {event.type} of {name}: {error}")
+
+
+def check_never_blocks(subject: PluginSubject) -> None:
+    """It takes no more than a moment for an event, since every other stream waits meanwhile."""
+    binding = _observing(subject)
+    seconds = min(_seconds(_observe(binding, new_call())) for _ in range(ROUNDS))
+    require(
+        seconds < MOST_SECONDS,
+        f"{DELTAS} deltas take it more than {MOST_SECONDS} s: hand slow work to a thread or task",
+    )
+
+
+def check_changes_nothing(subject: PluginSubject) -> None:
+    """Events are the same after it saw them."""
+    show = _observe(_observing(subject), new_call())
+    for event in answer():
+        before = copy.deepcopy(event)
+        show(event)
+        require(event == before, f"it changes {before!r:.200} into {event!r:.200}")
+
+
+def check_keeps_nothing(subject: PluginSubject) -> None:
+    """It keeps no event alive, nor the call after its end: copy what is needed."""
+    binding, call = _observing(subject), new_call()
+    show, watched = _observe(binding, call), []
+    for event in answer():
+        watched.append((event.type, weakref.ref(event)))
+        show(event)
+    del event
+    ended = weakref.ref(call)
+    del show, call
+    gc.collect()
+    kept = sorted({name for name, alive in watched if alive() is not None})
+    require(not kept, f"it keeps events alive: {', '.join(kept)}")
+    require(ended() is None, "it keeps the call alive after its terminal event")
+
+
+def _observing(subject: PluginSubject) -> Binding:
+    binding = _bound(subject)
+    if not binding.hook.on_event.get_hookimpls():
+        raise DoesNotApply("it has no on_event hook")
+    return binding
+
+
+def _bound(subject: PluginSubject) -> Binding:
+    try:
+        return subject.binding()
+    except PluginError as error:
+        raise DoesNotApply("it does not fit the hooks") from error
+
+
+def _seconds(show: Callable[[ev.AssistantMessageEvent], None]) -> float:
+    began = time.perf_counter()
+    for event in answer(DELTAS):
+        show(event)
+        if time.perf_counter() - began > MOST_SECONDS:
+            break
+    return time.perf_counter() - began
+
+
+def _is_generator(function: Callable[..., Any]) -> bool:
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+
+
+# -- checks of wrappers --------------------------------------------------------------------------
+
+
+def check_order_is_kept(subject: PluginSubject) -> None:
+    """What the `stream` hook yields with it in place keeps to the grammar and is complete."""
+    binding = _wrapping(subject, "stream")
+    call = new_call()
+    call.convert_hook = binding.hook.convert_messages
+    call.classify_hook = binding.hook.classify_error
+
+    async def collect() -> list[ev.AssistantMessageEvent]:
+        source = binding.hook.stream(
+            model=call.model, context=call.context, options=call.options, call=call
+        )
+        return [event async for event in source]
+
+    events = asyncio.run(collect())
+    if (broken := broken_rule(events)) is not None:
+        fail(broken)
+    require(isinstance(events[-1], ev.Done), f"a whole answer ends in {events[-1]!r:.200}")
+
+
+def check_leaving_reaches_the_provider(subject: PluginSubject) -> None:
+    """A stream that is left early is closed down to the provider: hold it under aclosing()."""
+    _wrapping(subject, "stream")
+    host = subject.host()
+    provider = host.bind("scripted").provider
+
+    async def leave() -> bool:
+        async with Client(host=host, retry=RetryPolicy.none()) as client:
+            async with client.stream("scripted/model", "Hello") as stream:
+                async for event in stream:
+                    if isinstance(event, ev.TextDelta):
+                        break
+            # looked at before the event loop could tidy up what the wrapper only dropped
+            return bool(provider.is_open)
+
+    require(not asyncio.run(leave()), "the provider's stream is open after the call was left")
+
+
+def check_conversations_stay(subject: PluginSubject) -> None:
+    """Converting leaves the conversation as it is, and the result is JSON data."""
+    binding = _wrapping(subject, "convert_messages")
+    for conversation in conversations():
+        context, before = conversation.context, copy.deepcopy(conversation.context)
+        payload = binding.hook.convert_messages(
+            model=Model("scripted", "model"), context=context, options=StreamOptions()
+        )
+        where = f"the conversation {conversation.name}"
+        require(context == before, f"{where} was changed by converting it")
+        require(payload is not None, f"{where} becomes nothing")
+        try:
+            json.dumps(payload)
+        except (TypeError, ValueError) as error:
+            fail(f"{where} does not become JSON data: {error}")
+
+
+def _wrapping(subject: PluginSubject, hook: str) -> Binding:
+    binding = _bound(subject)
+    if len(getattr(binding.hook, hook).get_hookimpls()) < 2:  # the scripted provider's own is one
+        raise DoesNotApply(f"it has no {hook} hook")
+    return binding
+
+
+# -- the classes to subclass ---------------------------------------------------------------------
+
+OBSERVER_CHECKS: tuple[Check[PluginSubject], ...] = (
+    Check(1, check_fits_the_hooks),
+    Check(1, check_never_raises),
+    Check(1, check_never_blocks),
+    Check(1, check_changes_nothing),
+    Check(1, check_keeps_nothing),
+)
+
+WRAPPER_CHECKS: tuple[Check[PluginSubject], ...] = (
+    Check(1, check_fits_the_hooks),
+    Check(1, check_order_is_kept),
+    Check(1, check_leaving_reaches_the_provider),
+    Check(1, check_conversations_stay),
+)
+
+
+class _PluginConformance(ConformanceSuite):
+    levels: ClassVar[Mapping[int, str]] = {0: "not safe to load", 1: "safe to load"}
+
+    @classmethod
+    def maker(cls) -> Callable[[], Any]:
+        """Return what makes the plugin."""
+        raise NotImplementedError
+
+    @classmethod
+    def subject(cls) -> PluginSubject:
+        """Return the plugin as the checks want it."""
+        return PluginSubject(cls.maker())
+
+    @classmethod
+    def subject_name(cls) -> str:
+        """Name the plugin in the summary."""
+        return getattr(cls.maker(), "__name__", repr(cls.maker()))
+
+
+class ObserverConformance(_PluginConformance):
+    """What every observer promises, as tests. Subclass it and set `observer` to its class."""
+
+    observer: ClassVar[Callable[[], Any]]
+
+    @classmethod
+    def checks(cls) -> Sequence[Check[PluginSubject]]:
+        """Return the checks to run."""
+        return OBSERVER_CHECKS
+
+    @classmethod
+    def maker(cls) -> Callable[[], Any]:
+        """Return the observer's class."""
+        return cls.observer
+
+
+class WrapperConformance(_PluginConformance):
+    """What every wrapper promises, as tests. Subclass it and set `wrapper` to its class."""
+
+    wrapper: ClassVar[Callable[[], Any]]
+
+    @classmethod
+    def checks(cls) -> Sequence[Check[PluginSubject]]:
+        """Return the checks to run."""
+        return WRAPPER_CHECKS
+
+    @classmethod
+    def maker(cls) -> Callable[[], Any]:
+        """Return the wrapper's class."""
+        return cls.wrapper

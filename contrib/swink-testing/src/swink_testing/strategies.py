@@ -1,0 +1,329 @@
+"""Hypothesis strategies for what crosses swink's boundaries.
+
+`event_streams` walks the automaton of `swink_core.protocol`: at each step it draws one of the
+events that `RULES` allows there, so every stream that the grammar allows can come out, and
+nothing else. `contexts` draws conversations that `Client.stream` accepts.
+"""
+
+from __future__ import annotations
+
+import base64
+from string import ascii_letters
+from typing import Any
+
+from hypothesis import strategies as st
+
+from swink_core import (
+    AssistantMessage,
+    AudioBlock,
+    Base64Source,
+    Block,
+    CacheStrategy,
+    Context,
+    Cost,
+    DocumentBlock,
+    ExtensionBlock,
+    ImageBlock,
+    Message,
+    StopReason,
+    StreamErrorKind,
+    StreamOptions,
+    TextBlock,
+    ThinkingBlock,
+    ThinkingLevel,
+    Tool,
+    ToolCallBlock,
+    ToolResultMessage,
+    UrlSource,
+    Usage,
+    UserMessage,
+)
+from swink_core.vocabulary import events as ev
+from swink_core.vocabulary.grammar import RULES, Automaton, Rule
+from swink_testing.chunking import cut_at
+
+__all__ = [
+    "assistant_messages",
+    "chunkings",
+    "contexts",
+    "event_streams",
+    "json_values",
+    "names",
+    "stream_options",
+    "tools",
+    "usages",
+    "user_messages",
+]
+
+SUCCESSES = [r for r in StopReason if r not in (StopReason.ERROR, StopReason.ABORTED)]
+
+# Made once: a strategy that is made anew for every draw costs more than the draw.
+_texts = st.text(max_size=12)
+_few = st.integers(0, 2)
+_yes_or_no = st.booleans()
+_successes = st.sampled_from(SUCCESSES)
+_deltas = st.text(min_size=1, max_size=6)
+_names = st.text(ascii_letters, min_size=1, max_size=8)
+_name_or_none = st.none() | _names
+_text_or_none = st.none() | _texts
+_counts = st.none() | st.integers(0, 10**9)
+_seconds = st.floats(0, 600)
+_dollars = st.none() | st.floats(0, 1_000)
+
+
+def _objects(values: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.dictionaries(_names, values, max_size=3)
+
+
+_json: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | _texts,
+    lambda inner: st.lists(inner, max_size=3) | _objects(inner),
+    max_leaves=5,
+)
+_data = _objects(_json)
+_metadata = st.none() | _data
+_usages = st.builds(
+    Usage, _counts, _counts, _counts, _counts, _counts, _counts, _data, st.booleans()
+)
+_usage_or_none = st.none() | _usages
+_cost_or_none = st.none() | st.builds(Cost, _dollars, _dollars, _dollars, _dollars, _dollars)
+
+
+def json_values() -> st.SearchStrategy[Any]:
+    """Draw JSON data, small and shallow."""
+    return _json
+
+
+def names() -> st.SearchStrategy[str]:
+    """Draw names that every provider takes for a tool: letters, up to 8 of them."""
+    return _names
+
+
+def usages() -> st.SearchStrategy[Usage]:
+    """Draw usage with some numbers unknown."""
+    return _usages
+
+
+# -- events ----------------------------------------------------------------------------------
+
+_facts: dict[str, st.SearchStrategy[Any]] = {
+    "usage": _usage_or_none,
+    "cost": _cost_or_none,
+    "response_id": _name_or_none,
+    "model": _name_or_none,
+    "request_id": _name_or_none,
+}
+
+_FIELDS: dict[type[ev.AssistantMessageEvent], dict[str, st.SearchStrategy[Any]]] = {
+    ev.Start: {},
+    ev.TextStart: {},
+    ev.TextDelta: {"delta": _deltas},
+    ev.TextEnd: {"metadata": _metadata},
+    ev.ThinkingStart: {},
+    ev.ThinkingDelta: {"delta": _deltas},
+    ev.ThinkingEnd: {
+        "signature": _name_or_none,
+        "redacted": st.booleans(),
+        "metadata": _metadata,
+    },
+    ev.ToolCallStart: {"id": _names, "name": _names},
+    ev.ToolCallDelta: {"delta": _deltas | st.sampled_from(['{"a":', " 1", "}", "{}"])},
+    ev.ToolCallEnd: {"metadata": _metadata},
+    ev.Extension: {
+        "provider": _names,
+        "kind": _names,
+        "data": _json,
+        "metadata": _metadata,
+    },
+    ev.Notice: {"code": _names, "detail": _texts},
+    ev.Retry: {
+        "attempt": st.integers(1, 6),
+        "max_attempts": st.integers(6, 9),
+        "delay": _seconds,
+        "error": _texts,
+        "model": st.builds("{}/{}".format, _names, _names),
+        "error_kind": st.none() | st.sampled_from(StreamErrorKind),
+    },
+    ev.Done: {"stop_reason": _successes, **_facts},
+    ev.Error: {
+        "stop_reason": st.sampled_from([StopReason.ERROR, StopReason.ABORTED]),
+        "error_message": _texts,
+        "error_kind": st.none() | st.sampled_from(StreamErrorKind),
+        "retry_after": st.none() | _seconds,
+        "status": st.none() | st.integers(100, 599),
+        "phase": st.none() | st.sampled_from(["connect", "request", "streaming", "finalize"]),
+        "title": _text_or_none,
+        "resolution": _text_or_none,
+        "rule": _name_or_none,
+        **_facts,
+    },
+}
+
+
+@st.composite
+def event_streams(draw: st.DrawFn, max_events: int = 30) -> list[ev.AssistantMessageEvent]:
+    """Draw whole streams, each with its one terminal event.
+
+    After `max_events` a stream closes its blocks and ends, so it may be somewhat longer.
+    """
+    automaton = Automaton()
+    events: list[ev.AssistantMessageEvent] = []
+    while automaton.phase != "ended":
+        kinds = [kind for kind, rule in RULES.items() if _may(rule, automaton)]
+        if len(events) >= max_events:
+            kinds = [kind for kind in kinds if RULES[kind].effect in ("begin", "close", "end")]
+        event = _event(draw, draw(st.sampled_from(kinds)), automaton)
+        broken = automaton.step(event)
+        assert broken is None, broken
+        events.append(event)
+    return events
+
+
+def _may(rule: Rule, automaton: Automaton) -> bool:
+    if automaton.phase not in rule.phases:
+        return False
+    if rule.effect in ("more", "close"):
+        return rule.block in automaton.open.values()
+    return rule.effect not in ("retry", "end") or not automaton.open
+
+
+def _event(
+    draw: st.DrawFn, kind: type[ev.AssistantMessageEvent], automaton: Automaton
+) -> ev.AssistantMessageEvent:
+    rule = RULES[kind]
+    fields = {name: draw(values) for name, values in _FIELDS[kind].items()}
+    if rule.effect in ("open", "whole"):
+        fields["content_index"] = automaton.started
+    elif rule.effect in ("more", "close"):
+        blocks = [index for index, block in automaton.open.items() if block == rule.block]
+        fields["content_index"] = draw(st.sampled_from(blocks))
+    return kind(**fields)
+
+
+# -- conversations ---------------------------------------------------------------------------
+
+
+def _sources(media_type: str) -> st.SearchStrategy[Any]:
+    data = st.binary(min_size=1, max_size=8).map(lambda raw: base64.b64encode(raw).decode())
+    addresses = _names.map(lambda name: f"https://example.org/{name}")
+    return st.builds(Base64Source, st.just(media_type), data) | st.builds(
+        UrlSource, addresses, st.just(media_type)
+    )
+
+
+_said: st.SearchStrategy[Block] = st.builds(TextBlock, _texts)
+_shown: st.SearchStrategy[Block] = st.one_of(
+    _said,
+    st.builds(ImageBlock, _sources("image/png")),
+    st.builds(DocumentBlock, _sources("application/pdf"), _name_or_none),
+    st.builds(AudioBlock, _sources("audio/wav")),
+)
+_text_messages = st.builds(UserMessage, _texts | st.lists(_said, min_size=1, max_size=3))
+_media_messages = st.builds(UserMessage, _texts | st.lists(_shown, min_size=1, max_size=3))
+
+
+def user_messages(media: bool = True) -> st.SearchStrategy[UserMessage]:
+    """Draw what users say: strings, and blocks of text and media."""
+    return _media_messages if media else _text_messages
+
+
+_speech: st.SearchStrategy[list[Block]] = st.lists(
+    st.one_of(
+        st.builds(TextBlock, _texts, _metadata),
+        st.builds(ThinkingBlock, _texts, _name_or_none, st.just(False), _metadata),
+        st.builds(ExtensionBlock, _names, _names, _json),
+    ),
+    max_size=3,
+)
+
+
+@st.composite
+def assistant_messages(
+    draw: st.DrawFn, provider: str | None = None, tool_call_ids: tuple[str, ...] = ()
+) -> AssistantMessage:
+    """Draw answers, with a whole tool call for each of `tool_call_ids`.
+
+    `provider` is who gave them; `None` draws one, or nobody.
+    """
+    own = provider if provider is not None else draw(_name_or_none)
+    content = draw(_speech)
+    for tool_call_id in tool_call_ids:
+        arguments = draw(_data)
+        content.append(ToolCallBlock(tool_call_id, draw(_names), arguments))
+    return AssistantMessage(
+        content,
+        provider=own,
+        model=draw(_name_or_none),
+        response_id=draw(_name_or_none),
+        usage=draw(_usage_or_none),
+        cost=draw(_cost_or_none),
+        stop_reason=StopReason.TOOL_USE if tool_call_ids else draw(_successes),
+    )
+
+
+_schemas = st.fixed_dictionaries(
+    {
+        "type": st.just("object"),
+        "properties": _objects(
+            st.sampled_from([{"type": "string"}, {"type": "integer"}, {"type": "boolean"}])
+        ),
+    }
+)
+_tools = st.lists(
+    st.builds(Tool, _names, _texts, _schemas), max_size=3, unique_by=lambda tool: tool.name
+)
+
+
+def tools() -> st.SearchStrategy[list[Tool]]:
+    """Draw some tools of different names."""
+    return _tools
+
+
+@st.composite
+def contexts(draw: st.DrawFn, provider: str | None = None, media: bool = True) -> Context:
+    """Draw conversations that a call may begin with.
+
+    Some tool calls are answered, some are not; the user has the last word or a tool has.
+    `provider` is who gave the answers; `None`: anyone. `media` allows images and the like.
+    """
+    messages: list[Message] = []
+    for turn in range(draw(_few)):
+        messages.append(draw(user_messages(media)))
+        ids = tuple(f"call_{turn}_{n}" for n in range(draw(_few)))
+        answer = draw(assistant_messages(provider, ids))
+        messages.append(answer)
+        for call in answer.tool_calls:
+            if draw(_yes_or_no):
+                failed = draw(_yes_or_no)
+                messages.append(ToolResultMessage(call.id, call.name, draw(_texts), failed))
+    if not messages or not isinstance(messages[-1], ToolResultMessage):
+        messages.append(draw(user_messages(media)))
+    return Context(messages, draw(_text_or_none), draw(_tools))
+
+
+def stream_options() -> st.SearchStrategy[StreamOptions]:
+    """Draw options that say how to answer; none that say where, or with which key."""
+    return st.builds(
+        StreamOptions,
+        temperature=st.none() | st.floats(0, 2),
+        top_p=st.none() | st.floats(0, 1),
+        max_tokens=st.none() | st.integers(1, 10_000),
+        stop=st.lists(st.text(min_size=1, max_size=4), max_size=2),
+        seed=st.none() | st.integers(0, 2**31 - 1),
+        session_id=_name_or_none,
+        thinking=st.none() | st.sampled_from(ThinkingLevel) | st.integers(0, 30_000),
+        tool_choice=st.sampled_from([None, "auto", "none", "required"]),
+        parallel_tool_calls=st.none() | st.booleans(),
+        response_format=st.sampled_from([None, "json"]) | st.just({"type": "object"}),
+        cache=st.none() | st.builds(CacheStrategy, st.sampled_from(["none", "auto"])),
+    )
+
+
+def chunkings(body: bytes) -> st.SearchStrategy[list[bytes]]:
+    """Draw ways to cut a body into network reads."""
+    offsets = st.lists(st.integers(0, len(body)), max_size=12, unique=True)
+    return offsets.map(lambda places: cut_at(body, places))

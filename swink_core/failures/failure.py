@@ -1,0 +1,51 @@
+"""The raw facts of a failure, and what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from attrs import define, field
+
+from swink_core.vocabulary.outcome import StreamErrorKind
+
+Phase = Literal["connect", "request", "first_event", "streaming", "finalize"]
+
+
+@define
+class Failure:
+    """The raw facts of a failure, before anyone says what they mean.
+
+    `phase` is how far the attempt had come. `code`, `type` and `message` are the provider's own,
+    where its error had such parts; `body` is the response body, capped. `kind` is set only where
+    the core itself made the failure (a time limit, a cut stream) and so knows what it is. `title`
+    and `resolution` tell people what happened and what to do, where a plugin knows better than
+    the core's general advice.
+    """
+
+    phase: Phase
+    status: int | None = None
+    headers: Mapping[str, str] = field(factory=dict, repr=False)
+    body: bytes = field(default=b"", repr=False)
+    exception: BaseException | None = field(default=None, repr=False)
+    code: str | None = None
+    type: str | None = None
+    message: str | None = None
+    request_id: str | None = None
+    kind: StreamErrorKind | None = None
+    retry_after: float | None = None
+    title: str | None = None
+    resolution: str | None = None
+
+
+@define
+class Classification:
+    """What a failure means. `retry_after` is in seconds; `rule` names what matched."""
+
+    kind: StreamErrorKind
+    retry_after: float | None = None
+    rule: str = ""
+
+
+class MalformedFrame(ValueError):
+    """Raised by a parser for a frame that is not what its wire format allows."""

@@ -1,0 +1,46 @@
+"""What ends a call from outside its source, as failures: exceptions, limits, and its caller."""
+
+from __future__ import annotations
+
+from swink_core.failures.exceptions import ProviderFailure, UsageError
+from swink_core.failures.failure import Failure
+from swink_core.vocabulary.outcome import StreamErrorKind as Kind
+
+FAULT = "plugin"
+"""The code of a failure that is a fault in the plugin's code."""
+
+
+def raised(error: Exception) -> Failure:
+    """Say what an exception means that came out of a plugin's iterator.
+
+    `StopAsyncIteration` is an end without a terminal event. What nobody foresaw is `internal`,
+    a fault of the plugin's.
+    """
+    if isinstance(error, ProviderFailure):
+        return error.failure
+    if isinstance(error, StopAsyncIteration):
+        message = "the stream ended without a terminal event"
+        return Failure("streaming", kind=Kind.NETWORK, code="cut", message=message)
+    if isinstance(error, UsageError):
+        kind = Kind.INVALID_REQUEST
+        return Failure("request", kind=kind, message=str(error), exception=error)
+    if isinstance(error, MemoryError):
+        kind, code = Kind.RESOURCE, "no_memory"
+        message = "memory ran out while the answer was received"
+    else:
+        kind, code = Kind.INTERNAL, FAULT
+        message = f"the provider's plugin raised {type(error).__name__}: {error}"
+    return Failure("streaming", kind=kind, code=code, message=message, exception=error)
+
+
+def too_large(limit: float) -> Failure:
+    """Say that an answer passed `limit` characters."""
+    message = f"the answer passed {limit:.0f} characters"
+    kind = Kind.OUTPUT_TOO_LARGE
+    return Failure("streaming", kind=kind, code="size", message=message)
+
+
+def abandoned() -> Failure:
+    """Say that the caller closed the stream."""
+    message = "closed by the caller"
+    return Failure("streaming", kind=Kind.CANCELLED, code="closed", message=message)

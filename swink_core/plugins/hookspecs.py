@@ -1,0 +1,76 @@
+"""The four hooks. A plugin implements any of them with `@hookimpl`.
+
+    import swink_core as swink
+
+    class Redactor:
+        @swink.hookimpl(wrapper=True)
+        def convert_messages(self, model, context, options):
+            payload = yield
+            return without_names(payload)
+
+The provider that a model names is always asked; shared plugins (entry-point group
+`swink.plugins`, or `Client(plugins=[…])`) have a say before it with `tryfirst=True`, around it
+with `wrapper=True`, after it with `trylast=True`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+if TYPE_CHECKING:
+    from swink_core.failures.failure import Classification, Failure
+    from swink_core.plugins.call import Call
+    from swink_core.vocabulary.events import AssistantMessageEvent
+    from swink_core.vocabulary.messages import Context
+    from swink_core.vocabulary.models import Model
+    from swink_core.vocabulary.options import StreamOptions
+
+
+PROJECT = "swink"
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec(firstresult=True)
+def stream(
+    model: Model, context: Context, options: StreamOptions, call: Call
+) -> AsyncIterable[AssistantMessageEvent] | None:
+    """Return the events of one attempt, or `None` to leave it to the next plugin.
+
+    It does no I/O itself: work starts with the first `__anext__` of what it returns. What is
+    not the core's own `EventSource` is checked against the grammar. A wrapper that iterates
+    over the inner result holds it under `contextlib.aclosing`. A shared plugin's `stream` must
+    be a plain function: an async generator function never returns `None`, and so would claim
+    every call; its registration is refused.
+    """
+
+
+@hookspec(firstresult=True)
+def convert_messages(model: Model, context: Context, options: StreamOptions) -> Any | None:
+    """Return the conversation as the provider's JSON data, changing nothing in it.
+
+    Pure: no I/O but reading files that the conversation names. Raises `UsageError` for content
+    that cannot be expressed.
+    """
+
+
+@hookspec(firstresult=True)
+def classify_error(model: Model, failure: Failure) -> Classification | None:
+    """Say what a failure means, or `None` to leave it to the next plugin.
+
+    Status first, then the provider's structured code, then its wording; never a guess.
+    """
+
+
+@hookspec
+def on_event(event: AssistantMessageEvent, call: Call) -> None:
+    """Take one event; called for every event of every call, in order, before the caller sees it.
+
+    It must not block, change the event or keep it. What it raises is logged and ends its part
+    in that call; the stream goes on. `wrapper=True` is refused here.
+    """

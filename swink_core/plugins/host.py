@@ -1,0 +1,267 @@
+"""Finds plugins by metadata, loads a provider when it is addressed, and keeps faults apart.
+
+For each addressed provider there is one `PluginManager`: the shared plugins and that provider,
+nothing else. So an installed provider costs nothing until it is named, a broken one breaks only
+calls that name it, and a provider need not ask whether a call is its own.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import pluggy
+from attrs import define, field
+
+from swink_core.failures.classification import classify_default
+from swink_core.failures.exceptions import PluginError, SwinkError, UnknownProvider
+from swink_core.failures.failure import Classification, Failure
+from swink_core.plugins import hookspecs
+from swink_core.plugins.binding import Binding
+from swink_core.plugins.hookspecs import PROJECT, hookimpl
+from swink_core.plugins.level import FIRST_API_LEVEL, check_level
+from swink_core.plugins.package_data import package_catalog
+from swink_core.vocabulary.models import Model
+
+log = logging.getLogger(__name__)
+
+
+class DefaultClassifier:
+    """Asked last: what the core knows, or `unknown`."""
+
+    @hookimpl(trylast=True)
+    def classify_error(self, model: Model, failure: Failure) -> Classification:
+        """Classify what no other plugin did."""
+        return classify_default(failure)
+
+
+PROVIDER_GROUP = "swink.providers"
+
+PLUGIN_GROUP = "swink.plugins"
+
+
+@define
+class PluginEntry:
+    """An installed plugin, known from metadata. `error` is why it could not be loaded."""
+
+    name: str
+    group: str
+    value: str
+    distribution: str
+    version: str
+    load: Callable[[], Any] = field(repr=False)
+    error: str | None = None
+
+    @property
+    def package(self) -> str:
+        """The top-level package of the entry point."""
+        return self.value.partition(":")[0].partition(".")[0]
+
+
+class Host:
+    """The installed plugins. `plugins` are shared ones given by hand, asked before installed ones.
+
+    `entry_points` replaces what is installed, as objects with `name`, `group`, `value`, `load()`
+    and `dist`. `environ` replaces the process's environment.
+    """
+
+    def __init__(
+        self,
+        plugins: Iterable[Any] = (),
+        *,
+        entry_points: Iterable[Any] | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self._given = list({id(plugin): plugin for plugin in plugins}.values())
+        self._environ = os.environ if environ is None else environ
+        self._bindings: dict[str, Binding] = {}
+        self._shared: list[tuple[str, Any]] | None = None
+        self._claims: dict[str, list[PluginEntry]] = {}
+        self._plugins: list[PluginEntry] = []
+        self._index(_installed() if entry_points is None else entry_points)
+        for plugin in self._given:
+            check_plugin(plugin, getattr(plugin, "name", type(plugin).__name__))
+
+    def _index(self, points: Iterable[Any]) -> None:
+        allowed = _names(self._environ.get("SWINK_PLUGINS"))
+        blocked = _names(self._environ.get("SWINK_DISABLE_PLUGINS")) or frozenset()
+        seen = set()
+        for point in points:
+            dist = getattr(point, "dist", None)
+            entry = PluginEntry(
+                point.name,
+                point.group,
+                point.value,
+                dist.name if dist is not None else "?",
+                dist.version if dist is not None else "?",
+                point.load,
+            )
+            identity = (entry.group, entry.name, entry.value, entry.distribution)
+            if identity in seen:  # one distribution may be on the path twice
+                continue
+            seen.add(identity)
+            if entry.name in blocked or (allowed is not None and entry.name not in allowed):
+                continue
+            if entry.group == PROVIDER_GROUP:
+                self._claims.setdefault(entry.name, []).append(entry)
+            else:
+                self._plugins.append(entry)
+
+    def provider_names(self) -> list[str]:
+        """List the installed providers' names, sorted, importing none."""
+        return sorted(self._claims)
+
+    def entries(self) -> list[PluginEntry]:
+        """List all installed plugins, importing none."""
+        return [e for name in sorted(self._claims) for e in self._claims[name]] + self._plugins
+
+    def entry(self, name: str) -> PluginEntry:
+        """Return a provider's entry.
+
+        Raises UnknownProvider, or PluginError where two distributions claim the name.
+        """
+        claims = self._claims.get(name)
+        if not claims:
+            installed = self.provider_names()
+            near = difflib.get_close_matches(name, installed, 1)
+            raise UnknownProvider(
+                f'no provider "{name}"; installed: {", ".join(installed) or "none"}'
+                + (f'; did you mean "{near[0]}"?' if near else ""),
+                resolution="Check the name, or install its plugin: "
+                f"pip install swink-provider-{name}",
+            )
+        if len(claims) > 1:
+            owners = " and ".join(f"{e.distribution} {e.version}" for e in claims)
+            raise PluginError(
+                f'two distributions claim the provider "{name}": {owners}',
+                resolution="Uninstall one of them.",
+            )
+        return claims[0]
+
+    def bind(self, name: str) -> Binding:
+        """Load a provider, once, and return it with its hooks.
+
+        Raises UnknownProvider, or PluginError, which says what is wrong with the plugin.
+        """
+        binding = self._bindings.get(name)
+        if binding is None:
+            binding = self._bindings[name] = self._load(self.entry(name))
+        return binding
+
+    def _load(self, entry: PluginEntry) -> Binding:
+        owner = f"{entry.distribution} {entry.version}"
+        try:
+            _check_declared_level(entry)
+        except PluginError as error:
+            entry.error = error.message
+            raise
+        try:
+            factory = entry.load()
+            provider = factory(entry.name)
+        except Exception as error:
+            reason = error.message if isinstance(error, SwinkError) else repr(error)
+            entry.error = f"{type(error).__name__}: {error}"
+            raise PluginError(
+                f'provider "{entry.name}" ({owner}) cannot be loaded: {reason}',
+                resolution=f"Reinstall or upgrade {entry.distribution}, or uninstall it.",
+            ) from error
+        manager = pluggy.PluginManager(PROJECT)
+        manager.add_hookspecs(hookspecs)
+        manager.register(DefaultClassifier(), "swink-default")
+        try:
+            self._register(manager, provider, f"{entry.name}")
+        except PluginError as error:
+            entry.error = error.message
+            raise
+        for name, plugin in self._shared_plugins():
+            self._register(manager, plugin, name)
+        return Binding(entry.name, provider, manager)
+
+    def _shared_plugins(self) -> list[tuple[str, Any]]:
+        """Load the shared plugins; a broken one is recorded, logged and left out."""
+        if self._shared is None:
+            self._shared = []
+            for entry in self._plugins:
+                try:
+                    plugin = entry.load()
+                    if isinstance(plugin, type):
+                        plugin = plugin()
+                    check_plugin(plugin, entry.name)
+                except Exception as error:
+                    entry.error = f"{type(error).__name__}: {error}"
+                    log.error("plugin %s is left out: %s", entry.name, entry.error)
+                else:
+                    # names are unique, though two distributions may choose the same one
+                    self._shared.append((f"{entry.name} ({entry.distribution})", plugin))
+            for number, plugin in enumerate(self._given):
+                name = getattr(plugin, "name", None) or type(plugin).__name__
+                self._shared.append((f"{name}#{number}", plugin))
+        return self._shared
+
+    @staticmethod
+    def _register(manager: pluggy.PluginManager, plugin: Any, name: str) -> None:
+        _check_level_of(plugin, name)
+        try:
+            manager.register(plugin, name)
+            manager.check_pending()
+        except (pluggy.PluginValidationError, ValueError, TypeError) as error:
+            if manager.has_plugin(name):
+                manager.unregister(name=name)
+            raise PluginError(
+                f'plugin "{name}" does not fit the hooks: {error}',
+                resolution="Hooks are stream, convert_messages, classify_error and on_event.",
+            ) from error
+
+
+def _check_declared_level(entry: PluginEntry) -> None:
+    """Before the import, because importing what needs another core fails with another message."""
+    catalog = package_catalog(entry.package)
+    info = catalog.providers.get(entry.name) if catalog else None
+    if info is not None:
+        check_level(info.api_level, f'provider "{entry.name}" ({entry.distribution})')
+
+
+def _check_level_of(plugin: Any, name: str) -> None:
+    check_level(getattr(plugin, "api_level", FIRST_API_LEVEL), f'plugin "{name}"')
+
+
+def check_plugin(plugin: Any, name: str) -> None:
+    """Refuse a shared plugin that would break every call. Raises PluginError."""
+    scratch = pluggy.PluginManager(PROJECT)
+    scratch.add_hookspecs(hookspecs)
+    Host._register(scratch, plugin, name)
+    for impl in scratch.hook.stream.get_hookimpls():
+        if not (impl.wrapper or impl.hookwrapper) and inspect.isasyncgenfunction(impl.function):
+            raise PluginError(
+                f'plugin "{name}" implements stream as an async generator function, which never '
+                "returns None and so would claim every call",
+                resolution="Make it a plain function that returns an async iterator or None.",
+            )
+    for impl in scratch.hook.on_event.get_hookimpls():
+        if impl.wrapper or impl.hookwrapper:
+            raise PluginError(
+                f'plugin "{name}" implements on_event as a wrapper, which has nothing to wrap',
+                resolution="Implement it as a plain function.",
+            )
+        if inspect.iscoroutinefunction(impl.function):
+            raise PluginError(
+                f'plugin "{name}" implements on_event as a coroutine function, which nobody would '
+                "await",
+                resolution="Implement it as a plain function that hands on what takes longer.",
+            )
+
+
+def _names(value: str | None) -> frozenset[str] | None:
+    if value is None:
+        return None
+    return frozenset(name.strip() for name in value.split(",") if name.strip())
+
+
+def _installed() -> list[Any]:
+    from importlib_metadata import entry_points
+
+    return [*entry_points(group=PROVIDER_GROUP), *entry_points(group=PLUGIN_GROUP)]

@@ -1,0 +1,40 @@
+"""The level of the plugin API that this core offers, and plugins that it does not fit.
+
+A plugin states the level that it was written for as a number: in its row of `models.toml`, where
+it is read before the plugin is imported, or as `api_level` on the plugin itself. One that states
+none was written for level 1. What a level promises: docs/explanation/plugin-api-level.md.
+"""
+
+from __future__ import annotations
+
+from swink_core.failures.exceptions import PluginError
+
+API_LEVEL = 1
+"""The newest level of the plugin API that this core offers."""
+
+OLDEST_API_LEVEL = 1
+"""The oldest level whose plugins still work."""
+
+FIRST_API_LEVEL = 1
+"""The level of a plugin that states none."""
+
+
+def check_level(level: object, plugin: str) -> None:
+    """Refuse a level that this core does not offer. Raises PluginError."""
+    if not isinstance(level, int) or isinstance(level, bool):
+        raise PluginError(
+            f"{plugin} states the plugin API level {level!r}, which is not a whole number",
+            resolution=f"Write the number of the level that it was written for: {API_LEVEL}.",
+        )
+    if OLDEST_API_LEVEL <= level <= API_LEVEL:
+        return
+    offered = f"level {API_LEVEL}"
+    if OLDEST_API_LEVEL != API_LEVEL:
+        offered = f"levels {OLDEST_API_LEVEL} to {API_LEVEL}"
+    newer = level > API_LEVEL
+    raise PluginError(
+        f"{plugin} is written for plugin API level {level}; this swink-core offers {offered}",
+        resolution="Upgrade swink-core, or install an older version of the plugin."
+        if newer
+        else "Upgrade the plugin, or install an older swink-core.",
+    )

@@ -1,0 +1,37 @@
+"""What a provider is made of, from bytes to events; no provider is here."""
+
+from swink_core.failures.classification import by_tables, duration_seconds, retry_after_seconds
+from swink_core.failures.failure import MalformedFrame, Phase
+from swink_core.failures.redaction import redact
+from swink_core.framing.frame import DEFAULT_FRAME_LIMIT, Decoder, FrameError, FrameTooLong
+from swink_core.framing.ndjson import NDJSONDecoder
+from swink_core.framing.sse import ServerSentEvent, SSEDecoder, SSEEventDecoder
+from swink_core.providers.aiohttp_client import AiohttpClient
+from swink_core.providers.conversion import (
+    MessageConverter,
+    closed_schema,
+    merged_turns,
+    normalise,
+    required_features,
+    text_of,
+)
+from swink_core.providers.media import media_base64, media_type_of
+from swink_core.providers.provider import HTTPProvider
+from swink_core.providers.relay import RelayWriter
+from swink_core.providers.source import EventSource, Parser, repaired_json
+from swink_core.providers.writer import EventWriter
+from swink_core.vocabulary.clock import Timer
+from swink_core.vocabulary.codec import load_event
+from swink_core.vocabulary.http import HTTPClient, HTTPRequest, HTTPResponse
+from swink_core.vocabulary.messages import is_synthetic_id, parse_arguments, synthetic_id
+from swink_core.vocabulary.options import THINKING_BUDGETS
+
+__all__ = [
+    "DEFAULT_FRAME_LIMIT", "THINKING_BUDGETS", "AiohttpClient", "Decoder", "EventSource",
+    "EventWriter", "FrameError", "FrameTooLong", "HTTPClient", "HTTPProvider", "HTTPRequest",
+    "HTTPResponse", "MalformedFrame", "MessageConverter", "NDJSONDecoder", "Parser", "Phase",
+    "RelayWriter", "SSEDecoder", "SSEEventDecoder", "ServerSentEvent", "Timer", "by_tables",
+    "closed_schema", "duration_seconds", "is_synthetic_id", "load_event", "media_base64",
+    "media_type_of", "merged_turns", "normalise", "parse_arguments", "redact", "repaired_json",
+    "required_features", "retry_after_seconds", "synthetic_id", "text_of",
+]  # fmt: skip

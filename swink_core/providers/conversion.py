@@ -1,0 +1,207 @@
+"""Conversations into a provider's terms, and conversations that began elsewhere.
+
+`normalise` states the rules by which a conversation begun on one provider continues on another;
+no converter changes the context it is given.
+
+1. What another provider marked as its own (thinking, extensions, metadata) is left out: a
+   signature is worth nothing elsewhere, and reasoning is not speech. Text and tool calls stay.
+2. An answer cut short keeps its text; its unfinished tool calls and unsigned thinking go.
+3. A tool call that was never answered gets an error result, since every API wants one.
+4. A result whose call is gone becomes the user's words.
+5. Messages that end up empty are left out.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import evolve
+
+from swink_core.vocabulary.messages import (
+    AssistantMessage,
+    AudioBlock,
+    Block,
+    Context,
+    DocumentBlock,
+    ExtensionBlock,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+)
+from swink_core.vocabulary.options import StreamOptions
+from swink_core.vocabulary.outcome import StopReason
+
+NO_RESULT = "No result: the call was not carried out."
+
+
+def text_of(content: str | Sequence[Block]) -> str:
+    """Join the text of a message's content, leaving everything else out."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(block.text for block in content if isinstance(block, TextBlock))
+
+
+def closed_schema(schema: Any) -> Any:
+    """Return a JSON schema whose every object says that it has no other properties.
+
+    For APIs that take no others. An object that says what it thinks of them is left alone.
+    """
+    if isinstance(schema, list):
+        return [closed_schema(item) for item in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    closed = {name: closed_schema(value) for name, value in schema.items()}
+    kind = closed.get("type")
+    if kind == "object" or (isinstance(kind, list) and "object" in kind):
+        closed.setdefault("additionalProperties", False)
+    return closed
+
+
+def required_features(context: Context, options: StreamOptions) -> set[str]:
+    """Name the features without which a call would lose its meaning."""
+    wanted = set()
+    if context.tools:
+        wanted.add("tools")
+    if isinstance(options.response_format, str):
+        wanted.add("json")
+    elif options.response_format is not None:
+        wanted.add("structured_output")
+    if options.stop:
+        wanted.add("stop")
+    if options.tool_choice not in (None, "auto"):
+        wanted.add("tool_choice")
+    for message in context.messages:
+        if isinstance(message, AssistantMessage) or isinstance(message.content, str):
+            continue
+        for block in message.content:
+            if isinstance(block, ImageBlock | DocumentBlock | AudioBlock):
+                wanted.add(block.type if block.type == "audio" else f"{block.type}s")
+    return wanted
+
+
+def normalise(context: Context, provider: str) -> list[Message]:
+    """Return the messages as `provider` may see them, by the rules above."""
+    result: list[Message] = []
+    waiting: dict[str, ToolCallBlock] = {}
+    words: list[Message] = []  # of results without a call; said when the others are in
+
+    def settle() -> None:
+        for call in waiting.values():
+            result.append(ToolResultMessage(call.id, call.name, NO_RESULT, is_error=True))
+        result.extend(words)
+        waiting.clear()
+        words.clear()
+
+    for message in context.messages:
+        if isinstance(message, ToolResultMessage):
+            if waiting.pop(message.tool_call_id, None) is None:
+                words.append(_in_words(message))
+            else:
+                result.append(message)
+            continue
+        settle()
+        if isinstance(message, UserMessage):
+            if words_and_media := _user_content(message.content):
+                result.append(evolve(message, content=words_and_media))
+            continue
+        own = message.provider is None or message.provider == provider
+        cut = message.stop_reason in (StopReason.ERROR, StopReason.ABORTED)
+        content = [kept for block in message.content if (kept := _keep(block, provider, own, cut))]
+        if content:
+            result.append(evolve(message, content=content))
+            waiting.update((b.id, b) for b in content if isinstance(b, ToolCallBlock))
+    settle()
+    return result
+
+
+def _in_words(message: ToolResultMessage) -> UserMessage:
+    words = f"[result of {message.tool_name}] {text_of(message.content)}"
+    media = [block for block in message.content if not isinstance(block, str | TextBlock)]
+    return UserMessage([TextBlock(words), *media] if media else words)
+
+
+def _user_content(content: str | list[Block]) -> str | list[Block]:
+    if isinstance(content, str):
+        return content
+    return [b for b in content if not isinstance(b, TextBlock) or b.text or b.metadata]
+
+
+def _keep(block: Block, provider: str, own: bool, cut: bool) -> Block | None:
+    if isinstance(block, ExtensionBlock):
+        return block if block.provider == provider else None
+    if isinstance(block, ThinkingBlock):
+        signed = block.signature is not None or block.metadata is not None
+        return block if own and (signed or not cut) else None
+    if isinstance(block, ToolCallBlock):
+        if cut and block.state != "complete":
+            return None
+        return block if own or block.metadata is None else evolve(block, metadata=None)
+    if isinstance(block, TextBlock):
+        if not block.text and not (own and block.metadata):
+            return None
+        return block if own or block.metadata is None else evolve(block, metadata=None)
+    return block
+
+
+def merged_turns(
+    messages: Sequence[dict[str, Any]], parts: str = "content"
+) -> list[dict[str, Any]]:
+    """Join native messages of one role that follow one another, where turns alternate.
+
+    `parts` is the key of the list that each message holds beside its `role`.
+    """
+    turns: list[dict[str, Any]] = []
+    for message in messages:
+        if turns and turns[-1]["role"] == message["role"]:
+            turns[-1] = {**turns[-1], parts: [*turns[-1][parts], *message[parts]]}
+        else:
+            turns.append(message)
+    return turns
+
+
+class MessageConverter(ABC):
+    """Converts a conversation message by message; a provider says how each kind is written.
+
+    Each method returns the native messages that one of ours becomes, often one. Consecutive
+    tool results come together, since many APIs want them in one turn.
+    """
+
+    def __init__(self, provider: str) -> None:
+        self.provider = provider
+
+    def messages(self, context: Context) -> list[Any]:
+        """Return the native messages of a whole conversation."""
+        native: list[Any] = []
+        results: list[ToolResultMessage] = []
+        for message in normalise(context, self.provider):
+            if isinstance(message, ToolResultMessage):
+                results.append(message)
+                continue
+            if results:
+                native.extend(self.tool_results(results))
+                results = []
+            if isinstance(message, UserMessage):
+                native.extend(self.user(message))
+            else:
+                native.extend(self.assistant(message))
+        if results:
+            native.extend(self.tool_results(results))
+        return native
+
+    @abstractmethod
+    def user(self, message: UserMessage) -> list[Any]:
+        """Convert what the user says."""
+
+    @abstractmethod
+    def assistant(self, message: AssistantMessage) -> list[Any]:
+        """Convert what the model said."""
+
+    @abstractmethod
+    def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
+        """Convert results that follow one another."""

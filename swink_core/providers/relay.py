@@ -1,0 +1,71 @@
+"""`RelayWriter`: passes on the events of a remote swink.
+
+A parser that reads whole events instead of learning parts of them names this class as its
+`writer`. What it passes on is held against the grammar, and what a cut leaves open is closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from swink_core.failures.failure import Failure
+from swink_core.providers.writer import EventWriter
+from swink_core.vocabulary import events as ev
+from swink_core.vocabulary.grammar import Automaton
+from swink_core.vocabulary.outcome import StreamErrorKind as Kind
+
+_ENDS: dict[str, Callable[[int], ev.AssistantMessageEvent]] = {
+    "text": ev.TextEnd,
+    "thinking": ev.ThinkingEnd,
+    "tool_call": ev.ToolCallEnd,
+}
+
+
+class RelayWriter(EventWriter):
+    """A writer for events that are complete already; its other methods are not to be mixed in."""
+
+    def __init__(self, provider: str = "", id_prefix: str = "0", model: str = "") -> None:
+        super().__init__(provider, id_prefix, model)
+        self._grammar = Automaton()
+        self._restarted = False
+
+    def relay(self, event: ev.AssistantMessageEvent) -> None:
+        """Pass an event on. Its first `Start` is taken as read.
+
+        A broken rule fails the attempt as `protocol`.
+        """
+        broken = self._grammar.step(event)
+        if broken is not None:
+            self.fail(Failure("streaming", kind=Kind.PROTOCOL, code="grammar", message=broken))
+        elif isinstance(event, ev.Done | ev.Error):
+            self._end(event)
+        elif self._restarted or not isinstance(event, ev.Start):
+            self._append(event)
+            self._restarted = self._restarted or isinstance(event, ev.Retry)
+
+    def close(self) -> None:
+        """Close every open block."""
+        for index, kind in self._grammar.open.items():
+            self._append(_ENDS[kind](index))
+        self._grammar.open.clear()
+
+    def _end(self, event: ev.Done | ev.Error) -> None:
+        self.usage_seen = event.usage
+        self.cost = event.cost.total if event.cost else None
+        self.response(event.response_id, event.model)
+        self.has_answer = True  # whether it is one, the remote side has said
+        if isinstance(event, ev.Done):
+            self.stop_reason = event.stop_reason
+            self.finish()
+        else:
+            self.fail(
+                Failure(
+                    "streaming",
+                    event.status,
+                    code="relayed",
+                    message=event.error_message,
+                    kind=event.error_kind or Kind.UNKNOWN,
+                    retry_after=event.retry_after,
+                    request_id=event.request_id,
+                )
+            )

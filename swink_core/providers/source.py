@@ -1,0 +1,288 @@
+"""`EventSource`: any async iterator of bytes, a decoder and a parser, joined into events.
+
+One network read is decoded in one go and becomes one batch. The source ends with exactly one
+terminal event: `Done` if the parser saw its provider's own completion, otherwise `Error`. After
+the terminal was handed out the rest of the input is drained, within bounds, so that the
+connection can be used again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, suppress
+from typing import Any, Protocol
+
+import msgspec
+
+from swink_core.failures.exceptions import ProviderFailure, UsageError
+from swink_core.failures.failure import Failure, MalformedFrame, Phase
+from swink_core.failures.redaction import excerpt, redact
+from swink_core.framing.frame import Decoder, FrameError
+from swink_core.plugins.call import Call
+from swink_core.providers.writer import EventWriter
+from swink_core.vocabulary import events as ev
+from swink_core.vocabulary.outcome import StopReason
+from swink_core.vocabulary.outcome import StreamErrorKind as Kind
+
+log = logging.getLogger(__name__)
+
+UNPARSABLE = (
+    msgspec.DecodeError, MalformedFrame, FrameError, UnicodeDecodeError, RecursionError,
+)  # fmt: skip
+"""What a parser raises for a malformed frame: a binary one whose insides make no sense, or one
+nested too deeply, among others."""
+
+MALFORMED_IN_A_ROW = 3
+
+MALFORMED_IN_ALL = 10
+
+DRAIN_BYTES = 64 * 1024
+
+DRAIN_SECONDS = 0.1
+
+SETTLE_SECONDS = 5.0
+"""How long a completed answer may keep the connection open before its end is taken as read."""
+
+
+class Parser(Protocol):
+    """A provider's knowledge of its frames. It has no socket, clock or log.
+
+    One that passes on whole events has `writer = RelayWriter`.
+    """
+
+    def feed(self, frame: bytes, out: EventWriter) -> None:
+        """Tell `out` what a frame says; frames of unknown type say nothing.
+
+        Raises `msgspec.DecodeError` or `MalformedFrame` for a frame that does not parse.
+        """
+
+
+class EventSource:
+    """The events of one attempt, from bytes. Trusted: the writer keeps to the grammar.
+
+    `malformed` is `skip` (up to 3 in a row or 10 in all) or `fail`. Whoever has the loop needs no
+    generator between them and the bytes: `begin`, then `take` of each `pull`, or `fail` of what
+    it raised, until `ended`; then `aclose`.
+    """
+
+    def __init__(
+        self,
+        call: Call,
+        chunks: AsyncIterator[bytes],
+        decoder: Decoder,
+        parser: Parser,
+        *,
+        malformed: str = "skip",
+        notices: tuple[ev.Notice, ...] = (),
+    ) -> None:
+        self.call = call
+        writer: type[EventWriter] = getattr(parser, "writer", EventWriter)
+        self.out = writer(call.model.provider, f"{call.id}_{call.attempt}", str(call.model))
+        call.notice_hook = self.out.notice
+        self.pull = chunks.__anext__
+        self._close: Callable[[], Awaitable[None]] | None = getattr(chunks, "aclose", None)
+        self._decoder = decoder
+        self._parser = parser
+        self._fail_malformed = malformed == "fail"
+        self._notices = notices
+        self._phase: Phase = "connect"
+        self.ended = self._drains = False
+        self._bad_run = self._bad_total = 0
+        self._told_id: str | None = None  # who answers, as the call knows it
+        self._told_model: str | None = None
+
+    def __aiter__(self) -> AsyncGenerator[ev.AssistantMessageEvent, None]:
+        return self._events()
+
+    async def _events(self) -> AsyncGenerator[ev.AssistantMessageEvent, None]:
+        async with aclosing(self.batches()) as batches:
+            async for batch in batches:
+                for event in batch:
+                    yield event
+
+    async def batches(self) -> AsyncGenerator[list[ev.AssistantMessageEvent], None]:
+        """Yield the events of each network read; an empty list is a sign of life."""
+        async with aclosing(self):
+            yield self.begin()
+            while not self.ended:
+                try:
+                    batch = self.take(await self.pull())
+                except Exception as error:
+                    batch = self.fail(error)
+                yield batch
+
+    def begin(self) -> list[ev.AssistantMessageEvent]:
+        """Return the first events; nothing has been asked for then."""
+        return [ev.Start(), *self._notices]
+
+    def take(self, data: bytes) -> list[ev.AssistantMessageEvent]:
+        """Return the events of a network read, perhaps none."""
+        self._phase = "streaming"
+        for tap in self.call.taps:
+            tap(data)
+        out, feed = self.out, self._parser.feed
+        broken = None
+        try:
+            frames = self._decoder.feed(data)
+        except FrameError as error:
+            frames, broken = error.frames, error
+        for frame in frames:
+            try:
+                feed(frame, out)
+            except UNPARSABLE as error:
+                self._malformed(frame, error)
+            else:
+                self._bad_run = 0
+            if out.finished:
+                break
+        else:
+            if broken is not None:
+                why = str(broken)
+                out.fail(Failure("streaming", kind=Kind.PROTOCOL, code="frame", message=why))
+        if out.finished:
+            self._drains = out.failure is None
+            return self._end(out.failure)
+        if out.response_id is not self._told_id or out.model is not self._told_model:
+            self._tell_call()
+        return out.take()
+
+    def fail(self, error: Exception) -> list[ev.AssistantMessageEvent]:
+        """Return the last events, for the end of the input (StopAsyncIteration), its
+        failure, or bad input. Raises what is none of these, which is a fault of the plugin's."""
+        failure = None
+        if isinstance(error, ProviderFailure):
+            failure = error.failure
+            if self._phase != "connect":
+                failure.phase = self._phase
+                self._take_rest()
+        elif isinstance(error, UsageError):
+            failure = Failure(
+                "request", kind=Kind.INVALID_REQUEST, message=str(error), exception=error
+            )
+        elif isinstance(error, StopAsyncIteration):
+            self._take_rest()
+        else:
+            raise error
+        return self._end(self.out.failure or failure)
+
+    async def aclose(self) -> None:
+        """Close the input, after what little may be left of one read to its end."""
+        try:
+            if self._drains:
+                self._drains = False
+                await _drain(self.pull)
+        finally:
+            if self._close is not None:
+                await self._close()
+
+    def completed(self) -> bool:
+        """Tell whether the provider has completed its answer, though not the stream."""
+        return self.out.stop_reason is not None and self.out.failure is None
+
+    def settle(self) -> list[ev.AssistantMessageEvent]:
+        """Return the last batch of a completed answer whose connection stays open."""
+        return self._end(None)
+
+    def _tell_call(self) -> None:
+        self.call.response_id = self.out.response_id or self.call.response_id
+        self.call.response_model = self.out.model or self.call.response_model
+        self._told_id, self._told_model = self.out.response_id, self.out.model
+
+    def _take_rest(self) -> None:
+        """Use a last frame without its end if it is whole; if not, it was cut."""
+        self._phase = "finalize"
+        for frame in self._decoder.finish():
+            try:
+                self._parser.feed(frame, self.out)
+            except UNPARSABLE:
+                log.debug("the input ends inside a frame of %d bytes", len(frame))
+
+    def _malformed(self, frame: bytes, error: Exception) -> None:
+        if (repaired := repaired_json(frame)) is not None:
+            try:
+                self._parser.feed(repaired, self.out)
+            except UNPARSABLE:
+                pass
+            else:
+                return
+        self._bad_run += 1
+        self._bad_total += 1
+        secrets = self.call.secrets
+        detail = f"{redact(str(error), secrets)} in {excerpt(frame, secrets, 120)}"
+        spent = self._bad_run > MALFORMED_IN_A_ROW or self._bad_total > MALFORMED_IN_ALL
+        if self._fail_malformed or spent:
+            self.out.fail(
+                Failure(
+                    "streaming",
+                    kind=Kind.PROTOCOL,
+                    code="malformed",
+                    message=f"a frame does not parse: {detail}",
+                )
+            )
+        else:
+            log.warning("%s: a malformed frame is skipped: %s", self.call.model, detail)
+            self.out.notice("malformed_frame", detail)
+
+    def _end(self, failure: Failure | None) -> list[ev.AssistantMessageEvent]:
+        out, call = self.out, self.call
+        self.ended = True
+        out.close()
+        self._tell_call()
+        usage = out.final_usage()
+        if out.cost is not None:
+            call.reported_cost = out.cost
+        if self.completed():
+            if failure is not None:
+                log.debug("%s: the connection failed after the answer: %s", call.model, failure)
+            failure = None
+            if not out.has_answer and out.stop_reason in (StopReason.STOP, StopReason.TOOL_USE):
+                failure = Failure(
+                    "finalize",
+                    kind=Kind.EMPTY_RESPONSE,
+                    message="the answer has neither text nor a tool call",
+                )
+        elif failure is None:
+            failure = Failure(
+                self._phase,
+                kind=Kind.NETWORK,
+                code="cut",
+                message="the stream ended before the provider completed its answer",
+            )
+        batch = out.take()
+        if failure is not None:
+            batch.append(call.error(failure, usage=usage))
+        else:
+            assert out.stop_reason is not None
+            batch.append(
+                ev.Done(out.stop_reason, usage, None, out.response_id, out.model, call.request_id)
+            )
+        return batch
+
+
+def repaired_json(text: bytes) -> bytes | None:
+    """Rewrite JSON that only a lenient parser takes (lone surrogates), or return None.
+
+    A frame that is JSON need not be given to it; a parser whose frames hold JSON may do so.
+    """
+    try:
+        return lenient_json(json.loads(text.decode("utf-8", "replace")))
+    except (ValueError, RecursionError):
+        return None
+
+
+def lenient_json(value: Any) -> bytes:
+    """Encode JSON data whose strings may hold surrogates: pairs are joined, lone ones,
+    which models do produce and UTF-8 cannot hold, become U+FFFD."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+async def _drain(read: Callable[[], Awaitable[bytes]]) -> None:
+    seen = 0
+    with suppress(StopAsyncIteration, ProviderFailure, TimeoutError):
+        async with asyncio.timeout(DRAIN_SECONDS):
+            while seen <= DRAIN_BYTES:
+                seen += len(await read())

@@ -1,0 +1,91 @@
+"""A WebSocket as a response."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from swink_core.failures.exceptions import ProviderFailure
+from swink_core.framing.frame import DEFAULT_FRAME_LIMIT
+from swink_core.providers.network import failure_of
+from swink_core.vocabulary.http import SWITCHED, HTTPRequest, HTTPResponse
+
+if TYPE_CHECKING:
+    import aiohttp
+
+
+async def open_websocket(
+    session: aiohttp.ClientSession,
+    request: HTTPRequest,
+    connect_timeout: float | None,
+    proxy: str | None,
+) -> HTTPResponse:
+    """Open a WebSocket and send its first message; see `HTTPClient.send`."""
+    import aiohttp
+
+    try:
+        async with asyncio.timeout(connect_timeout):
+            socket = await session.ws_connect(
+                request.url,
+                headers=request.headers,
+                proxy=proxy,
+                max_msg_size=DEFAULT_FRAME_LIMIT,
+                decode_text=False,
+            )
+            try:
+                await socket.send_str(request.body.decode())
+            except BaseException:
+                _WebSocket(socket).close()
+                raise
+    except aiohttp.WSServerHandshakeError as error:
+        return _Refusal(error.status, error.headers or {})
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        raise ProviderFailure(failure_of(error, "connect")) from error
+    return _WebSocket(socket)
+
+
+class _Refusal:
+    """A refused upgrade, whose body aiohttp throws away."""
+
+    def __init__(self, status: int, headers: Mapping[str, str]) -> None:
+        self.status = status
+        self.headers = headers
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        raise StopAsyncIteration
+
+    def close(self) -> None:
+        """Do nothing: the connection is closed already."""
+
+
+class _WebSocket:
+    status = SWITCHED
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse[Any]) -> None:
+        self._socket = socket
+        self._response = socket._response  # no public way to its headers, nor to close at once
+        self.headers: Mapping[str, str] = self._response.headers
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        import aiohttp
+
+        while True:
+            message = await self._socket.receive()
+            if message.type not in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY):
+                break
+            if message.data:
+                data: bytes = message.data
+                return data
+        if message.type is aiohttp.WSMsgType.ERROR:
+            raise ProviderFailure(failure_of(message.data, "streaming"))
+        raise StopAsyncIteration
+
+    def close(self) -> None:
+        self._response.close()

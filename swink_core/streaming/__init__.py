@@ -1,0 +1,1 @@
+"""One call under way: its attempts, limits, retries and events, in order."""

@@ -1,0 +1,182 @@
+"""From events back to a message, complete or partial, at any time.
+
+Text is collected in lists and joined when asked for: a string that grows with `+=` is quadratic
+over a long answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from swink_core.vocabulary import events as ev
+from swink_core.vocabulary.messages import (
+    AssistantMessage,
+    Block,
+    ExtensionBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolCallState,
+    parse_arguments,
+)
+from swink_core.vocabulary.outcome import StopReason
+
+_COMPACT_AFTER = 8192
+"""Deltas between two joinings of the collected pieces, so that they cannot pile up."""
+
+
+class _Open:
+    """A block being received: the event that began it, its pieces, the event that ended it."""
+
+    __slots__ = ("end", "parts", "start")
+
+    def __init__(self, start: Any) -> None:
+        self.start = start
+        self.parts: list[str] = []
+        self.end: Any = None
+
+    def joined(self) -> str:
+        if len(self.parts) > 1:
+            self.parts[:] = ["".join(self.parts)]
+        return self.parts[0] if self.parts else ""
+
+
+class MessageBuilder:
+    """Folds events into a message; a `Retry` voids what came before it.
+
+    `chars` counts the characters of the current attempt.
+    """
+
+    def __init__(self, provider: str | None = None, model: str | None = None) -> None:
+        self.provider = provider
+        self.model = model
+        self.response_id: str | None = None
+        self.request_id: str | None = None
+        self.terminal: ev.Done | ev.Error | None = None
+        self.chars = 0
+        self._blocks: list[_Open] = []
+        self._since_compaction = 0
+
+    def feed(self, batch: Sequence[ev.AssistantMessageEvent]) -> None:
+        """Take events that the grammar allows, in order."""
+        blocks = self._blocks
+        for event in batch:
+            kind = type(event)
+            if kind in _DELTAS:
+                delta: str = event.delta  # type: ignore[attr-defined]
+                blocks[event.content_index].parts.append(delta)  # type: ignore[attr-defined]
+                self.chars += len(delta)
+            else:
+                _FOLD[kind](self, event)
+        self._since_compaction += len(batch)
+        if self._since_compaction > _COMPACT_AFTER:
+            self._since_compaction = 0
+            for block in blocks:
+                block.joined()
+
+    @property
+    def message(self) -> AssistantMessage:
+        """What has arrived so far, as a message of its own."""
+        terminal = self.terminal
+        message = AssistantMessage(
+            content=[self._block(block) for block in self._blocks],
+            provider=self.provider,
+            model=self.model,
+            response_id=self.response_id,
+            request_id=self.request_id,
+        )
+        if terminal is not None:
+            message.usage, message.cost = terminal.usage, terminal.cost
+            message.stop_reason = terminal.stop_reason
+            message.response_id = terminal.response_id or self.response_id
+            message.request_id = terminal.request_id or self.request_id
+            message.model = terminal.model or self.model
+            if isinstance(terminal, ev.Error):
+                message.error_kind = terminal.error_kind
+                message.error_message = terminal.error_message
+        return message
+
+    def closing_events(self) -> list[ev.AssistantMessageEvent]:
+        """Return the events that close every open block, for a stream cut short."""
+        closing = {
+            ev.TextStart: ev.TextEnd,
+            ev.ThinkingStart: ev.ThinkingEnd,
+            ev.ToolCallStart: ev.ToolCallEnd,
+        }
+        return [
+            closing[type(block.start)](index)
+            for index, block in enumerate(self._blocks)
+            if block.end is None and type(block.start) in closing
+        ]
+
+    def _block(self, block: _Open) -> Block:
+        start, end = block.start, block.end
+        metadata = end.metadata if end is not None else None
+        match start:
+            case ev.TextStart():
+                return TextBlock(block.joined(), metadata)
+            case ev.ThinkingStart():
+                signature = end.signature if end is not None else None
+                redacted = end.redacted if end is not None else False
+                return ThinkingBlock(block.joined(), signature, redacted, metadata)
+            case ev.Extension():
+                return ExtensionBlock(start.provider, start.kind, start.data, start.metadata)
+        raw = block.joined()
+        arguments = parse_arguments(raw)
+        return ToolCallBlock(
+            start.id, start.name, arguments or {}, raw, self._state(block, raw, arguments), metadata
+        )
+
+    def _state(self, block: _Open, raw: str, arguments: dict[str, Any] | None) -> ToolCallState:
+        if arguments and block.start.name:
+            return "complete"
+        terminal = self.terminal
+        if terminal is None:
+            whole = block.end is not None
+        else:
+            whole = isinstance(terminal, ev.Done) and terminal.stop_reason is not StopReason.LENGTH
+        if arguments is not None and block.start.name and (whole or raw.strip()):
+            return "complete"
+        return "invalid" if whole else "truncated"
+
+    def _start(self, _: ev.Start) -> None:
+        self._blocks.clear()
+        self.chars = 0
+        self.terminal = None
+
+    def _open(self, event: Any) -> None:
+        self._blocks.append(_Open(event))
+
+    def _end(self, event: Any) -> None:
+        self._blocks[event.content_index].end = event
+
+    def _finish(self, event: Any) -> None:
+        self.terminal = event
+
+    def _retry(self, event: ev.Retry) -> None:
+        self._blocks.clear()
+        self.chars = 0
+        self.provider, _, self.model = event.model.partition("/")
+        self.response_id = self.request_id = None
+
+    def _nothing(self, _: Any) -> None:
+        pass
+
+
+_DELTAS = frozenset({ev.TextDelta, ev.ThinkingDelta, ev.ToolCallDelta})
+
+_FOLD: dict[type, Callable[[MessageBuilder, Any], None]] = {
+    ev.Start: MessageBuilder._start,
+    ev.TextStart: MessageBuilder._open,
+    ev.TextEnd: MessageBuilder._end,
+    ev.ThinkingStart: MessageBuilder._open,
+    ev.ThinkingEnd: MessageBuilder._end,
+    ev.ToolCallStart: MessageBuilder._open,
+    ev.ToolCallEnd: MessageBuilder._end,
+    ev.Extension: MessageBuilder._open,
+    ev.Notice: MessageBuilder._nothing,
+    ev.Retry: MessageBuilder._retry,
+    ev.Done: MessageBuilder._finish,
+    ev.Error: MessageBuilder._finish,
+}

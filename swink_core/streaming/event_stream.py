@@ -1,0 +1,184 @@
+"""`EventStream`: what callers iterate, and every way to leave it.
+
+The driving generator holds the `Run`, never the `EventStream`, so that a forgotten stream is
+collected at once and its connection closed by the event loop's generator hooks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import AsyncGenerator, Iterator
+from types import AsyncGeneratorType, TracebackType
+from typing import Self, cast
+
+from swink_core.failures.exceptions import StreamError
+from swink_core.failures.faults import abandoned
+from swink_core.plugins.binding import Target
+from swink_core.plugins.call import Call
+from swink_core.streaming.breaker import Circuits
+from swink_core.streaming.driver import Batch, Run
+from swink_core.streaming.retries import is_retryable
+from swink_core.vocabulary import events as ev
+from swink_core.vocabulary.messages import AssistantMessage
+from swink_core.vocabulary.outcome import StreamErrorKind as Kind
+
+READ_BY_ANOTHER = "the stream is being read by another task"
+
+
+class EventStream:
+    """The events of a call, in order, ending with exactly one `Done` or `Error`.
+
+        async with client.stream("acme/large", "Why?") as stream:
+            async for event in stream: ...
+        print(stream.message.text)
+
+    Leaving the `async with` closes the connection. `call` tells what is known of the call;
+    `message` is what has arrived so far, at any time, also after a failure.
+    """
+
+    def __init__(self, call: Call, targets: list[Target], circuits: Circuits) -> None:
+        self._run = Run(call, targets, circuits)
+        self._driver: AsyncGeneratorType[Batch, None] | None = None
+        self._rest: Iterator[ev.AssistantMessageEvent] = iter(())
+        self._closed = False
+
+    @property
+    def call(self) -> Call:
+        """The call: its id, attempts, times, usage and cost over all attempts."""
+        return self._run.call
+
+    @property
+    def message(self) -> AssistantMessage:
+        """What has arrived so far; complete after the terminal event."""
+        builder, call = self._run.builder, self.call
+        message = builder.message
+        if builder.terminal is None:
+            message.response_id, message.request_id = call.response_id, call.request_id
+            message.model = call.response_model or message.model
+        return message
+
+    async def batches(self) -> AsyncGenerator[list[ev.AssistantMessageEvent], None]:
+        """Yield the events of one network read at a time, as lists."""
+        rest = list(self._rest)
+        if rest:
+            yield rest
+        step, dog = self._start().__anext__, self._run.dog
+        while True:
+            if dog.waiting is not None:
+                raise RuntimeError(READ_BY_ANOTHER)
+            try:
+                batch = await step()
+            except StopAsyncIteration:
+                batch = self._parting()
+                if not batch:
+                    return
+            yield batch
+
+    def __aiter__(self) -> AsyncGenerator[ev.AssistantMessageEvent, None]:
+        return self._iterate()
+
+    async def _iterate(self) -> AsyncGenerator[ev.AssistantMessageEvent, None]:
+        # the iterator over a batch is kept on the stream: a loop left by break can be resumed
+        for event in self._rest:
+            yield event
+        step, dog = self._start().__anext__, self._run.dog
+        while True:
+            if dog.waiting is not None:
+                raise RuntimeError(READ_BY_ANOTHER)
+            try:
+                batch = await step()
+            except StopAsyncIteration:
+                batch = self._parting()
+                if not batch:
+                    return
+            self._rest = iter(batch)
+            for event in self._rest:
+                yield event
+
+    async def result(self) -> AssistantMessage:
+        """Read to the end and return the message.
+
+        A dropped stream is begun again, within the retry policy, if no events were handed out
+        before. Raises the `StreamError` of the failure's kind; its `partial` holds what came.
+        """
+        if not self._run.handed_out:
+            self._run.unseen = True
+        async for _ in self.batches():
+            pass
+        await self._finish()
+        terminal = self._run.builder.terminal
+        if isinstance(terminal, ev.Error):
+            raise self._error(terminal)
+        return self.message
+
+    async def aclose(self) -> None:
+        """Close the connection at once, from any task; a second call does nothing.
+
+        A task that is reading gets `Error(aborted)` and reaches the end of its loop.
+        """
+        self._run.dog.interrupt(abandoned())
+        await self._finish()
+
+    async def _finish(self) -> None:
+        run, driver = self._run, self._start()
+        self._closed = True
+        while driver.ag_running:  # a reader or another closer is at it, and is soon done
+            run.moved = run.moved or asyncio.Event()
+            run.moved.clear()
+            await run.moved.wait()
+        await driver.aclose()
+        await run.close()  # for a stream that was never read
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    def __del__(self) -> None:
+        run = getattr(self, "_run", None)
+        if run is not None and self._driver is not None and not (self._closed or run.ended):
+            warnings.warn(
+                f"a stream of {run.call.model} was left unread and unclosed; use async with",
+                ResourceWarning,
+                stacklevel=2,
+                source=self,
+            )
+
+    def _start(self) -> AsyncGeneratorType[Batch, None]:
+        if self._driver is None:
+            self._driver = cast("AsyncGeneratorType[Batch, None]", self._run.drive())
+        return self._driver
+
+    def _parting(self) -> Batch:
+        """Return what a stream that was closed from outside still owes its reader."""
+        parting, self._run.parting = self._run.parting, []
+        return parting
+
+    def _error(self, event: ev.Error) -> StreamError:
+        call = self.call
+        kind = event.error_kind or Kind.UNKNOWN
+        end = call.ended_at if call.ended_at is not None else call.clock.time()
+        return StreamError.for_kind(kind)(
+            event.error_message,
+            title=event.title,
+            resolution=event.resolution or "",
+            kind=kind,
+            phase=event.phase,
+            provider=call.model.provider,
+            model=str(call.model),
+            attempts=call.attempt,
+            elapsed=end - call.started_at,
+            status=event.status,
+            request_id=event.request_id,
+            retry_after=event.retry_after,
+            retryable=is_retryable(event),
+            rule=event.rule,
+            partial=self.message,
+        )

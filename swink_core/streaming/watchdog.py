@@ -1,0 +1,183 @@
+"""Ends a wait from outside: time limits, and closing a stream from another task.
+
+While the stream waits for its source, the waiting task is known here. Interrupting it cancels
+that task with a reason; the stream catches the cancellation, takes it back (`uncancel`) and ends
+with the reason. A cancellation of anyone else's passes through. One timer serves all limits of a
+call and is re-armed only when it fires: a read costs two assignments.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from swink_core.failures.failure import Failure, Phase
+from swink_core.streaming.builder import MessageBuilder
+from swink_core.vocabulary.clock import Clock, Timer
+from swink_core.vocabulary.options import Timeouts
+from swink_core.vocabulary.outcome import StreamErrorKind as Kind
+
+
+class Watchdog:
+    """Watches the waits of one call. `reason` says why it interrupted the current one.
+
+    `builder` knows how many characters have come so far, for the throughput floor.
+    """
+
+    def __init__(self, clock: Clock, builder: MessageBuilder) -> None:
+        self.clock = clock
+        self.reason: Failure | None = None
+        self.waiting: asyncio.Task[object] | None = None
+        self._cancelling = 0
+        self.limits = Timeouts()
+        self._builder = builder
+        self._call_started: float | None = None
+        self._attempt_started = self._since = self._progress = self._left = 0.0
+        self._has_event = self._fresh = False
+        self._missed = False  # the timer fired while nobody waited
+        self._between = True
+        self._settle: float | None = None
+        self._window_chars = 0
+        self._window_since = self._window_waited = 0.0
+        self._timer: Timer | None = None
+
+    def begin_attempt(self, limits: Timeouts) -> None:
+        """Start the limits of an attempt, at the next wait."""
+        self.limits = limits
+        self._fresh = True
+
+    def end_attempt(self) -> None:
+        """Leave only the total limit, until the next attempt begins."""
+        self._between = True
+        self._settle = None
+
+    def wait(self) -> None:
+        """Mark that the current task waits for the source from now on."""
+        task = self.waiting = asyncio.current_task()
+        self._cancelling = task.cancelling() if task is not None else 0
+        now = self._since = self._window_since = self.clock.time()
+        if self._call_started is None:
+            self._call_started = now
+        if self._fresh:
+            self._fresh = self._has_event = self._between = False
+            self._attempt_started = self._progress = now
+            self._window_chars, self._window_waited = self._builder.chars, 0.0
+            self._arm()
+            return
+        away = now - self._left  # the consumer's time, which no limit but the total counts
+        self._attempt_started += away
+        self._progress += away
+        if self._settle is not None:
+            self._settle += away
+        if self._missed:
+            self._arm()
+
+    def back(self, events: int) -> None:
+        """Mark that the wait is over, with so many events."""
+        self.waiting = None
+        now = self._left = self.clock.time()
+        if self.limits.min_chars_per_second is not None:
+            # the wait for the first event has a limit of its own
+            self._window_waited += now - self._window_since if self._has_event else 0.0
+        if events:
+            self._has_event = True
+            self._progress = now
+
+    def expect_end(self, seconds: float) -> None:
+        """Limit what remains of the attempt, from the first time that it is called."""
+        if self._settle is None:
+            self._settle = self.clock.time() + seconds
+            self._arm()
+
+    def interrupt(self, reason: Failure) -> bool:
+        """End the current wait; false if there is none."""
+        if self.waiting is None or self.reason is not None:
+            return False
+        self.reason = reason
+        self.waiting.cancel()
+        return True
+
+    def recover(self) -> Failure | None:
+        """Return the reason if the cancellation at hand is ours, and take it back."""
+        reason, task = self.reason, asyncio.current_task()
+        self.waiting = None
+        if reason is None or task is None:
+            return None
+        self.reason = None
+        # somebody else cancelled as well: theirs wins
+        return reason if task.uncancel() <= self._cancelling else None
+
+    def stop(self) -> None:
+        """Stop the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _deadlines(self) -> list[tuple[float, str, Phase, float]]:
+        limits = self.limits
+        rows: list[tuple[float | None, float, str, Phase]] = [
+            (limits.total, self._call_started or 0.0, "total", "streaming"),
+        ]
+        if self._between:
+            pass
+        elif not self._has_event:
+            rows.append((limits.first_event, self._attempt_started, "first_event", "first_event"))
+        else:
+            rows.append((limits.idle, self._since, "idle", "streaming"))
+            rows.append((limits.no_progress, self._progress, "no_progress", "streaming"))
+            if limits.min_chars_per_second is not None:
+                began = self._window_since - self._window_waited
+                rows.append((limits.window, began, "throughput", "streaming"))
+        due = [(start + limit, code, phase, limit) for limit, start, code, phase in rows if limit]
+        if self._settle is not None:
+            due.append((self._settle, "settle", "finalize", 0.0))
+        return due
+
+    def _arm(self) -> None:
+        """Set the timer to the earliest moment at which any limit could pass."""
+        self.stop()
+        self._missed = False
+        limits = self.limits
+        shortest = [
+            limit
+            for limit in (limits.first_event, limits.idle, limits.no_progress, limits.total)
+            if limit
+        ]
+        if limits.min_chars_per_second is not None:
+            shortest.append(limits.window)
+        now = self.clock.time()
+        due = [max(row[0], now) for row in self._deadlines()]
+        if shortest or due:
+            when = min([now + limit for limit in shortest] + due)
+            self._timer = self.clock.call_at(when, self._fire)
+
+    def _fire(self) -> None:
+        self._timer = None
+        if self.waiting is None:  # a slow consumer takes the time
+            self._missed = True
+            return
+        now = self.clock.time()
+        for when, code, phase, limit in sorted(self._deadlines()):
+            if when <= now + 1e-3 and (code != "throughput" or self._too_slow()):
+                self.interrupt(_timeout(code, phase, limit, self.limits))
+                return
+        self._arm()
+
+    def _too_slow(self) -> bool:
+        chars, floor = self._builder.chars, self.limits.min_chars_per_second or 0.0
+        got = chars - self._window_chars
+        self._window_chars, self._window_waited = chars, 0.0
+        self._window_since = self.clock.time()
+        return got < floor * self.limits.window
+
+
+def _timeout(code: str, phase: Phase, limit: float, limits: Timeouts) -> Failure:
+    what = {
+        "total": f"the call took longer than {limit:g} s",
+        "first_event": f"no event within {limit:g} s",
+        "idle": f"nothing came for {limit:g} s",
+        "no_progress": f"only keep-alives came for {limit:g} s",
+        "settle": "the answer is complete, the connection stays open",
+        "throughput": f"less than {limits.min_chars_per_second or 0:g} characters/s came "
+        f"over {limit:g} s",
+    }[code]
+    return Failure(phase, kind=Kind.TIMEOUT, code=code, message=what)

@@ -1,0 +1,1 @@
+"""What everything may name: data and protocol classes, with no I/O."""

@@ -1,0 +1,120 @@
+"""The event grammar, as one table.
+
+    stream   = attempt *( Retry attempt ) terminal      ; one terminal; Notice anywhere before it
+    attempt  = Start *block-event                       ; all blocks closed before Retry or terminal
+    block    = TextStart *TextDelta TextEnd | ThinkingStart *ThinkingDelta ThinkingEnd
+             | ToolCallStart *ToolCallDelta ToolCallEnd | Extension
+    terminal = Done | Error
+
+A block's `content_index` is the number of blocks started before it in the attempt; blocks may
+overlap. `RULES` says for each event in which phases it may come and what it does; the runtime
+guard, the documentation and the tests' strategies all read it. `SHAPES` says of what type those
+fields are that would break the core if a plugin filled them with something else.
+"""
+
+from __future__ import annotations
+
+from types import NoneType
+from typing import Literal, NamedTuple
+
+from attrs import fields_dict
+
+from swink_core.vocabulary import events as ev
+from swink_core.vocabulary.outcome import Cost, StopReason, Usage
+
+Phase = Literal["before", "attempt", "ended"]
+
+Effect = Literal["begin", "open", "more", "close", "whole", "retry", "end", "none"]
+
+
+class Rule(NamedTuple):
+    """When an event may come and what it does; `block` is the kind of block it speaks of."""
+
+    phases: tuple[Phase, ...]
+    effect: Effect
+    block: str = ""
+
+
+RULES: dict[type[ev.AssistantMessageEvent], Rule] = {
+    ev.Start: Rule(("before",), "begin"),
+    ev.TextStart: Rule(("attempt",), "open", "text"),
+    ev.TextDelta: Rule(("attempt",), "more", "text"),
+    ev.TextEnd: Rule(("attempt",), "close", "text"),
+    ev.ThinkingStart: Rule(("attempt",), "open", "thinking"),
+    ev.ThinkingDelta: Rule(("attempt",), "more", "thinking"),
+    ev.ThinkingEnd: Rule(("attempt",), "close", "thinking"),
+    ev.ToolCallStart: Rule(("attempt",), "open", "tool_call"),
+    ev.ToolCallDelta: Rule(("attempt",), "more", "tool_call"),
+    ev.ToolCallEnd: Rule(("attempt",), "close", "tool_call"),
+    ev.Extension: Rule(("attempt",), "whole", "extension"),
+    ev.Notice: Rule(("before", "attempt"), "none"),
+    ev.Retry: Rule(("attempt",), "retry"),
+    ev.Done: Rule(("attempt",), "end"),
+    ev.Error: Rule(("attempt",), "end"),
+}
+
+SHAPES: dict[str, tuple[type, ...]] = {
+    "delta": (str,),
+    "id": (str,),
+    "name": (str,),
+    "stop_reason": (StopReason,),
+    "usage": (Usage, NoneType),
+    "cost": (Cost, NoneType),
+}
+
+_SHAPED = {kind: tuple(name for name in fields_dict(kind) if name in SHAPES) for kind in RULES}
+
+
+class Automaton:
+    """Follows a stream and names the rule that an event breaks."""
+
+    def __init__(self) -> None:
+        self.phase: Phase = "before"
+        self.open: dict[int, str] = {}
+        self.started = 0
+
+    def step(self, event: ev.AssistantMessageEvent) -> str | None:
+        """Take one event and return `None`, or the broken rule in words.
+
+        After a broken rule the automaton stands where it stood before the event.
+        """
+        rule = RULES.get(type(event))
+        if rule is None:
+            return f"{type(event).__name__} is not an event of the protocol"
+        if self.phase not in rule.phases:
+            return {
+                "before": f"{event.type} before start",
+                "attempt": f"{event.type} inside an attempt",
+                "ended": f"{event.type} after the terminal event",
+            }[self.phase]
+        for name in _SHAPED[type(event)]:
+            value = getattr(event, name)
+            if not isinstance(value, SHAPES[name]):
+                return f"{event.type} whose {name} is of type {type(value).__name__}"
+        if rule.effect in ("open", "more", "close", "whole"):
+            return self._block(event.content_index, event.type, rule)  # type: ignore[attr-defined]
+        if rule.effect in ("retry", "end"):
+            if self.open:
+                indexes = ", ".join(map(str, self.open))
+                return f"{event.type} with open blocks: {indexes}"
+            self.phase = "ended" if rule.effect == "end" else "before"
+        elif rule.effect == "begin":
+            self.phase, self.started = "attempt", 0
+        return None
+
+    def _block(self, index: int, name: str, rule: Rule) -> str | None:
+        if rule.effect in ("open", "whole"):
+            if index != self.started:
+                return f"{name} with content_index {index!r}, expected {self.started}"
+            self.started += 1
+            if rule.effect == "open":
+                self.open[index] = rule.block
+            return None
+        kind = self.open.get(index)
+        if kind is None:
+            return f"{name} names block {index!r}, which is not open"
+        if kind != rule.block:
+            return f"{name} names block {index}, which is a {kind} block"
+        if rule.effect == "close":
+            del self.open[index]
+        return None

@@ -1,0 +1,60 @@
+"""What sends a request and hands out its answer, whoever implements it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Protocol
+
+from attrs import define, field
+
+
+@define
+class HTTPRequest:
+    """What to send. `headers` may carry credentials and never show in a repr."""
+
+    url: str
+    body: bytes = field(default=b"", repr=False)
+    headers: dict[str, str] = field(factory=dict, repr=False)
+    method: str = "POST"
+
+
+class HTTPResponse(Protocol):
+    """A response, and the pieces of its body as they come, each at least a byte.
+
+    Iterating raises ProviderFailure when the connection fails.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    """Looked up without regard to case."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """Return the response itself."""
+
+    async def __anext__(self) -> bytes:
+        """Return what the network has, at least a byte."""
+
+    def close(self) -> None:
+        """Close the connection at once, unless the body was read to its end."""
+
+
+class HTTPClient(Protocol):
+    """Sends requests. Redirects are not followed."""
+
+    async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
+        """Send a request and return when the response's headers have come.
+
+        At an address that begins with `ws` it opens a WebSocket (RFC 6455): the body is the
+        first message, the status is 101 unless the server refused, and a read is a message.
+        `connect_timeout` is in seconds, `None` for none. Raises ProviderFailure.
+        """
+
+    def close_idle(self) -> None:
+        """Close connections that nobody uses, to free their descriptors."""
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+
+
+SWITCHED = 101
+"""The status of a response that is a WebSocket (RFC 9110 section 15.2.2)."""

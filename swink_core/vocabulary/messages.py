@@ -1,0 +1,259 @@
+"""A conversation: what callers pass in and what comes back.
+
+The JSON forms are normative (recordings, the native proxy protocol and the gateway exchange
+them): snake case, messages tagged `role`, blocks tagged `type`, absent means default.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import msgspec
+from attrs import define, field
+
+from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Usage
+
+Metadata: TypeAlias = dict[str, Any]
+
+ToolCallState: TypeAlias = Literal["complete", "invalid", "truncated"]
+
+_SYNTHETIC = "swink_call_"
+
+
+def synthetic_id(prefix: str, number: int) -> str:
+    """Make a recognisable id for a tool call that its provider sent without one."""
+    return f"{_SYNTHETIC}{prefix}_{number}"
+
+
+def is_synthetic_id(tool_call_id: str) -> bool:
+    """Tell whether an id was made by `synthetic_id` and not by a provider."""
+    return tool_call_id.startswith(_SYNTHETIC)
+
+
+def parse_arguments(raw: str) -> dict[str, Any] | None:
+    """Return a tool call's arguments: `{}` for empty text, `None` for no JSON object."""
+    if not raw.strip():
+        return {}
+    try:
+        value = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        try:  # the standard library accepts lone surrogates, which models do produce
+            value = json.loads(raw)
+        except (ValueError, RecursionError):
+            return None
+    return value if isinstance(value, dict) else None
+
+
+@define
+class Base64Source:
+    """Media carried in the message itself. `data` is standard base64 without line breaks."""
+
+    type: ClassVar[str] = "base64"
+    media_type: str
+    data: str = field(repr=False)
+
+
+@define
+class UrlSource:
+    """Media that the provider fetches. `media_type` is `None` where the caller does not know."""
+
+    type: ClassVar[str] = "url"
+    url: str
+    media_type: str | None = None
+
+
+@define
+class FileSource:
+    """A file on this machine, read when the request is built. `media_type` `None`: by suffix."""
+
+    type: ClassVar[str] = "file"
+    path: str
+    media_type: str | None = None
+
+
+Source: TypeAlias = Base64Source | UrlSource | FileSource
+
+
+@define
+class TextBlock:
+    """Text. `metadata` is the provider's own (citations, a signature); it goes back unchanged."""
+
+    type: ClassVar[str] = "text"
+    text: str
+    metadata: Metadata | None = None
+
+
+@define
+class ThinkingBlock:
+    """Reasoning. `signature` and `metadata` are opaque and go back only to their provider.
+
+    `redacted`: the provider hides the text, and `signature` holds what it wants back instead.
+    """
+
+    type: ClassVar[str] = "thinking"
+    thinking: str
+    signature: str | None = None
+    redacted: bool = False
+    metadata: Metadata | None = None
+
+
+@define
+class ToolCallBlock:
+    """A call of a tool by the model.
+
+    `arguments` is the parsed object, empty where `state` is not `complete`; `raw_arguments` is
+    the text as it came, kept in every state (`None` where the arguments never were text).
+    """
+
+    type: ClassVar[str] = "tool_call"
+    id: str
+    name: str
+    arguments: dict[str, Any] = field(factory=dict)
+    raw_arguments: str | None = None
+    state: ToolCallState = "complete"
+    metadata: Metadata | None = None
+
+
+@define
+class ImageBlock:
+    """An image for the model to see."""
+
+    type: ClassVar[str] = "image"
+    source: Source
+    metadata: Metadata | None = None
+
+
+@define
+class DocumentBlock:
+    """A document (PDF, text) for the model to read. `name` is shown to the model where it can."""
+
+    type: ClassVar[str] = "document"
+    source: Source
+    name: str | None = None
+    metadata: Metadata | None = None
+
+
+@define
+class AudioBlock:
+    """Sound for the model to hear."""
+
+    type: ClassVar[str] = "audio"
+    source: Source
+    metadata: Metadata | None = None
+
+
+@define
+class ExtensionBlock:
+    """A whole opaque block (server-side tool, generated media); goes back to `provider` only."""
+
+    type: ClassVar[str] = "extension"
+    provider: str
+    kind: str
+    data: Any
+    metadata: Metadata | None = None
+
+
+Block: TypeAlias = (
+    TextBlock
+    | ThinkingBlock
+    | ToolCallBlock
+    | ImageBlock
+    | DocumentBlock
+    | AudioBlock
+    | ExtensionBlock
+)
+
+
+@define
+class UserMessage:
+    """What the user says: a string, or blocks of text, images, documents and audio."""
+
+    role: ClassVar[str] = "user"
+    content: str | list[Block]
+
+
+@define
+class AssistantMessage:
+    """What the model said, and everything known about how.
+
+    `model` is the model that answered, in the provider's own words. `usage` and `cost` are
+    `None` where nothing is known. `stop_reason` is `None` only on a message that a caller wrote
+    or that is still being received.
+    """
+
+    role: ClassVar[str] = "assistant"
+    content: list[Block]
+    provider: str | None = None
+    model: str | None = None
+    response_id: str | None = None
+    request_id: str | None = None
+    usage: Usage | None = None
+    cost: Cost | None = None
+    stop_reason: StopReason | None = None
+    error_kind: StreamErrorKind | None = None
+    error_message: str | None = None
+
+    @property
+    def text(self) -> str:
+        """All text blocks, joined."""
+        return "".join(block.text for block in self.content if isinstance(block, TextBlock))
+
+    @property
+    def thinking(self) -> str:
+        """The visible text of all thinking blocks, joined."""
+        return "".join(b.thinking for b in self.content if isinstance(b, ThinkingBlock))
+
+    @property
+    def tool_calls(self) -> list[ToolCallBlock]:
+        """The tool calls in the order in which they began."""
+        return [block for block in self.content if isinstance(block, ToolCallBlock)]
+
+
+@define
+class ToolResultMessage:
+    """What a tool returned to the model. `is_error`: the tool failed and `content` says why."""
+
+    role: ClassVar[str] = "tool_result"
+    tool_call_id: str
+    tool_name: str
+    content: str | list[Block]
+    is_error: bool = False
+
+
+Message: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
+
+
+@define
+class Tool:
+    """A tool that the model may call. `parameters` is a JSON schema of an object."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] = field(factory=lambda: {"type": "object", "properties": {}})
+
+
+@define
+class Context:
+    """A conversation: messages in order, the system prompt, the tools on offer."""
+
+    messages: list[Message]
+    system_prompt: str | None = None
+    tools: list[Tool] = field(factory=list)
+
+    @classmethod
+    def of(cls, value: Context | str | list[Message]) -> Context:
+        """Return a context from what a caller may pass for one.
+
+        A string stands for one user message. Raises TypeError for anything else.
+        """
+        if isinstance(value, Context):
+            return value
+        if isinstance(value, str):
+            return cls([UserMessage(value)])
+        if isinstance(value, (list, tuple)):
+            return cls(list(value))
+        raise TypeError(
+            "a conversation is a string, a list of messages or a Context, "
+            f"not {type(value).__name__}"
+        )

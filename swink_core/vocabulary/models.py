@@ -1,0 +1,119 @@
+"""Models, their providers and prices, as the catalogue knows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import define, field
+
+from swink_core.vocabulary.outcome import Cost, Usage
+
+
+@define(frozen=True)
+class Prices:
+    """US dollars for a million tokens; `None` where unknown."""
+
+    input: float | None = None
+    output: float | None = None
+    cache_read: float | None = None
+    cache_write: float | None = None
+
+
+@define(frozen=True)
+class ModelInfo:
+    """What the catalogue knows of a model; `None` where it does not.
+
+    `capabilities` names features (`tools`, `images`, `documents`, `audio`, `thinking`,
+    `structured_output`, `json`); `api` chooses among a provider's endpoints; `as_of` is the ISO
+    date of the figures; `limits` are in tokens.
+    """
+
+    id: str
+    provider: str = ""
+    name: str | None = None
+    context_window: int | None = None
+    max_output: int | None = None
+    capabilities: frozenset[str] | None = None
+    status: str = "active"
+    prices: Prices | None = None
+    api: str | None = None
+    as_of: str | None = None
+    extra: Mapping[str, Any] = field(factory=dict)
+
+
+@define(frozen=True)
+class ProviderInfo:
+    """What a provider's package data says of it, known without importing the plugin.
+
+    `api_key_env` and `base_url_env` name environment variables, first found wins; `auth` is
+    `key`, `optional`, `none`, or a word of the provider's own; `portal` is where keys are made.
+    """
+
+    name: str
+    title: str = ""
+    wire_format: str = ""
+    base_url: str | None = None
+    api_key_env: tuple[str, ...] = ()
+    base_url_env: tuple[str, ...] = ()
+    auth: str = "key"
+    api_level: int = 1
+    docs: str | None = None
+    portal: str | None = None
+    dialect: Mapping[str, Any] = field(factory=dict)
+
+
+@define(frozen=True)
+class Model:
+    """A model of a provider, written `provider/id`. `info` is `None` outside the catalogue."""
+
+    provider: str
+    id: str
+    info: ModelInfo | None = field(default=None, eq=False, repr=False)
+
+    @classmethod
+    def parse(cls, name: str) -> Model:
+        """Split `provider/id` at the first slash. Raises ValueError for anything else."""
+        provider, slash, model_id = name.partition("/")
+        if not (provider and slash and model_id):
+            raise ValueError(f"{name!r} is not a model name: write provider/id")
+        return cls(provider, model_id)
+
+    def __str__(self) -> str:
+        return f"{self.provider}/{self.id}"
+
+    def lacks(self, capability: str) -> bool:
+        """Tell whether the catalogue says that the model has no such capability."""
+        info = self.info
+        return (
+            info is not None
+            and info.capabilities is not None
+            and capability not in info.capabilities
+        )
+
+
+def cost_of(usage: Usage | None, prices: Prices | None) -> Cost | None:
+    """Price an answer in US dollars; `None` where nothing can be said.
+
+    Parts without a price or a count are `None`; `total` is the sum, `None` if a part that was
+    used has no price. Cache reads and writes without a price of their own cost as input.
+    """
+    if usage is None or prices is None:
+        return None
+    read, write = usage.cache_read or 0, usage.cache_write or 0
+    fresh = None if usage.input is None else max(0, usage.input - read - write)
+    cost = Cost(
+        _price(fresh, prices.input),
+        _price(usage.output, prices.output),
+        _price(usage.cache_read, prices.input if prices.cache_read is None else prices.cache_read),
+        _price(
+            usage.cache_write, prices.input if prices.cache_write is None else prices.cache_write
+        ),
+    )
+    if cost.input is not None and cost.output is not None:
+        cost.total = cost.input + cost.output + (cost.cache_read or 0.0) + (cost.cache_write or 0.0)
+    return cost
+
+
+def _price(tokens: int | None, per_million: float | None) -> float | None:
+    return None if tokens is None or per_million is None else tokens * per_million / 1e6

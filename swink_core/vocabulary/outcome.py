@@ -1,0 +1,124 @@
+"""How an answer ended and what it took: the vocabulary that every other module may name."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from attrs import define, field, fields
+
+
+class StopReason(StrEnum):
+    """Why an answer ended, in provider-neutral terms."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    TOOL_USE = "tool_use"
+    CONTENT_FILTER = "content_filter"
+    PAUSE = "pause"
+    """The provider wants to be called again with the same conversation."""
+    ERROR = "error"
+    ABORTED = "aborted"
+
+
+class StreamErrorKind(StrEnum):
+    """What kind of failure ended a stream; retry and fallback are decided by it alone.
+
+    The text below each kind is where it comes from; the table in the documentation is made of it.
+    """
+
+    THROTTLED = "throttled"
+    """The rate of requests or tokens is limited: HTTP 429, or its twin inside a stream."""
+    OVERLOADED = "overloaded"
+    """The provider has no capacity: HTTP 503 or 529, or its twin inside a stream."""
+    NETWORK = "network"
+    """The connection or the server failed: no connection, a reset, an end before the
+    provider completed its answer, HTTP 408 and other 5xx."""
+    EMPTY_RESPONSE = "empty_response"
+    """The answer was completed with neither text nor a tool call, thinking apart."""
+    TIMEOUT = "timeout"
+    """A time limit passed: connect, first event, idle, no progress, throughput, total."""
+    PROTOCOL = "protocol"
+    """What came is not the wire format: no event stream (a proxy's page), malformed frames
+    beyond the bound, a frame beyond its limit, a redirect, a broken event grammar."""
+    AUTH = "auth"
+    """Credentials are missing, invalid, expired or not enough: HTTP 401, 403."""
+    QUOTA_EXHAUSTED = "quota_exhausted"
+    """The account's quota or credit is used up: HTTP 402, or a wait asked for beyond the
+    cap (`RetryPolicy.retry_after_cap`)."""
+    CONTEXT_WINDOW_EXCEEDED = "context_window_exceeded"
+    """The conversation is longer than the model can read."""
+    CONTENT_FILTERED = "content_filtered"
+    """Refused for its content, without an answer."""
+    MODEL_NOT_FOUND = "model_not_found"
+    """The model does not exist, is retired or closed to this account: HTTP 404, 410."""
+    INVALID_REQUEST = "invalid_request"
+    """The provider does not accept the request: HTTP 400, 405, 406, 413, 415, 422."""
+    UNSUPPORTED = "unsupported"
+    """A feature that this provider or model does not have; mostly found before anything
+    is sent."""
+    OUTPUT_TOO_LARGE = "output_too_large"
+    """The answer passed `max_output_chars`."""
+    RESOURCE = "resource"
+    """This machine ran out of file descriptors or memory."""
+    CANCELLED = "cancelled"
+    """The caller closed or cancelled the stream."""
+    INTERNAL = "internal"
+    """A plugin raised."""
+    UNKNOWN = "unknown"
+    """Nothing recognised the failure; it is never guessed."""
+
+
+def _add(a: Any, b: Any) -> Any:
+    return b if a is None else a if b is None else a + b
+
+
+@define
+class Usage:
+    """Tokens that an answer took. A number that the provider did not report is `None`, not 0.
+
+    `cache_read` and `cache_write` are parts of `input`, and `reasoning` is a part of `output`,
+    whichever way the provider counts; `total` is the provider's own figure, or `input + output`
+    where both are known. `extra` holds provider-specific figures. `reported` is false while
+    nothing has come from the provider.
+    """
+
+    input: int | None = None
+    output: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    reasoning: int | None = None
+    total: int | None = None
+    extra: dict[str, Any] = field(factory=dict)
+    reported: bool = False
+
+    def __add__(self, other: Usage) -> Usage:
+        """Return the sum of two attempts; a number unknown in both stays unknown."""
+        return Usage(
+            _add(self.input, other.input),
+            _add(self.output, other.output),
+            _add(self.cache_read, other.cache_read),
+            _add(self.cache_write, other.cache_write),
+            _add(self.reasoning, other.reasoning),
+            _add(self.total, other.total),
+            {**self.extra, **other.extra},
+            self.reported or other.reported,
+        )
+
+
+@define
+class Cost:
+    """US dollars, part by part; `None` where a price or a count is unknown.
+
+    `input` is the part of the input that was neither read from nor written to a cache.
+    """
+
+    input: float | None = None
+    output: float | None = None
+    cache_read: float | None = None
+    cache_write: float | None = None
+    total: float | None = None
+
+    def __add__(self, other: Cost) -> Cost:
+        """Return the sum of two attempts' costs."""
+        return Cost(*(_add(getattr(self, f.name), getattr(other, f.name)) for f in fields(Cost)))
