@@ -145,6 +145,7 @@ def test_what_is_spelled_anew_is_what_the_library_says(python: str) -> None:
     said = [
         inspect.getsource(import_module(f"swink_core.{name}"))
         for name in ("failures.advice", "providers.provider")
+        for name in ("failures.advice", "providers.provider")
     ]
     assert any(python in source for source in said)
 
