@@ -1,4 +1,4 @@
-"""JSON forms: tagged, and silent about what is default. Round trips: test_testing_strategies.py."""
+"""JSON forms: tagged, and silent about what is default. Round trips: with the strategies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked for: names of models, and options that some provider could take."""
+"""Options that some provider could take, and what is refused by name."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import pytest
 
 from swink_core import (
     CacheStrategy,
-    Model,
-    ModelInfo,
     RetryPolicy,
     StreamErrorKind,
     StreamOptions,
@@ -17,43 +15,6 @@ from swink_core import (
     Timeouts,
 )
 from swink_core.providers import THINKING_BUDGETS
-
-# (name, provider, id)
-NAMES = [
-    ("acme/large", "acme", "large"),
-    ("router/acme/large", "router", "acme/large"),
-    ("local/path/to/model.gguf", "local", "path/to/model.gguf"),
-    ("acme/large:free", "acme", "large:free"),
-]
-
-
-@pytest.mark.parametrize(("name", "provider", "model_id"), NAMES)
-def test_a_models_name_is_split_at_its_first_slash(name: str, provider: str, model_id: str) -> None:
-    model = Model.parse(name)
-    assert (model.provider, model.id, str(model)) == (provider, model_id, name)
-
-
-@pytest.mark.parametrize("name", ["", "large", "/large", "acme/", "/"])
-def test_what_is_no_models_name_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="is not a model name: write provider/id"):
-        Model.parse(name)
-
-
-def test_models_are_equal_by_name_whatever_is_known_of_them() -> None:
-    known = Model("acme", "large", ModelInfo("large"))
-    assert known == Model("acme", "large")
-    assert hash(known) == hash(Model("acme", "large"))
-
-
-def test_a_model_lacks_only_what_the_catalogue_says_it_lacks() -> None:
-    assert not Model("acme", "large").lacks("tools")
-    assert not Model("acme", "large", ModelInfo("large")).lacks("tools")
-    known = Model("acme", "large", ModelInfo("large", capabilities=frozenset({"images"})))
-    assert known.lacks("tools")
-    assert not known.lacks("images")
-
-
-# -- options -------------------------------------------------------------------------------------
 
 # (option, value as given, value as kept)
 TAKEN: list[tuple[str, Any, Any]] = [

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from swink_core.framing import FrameTooLong, ServerSentEvent, SSEDecoder, SSEEventDecoder
 
-CORPUS = Path(__file__).resolve().parents[1].parent / "shared" / "corpus" / "sse"
+CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "sse"
 CORPUS_CASES = sorted(CORPUS.glob("*.sse"))
 
 # Above this size, cutting at every position is left to smaller cases of the same shape.
