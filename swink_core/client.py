@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
@@ -13,19 +13,19 @@ from attrs import evolve
 from swink_core.arguments import check_context
 from swink_core.failures.exceptions import InvalidContext, InvalidModel, InvalidOption, UsageError
 from swink_core.plugins.binding import Target
-from swink_core.plugins.call import Call
+from swink_core.plugins.call import Attempt, Call, Gate
 from swink_core.plugins.catalog import Catalog
 from swink_core.plugins.host import Host
 from swink_core.providers.aiohttp_client import AiohttpClient
-from swink_core.streaming.breaker import Circuits
+from swink_core.streaming.breaker import CircuitBreaker
 from swink_core.streaming.clock import LoopClock
+from swink_core.streaming.driver import Driver
 from swink_core.streaming.event_stream import EventStream
 from swink_core.vocabulary.clock import Clock
 from swink_core.vocabulary.http import HTTPClient
 from swink_core.vocabulary.messages import AssistantMessage, Context, Message, Tool
-from swink_core.vocabulary.models import Model, cost_of
+from swink_core.vocabulary.models import Model
 from swink_core.vocabulary.options import StreamOptions
-from swink_core.vocabulary.outcome import Cost, Usage
 
 Conversation: TypeAlias = Context | str | Sequence[Message]
 
@@ -42,8 +42,9 @@ class Client:
                 async for event in stream: ...
 
     `plugins` are shared plugins beside the installed ones; `host`, `http` and `clock` replace
-    the parts that find plugins, send requests and tell the time; keyword options are the
-    defaults of every call. Raises InvalidOption for an unknown one.
+    the parts that find plugins, send requests and tell the time; `gates` are asked, in order,
+    before each attempt, after the circuit breaker, which `breaker=False` leaves out; keyword
+    options are the defaults of every call. Raises InvalidOption for an unknown one.
     """
 
     def __init__(
@@ -53,13 +54,16 @@ class Client:
         host: Host | None = None,
         http: HTTPClient | None = None,
         clock: Clock | None = None,
+        gates: Iterable[Gate] = (),
+        breaker: bool = True,
         **defaults: Any,
     ) -> None:
         self.host = host or Host(plugins)
         self.catalog = Catalog(self.host)
         self._http = http or AiohttpClient()
         self._clock = clock or LoopClock()
-        self._circuits = Circuits()
+        self._breaker = CircuitBreaker(self._clock) if breaker else None
+        self._gates = tuple(gates)
         self._defaults = defaults
         _options(defaults)
 
@@ -80,18 +84,21 @@ class Client:
         `StreamOptions`. Credentials, address and headers given here are for the first target's
         provider only. Raises `UsageError` for a call that cannot be made.
         """
+        return self._open(model, context, system_prompt, tools, options)
+
+    def _open(
+        self,
+        model: ModelChoice | Sequence[ModelChoice],
+        context: Conversation,
+        system_prompt: str | None,
+        tools: Sequence[Tool] | None,
+        options: dict[str, Any],
+        on_close: Callable[[], Awaitable[None]] | None = None,
+    ) -> EventStream:
         conversation = _context(context, system_prompt, tools)
         targets = self._targets(model, options)
-        first = targets[0]
-        call = Call(
-            first.model,
-            conversation,
-            first.options,
-            clock=self._clock,
-            http=self._http,
-            price_hook=_price,
-        )
-        return EventStream(call, targets, self._circuits)
+        call = Call(Attempt(targets[0]), conversation, clock=self._clock, http=self._http)
+        return EventStream(Driver(call, targets, self._breaker, self._gates, on_close))
 
     async def complete(
         self, model: ModelChoice | Sequence[ModelChoice], context: Conversation, **options: Any
@@ -134,6 +141,7 @@ class Client:
                     _options({**given, **own}),
                     binding,
                     self.catalog.provider(model.provider),
+                    is_last=len(targets) == len(chain) - 1,
                 )
             )
         return targets
@@ -213,18 +221,17 @@ def _context(context: Any, system_prompt: str | None, tools: Sequence[Tool] | No
     return conversation
 
 
-def _price(model: Model, usage: Usage | None) -> Cost | None:
-    return cost_of(usage, model.info.prices if model.info else None)
-
-
 def stream(
-    model: ModelChoice | Sequence[ModelChoice], context: Conversation, **options: Any
+    model: ModelChoice | Sequence[ModelChoice],
+    context: Conversation,
+    *,
+    system_prompt: str | None = None,
+    tools: Sequence[Tool] | None = None,
+    **options: Any,
 ) -> EventStream:
     """Stream one call with a client of its own, closed with the stream."""
     client = Client()
-    events = client.stream(model, context, **options)
-    events._run.on_close = client.aclose
-    return events
+    return client._open(model, context, system_prompt, tools, options, client.aclose)
 
 
 async def complete(

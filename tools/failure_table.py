@@ -16,10 +16,9 @@ from pathlib import Path
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
 from swink_core.failures.advice import advise
+from swink_core.failures.kinds import KINDS, most_retries
 from swink_core.providers.source import MALFORMED_IN_A_ROW, MALFORMED_IN_ALL, SETTLE_SECONDS
-from swink_core.streaming.retries import FALLS_BACK, MOST_RETRIES
 from swink_core.vocabulary import outcome
-from swink_core.vocabulary.options import RETRIES
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "failures.md"
 
@@ -74,16 +73,16 @@ def kinds() -> Iterator[str]:
     """Yield the rows of the table of kinds."""
     of = sources()
     info = swink.ProviderInfo("acme", "Acme")
-    for kind in Kind:
+    for kind, row in KINDS.items():
         failure = swink.Failure("streaming", kind=kind)
         title = advise(kind, failure, swink.Model("acme", "large"), info).title
         exception = swink.StreamError.for_kind(kind).__name__
         cells = (
             f"`{kind}`",
             of[kind.name],
-            "yes" if kind in RETRIES else "no",
-            str(RETRIES.get(kind, 0)),
-            "yes" if kind in FALLS_BACK else "no",
+            "yes" if row.retries else "no",
+            str(row.retries),
+            "yes" if row.falls_back else "no",
             f"`{exception}`",
             title,
         )
@@ -93,9 +92,8 @@ def kinds() -> Iterator[str]:
 def checks() -> Iterator[str]:
     """Yield the rows of the table of rules."""
     for what, rule, kind in CHECKS:
-        retries = min(RETRIES.get(kind, 0), MOST_RETRIES.get(rule, 99))
-        if rule == "core:total":
-            retries = 0
+        bound, retries = most_retries(rule), KINDS[kind].retries
+        retries = retries if bound is None else min(bound, retries)
         note = f"{retries}, and one that does not count" if rule == "core:stale" else str(retries)
         yield f"| {what} | `{rule}` | `{kind}` | {note} |"
 
@@ -117,8 +115,8 @@ of a chain is tried.
 |---|---|---|---|---|---|---|
 {chr(10).join(kinds())}
 
-*Retries* are the defaults of `RetryPolicy.retries`, for each kind and each target on its own: waits
-for a rate limit do not eat the retries for faults.
+*Retries* are for each kind and each target on their own: waits for a rate limit do not eat the
+retries for faults. `RetryPolicy.retries` names the kinds for which it is another number.
 
 ## What the core checks
 
@@ -154,13 +152,13 @@ extension was handed out. `restart_after_output=True` allows it later too, annou
 event that voids what came before. `result()` and `complete()` hand nothing out before the end, so
 there a dropped stream begins again by itself.
 
-## Resting targets
+## Targets that keep failing
 
 In a chain of models, one that failed {policy.circuit_threshold} times in a row
 (`circuit_threshold`), with a kind that falls back and is the target's own fault, is passed over for
 {policy.circuit_cooldown:g} s (`circuit_cooldown`) by all calls of the client, with a `Notice`
-(`target_resting`). Then one call tries it, and what becomes of that call decides. The last model of
-a chain is always tried.
+(`target_passed_over`). Then one call tries it, and what becomes of that call decides. The last
+model of a chain is always tried.
 """
 
 

@@ -30,8 +30,9 @@ from swink_core import Catalog
 from swink_core.providers import Decoder, EventSource
 from swink_core.vocabulary.grammar import Automaton
 from swink_recorder.recording import Recording, bundled_recordings
+from swink_testing.calls import call_of
 from swink_testing.chunking import frame_ends, random_cuts
-from swink_testing.driver import fold, memory_call
+from swink_testing.driver import fold
 
 STUCK_SECONDS = 20
 """A stream is a few kilobytes; one that takes longer hangs."""
@@ -248,7 +249,7 @@ def _decoded(subject: Subject, body: bytes) -> list[bytes]:
 async def feed(given: Stream) -> list[swink.AssistantMessageEvent]:
     """Return the events that a stream makes."""
     provider = given.subject.provider
-    call = memory_call(provider, given.subject.model)
+    call = call_of(provider, given.subject.model)
     source = EventSource(
         call,
         _pieces(given.pieces),

@@ -22,7 +22,8 @@ from attrs import define, evolve
 import swink_core as swink
 from swink_core.providers import HTTPProvider, HTTPRequest
 from swink_recorder.recording import Recording, bundled_recordings
-from swink_testing.driver import memory_call, run_bytes
+from swink_testing.calls import call_of
+from swink_testing.driver import run_bytes
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "providers.md"
 
@@ -123,7 +124,7 @@ def sent(row: Row) -> tuple[str, str]:
     request = request_of(row)
     if request is None:
         return NOTHING, NOTHING
-    asyncio.run(row.provider.authorize(request, row.options, memory_call(row.provider, row.model)))
+    asyncio.run(row.provider.authorize(request, row.options, call_of(row.provider, row.model)))
     headers = [name for name, value in request.headers.items() if KEY in value]
     address = urlsplit(request.url)
     path = address.path + (f"?{address.query}" if address.query else "")

@@ -12,26 +12,10 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from swink_core.failures.failure import Classification, Failure
+from swink_core.failures.kinds import CORE, KINDS
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
-STATUS: dict[int, Kind] = {
-    400: Kind.INVALID_REQUEST,
-    401: Kind.AUTH,
-    402: Kind.QUOTA_EXHAUSTED,
-    403: Kind.AUTH,
-    404: Kind.MODEL_NOT_FOUND,
-    405: Kind.INVALID_REQUEST,
-    406: Kind.INVALID_REQUEST,
-    408: Kind.NETWORK,
-    410: Kind.MODEL_NOT_FOUND,
-    413: Kind.INVALID_REQUEST,
-    415: Kind.INVALID_REQUEST,
-    422: Kind.INVALID_REQUEST,
-    429: Kind.THROTTLED,
-    503: Kind.OVERLOADED,
-    529: Kind.OVERLOADED,
-}
-"""RFC 9110 section 15, and 529, which several providers use for overload."""
+STATUS = {status: kind for kind, row in KINDS.items() for status in row.statuses}
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|h|m|s|d)")
 
@@ -130,8 +114,7 @@ def classify_default(failure: Failure) -> Classification:
     if wait is None:
         wait = retry_after_seconds(failure.headers)
     if failure.kind is not None:
-        rule = f"core:{failure.code}" if failure.code else f"core:{failure.kind}"
-        return Classification(failure.kind, wait, rule)
+        return Classification(failure.kind, wait, f"{CORE}{failure.code or failure.kind}")
     status = failure.status
     if status is not None and status >= 300:
         kind = STATUS.get(status)

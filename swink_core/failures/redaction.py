@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from urllib.parse import urlsplit, urlunsplit
 
 BODY_CAP = 64 * 1024
@@ -33,3 +34,22 @@ def redact(text: str, secrets: Iterable[str]) -> str:
         if len(secret) >= 6 and secret in text:
             text = text.replace(secret, _HIDDEN)
     return text
+
+
+def credentials_in(headers: Mapping[str, str]) -> set[str]:
+    """Return what is secret in these headers: the last word of each that carries credentials."""
+    return {
+        word
+        for name, value in headers.items()
+        if _is_credential(name)
+        for word in value.split()[-1:]
+    }
+
+
+_CREDENTIAL_WORDS = ("auth", "key", "token", "secret", "cookie", "password")
+
+
+@lru_cache(maxsize=256)
+def _is_credential(header: str) -> bool:
+    name = header.lower()
+    return any(word in name for word in _CREDENTIAL_WORDS)

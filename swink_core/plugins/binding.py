@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
-from typing import TYPE_CHECKING, Any
+import hashlib
+import os
+from typing import Any
 
 import pluggy
 from attrs import define, field
 
+from swink_core.failures.redaction import public_url
 from swink_core.vocabulary.models import Model, ProviderInfo
 from swink_core.vocabulary.options import StreamOptions
-
-if TYPE_CHECKING:
-    from swink_core.plugins.call import Call
-    from swink_core.vocabulary.events import AssistantMessageEvent
-
-
-Observer = Callable[["AssistantMessageEvent"], None]
 
 
 @define(eq=False)
@@ -32,33 +27,33 @@ class Binding:
         """The hook relay."""
         return self.manager.hook
 
-    def observers(self, call: Call) -> list[tuple[str, Observer]]:
-        """Bind each `on_event` to the arguments that it names, in pluggy's order."""
-        bound: list[tuple[str, Observer]] = []
-        for impl in reversed(self.manager.hook.on_event.get_hookimpls()):
-            bound.append((impl.plugin_name, _bind(impl.function, impl.argnames, call)))
-        return bound
 
-
-def _bind(function: Callable[..., Any], names: Iterable[str], call: Call) -> Observer:
-    names = tuple(names)
-    if names == ("event",):
-        return function
-    if names == ("event", "call"):
-        return lambda event: function(event, call)
-    return lambda event: function(**{n: event if n == "event" else call for n in names})
-
-
-@define
+@define(eq=False)
 class Target:
-    """One model of a fallback chain, ready to be called."""
+    """One model of a fallback chain with the options that are for it.
+
+    `info` is what the catalogue knows of the provider; `is_last`: no other model of the chain
+    follows.
+    """
 
     model: Model
-    options: StreamOptions
-    binding: Binding
-    info: ProviderInfo | None
+    options: StreamOptions = field(repr=False)
+    binding: Binding = field(repr=False)
+    info: ProviderInfo | None = field(default=None, repr=False)
+    is_last: bool = True
 
     @property
-    def key(self) -> Hashable:
-        """What a circuit is of: a model at one address with one key."""
-        return self.model, self.options.base_url, hash(self.options.api_key)
+    def key(self) -> str:
+        """What limits and breakers go by: the model, its address, and a digest of the credentials.
+
+        Equal in every process, and tells nobody a credential.
+        """
+        options, info = self.options, self.info or ProviderInfo(self.model.provider)
+        address = options.base_url or _first(info.base_url_env) or info.base_url or ""
+        secret = f"{options.api_key or _first(info.api_key_env)} {address}"
+        digest = hashlib.blake2b(secret.encode("utf-8", "replace"), digest_size=8).hexdigest()
+        return f"{self.model} {public_url(address)} {digest}"
+
+
+def _first(variables: tuple[str, ...]) -> str | None:
+    return next((value for name in variables if (value := os.environ.get(name))), None)

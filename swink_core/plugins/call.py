@@ -1,4 +1,8 @@
-"""One request of a caller's, over all its attempts; hooks and observers get it."""
+"""What hooks and observers get: a request of a caller's, and each try that was made at it.
+
+`Call` holds the facts of the whole call, `Attempt` what changes with each try. Neither knows who
+drives them: a source says to the attempt what it learns, the driver to the call.
+"""
 
 from __future__ import annotations
 
@@ -6,85 +10,189 @@ import logging
 import secrets as _secrets
 import traceback
 from collections.abc import Callable, Mapping
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from attrs import define, field
 
-from swink_core.failures.advice import Advice, advise
+from swink_core.failures.advice import advise
 from swink_core.failures.classification import classify_default
 from swink_core.failures.failure import Classification, Failure
-from swink_core.failures.redaction import redact
+from swink_core.failures.redaction import credentials_in, redact
+from swink_core.plugins.binding import Target
 from swink_core.vocabulary.clock import Clock
-from swink_core.vocabulary.events import Error
+from swink_core.vocabulary.events import Done, Error, Notice
+from swink_core.vocabulary.http import HTTPClient, ResponseHead
 from swink_core.vocabulary.messages import Context
 from swink_core.vocabulary.models import Model, ProviderInfo
 from swink_core.vocabulary.options import StreamOptions
-from swink_core.vocabulary.outcome import Cost, StreamErrorKind, Usage
-
-if TYPE_CHECKING:
-    from swink_core.vocabulary.http import HTTPClient
-
+from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Usage
 
 log = logging.getLogger(__name__)
+
+
+class Gate(Protocol):
+    """Has a say before each attempt: a rate limit, a budget, a circuit breaker."""
+
+    async def enter(self, target: Target) -> None:
+        """Return to let an attempt begin, after as long a wait as it takes.
+
+        Raises ProviderFailure to have the target passed over, without a request, with the kind
+        and `retry_after` of that failure.
+        """
+
+    def leave(self, target: Target, terminal: Done | Error, response: ResponseHead | None) -> None:
+        """Learn how the attempt ended; called once for each `enter` that returned.
+
+        `response` is what the provider answered, `None` where no answer came.
+        """
+
+
+@define(eq=False)
+class Attempt:
+    """One try of a call on one model, and what is known of its answer so far.
+
+    `number` counts from 1 over all models. `endpoint` is the address without what is secret in
+    it. `response` is the answer's status and headers; `reads` counts the network reads of its
+    body, so that what came together can be told from what came one by one; `usage` is what has
+    been reported. `reported_cost` is in US dollars, where the provider says it.
+    """
+
+    target: Target
+    number: int = 1
+    options: StreamOptions = field(kw_only=True, repr=False)
+    endpoint: str | None = None
+    response: ResponseHead | None = None
+    response_id: str | None = None
+    response_model: str | None = None
+    request_id: str | None = None
+    usage: Usage | None = None
+    reads: int = 0
+    reported_cost: float | None = None
+    notices: list[Notice] = field(factory=list, repr=False)
+
+    @options.default
+    def _options_of_the_target(self) -> StreamOptions:
+        return self.target.options
+
+    @property
+    def model(self) -> Model:
+        """The model that is asked."""
+        return self.target.model
+
+    @property
+    def provider_info(self) -> ProviderInfo | None:
+        """What is known of the provider."""
+        return self.target.info or getattr(self.target.binding.provider, "info", None)
+
+    def ask(self, endpoint: str) -> None:
+        """Take note of the address that a request goes to."""
+        self.endpoint = endpoint
+
+    def answer(self, response: ResponseHead, request_id: str | None = None) -> None:
+        """Take note of an answer's beginning; the last one counts."""
+        self.response = response
+        self.request_id = request_id or self.request_id
+
+    def learn(self, response_id: str | None, model: str | None, usage: Usage | None) -> None:
+        """Take note of what the answer says of itself so far: its id, who answers, its tokens."""
+        self.response_id, self.response_model, self.usage = response_id, model, usage
+
+    def charge(self, cost: float) -> None:
+        """Take note of what the provider says that the attempt costs, in US dollars."""
+        self.reported_cost = cost
+
+    def count_read(self) -> None:
+        """Take note of a network read."""
+        self.reads += 1
+
+    def notice(self, code: str, detail: str) -> None:
+        """Have observers told, with the next events, of something that is not content."""
+        self.notices.append(Notice(code, detail))
+
+    def take_notices(self) -> list[Notice]:
+        """Return what is to be told, once."""
+        notices, self.notices = self.notices, []
+        return notices
 
 
 @define(eq=False)
 class Call:
     """A call and what is known of it so far.
 
-    `model`, `options`, `provider`, `provider_info` and `endpoint` are those of the current
-    attempt; `attempt` counts from 1 over all models. Times are the clock's seconds. `usage` and
-    `cost` sum all attempts, the voided ones too; `None` while nothing is known. `headers` go out
-    with every request of the call and may be changed (trace context); each of `taps` is called
-    with every piece of the response body as it was read. `convert()` and `classify()` ask the
-    hooks.
+    `attempt` is the try under way, or the last one; `attempts` is how many have begun; `model`,
+    `options` and what else names the provider answer for it. Times are the clock's seconds.
+    `usage` and `cost` sum all attempts, the voided ones too; `None` while nothing is known.
+    `headers` go out with every request of the call and may be changed (trace context); each of
+    `taps` is called with every piece of the response body as it was read. `convert()` and
+    `classify()` ask the hooks.
     """
 
-    model: Model
+    attempt: Attempt
     context: Context = field(repr=False)
-    options: StreamOptions = field(repr=False)
     id: str = field(factory=lambda: _secrets.token_hex(6))
-    attempt: int = 0
     clock: Clock = field(kw_only=True, repr=False)
+    http: HTTPClient | None = field(default=None, repr=False)
+    attempts: int = 0
     started_at: float = 0.0
     first_event_at: float | None = None
     ended_at: float | None = None
     usage: Usage | None = None
     cost: Cost | None = None
-    response_id: str | None = None
-    response_model: str | None = None
-    request_id: str | None = None
-    provider_info: ProviderInfo | None = field(default=None, repr=False)
-    provider: Any = field(default=None, repr=False)
-    endpoint: str | None = None
-    reported_cost: float | None = None
-    http: HTTPClient | None = field(default=None, repr=False)
     headers: dict[str, str] = field(factory=dict, repr=False)
     taps: list[Callable[[bytes], None]] = field(factory=list, repr=False)
     secrets: set[str] = field(factory=set, repr=False)
-    convert_hook: Callable[..., Any] | None = field(default=None, repr=False)
-    price_hook: Callable[[Model, Usage | None], Cost | None] | None = field(
-        default=None, repr=False
-    )
-    classify_hook: Callable[..., Any] | None = field(default=None, repr=False)
-    notice_hook: Callable[[str, str], None] | None = field(default=None, repr=False)
+
+    @property
+    def model(self) -> Model:
+        """The model that is asked."""
+        return self.attempt.target.model
+
+    @property
+    def options(self) -> StreamOptions:
+        """The options of the attempt."""
+        return self.attempt.options
+
+    @property
+    def provider_info(self) -> ProviderInfo | None:
+        """What is known of the provider."""
+        return self.attempt.provider_info
+
+    @property
+    def endpoint(self) -> str | None:
+        """The address that is asked, without what is secret in it."""
+        return self.attempt.endpoint
+
+    @property
+    def response_id(self) -> str | None:
+        """The provider's id of the response."""
+        return self.attempt.response_id
+
+    @property
+    def response_model(self) -> str | None:
+        """The model that answers, in the provider's words."""
+        return self.attempt.response_model
+
+    @property
+    def request_id(self) -> str | None:
+        """The provider's id of the request."""
+        return self.attempt.request_id
+
+    # -- for plugins -------------------------------------------------------------------------
 
     def notice(self, code: str, detail: str) -> None:
         """Tell observers something of the current attempt that is not content."""
-        if self.notice_hook is not None:
-            self.notice_hook(code, detail)
+        self.attempt.notice(code, detail)
 
     def convert(self) -> Any:
         """Return the conversation as the provider's JSON data, through the hook."""
-        assert self.convert_hook is not None
-        return self.convert_hook(model=self.model, context=self.context, options=self.options)
+        hook = self.attempt.target.binding.hook
+        return hook.convert_messages(model=self.model, context=self.context, options=self.options)
 
     def classify(self, failure: Failure) -> Classification:
         """Say what a failure means, through the hook."""
         try:
-            assert self.classify_hook is not None
-            result = self.classify_hook(model=self.model, failure=failure)
+            hook = self.attempt.target.binding.hook
+            result = hook.classify_error(model=self.model, failure=failure)
             if not isinstance(result, Classification):
                 raise TypeError(f"a classify_error hook returned a {type(result).__name__}")
         except Exception as error:
@@ -92,48 +200,40 @@ class Call:
             return classify_default(failure)
         return result
 
-    def error(
-        self,
-        failure: Failure,
-        *,
-        usage: Usage | None = None,
-        response_id: str | None = None,
-        model: str | None = None,
-    ) -> Error:
+    def error(self, failure: Failure, usage: Usage | None = None) -> Error:
         """Make the terminal event for a failure: classified, explained, redacted."""
         meaning = self._within_cap(self.classify(failure))
-        advice = self._advice(meaning.kind, failure, meaning.retry_after)
         what = failure.message
         if not what and failure.exception is not None:
             error = failure.exception
             what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         if not what and failure.status is not None:
             what = f"HTTP {failure.status}"
-        return Error(
-            error_message=redact(what or advice.title, self.secrets),
+        event = Error(
+            error_message=what or "",
             error_kind=meaning.kind,
             retry_after=meaning.retry_after,
             usage=usage,
-            response_id=response_id or self.response_id,
-            model=model or self.response_model,
+            response_id=self.response_id,
+            model=self.response_model,
             request_id=failure.request_id or self.request_id,
             status=failure.status,
             phase=failure.phase,
-            title=advice.title,
-            resolution=redact(advice.resolution, self.secrets),
             rule=meaning.rule,
         )
+        if meaning.kind is StreamErrorKind.CANCELLED:
+            event.stop_reason = StopReason.ABORTED
+        self.explain(event, failure)
+        return event
 
-    def explain(self, error: Error) -> None:
-        """Add to an error that a plugin made what errors from `error()` have."""
-        kind = error.error_kind or StreamErrorKind.UNKNOWN
-        advice = self._advice(kind, Failure("streaming", error.status), error.retry_after)
+    def explain(self, error: Error, failure: Failure | None = None) -> None:
+        """Add title and resolution, which an error that a plugin made lacks, and hide secrets."""
+        failure = failure or Failure("streaming", error.status)
+        kind, wait = error.error_kind or StreamErrorKind.UNKNOWN, error.retry_after
+        advice = advise(kind, failure, self.model, self.provider_info, self.endpoint, wait)
         error.error_message = redact(error.error_message or advice.title, self.secrets)
         error.title = error.title or advice.title
         error.resolution = error.resolution or redact(advice.resolution, self.secrets)
-
-    def _advice(self, kind: StreamErrorKind, failure: Failure, wait: float | None) -> Advice:
-        return advise(kind, failure, self.model, self.provider_info, self.endpoint, wait)
 
     def _within_cap(self, meaning: Classification) -> Classification:
         """Turn a rate limit that asks for more patience than the call has into a quota used up."""
@@ -148,15 +248,37 @@ class Call:
 
     def hide(self, headers: Mapping[str, str]) -> None:
         """Keep the values of credential headers out of every text for people."""
-        for name, value in headers.items():
-            if _is_credential(name):
-                self.secrets.update(value.split()[-1:])
+        self.secrets |= credentials_in(headers)
 
+    # -- for whoever drives it ---------------------------------------------------------------
 
-_CREDENTIAL_WORDS = ("auth", "key", "token", "secret", "cookie", "password")
+    def turn_to(self, attempt: Attempt) -> None:
+        """Answer for this attempt from now on."""
+        self.attempt = attempt
+        if attempt.options.api_key:
+            self.secrets.add(attempt.options.api_key)
+        self.hide(attempt.options.headers)
 
+    def start(self) -> None:
+        """Take note of the time at which work began."""
+        self.started_at = self.clock.time()
 
-@lru_cache(maxsize=256)
-def _is_credential(header: str) -> bool:
-    name = header.lower()
-    return any(word in name for word in _CREDENTIAL_WORDS)
+    def begin_attempt(self) -> None:
+        """Count the attempt that it answers for."""
+        self.attempts += 1
+
+    def show_content(self) -> None:
+        """Take note of the time at which content first came."""
+        if self.first_event_at is None:
+            self.first_event_at = self.clock.time()
+
+    def end(self) -> None:
+        """Take note of the time at which the call ended."""
+        self.ended_at = self.clock.time()
+
+    def add(self, usage: Usage | None, cost: Cost | None = None) -> None:
+        """Add what an attempt took to the sums."""
+        if usage is not None:
+            self.usage = usage if self.usage is None else self.usage + usage
+        if cost is not None:
+            self.cost = cost if self.cost is None else self.cost + cost

@@ -131,8 +131,8 @@ class Host:
             raise UnknownProvider(
                 f'no provider "{name}"; installed: {", ".join(installed) or "none"}'
                 + (f'; did you mean "{near[0]}"?' if near else ""),
-                resolution="Check the name, or install its plugin: "
-                f"pip install swink-provider-{name}",
+                resolution="Check the name, or install the plugin of that provider: "
+                "docs/reference/providers lists those that we know.",
             )
         if len(claims) > 1:
             owners = " and ".join(f"{e.distribution} {e.version}" for e in claims)
@@ -153,33 +153,12 @@ class Host:
         return binding
 
     def _load(self, entry: PluginEntry) -> Binding:
-        owner = f"{entry.distribution} {entry.version}"
         try:
             _check_declared_level(entry)
+            return bind_hooks(entry.name, _made(entry), self._shared_plugins())
         except PluginError as error:
             entry.error = error.message
             raise
-        try:
-            factory = entry.load()
-            provider = factory(entry.name)
-        except Exception as error:
-            reason = error.message if isinstance(error, SwinkError) else repr(error)
-            entry.error = f"{type(error).__name__}: {error}"
-            raise PluginError(
-                f'provider "{entry.name}" ({owner}) cannot be loaded: {reason}',
-                resolution=f"Reinstall or upgrade {entry.distribution}, or uninstall it.",
-            ) from error
-        manager = pluggy.PluginManager(PROJECT)
-        manager.add_hookspecs(hookspecs)
-        manager.register(DefaultClassifier(), "swink-default")
-        try:
-            self._register(manager, provider, f"{entry.name}")
-        except PluginError as error:
-            entry.error = error.message
-            raise
-        for name, plugin in self._shared_plugins():
-            self._register(manager, plugin, name)
-        return Binding(entry.name, provider, manager)
 
     def _shared_plugins(self) -> list[tuple[str, Any]]:
         """Load the shared plugins; a broken one is recorded, logged and left out."""
@@ -202,19 +181,47 @@ class Host:
                 self._shared.append((f"{name}#{number}", plugin))
         return self._shared
 
-    @staticmethod
-    def _register(manager: pluggy.PluginManager, plugin: Any, name: str) -> None:
-        _check_level_of(plugin, name)
-        try:
-            manager.register(plugin, name)
-            manager.check_pending()
-        except (pluggy.PluginValidationError, ValueError, TypeError) as error:
-            if manager.has_plugin(name):
-                manager.unregister(name=name)
-            raise PluginError(
-                f'plugin "{name}" does not fit the hooks: {error}',
-                resolution="Hooks are stream, convert_messages, classify_error and on_event.",
-            ) from error
+
+def bind_hooks(name: str, provider: Any, shared: Iterable[tuple[str, Any]] = ()) -> Binding:
+    """Return a provider's hooks with those of the shared plugins around it. Raises PluginError."""
+    manager = _manager()
+    manager.register(DefaultClassifier(), "swink-default")
+    for plugin_name, plugin in ((name, provider), *shared):
+        _register(manager, plugin, plugin_name)
+    return Binding(name, provider, manager)
+
+
+def _manager() -> pluggy.PluginManager:
+    manager = pluggy.PluginManager(PROJECT)
+    manager.add_hookspecs(hookspecs)
+    return manager
+
+
+def _made(entry: PluginEntry) -> Any:
+    """Import a provider's plugin and make it. Raises PluginError, whatever the plugin raises."""
+    try:
+        return entry.load()(entry.name)
+    except Exception as error:
+        reason = error.message if isinstance(error, SwinkError) else repr(error)
+        owner = f"{entry.distribution} {entry.version}"
+        raise PluginError(
+            f'provider "{entry.name}" ({owner}) cannot be loaded: {reason}',
+            resolution=f"Reinstall or upgrade {entry.distribution}, or uninstall it.",
+        ) from error
+
+
+def _register(manager: pluggy.PluginManager, plugin: Any, name: str) -> None:
+    check_level(getattr(plugin, "api_level", FIRST_API_LEVEL), f'plugin "{name}"')
+    try:
+        manager.register(plugin, name)
+        manager.check_pending()
+    except (pluggy.PluginValidationError, ValueError, TypeError) as error:
+        if manager.has_plugin(name):
+            manager.unregister(name=name)
+        raise PluginError(
+            f'plugin "{name}" does not fit the hooks: {error}',
+            resolution="Hooks are stream, convert_messages, classify_error and on_event.",
+        ) from error
 
 
 def _check_declared_level(entry: PluginEntry) -> None:
@@ -225,15 +232,10 @@ def _check_declared_level(entry: PluginEntry) -> None:
         check_level(info.api_level, f'provider "{entry.name}" ({entry.distribution})')
 
 
-def _check_level_of(plugin: Any, name: str) -> None:
-    check_level(getattr(plugin, "api_level", FIRST_API_LEVEL), f'plugin "{name}"')
-
-
 def check_plugin(plugin: Any, name: str) -> None:
     """Refuse a shared plugin that would break every call. Raises PluginError."""
-    scratch = pluggy.PluginManager(PROJECT)
-    scratch.add_hookspecs(hookspecs)
-    Host._register(scratch, plugin, name)
+    scratch = _manager()
+    _register(scratch, plugin, name)
     for impl in scratch.hook.stream.get_hookimpls():
         if not (impl.wrapper or impl.hookwrapper) and inspect.isasyncgenfunction(impl.function):
             raise PluginError(

@@ -29,7 +29,7 @@ from swink_core.providers.exchange import Body
 from swink_core.providers.features import API, ignored_options, unsupported
 from swink_core.providers.source import EventSource, Parser, lenient_json
 from swink_core.vocabulary.events import Notice
-from swink_core.vocabulary.http import SWITCHED, HTTPRequest, HTTPResponse
+from swink_core.vocabulary.http import SWITCHED, HTTPRequest, HTTPResponse, ResponseHead
 from swink_core.vocabulary.messages import Context
 from swink_core.vocabulary.models import Model, ProviderInfo
 from swink_core.vocabulary.options import StreamOptions
@@ -277,7 +277,7 @@ class HTTPProvider:
         replayed = False
         while True:
             request = self.request(model, payload, options)
-            call.endpoint = public_url(request.url)
+            call.attempt.ask(public_url(request.url))
             request.headers.update(call.headers)
             _override(request.headers, options.headers)
             await self.authorize(request, options, call)
@@ -286,7 +286,8 @@ class HTTPProvider:
             renewals = self._renewals
             response = await call.http.send(request, options.timeouts.connect)
             ids = (v for n in REQUEST_ID_HEADERS if (v := response.headers.get(n)))
-            call.request_id = redact(next(ids, ""), call.secrets) or call.request_id
+            head = ResponseHead(response.status, response.headers, call.clock.time())
+            call.attempt.answer(head, redact(next(ids, ""), call.secrets))
             if not replayed and self.expired(response):
                 try:
                     replayed = await self._renew(call, renewals)

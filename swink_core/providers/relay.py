@@ -6,19 +6,11 @@ A parser that reads whole events instead of learning parts of them names this cl
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from swink_core.failures.failure import Failure
 from swink_core.providers.writer import EventWriter
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.grammar import Automaton
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
-
-_ENDS: dict[str, Callable[[int], ev.AssistantMessageEvent]] = {
-    "text": ev.TextEnd,
-    "thinking": ev.ThinkingEnd,
-    "tool_call": ev.ToolCallEnd,
-}
 
 
 class RelayWriter(EventWriter):
@@ -45,9 +37,8 @@ class RelayWriter(EventWriter):
 
     def close(self) -> None:
         """Close every open block."""
-        for index, kind in self._grammar.open.items():
-            self._append(_ENDS[kind](index))
-        self._grammar.open.clear()
+        for event in self._grammar.closing():
+            self._append(event)
 
     def _end(self, event: ev.Done | ev.Error) -> None:
         self.usage_seen = event.usage

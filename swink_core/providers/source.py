@@ -17,14 +17,15 @@ from typing import Any, Protocol
 
 import msgspec
 
-from swink_core.failures.exceptions import ProviderFailure, UsageError
+from swink_core.failures.exceptions import ProviderFailure
 from swink_core.failures.failure import Failure, MalformedFrame, Phase
+from swink_core.failures.faults import FAULT, raised
 from swink_core.failures.redaction import excerpt, redact
 from swink_core.framing.frame import Decoder, FrameError
 from swink_core.plugins.call import Call
 from swink_core.providers.writer import EventWriter
 from swink_core.vocabulary import events as ev
-from swink_core.vocabulary.outcome import StopReason
+from swink_core.vocabulary.outcome import StopReason, Usage
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 log = logging.getLogger(__name__)
@@ -78,21 +79,22 @@ class EventSource:
         malformed: str = "skip",
         notices: tuple[ev.Notice, ...] = (),
     ) -> None:
-        self.call = call
-        writer: type[EventWriter] = getattr(parser, "writer", EventWriter)
-        self.out = writer(call.model.provider, f"{call.id}_{call.attempt}", str(call.model))
-        call.notice_hook = self.out.notice
         self.pull = chunks.__anext__
+        """Waits for the next piece of the input, for `take`."""
+        self.ended = False
+        attempt, model = call.attempt, call.attempt.model
+        writer: type[EventWriter] = getattr(parser, "writer", EventWriter)
+        self._out = writer(model.provider, f"{call.id}_{attempt.number}", str(model))
+        self._call = call
+        self._attempt = attempt
         self._close: Callable[[], Awaitable[None]] | None = getattr(chunks, "aclose", None)
         self._decoder = decoder
         self._parser = parser
         self._fail_malformed = malformed == "fail"
         self._notices = notices
         self._phase: Phase = "connect"
-        self.ended = self._drains = False
+        self._begun = self._drains = False
         self._bad_run = self._bad_total = 0
-        self._told_id: str | None = None  # who answers, as the call knows it
-        self._told_model: str | None = None
 
     def __aiter__(self) -> AsyncGenerator[ev.AssistantMessageEvent, None]:
         return self._events()
@@ -116,14 +118,17 @@ class EventSource:
 
     def begin(self) -> list[ev.AssistantMessageEvent]:
         """Return the first events; nothing has been asked for then."""
+        self._begun = True
         return [ev.Start(), *self._notices]
 
     def take(self, data: bytes) -> list[ev.AssistantMessageEvent]:
         """Return the events of a network read, perhaps none."""
         self._phase = "streaming"
-        for tap in self.call.taps:
+        if data:  # nothing is a sign of life of a source that is no network
+            self._attempt.count_read()
+        for tap in self._call.taps:
             tap(data)
-        out, feed = self.out, self._parser.feed
+        out, feed = self._out, self._parser.feed
         broken = None
         try:
             frames = self._decoder.feed(data)
@@ -145,28 +150,35 @@ class EventSource:
         if out.finished:
             self._drains = out.failure is None
             return self._end(out.failure)
-        if out.response_id is not self._told_id or out.model is not self._told_model:
-            self._tell_call()
-        return out.take()
+        attempt = self._attempt
+        if (
+            out.usage_seen is not attempt.usage
+            or out.response_id is not attempt.response_id
+            or out.model is not attempt.response_model
+        ):
+            attempt.learn(out.response_id, out.model, out.usage_seen)
+        return [*attempt.take_notices(), *out.take()] if attempt.notices else out.take()
 
     def fail(self, error: Exception) -> list[ev.AssistantMessageEvent]:
         """Return the last events, for the end of the input (StopAsyncIteration), its
         failure, or bad input. Raises what is none of these, which is a fault of the plugin's."""
         failure = None
-        if isinstance(error, ProviderFailure):
-            failure = error.failure
-            if self._phase != "connect":
-                failure.phase = self._phase
-                self._take_rest()
-        elif isinstance(error, UsageError):
-            failure = Failure(
-                "request", kind=Kind.INVALID_REQUEST, message=str(error), exception=error
-            )
-        elif isinstance(error, StopAsyncIteration):
+        if not isinstance(error, StopAsyncIteration):
+            failure = raised(error)
+            if failure.code == FAULT:
+                raise error
+        if failure is None:
             self._take_rest()
-        else:
-            raise error
-        return self._end(self.out.failure or failure)
+        elif isinstance(error, ProviderFailure) and self._phase != "connect":
+            failure.phase = self._phase
+            self._take_rest()
+        return self._end(self._out.failure or failure)
+
+    def cut(self, failure: Failure) -> list[ev.AssistantMessageEvent]:
+        """Return what ends the attempt from outside: open blocks closed, then the error."""
+        start: list[ev.AssistantMessageEvent] = [] if self._begun else [ev.Start()]
+        # what the parser said last, and signatures that came before their blocks ended
+        return [*start, *self._rest(), self._call.error(failure, self._attempt.usage)]
 
     async def aclose(self) -> None:
         """Close the input, after what little may be left of one read to its end."""
@@ -180,41 +192,46 @@ class EventSource:
 
     def completed(self) -> bool:
         """Tell whether the provider has completed its answer, though not the stream."""
-        return self.out.stop_reason is not None and self.out.failure is None
+        return self._out.stop_reason is not None and self._out.failure is None
+
+    @property
+    def held(self) -> int:
+        """Characters that have come and are in no event yet."""
+        return self._out.held
+
+    @property
+    def voided(self) -> Usage | None:
+        """What answers took that were begun anew within this attempt."""
+        return self._out.voided
 
     def settle(self) -> list[ev.AssistantMessageEvent]:
         """Return the last batch of a completed answer whose connection stays open."""
         return self._end(None)
-
-    def _tell_call(self) -> None:
-        self.call.response_id = self.out.response_id or self.call.response_id
-        self.call.response_model = self.out.model or self.call.response_model
-        self._told_id, self._told_model = self.out.response_id, self.out.model
 
     def _take_rest(self) -> None:
         """Use a last frame without its end if it is whole; if not, it was cut."""
         self._phase = "finalize"
         for frame in self._decoder.finish():
             try:
-                self._parser.feed(frame, self.out)
+                self._parser.feed(frame, self._out)
             except UNPARSABLE:
                 log.debug("the input ends inside a frame of %d bytes", len(frame))
 
     def _malformed(self, frame: bytes, error: Exception) -> None:
         if (repaired := repaired_json(frame)) is not None:
             try:
-                self._parser.feed(repaired, self.out)
+                self._parser.feed(repaired, self._out)
             except UNPARSABLE:
                 pass
             else:
                 return
         self._bad_run += 1
         self._bad_total += 1
-        secrets = self.call.secrets
+        secrets = self._call.secrets
         detail = f"{redact(str(error), secrets)} in {excerpt(frame, secrets, 120)}"
         spent = self._bad_run > MALFORMED_IN_A_ROW or self._bad_total > MALFORMED_IN_ALL
         if self._fail_malformed or spent:
-            self.out.fail(
+            self._out.fail(
                 Failure(
                     "streaming",
                     kind=Kind.PROTOCOL,
@@ -223,17 +240,12 @@ class EventSource:
                 )
             )
         else:
-            log.warning("%s: a malformed frame is skipped: %s", self.call.model, detail)
-            self.out.notice("malformed_frame", detail)
+            log.warning("%s: a malformed frame is skipped: %s", self._call.model, detail)
+            self._out.notice("malformed_frame", detail)
 
     def _end(self, failure: Failure | None) -> list[ev.AssistantMessageEvent]:
-        out, call = self.out, self.call
-        self.ended = True
-        out.close()
-        self._tell_call()
-        usage = out.final_usage()
-        if out.cost is not None:
-            call.reported_cost = out.cost
+        out, call = self._out, self._call
+        batch = self._rest()
         if self.completed():
             if failure is not None:
                 log.debug("%s: the connection failed after the answer: %s", call.model, failure)
@@ -251,15 +263,25 @@ class EventSource:
                 code="cut",
                 message="the stream ended before the provider completed its answer",
             )
-        batch = out.take()
+        usage = self._attempt.usage
         if failure is not None:
-            batch.append(call.error(failure, usage=usage))
+            batch.append(call.error(failure, usage))
         else:
             assert out.stop_reason is not None
             batch.append(
                 ev.Done(out.stop_reason, usage, None, out.response_id, out.model, call.request_id)
             )
         return batch
+
+    def _rest(self) -> list[ev.AssistantMessageEvent]:
+        """Close what is open, tell the attempt what was learnt, and return the last events."""
+        out, attempt = self._out, self._attempt
+        self.ended = True
+        out.close()
+        attempt.learn(out.response_id, out.model, out.final_usage())
+        if out.cost is not None:
+            attempt.charge(out.cost)
+        return [*attempt.take_notices(), *out.take()]
 
 
 def repaired_json(text: bytes) -> bytes | None:

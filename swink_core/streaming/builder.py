@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from swink_core.vocabulary import events as ev
+from swink_core.vocabulary.grammar import DELTAS, RULES
 from swink_core.vocabulary.messages import (
     AssistantMessage,
     Block,
@@ -63,7 +64,7 @@ class MessageBuilder:
         blocks = self._blocks
         for event in batch:
             kind = type(event)
-            if kind in _DELTAS:
+            if kind in DELTAS:
                 delta: str = event.delta  # type: ignore[attr-defined]
                 blocks[event.content_index].parts.append(delta)  # type: ignore[attr-defined]
                 self.chars += len(delta)
@@ -96,19 +97,6 @@ class MessageBuilder:
                 message.error_kind = terminal.error_kind
                 message.error_message = terminal.error_message
         return message
-
-    def closing_events(self) -> list[ev.AssistantMessageEvent]:
-        """Return the events that close every open block, for a stream cut short."""
-        closing = {
-            ev.TextStart: ev.TextEnd,
-            ev.ThinkingStart: ev.ThinkingEnd,
-            ev.ToolCallStart: ev.ToolCallEnd,
-        }
-        return [
-            closing[type(block.start)](index)
-            for index, block in enumerate(self._blocks)
-            if block.end is None and type(block.start) in closing
-        ]
 
     def _block(self, block: _Open) -> Block:
         start, end = block.start, block.end
@@ -157,26 +145,24 @@ class MessageBuilder:
     def _retry(self, event: ev.Retry) -> None:
         self._blocks.clear()
         self.chars = 0
-        self.provider, _, self.model = event.model.partition("/")
+        self.turn_to(*event.model.split("/", 1))
+
+    def turn_to(self, provider: str, model: str = "") -> None:
+        """Take note of who is asked from now on."""
+        self.provider, self.model = provider, model
         self.response_id = self.request_id = None
 
     def _nothing(self, _: Any) -> None:
         pass
 
 
-_DELTAS = frozenset({ev.TextDelta, ev.ThinkingDelta, ev.ToolCallDelta})
-
-_FOLD: dict[type, Callable[[MessageBuilder, Any], None]] = {
-    ev.Start: MessageBuilder._start,
-    ev.TextStart: MessageBuilder._open,
-    ev.TextEnd: MessageBuilder._end,
-    ev.ThinkingStart: MessageBuilder._open,
-    ev.ThinkingEnd: MessageBuilder._end,
-    ev.ToolCallStart: MessageBuilder._open,
-    ev.ToolCallEnd: MessageBuilder._end,
-    ev.Extension: MessageBuilder._open,
-    ev.Notice: MessageBuilder._nothing,
-    ev.Retry: MessageBuilder._retry,
-    ev.Done: MessageBuilder._finish,
-    ev.Error: MessageBuilder._finish,
+_STEPS: dict[str, Callable[[MessageBuilder, Any], None]] = {
+    "begin": MessageBuilder._start,
+    "open": MessageBuilder._open,
+    "whole": MessageBuilder._open,
+    "close": MessageBuilder._end,
+    "none": MessageBuilder._nothing,
+    "retry": MessageBuilder._retry,
+    "end": MessageBuilder._finish,
 }
+_FOLD = {kind: _STEPS[rule.effect] for kind, rule in RULES.items() if kind not in DELTAS}

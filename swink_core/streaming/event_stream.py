@@ -1,23 +1,19 @@
 """`EventStream`: what callers iterate, and every way to leave it.
 
-The driving generator holds the `Run`, never the `EventStream`, so that a forgotten stream is
+The driving generator holds the `Driver`, never the `EventStream`, so that a forgotten stream is
 collected at once and its connection closed by the event loop's generator hooks.
 """
 
 from __future__ import annotations
 
-import asyncio
 import warnings
 from collections.abc import AsyncGenerator, Iterator
 from types import AsyncGeneratorType, TracebackType
 from typing import Self, cast
 
 from swink_core.failures.exceptions import StreamError
-from swink_core.failures.faults import abandoned
-from swink_core.plugins.binding import Target
 from swink_core.plugins.call import Call
-from swink_core.streaming.breaker import Circuits
-from swink_core.streaming.driver import Batch, Run
+from swink_core.streaming.driver import Batch, Driver
 from swink_core.streaming.retries import is_retryable
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.messages import AssistantMessage
@@ -37,42 +33,28 @@ class EventStream:
     `message` is what has arrived so far, at any time, also after a failure.
     """
 
-    def __init__(self, call: Call, targets: list[Target], circuits: Circuits) -> None:
-        self._run = Run(call, targets, circuits)
-        self._driver: AsyncGeneratorType[Batch, None] | None = None
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._driving: AsyncGeneratorType[Batch, None] | None = None
         self._rest: Iterator[ev.AssistantMessageEvent] = iter(())
         self._closed = False
 
     @property
     def call(self) -> Call:
         """The call: its id, attempts, times, usage and cost over all attempts."""
-        return self._run.call
+        return self._driver.call
 
     @property
     def message(self) -> AssistantMessage:
         """What has arrived so far; complete after the terminal event."""
-        builder, call = self._run.builder, self.call
-        message = builder.message
-        if builder.terminal is None:
-            message.response_id, message.request_id = call.response_id, call.request_id
-            message.model = call.response_model or message.model
-        return message
+        return self._driver.message
 
     async def batches(self) -> AsyncGenerator[list[ev.AssistantMessageEvent], None]:
         """Yield the events of one network read at a time, as lists."""
         rest = list(self._rest)
         if rest:
             yield rest
-        step, dog = self._start().__anext__, self._run.dog
-        while True:
-            if dog.waiting is not None:
-                raise RuntimeError(READ_BY_ANOTHER)
-            try:
-                batch = await step()
-            except StopAsyncIteration:
-                batch = self._parting()
-                if not batch:
-                    return
+        while batch := await self._next():
             yield batch
 
     def __aiter__(self) -> AsyncGenerator[ev.AssistantMessageEvent, None]:
@@ -82,19 +64,20 @@ class EventStream:
         # the iterator over a batch is kept on the stream: a loop left by break can be resumed
         for event in self._rest:
             yield event
-        step, dog = self._start().__anext__, self._run.dog
-        while True:
-            if dog.waiting is not None:
-                raise RuntimeError(READ_BY_ANOTHER)
-            try:
-                batch = await step()
-            except StopAsyncIteration:
-                batch = self._parting()
-                if not batch:
-                    return
+        while batch := await self._next():
             self._rest = iter(batch)
             for event in self._rest:
                 yield event
+
+    async def _next(self) -> Batch:
+        """Return the next batch; an empty one at the end."""
+        driving = self._driving or self._start()
+        if self._driver.is_waiting:
+            raise RuntimeError(READ_BY_ANOTHER)
+        try:
+            return await driving.__anext__()
+        except StopAsyncIteration:
+            return self._driver.part()
 
     async def result(self) -> AssistantMessage:
         """Read to the end and return the message.
@@ -102,12 +85,11 @@ class EventStream:
         A dropped stream is begun again, within the retry policy, if no events were handed out
         before. Raises the `StreamError` of the failure's kind; its `partial` holds what came.
         """
-        if not self._run.handed_out:
-            self._run.unseen = True
+        self._driver.expect_result()
         async for _ in self.batches():
             pass
         await self._finish()
-        terminal = self._run.builder.terminal
+        terminal = self._driver.terminal
         if isinstance(terminal, ev.Error):
             raise self._error(terminal)
         return self.message
@@ -117,18 +99,16 @@ class EventStream:
 
         A task that is reading gets `Error(aborted)` and reaches the end of its loop.
         """
-        self._run.dog.interrupt(abandoned())
+        self._driver.interrupt()
         await self._finish()
 
     async def _finish(self) -> None:
-        run, driver = self._run, self._start()
+        driving = self._driving or self._start()
         self._closed = True
-        while driver.ag_running:  # a reader or another closer is at it, and is soon done
-            run.moved = run.moved or asyncio.Event()
-            run.moved.clear()
-            await run.moved.wait()
-        await driver.aclose()
-        await run.close()  # for a stream that was never read
+        while driving.ag_running:  # a reader or another closer is at it, and is soon done
+            await self._driver.pause()
+        await driving.aclose()
+        await self._driver.close()  # for a stream that was never read
 
     async def __aenter__(self) -> Self:
         return self
@@ -142,24 +122,17 @@ class EventStream:
         await self.aclose()
 
     def __del__(self) -> None:
-        run = getattr(self, "_run", None)
-        if run is not None and self._driver is not None and not (self._closed or run.ended):
+        if self._driving is not None and not self._closed and self._driver.terminal is None:
             warnings.warn(
-                f"a stream of {run.call.model} was left unread and unclosed; use async with",
+                f"a stream of {self.call.model} was left unread and unclosed; use async with",
                 ResourceWarning,
                 stacklevel=2,
                 source=self,
             )
 
     def _start(self) -> AsyncGeneratorType[Batch, None]:
-        if self._driver is None:
-            self._driver = cast("AsyncGeneratorType[Batch, None]", self._run.drive())
-        return self._driver
-
-    def _parting(self) -> Batch:
-        """Return what a stream that was closed from outside still owes its reader."""
-        parting, self._run.parting = self._run.parting, []
-        return parting
+        self._driving = cast("AsyncGeneratorType[Batch, None]", self._driver.drive())
+        return self._driving
 
     def _error(self, event: ev.Error) -> StreamError:
         call = self.call
@@ -173,7 +146,7 @@ class EventStream:
             phase=event.phase,
             provider=call.model.provider,
             model=str(call.model),
-            attempts=call.attempt,
+            attempts=call.attempts,
             elapsed=end - call.started_at,
             status=event.status,
             request_id=event.request_id,

@@ -9,12 +9,17 @@ call and is re-armed only when it fires: a read costs two assignments.
 from __future__ import annotations
 
 import asyncio
+from typing import Literal
 
 from swink_core.failures.failure import Failure, Phase
 from swink_core.streaming.builder import MessageBuilder
 from swink_core.vocabulary.clock import Clock, Timer
 from swink_core.vocabulary.options import Timeouts
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
+
+Stage = Literal["between", "begun", "first_event", "streaming"]
+"""How far an attempt is: none under way, begun but not waited for, waiting for its first event,
+or having had one."""
 
 
 class Watchdog:
@@ -32,9 +37,8 @@ class Watchdog:
         self._builder = builder
         self._call_started: float | None = None
         self._attempt_started = self._since = self._progress = self._left = 0.0
-        self._has_event = self._fresh = False
-        self._missed = False  # the timer fired while nobody waited
-        self._between = True
+        self._stage: Stage = "between"
+        self._fired_unheard = False  # the timer fired while nobody waited
         self._settle: float | None = None
         self._window_chars = 0
         self._window_since = self._window_waited = 0.0
@@ -43,11 +47,11 @@ class Watchdog:
     def begin_attempt(self, limits: Timeouts) -> None:
         """Start the limits of an attempt, at the next wait."""
         self.limits = limits
-        self._fresh = True
+        self._stage = "begun"
 
     def end_attempt(self) -> None:
         """Leave only the total limit, until the next attempt begins."""
-        self._between = True
+        self._stage = "between"
         self._settle = None
 
     def wait(self) -> None:
@@ -57,8 +61,8 @@ class Watchdog:
         now = self._since = self._window_since = self.clock.time()
         if self._call_started is None:
             self._call_started = now
-        if self._fresh:
-            self._fresh = self._has_event = self._between = False
+        if self._stage == "begun":
+            self._stage = "first_event"
             self._attempt_started = self._progress = now
             self._window_chars, self._window_waited = self._builder.chars, 0.0
             self._arm()
@@ -68,7 +72,7 @@ class Watchdog:
         self._progress += away
         if self._settle is not None:
             self._settle += away
-        if self._missed:
+        if self._fired_unheard:
             self._arm()
 
     def back(self, events: int) -> None:
@@ -77,9 +81,9 @@ class Watchdog:
         now = self._left = self.clock.time()
         if self.limits.min_chars_per_second is not None:
             # the wait for the first event has a limit of its own
-            self._window_waited += now - self._window_since if self._has_event else 0.0
+            self._window_waited += now - self._window_since if self._stage == "streaming" else 0.0
         if events:
-            self._has_event = True
+            self._stage = "streaming"
             self._progress = now
 
     def expect_end(self, seconds: float) -> None:
@@ -96,6 +100,14 @@ class Watchdog:
         self.waiting.cancel()
         return True
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether the current wait was cancelled, by us or by anyone, whatever became of that."""
+        task = self.waiting
+        return self.reason is not None or (
+            task is not None and task.cancelling() > self._cancelling
+        )
+
     def recover(self) -> Failure | None:
         """Return the reason if the cancellation at hand is ours, and take it back."""
         reason, task = self.reason, asyncio.current_task()
@@ -107,7 +119,11 @@ class Watchdog:
         return reason if task.uncancel() <= self._cancelling else None
 
     def stop(self) -> None:
-        """Stop the timer."""
+        """Stop the timer, and wait for nobody."""
+        self.waiting = None
+        self._disarm()
+
+    def _disarm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -117,11 +133,9 @@ class Watchdog:
         rows: list[tuple[float | None, float, str, Phase]] = [
             (limits.total, self._call_started or 0.0, "total", "streaming"),
         ]
-        if self._between:
-            pass
-        elif not self._has_event:
+        if self._stage == "first_event":
             rows.append((limits.first_event, self._attempt_started, "first_event", "first_event"))
-        else:
+        elif self._stage == "streaming":
             rows.append((limits.idle, self._since, "idle", "streaming"))
             rows.append((limits.no_progress, self._progress, "no_progress", "streaming"))
             if limits.min_chars_per_second is not None:
@@ -134,8 +148,8 @@ class Watchdog:
 
     def _arm(self) -> None:
         """Set the timer to the earliest moment at which any limit could pass."""
-        self.stop()
-        self._missed = False
+        self._disarm()
+        self._fired_unheard = False
         limits = self.limits
         shortest = [
             limit
@@ -153,7 +167,7 @@ class Watchdog:
     def _fire(self) -> None:
         self._timer = None
         if self.waiting is None:  # a slow consumer takes the time
-            self._missed = True
+            self._fired_unheard = True
             return
         now = self.clock.time()
         for when, code, phase, limit in sorted(self._deadlines()):

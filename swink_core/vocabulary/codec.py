@@ -15,6 +15,7 @@ from attrs import has
 
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary import messages as ms
+from swink_core.vocabulary.grammar import RULES
 from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Usage
 
 if TYPE_CHECKING:
@@ -23,11 +24,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_EVENTS = (
-    ev.Start, ev.TextStart, ev.TextDelta, ev.TextEnd, ev.ThinkingStart, ev.ThinkingDelta,
-    ev.ThinkingEnd, ev.ToolCallStart, ev.ToolCallDelta, ev.ToolCallEnd, ev.Extension, ev.Notice,
-    ev.Retry, ev.Done, ev.Error,
-)  # fmt: skip
 
 _BLOCKS = (
     ms.TextBlock, ms.ThinkingBlock, ms.ToolCallBlock, ms.ImageBlock, ms.DocumentBlock,
@@ -92,8 +88,8 @@ def _converter() -> Converter:
     union(ms.Source, _SOURCES, "type")
     union(ms.Block, _BLOCKS, "type")
     union(ms.Message, _MESSAGES, "role")
-    union(ev.AssistantMessageEvent, _EVENTS, "type")
-    for part in (*_SOURCES, *_BLOCKS, *_EVENTS):
+    union(ev.AssistantMessageEvent, tuple(RULES), "type")
+    for part in (*_SOURCES, *_BLOCKS, *RULES):
         tagged(part, "type")
     for message in _MESSAGES:
         tagged(message, "role")

@@ -1,4 +1,4 @@
-"""What a stream is made of: provider-neutral increments, in the order that `protocol` states.
+"""What a stream is made of: provider-neutral increments, in the order that `grammar` states.
 
 Events are slotted and, for speed, not frozen (a frozen attrs class takes three times as long
 to make); nobody changes one after it was handed out.
@@ -6,16 +6,31 @@ to make); nobody changes one after it was handed out.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from attrs import define
 
 from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Usage
 
 
+class _MakeError(Protocol):
+    def __call__(self, message: str, retry_after: float | None = None) -> Error: ...
+
+
+def _error(kind: StreamErrorKind) -> _MakeError:
+    def make(message: str, retry_after: float | None = None) -> Error:
+        return Error(error_message=message, error_kind=kind, retry_after=retry_after)
+
+    make.__doc__ = f"Make an error of the kind `{kind}`; `retry_after` is in seconds."
+    return make
+
+
 @define
 class AssistantMessageEvent:
-    """The base of all events. `type` is the tag in JSON."""
+    """The base of all events. `type` is the tag in JSON.
+
+    The constructors are for adapters that yield events themselves: one for each kind of error.
+    """
 
     type: ClassVar[str] = ""
 
@@ -24,95 +39,24 @@ class AssistantMessageEvent:
         """Make an error of no stated kind."""
         return Error(error_message=message)
 
-    @staticmethod
-    def error_throttled(message: str, retry_after: float | None = None) -> Error:
-        """Make a rate-limit error; `retry_after` is in seconds."""
-        return _error(StreamErrorKind.THROTTLED, message, retry_after)
-
-    @staticmethod
-    def error_overloaded(message: str, retry_after: float | None = None) -> Error:
-        """Say that the provider has no capacity just now."""
-        return _error(StreamErrorKind.OVERLOADED, message, retry_after)
-
-    @staticmethod
-    def error_network(message: str) -> Error:
-        """Make a connection or server error, which is worth another try."""
-        return _error(StreamErrorKind.NETWORK, message)
-
-    @staticmethod
-    def error_empty_response(message: str) -> Error:
-        """Say that the answer had neither text nor a tool call."""
-        return _error(StreamErrorKind.EMPTY_RESPONSE, message)
-
-    @staticmethod
-    def error_timeout(message: str) -> Error:
-        """Say that a time limit passed."""
-        return _error(StreamErrorKind.TIMEOUT, message)
-
-    @staticmethod
-    def error_protocol(message: str) -> Error:
-        """Say that what came is not what the wire format allows."""
-        return _error(StreamErrorKind.PROTOCOL, message)
-
-    @staticmethod
-    def error_auth(message: str) -> Error:
-        """Make an authentication or authorisation error."""
-        return _error(StreamErrorKind.AUTH, message)
-
-    @staticmethod
-    def error_quota_exhausted(message: str) -> Error:
-        """Say that the account has no quota left."""
-        return _error(StreamErrorKind.QUOTA_EXHAUSTED, message)
-
-    @staticmethod
-    def error_context_overflow(message: str) -> Error:
-        """Say that the conversation is longer than the model's context window."""
-        return _error(StreamErrorKind.CONTEXT_WINDOW_EXCEEDED, message)
-
-    @staticmethod
-    def error_content_filtered(message: str) -> Error:
-        """Say that the provider refused the request for its content."""
-        return _error(StreamErrorKind.CONTENT_FILTERED, message)
-
-    @staticmethod
-    def error_model_not_found(message: str) -> Error:
-        """Say that the model does not exist or is closed to this account."""
-        return _error(StreamErrorKind.MODEL_NOT_FOUND, message)
-
-    @staticmethod
-    def error_invalid_request(message: str) -> Error:
-        """Say that the provider does not accept the request."""
-        return _error(StreamErrorKind.INVALID_REQUEST, message)
-
-    @staticmethod
-    def error_unsupported(message: str) -> Error:
-        """Say that the provider or model lacks a feature that was asked for."""
-        return _error(StreamErrorKind.UNSUPPORTED, message)
-
-    @staticmethod
-    def error_output_too_large(message: str) -> Error:
-        """Say that the answer passed the call's size limit."""
-        return _error(StreamErrorKind.OUTPUT_TOO_LARGE, message)
-
-    @staticmethod
-    def error_resource(message: str) -> Error:
-        """Say that this machine ran out of something."""
-        return _error(StreamErrorKind.RESOURCE, message)
-
-    @staticmethod
-    def error_cancelled(message: str) -> Error:
-        """Say that the caller gave up; a core stream ends with `aborted` instead."""
-        return _error(StreamErrorKind.CANCELLED, message)
-
-    @staticmethod
-    def error_internal(message: str) -> Error:
-        """Report a fault in a plugin."""
-        return _error(StreamErrorKind.INTERNAL, message)
-
-    @staticmethod
-    def error_unknown(message: str) -> Error:
-        """Report a failure that nothing recognised."""
-        return _error(StreamErrorKind.UNKNOWN, message)
+    error_throttled = staticmethod(_error(StreamErrorKind.THROTTLED))
+    error_overloaded = staticmethod(_error(StreamErrorKind.OVERLOADED))
+    error_network = staticmethod(_error(StreamErrorKind.NETWORK))
+    error_empty_response = staticmethod(_error(StreamErrorKind.EMPTY_RESPONSE))
+    error_timeout = staticmethod(_error(StreamErrorKind.TIMEOUT))
+    error_protocol = staticmethod(_error(StreamErrorKind.PROTOCOL))
+    error_auth = staticmethod(_error(StreamErrorKind.AUTH))
+    error_quota_exhausted = staticmethod(_error(StreamErrorKind.QUOTA_EXHAUSTED))
+    error_context_overflow = staticmethod(_error(StreamErrorKind.CONTEXT_WINDOW_EXCEEDED))
+    error_content_filtered = staticmethod(_error(StreamErrorKind.CONTENT_FILTERED))
+    error_model_not_found = staticmethod(_error(StreamErrorKind.MODEL_NOT_FOUND))
+    error_invalid_request = staticmethod(_error(StreamErrorKind.INVALID_REQUEST))
+    error_unsupported = staticmethod(_error(StreamErrorKind.UNSUPPORTED))
+    error_output_too_large = staticmethod(_error(StreamErrorKind.OUTPUT_TOO_LARGE))
+    error_resource = staticmethod(_error(StreamErrorKind.RESOURCE))
+    error_cancelled = staticmethod(_error(StreamErrorKind.CANCELLED))
+    error_internal = staticmethod(_error(StreamErrorKind.INTERNAL))
+    error_unknown = staticmethod(_error(StreamErrorKind.UNKNOWN))
 
 
 @define
@@ -279,7 +223,3 @@ class Error(AssistantMessageEvent):
     title: str | None = None
     resolution: str | None = None
     rule: str | None = None
-
-
-def _error(kind: StreamErrorKind, message: str, retry_after: float | None = None) -> Error:
-    return Error(error_message=message, error_kind=kind, retry_after=retry_after)

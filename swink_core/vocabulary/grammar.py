@@ -15,7 +15,7 @@ fields are that would break the core if a plugin filled them with something else
 from __future__ import annotations
 
 from types import NoneType
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from attrs import fields_dict
 
@@ -52,6 +52,19 @@ RULES: dict[type[ev.AssistantMessageEvent], Rule] = {
     ev.Done: Rule(("attempt",), "end"),
     ev.Error: Rule(("attempt",), "end"),
 }
+
+
+def _that(*effects: Effect) -> frozenset[type[ev.AssistantMessageEvent]]:
+    return frozenset(kind for kind, rule in RULES.items() if rule.effect in effects)
+
+
+CONTENT = _that("open", "whole")
+"""The events that hand content out."""
+
+DELTAS = _that("more")
+TERMINAL = _that("end")
+ENDS: dict[str, Any] = {rule.block: kind for kind, rule in RULES.items() if rule.effect == "close"}
+"""What closes a block, by its kind: called with its index."""
 
 SHAPES: dict[str, tuple[type, ...]] = {
     "delta": (str,),
@@ -101,6 +114,14 @@ class Automaton:
         elif rule.effect == "begin":
             self.phase, self.started = "attempt", 0
         return None
+
+    def closing(self) -> list[ev.AssistantMessageEvent]:
+        """Return the events that close every open block, and take them as said."""
+        events: list[ev.AssistantMessageEvent] = [
+            ENDS[kind](index) for index, kind in self.open.items()
+        ]
+        self.open.clear()
+        return events
 
     def _block(self, index: int, name: str, rule: Rule) -> str | None:
         if rule.effect in ("open", "whole"):

@@ -18,6 +18,16 @@ class HTTPRequest:
     method: str = "POST"
 
 
+@define
+class ResponseHead:
+    """What came before an answer's body, and when, in the clock's seconds."""
+
+    status: int
+    headers: Mapping[str, str] = field(repr=False)
+    """Looked up without regard to case."""
+    at: float
+
+
 class HTTPResponse(Protocol):
     """A response, and the pieces of its body as they come, each at least a byte.
 

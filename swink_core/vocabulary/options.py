@@ -175,32 +175,20 @@ class Timeouts:
     window: float = field(default=30.0, validator=_above_zero)
 
 
-RETRIES: dict[StreamErrorKind, int] = {
-    StreamErrorKind.THROTTLED: 5,
-    StreamErrorKind.OVERLOADED: 5,
-    StreamErrorKind.NETWORK: 3,
-    StreamErrorKind.EMPTY_RESPONSE: 1,
-    StreamErrorKind.TIMEOUT: 3,
-    StreamErrorKind.RESOURCE: 2,
-}
-
-
 @define(frozen=True, kw_only=True)
 class RetryPolicy:
     """When a failed attempt is made again.
 
-    `retries` per kind of failure and per target; kinds that are not named are not retried.
-    `budget` bounds the waits of a call, together, in seconds. The wait grows from `base` by
-    `factor` to `max_delay`, with full jitter; a provider's Retry-After wins up to
-    `retry_after_cap`, beyond which the failure is final. `restart_after_output` allows a
-    restart, announced by a `Retry` event, after the caller has been handed content. In a chain
+    `retries`, per kind of failure and per target, names only kinds for which it is not what
+    docs/reference/failures.md says. `budget` bounds the waits of a call, together, in seconds. The
+    wait grows from `base` by `factor` to `max_delay`, with full jitter; a provider's Retry-After
+    wins up to `retry_after_cap`, beyond which the failure is final. `restart_after_output` allows
+    a restart, announced by a `Retry` event, after the caller has been handed content. In a chain
     of models, one that failed `circuit_threshold` times in a row is passed over for
     `circuit_cooldown` seconds.
     """
 
-    retries: Mapping[StreamErrorKind, int] = field(
-        factory=lambda: dict(RETRIES), validator=_retries
-    )
+    retries: Mapping[StreamErrorKind, int] = field(factory=dict, validator=_retries)
     budget: float = field(default=120.0, validator=_at_least_zero)
     base: float = field(default=1.0, validator=_at_least_zero)
     factor: float = field(default=2.0, validator=_at_least_zero)
@@ -213,7 +201,7 @@ class RetryPolicy:
     @classmethod
     def none(cls) -> RetryPolicy:
         """Return the policy that makes every call once."""
-        return cls(retries={})
+        return cls(retries=dict.fromkeys(StreamErrorKind, 0))
 
 
 def _transport(value: Transport | None) -> Transport:

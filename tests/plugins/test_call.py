@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from swink_core import (
@@ -15,23 +17,31 @@ from swink_core import (
     RetryPolicy,
     StreamOptions,
     UserMessage,
+    hookimpl,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.failures.classification import classify_default
-from swink_core.streaming.clock import LoopClock
+from swink_core.plugins.call import Attempt
+from swink_core.vocabulary.http import ResponseHead
+from swink_testing.calls import call_of
 
 
-def call_with(**given: object) -> Call:
+class Acme:
+    """A provider whose classifier may fail."""
+
+    info = ProviderInfo("acme", "Acme")
+    broken = False
+
+    @hookimpl
+    def classify_error(self, model: Model, failure: Failure) -> Classification | None:
+        if self.broken:
+            raise KeyError("code")
+        return None
+
+
+def call_with(provider: Acme | None = None, **given: Any) -> Call:
     options = StreamOptions(retry=RetryPolicy(retry_after_cap=60.0))
-    return Call(
-        Model("acme", "large"),
-        Context([UserMessage("a private matter")]),
-        options,
-        clock=LoopClock(),
-        classify_hook=lambda model, failure: classify_default(failure),
-        provider_info=ProviderInfo("acme", "Acme"),
-        **given,  # type: ignore[arg-type]  # a test's facts
-    )
+    context = Context([UserMessage("a private matter")])
+    return call_of(provider or Acme(), "large", options=options, context=context, **given)
 
 
 # (name, failure, what people read)
@@ -52,7 +62,9 @@ def test_an_error_says_the_most_telling_thing_that_is_known(failure: Failure, me
 
 
 def test_an_error_carries_the_facts_of_the_failure_and_the_call() -> None:
-    call = call_with(response_id="r1", response_model="large-2", request_id="q1")
+    call = call_with()
+    call.attempt.answer(ResponseHead(200, {}, 0.0), "q1")
+    call.attempt.learn("r1", "large-2", None)
     error = call.error(Failure("streaming", 503, retry_after=2.0))
     assert (error.error_kind, error.rule) == (Kind.OVERLOADED, "status:503")
     assert (error.status, error.phase, error.retry_after) == (503, "streaming", 2.0)
@@ -61,7 +73,8 @@ def test_an_error_carries_the_facts_of_the_failure_and_the_call() -> None:
 
 
 def test_the_failures_own_request_id_outranks_the_calls() -> None:
-    call = call_with(request_id="q1")
+    call = call_with()
+    call.attempt.answer(ResponseHead(200, {}, 0.0), "q1")
     assert call.error(Failure("streaming", request_id="q2")).request_id == "q2"
 
 
@@ -119,9 +132,26 @@ def test_calls_are_themselves_and_may_be_kept_in_sets() -> None:
     assert len({one, other}) == 2
 
 
-def test_without_hooks_a_failure_is_classified_by_the_core() -> None:
-    call = call_with()
-    call.classify_hook = None
-    assert call.classify(Failure("request", 429)) == Classification(
+def test_where_the_hook_fails_a_failure_is_classified_by_the_core() -> None:
+    provider = Acme()
+    provider.broken = True
+    assert call_with(provider).classify(Failure("request", 429)) == Classification(
         Kind.THROTTLED, None, "status:429"
     )
+
+
+def test_a_call_answers_for_its_attempt() -> None:
+    call = call_with()
+    first = call.attempt
+    first.ask("https://acme.invalid/v1")
+    first.answer(ResponseHead(200, {"x-left": "7"}, 3.5), "q1")
+    first.learn("r1", "large-2", None)
+    assert (call.endpoint, call.request_id) == ("https://acme.invalid/v1", "q1")
+    assert (call.response_id, call.response_model) == ("r1", "large-2")
+    call.turn_to(Attempt(first.target, 2))
+    assert (call.attempt.number, call.endpoint, call.response_id) == (2, None, None)
+
+
+def test_what_an_attempt_answers_for_cannot_be_set_on_the_call() -> None:
+    with pytest.raises(AttributeError):
+        call_with().model = Model("acme", "small")  # type: ignore[misc]  # on purpose

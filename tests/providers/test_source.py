@@ -13,8 +13,9 @@ import swink_core as swink
 from swink_core import Done, Error, Failure, Notice, ProviderFailure, StopReason
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import DEFAULT_FRAME_LIMIT, EventSource, SSEDecoder
+from swink_testing.calls import call_of
 from swink_testing.chunking import byte_by_byte, every_cut
-from swink_testing.driver import fold, memory_call
+from swink_testing.driver import fold
 
 BAD = b"data: {broken\n\n"
 CUT = ProviderFailure(Failure("streaming", kind=Kind.NETWORK, code="connection", message="reset"))
@@ -29,7 +30,7 @@ async def chunks_of(*pieces: Any) -> AsyncIterator[bytes]:
 
 def source_of(*pieces: Any, **given: Any) -> EventSource:
     limit = given.pop("limit", DEFAULT_FRAME_LIMIT)
-    call = memory_call(Toy("toy"), "large")
+    call = call_of(Toy("toy"), "large", taps=given.pop("taps", []))
     return EventSource(call, chunks_of(*pieces), SSEDecoder(limit), ToyParser(), **given)
 
 
@@ -148,8 +149,7 @@ async def test_notices_come_with_the_start() -> None:
 
 async def test_taps_get_every_byte_as_it_was_read() -> None:
     seen: list[bytes] = []
-    source = source_of(*HELLO)
-    source.call.taps.append(seen.append)
+    source = source_of(*HELLO, taps=[seen.append])
     async for _ in source:
         pass
     assert seen == HELLO
@@ -258,7 +258,7 @@ class Chunks:
 
 
 def source_on(chunks: Chunks) -> EventSource:
-    return EventSource(memory_call(Toy("toy"), "large"), chunks, SSEDecoder(), ToyParser())
+    return EventSource(call_of(Toy("toy"), "large"), chunks, SSEDecoder(), ToyParser())
 
 
 async def test_after_the_end_the_rest_of_the_input_is_read_so_that_the_connection_is_kept() -> None:

@@ -1,22 +1,39 @@
-"""When a target that keeps failing is given a rest, and when it is tried again."""
+"""When a target that keeps failing is passed over, and when it is tried again."""
+
+from contextlib import suppress
 
 import pytest
 
-from swink_core.streaming.breaker import Circuits
+from swink_core import Done, Error, Model, ProviderFailure, RetryPolicy, StopReason, StreamOptions
+from swink_core import StreamErrorKind as Kind
+from swink_core.plugins.binding import Target
+from swink_core.plugins.host import bind_hooks
+from swink_core.streaming.breaker import CircuitBreaker
+from swink_testing.clock import ManualClock
 
 COOLDOWN = 30.0
-THRESHOLD = 3
+OPTIONS = StreamOptions(retry=RetryPolicy(circuit_threshold=3, circuit_cooldown=COOLDOWN))
+FIRST = Target(Model("toy", "a"), OPTIONS, bind_hooks("toy", object()), is_last=False)
+FAILED = Error(error_kind=Kind.OVERLOADED)
 
 
-def failing(times: int, *, at: float = 0.0) -> Circuits:
-    circuits = Circuits()
+async def broken(times: int) -> tuple[CircuitBreaker, ManualClock]:
+    clock = ManualClock()
+    breaker = CircuitBreaker(clock)
     for _ in range(times):
-        circuits.failed("a", at, THRESHOLD)
-    return circuits
+        breaker.leave(FIRST, FAILED, None)
+    return breaker, clock
+
+
+async def lets_in(breaker: CircuitBreaker, target: Target = FIRST) -> bool:
+    with suppress(ProviderFailure):
+        await breaker.enter(target)
+        return True
+    return False
 
 
 @pytest.mark.parametrize(
-    ("name", "failures", "now", "allowed"),
+    ("name", "failures", "later", "allowed"),
     [
         ("an unknown target", 0, 0.0, True),
         ("fewer failures than the threshold", 2, 0.0, True),
@@ -25,55 +42,55 @@ def failing(times: int, *, at: float = 0.0) -> Circuits:
         ("when the cooldown is over", 3, 30.0, True),
     ],
 )
-def test_a_circuit_opens_after_failures_in_a_row_and_half_opens_after_its_cooldown(
-    name: str, failures: int, now: float, allowed: bool
+async def test_a_circuit_opens_after_failures_in_a_row_and_half_opens_after_its_cooldown(
+    name: str, failures: int, later: float, allowed: bool
 ) -> None:
-    circuits = failing(failures)
-    assert circuits.is_open("a", now, COOLDOWN) is not allowed
-    assert circuits.allows("a", now, COOLDOWN) is allowed
+    breaker, clock = await broken(failures)
+    await clock.advance(later)
+    assert breaker.is_open(FIRST) is not allowed
+    assert await lets_in(breaker) is allowed
 
 
-def test_an_answer_between_failures_starts_the_count_again() -> None:
-    circuits = failing(2)
-    circuits.answered("a")
-    circuits.failed("a", 0.0, THRESHOLD)
-    assert circuits.allows("a", 0.0, COOLDOWN)
+async def test_an_answer_between_failures_starts_the_count_again() -> None:
+    breaker, _ = await broken(2)
+    breaker.leave(FIRST, Done(StopReason.STOP), None)
+    breaker.leave(FIRST, FAILED, None)
+    assert await lets_in(breaker)
 
 
-def test_half_open_only_the_first_who_asks_may_try() -> None:
-    circuits = failing(3)
-    assert [circuits.allows("a", 30.0, COOLDOWN) for _ in range(3)] == [True, False, False]
+async def test_half_open_only_the_first_who_asks_may_try() -> None:
+    breaker, clock = await broken(3)
+    await clock.advance(COOLDOWN)
+    assert [await lets_in(breaker) for _ in range(3)] == [True, False, False]
 
 
-def test_asking_whether_a_circuit_is_open_does_not_use_up_the_try() -> None:
-    circuits = failing(3)
-    assert not circuits.is_open("a", 30.0, COOLDOWN)
-    assert circuits.allows("a", 30.0, COOLDOWN)
+async def test_asking_whether_a_circuit_is_open_does_not_use_up_the_try() -> None:
+    breaker, clock = await broken(3)
+    await clock.advance(COOLDOWN)
+    assert not breaker.is_open(FIRST)
+    assert await lets_in(breaker)
 
 
-def test_a_failed_try_opens_the_circuit_for_another_cooldown() -> None:
-    circuits = failing(3)
-    assert circuits.allows("a", 30.0, COOLDOWN)
-    circuits.failed("a", 31.0, THRESHOLD)
-    assert not circuits.allows("a", 60.9, COOLDOWN)
-    assert circuits.allows("a", 61.0, COOLDOWN)
+async def test_a_failed_try_opens_the_circuit_for_another_cooldown() -> None:
+    breaker, clock = await broken(3)
+    await clock.advance(COOLDOWN)
+    assert await lets_in(breaker)
+    await clock.advance(1.0)
+    breaker.leave(FIRST, FAILED, None)
+    await clock.advance(29.9)
+    assert not await lets_in(breaker)
+    await clock.advance(0.1)
+    assert await lets_in(breaker)
 
 
-def test_a_try_that_is_answered_closes_the_circuit() -> None:
-    circuits = failing(3)
-    assert circuits.allows("a", 30.0, COOLDOWN)
-    circuits.answered("a")
-    assert [circuits.allows("a", 30.0, COOLDOWN) for _ in range(3)] == [True, True, True]
+async def test_the_last_target_of_a_chain_is_let_in_however_open_its_circuit() -> None:
+    breaker, _ = await broken(3)
+    last = Target(FIRST.model, FIRST.options, FIRST.binding)
+    assert last.key == FIRST.key
+    assert await lets_in(breaker, last)
 
 
-def test_a_try_whose_outcome_nobody_learns_lets_the_next_wait_a_cooldown() -> None:
-    circuits = failing(3)
-    assert circuits.allows("a", 30.0, COOLDOWN)
-    assert not circuits.allows("a", 59.9, COOLDOWN)
-    assert circuits.allows("a", 60.0, COOLDOWN)
-
-
-def test_circuits_of_different_targets_know_nothing_of_each_other() -> None:
-    circuits = failing(3)
-    assert not circuits.allows("a", 0.0, COOLDOWN)
-    assert circuits.allows("b", 0.0, COOLDOWN)
+async def test_a_stale_connection_counts_against_nobody() -> None:
+    breaker, _ = await broken(2)
+    breaker.leave(FIRST, Error(error_kind=Kind.NETWORK, rule="core:stale"), None)
+    assert await lets_in(breaker)

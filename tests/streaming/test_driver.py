@@ -527,7 +527,7 @@ async def test_an_observer_finds_what_is_known_of_the_call() -> None:
     class Looking:
         @swink.hookimpl
         def on_event(self, event: Any, call: swink.Call) -> None:
-            seen[event.type] = (call.attempt, call.endpoint, call.response_id, call.usage)
+            seen[event.type] = (call.attempt.number, call.endpoint, call.response_id, call.usage)
 
     http = PipeClient(cut_after(), Pipe(*HELLO))
     async with client_of(Looking(), http=http, retry=AT_ONCE) as client:

@@ -28,9 +28,10 @@ from fakes import (
 import swink_core as swink
 from swink_core import Error, Failure, Notice, Retry, RetryPolicy
 from swink_core import StreamErrorKind as Kind
+from swink_core.failures.kinds import KINDS
 from swink_core.providers import EventWriter
-from swink_core.streaming.retries import FALLS_BACK, RetryPlan, is_retryable
-from swink_core.vocabulary.options import RETRIES
+from swink_core.streaming.retries import Retries, is_retryable
+from swink_testing.calls import call_of
 from swink_testing.clock import ManualClock
 
 TWO = {"toy": Toy, "spare": Toy}
@@ -65,9 +66,15 @@ def full_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backoff, "full_jitter", lambda value: value)
 
 
+def retries_of(policy: RetryPolicy) -> Retries:
+    """The retries of a call that has one target."""
+    call = call_of(Toy("toy"), "large", options=swink.StreamOptions(retry=policy))
+    return Retries(call, [call.attempt.target])
+
+
 def waits(policy: RetryPolicy, *errors: Error) -> list[float]:
     """The waits between attempts that fail like this, until one is final."""
-    plan = RetryPlan([policy])
+    plan = retries_of(policy)
     found = []
     for each in errors:
         upcoming = plan.after(each)
@@ -82,7 +89,7 @@ def waits(policy: RetryPolicy, *errors: Error) -> list[float]:
 
 @pytest.mark.parametrize("kind", list(Kind), ids=str)
 def test_each_kind_is_retried_as_often_as_the_policy_says(kind: Kind) -> None:
-    plan = RetryPlan([RetryPolicy(base=0.0)])
+    plan = retries_of(RetryPolicy(base=0.0))
     made = 0
     while plan.after(error(kind)) is not None:
         made += 1
@@ -297,7 +304,7 @@ async def test_attempts_are_counted_per_target_and_the_most_follows_the_kind() -
         events = await collect(stream)
     retries = [event for event in events if isinstance(event, Retry)]
     assert [(r.attempt, r.max_attempts) for r in retries] == [(2, 6), (3, 5), (4, 7)]
-    assert stream.call.attempt == 4
+    assert stream.call.attempts == 4
     assert broken_rules(events) == []
 
 
@@ -511,7 +518,7 @@ async def test_the_next_model_is_tried_when_the_first_is_out_of_attempts() -> No
         message = await stream.result()
     assert [b"small" in request.body for request in http.requests] == [False] * 4 + [True] * 3
     assert (message.provider, message.model) == ("spare", "large-2")
-    assert stream.call.attempt == 7
+    assert stream.call.attempts == 7
 
 
 async def test_the_retries_of_each_target_are_its_own_and_the_waits_are_the_calls() -> None:
@@ -575,7 +582,7 @@ async def test_after_output_was_seen_there_is_no_falling_back() -> None:
 # -- resting targets ------------------------------------------------------------------------------
 
 
-TIRED = RetryPolicy(retries={}, circuit_threshold=2, circuit_cooldown=30.0)
+TIRED = RetryPolicy(retries=dict.fromkeys(Kind, 0), circuit_threshold=2, circuit_cooldown=30.0)
 
 
 async def ask(client: Any, models: Any) -> list[Any]:
@@ -590,7 +597,7 @@ async def test_calls_of_a_client_pass_over_a_target_that_keeps_failing() -> None
     for _ in range(2):
         await ask(client, chain())
     events = await ask(client, chain())
-    assert events[0] == Notice("target_resting", "toy/large keeps failing")
+    assert events[0] == Notice("target_passed_over", "toy/large: it keeps failing")
     assert types(events)[1:3] == ["start", "text_start"]
     assert broken_rules(events) == []
     assert b"small" in http.requests[-1].body
@@ -634,7 +641,7 @@ async def test_the_last_target_is_tried_however_often_it_has_failed() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "tires"),
-    [(kind, kind in FALLS_BACK - {Kind.UNSUPPORTED, Kind.MODEL_NOT_FOUND, Kind.RESOURCE})
+    [(kind, KINDS[kind].healthy is False)
      for kind in Kind],
 )  # fmt: skip
 async def test_only_failures_of_the_target_itself_make_it_rest(kind: Kind, tires: bool) -> None:
@@ -719,5 +726,5 @@ async def test_whether_an_error_is_retryable_depends_on_its_kind_not_on_the_poli
     client = client_of(http=PipeClient(failed(kind)), retry=RetryPolicy.none())
     with pytest.raises(swink.StreamError) as caught:
         await client.complete(MODEL, "Hi")
-    assert caught.value.retryable is (kind in RETRIES)
-    assert is_retryable(error(kind)) is (kind in RETRIES)
+    assert caught.value.retryable is (KINDS[kind].retries > 0)
+    assert is_retryable(error(kind)) is (KINDS[kind].retries > 0)

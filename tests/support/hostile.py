@@ -21,8 +21,9 @@ from fakes import Observer, broken_rules
 
 import swink_core as swink
 from swink_core import LoopClock
+from swink_core.failures.kinds import KINDS
 from swink_core.providers import AiohttpClient, HTTPProvider
-from swink_core.streaming.retries import CONTENT
+from swink_core.vocabulary.grammar import CONTENT
 from swink_recorder.loopback import Exchange
 from swink_recorder.recording import Recording, bundled_recordings
 from swink_testing.chaos import Answer, ChaosServer, Fault
@@ -319,13 +320,10 @@ class Heard:
     def all_of(self, exchanges: list[Exchange]) -> bool:
         """Whether every attempt has reached the server, and all its bytes the client."""
         asked = len(exchanges)
-        return asked == self._call.attempt and self._bytes >= asked * self._each
+        return asked == self._call.attempts and self._bytes >= asked * self._each
 
 
 # -- what to expect -------------------------------------------------------------------------------
-
-
-RETRIES = dict(swink.RetryPolicy().retries)
 
 
 async def requests_for(
@@ -334,7 +332,7 @@ async def requests_for(
     """How many requests are made when an attempt fails with `kind` after `body` was read."""
     if any(type(event) in CONTENT for event in await subject.events(body)):
         return 1
-    return 1 + (RETRIES.get(kind, 0) if retries is None else retries)
+    return 1 + (KINDS[kind].retries if retries is None else retries)
 
 
 async def assert_kept(subject: Subject, outcome: Outcome, body: bytes) -> None:

@@ -155,7 +155,7 @@ def test_retries_may_be_named_in_words() -> None:
 
 
 def test_the_policy_that_never_retries_has_no_retries() -> None:
-    assert RetryPolicy.none().retries == {}
+    assert RetryPolicy.none().retries == dict.fromkeys(StreamErrorKind, 0)
 
 
 def test_secrets_have_no_repr() -> None:

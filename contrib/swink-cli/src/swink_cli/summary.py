@@ -69,8 +69,8 @@ def summary(stream: swink.EventStream, display: Display) -> str:
         last = message.usage.output if message.usage else None
         if complete and end is not None and (speed := rate(last, end - first)) is not None:
             parts.append(f"{speed:,.0f} tokens/s")
-    if call.attempt > 1:
-        parts.append(f"{call.attempt} attempts")
+    if call.attempts > 1:
+        parts.append(f"{call.attempts} attempts")
     if message.stop_reason in _REASONS:
         parts.append(_REASONS[message.stop_reason])
     return " · ".join(parts)

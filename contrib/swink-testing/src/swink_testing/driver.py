@@ -24,18 +24,15 @@ from attrs import evolve
 from swink_core import (
     AssistantMessage,
     AssistantMessageEvent,
-    Call,
     Classification,
     Context,
     Failure,
-    LoopClock,
     Model,
     ProviderInfo,
     StreamOptions,
     ToolCallBlock,
     ToolCallStart,
 )
-from swink_core.failures.classification import classify_default
 from swink_core.providers import (
     Decoder,
     EventSource,
@@ -47,6 +44,7 @@ from swink_core.providers import (
 )
 from swink_core.streaming.builder import MessageBuilder
 from swink_recorder.recording import Recording
+from swink_testing.calls import call_of
 
 if TYPE_CHECKING:
     from swink_core import Block
@@ -58,7 +56,6 @@ __all__ = [
     "comparable_events",
     "drive_bytes",
     "fold",
-    "memory_call",
     "run_bytes",
 ]
 
@@ -81,34 +78,6 @@ class ParsingProvider(Protocol):
         """Say what a failure means, or `None`."""
 
 
-def memory_call(
-    provider: ParsingProvider,
-    model: str | Model,
-    *,
-    options: StreamOptions | None = None,
-    context: Context | str = "Hello",
-) -> Call:
-    """Make a call that has no network; failures are the provider's to classify.
-
-    `model` is a bare id, or a `Model` with what the catalogue knows of it.
-    """
-    model = model if isinstance(model, Model) else Model(provider.name, model)
-
-    def classify(*, model: Model, failure: Failure) -> Classification:
-        return provider.classify_error(model, failure) or classify_default(failure)
-
-    return Call(
-        model,
-        Context.of(context),
-        options or StreamOptions(),
-        id="memory",
-        clock=LoopClock(),
-        attempt=1,
-        provider_info=provider.info,
-        classify_hook=classify,
-    )
-
-
 async def drive_bytes(
     provider: ParsingProvider,
     model: str | Model,
@@ -118,7 +87,7 @@ async def drive_bytes(
     context: Context | str = "Hello",
 ) -> list[AssistantMessageEvent]:
     """Return all events that a body makes, read in these pieces and then ended."""
-    call = memory_call(provider, model, options=options, context=context)
+    call = call_of(provider, model, options=options, context=context)
     source = EventSource(
         call,
         _pieces(chunks),

@@ -22,7 +22,9 @@ from typing import Any, ClassVar
 
 from swink_core import Call, Client, Model, PluginError, RetryPolicy, StreamOptions
 from swink_core.plugins.binding import Binding
+from swink_core.streaming.observers import Observers
 from swink_core.vocabulary import events as ev
+from swink_testing.calls import call_of, new_call
 from swink_testing.conformance import (
     Check,
     ConformanceSuite,
@@ -31,7 +33,7 @@ from swink_testing.conformance import (
     require,
 )
 from swink_testing.conformance.conversations import conversations
-from swink_testing.conformance.plugin import CALLS, PluginSubject, answer, new_call
+from swink_testing.conformance.plugin import CALLS, PluginSubject, answer
 from swink_testing.conformance.streaming import broken_rule
 
 __all__ = [
@@ -52,7 +54,7 @@ ROUNDS = 3
 
 def _observe(binding: Binding, call: Call) -> Callable[[ev.AssistantMessageEvent], None]:
     """Return what shows one event of a call to the plugin."""
-    observers = [function for _, function in binding.observers(call)]
+    observers = [*Observers(call, [binding]).bound.values()]
 
     def show(event: ev.AssistantMessageEvent) -> None:
         if isinstance(event, ev.Done | ev.Error):
@@ -164,9 +166,7 @@ def _is_generator(function: Callable[..., Any]) -> bool:
 def check_order_is_kept(subject: PluginSubject) -> None:
     """What the `stream` hook yields with it in place keeps to the grammar and is complete."""
     binding = _wrapping(subject, "stream")
-    call = new_call()
-    call.convert_hook = binding.hook.convert_messages
-    call.classify_hook = binding.hook.classify_error
+    call = call_of(binding, Model("scripted", "model"))
 
     async def collect() -> list[ev.AssistantMessageEvent]:
         source = binding.hook.stream(

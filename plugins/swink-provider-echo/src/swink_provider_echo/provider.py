@@ -106,7 +106,7 @@ async def _played(
 ) -> AsyncGenerator[AssistantMessageEvent, None]:
     """Says the events in time, to the end or to where they are to break off."""
     fails = script.fail is not None and (
-        script.fail_attempts is None or call.attempt <= script.fail_attempts
+        script.fail_attempts is None or call.attempt.number <= script.fail_attempts
     )
     breaks_at = script.fail_after if fails else script.stall_after
     position = len(events) - 1 if breaks_at is None else _position(events, breaks_at)
@@ -176,7 +176,8 @@ def _terminal(done: AssistantMessageEvent, call: Call) -> AssistantMessageEvent:
         kind=_FAILURES[done.stop_reason],
         message=f"echo was told to stop with {done.stop_reason}",
     )
-    error = call.error(failure, usage=done.usage, response_id=done.response_id, model=done.model)
+    call.attempt.learn(done.response_id, done.model, done.usage)
+    error = call.error(failure, done.usage)
     error.stop_reason, error.cost = done.stop_reason, done.cost
     return error
 

@@ -105,7 +105,7 @@ class OllamaProvider(HTTPProvider):
         await super().authorize(request, options, call)
         priced = call.model.info is not None and call.model.info.prices is not None
         if not priced and not _is_cloud(request.url, call.model):
-            call.reported_cost = 0.0
+            call.attempt.charge(0.0)
 
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] = os.environ) -> str:
         """Return the server's address, also from what Ollama allows in `OLLAMA_HOST`.

@@ -125,7 +125,7 @@ class OpenAIProvider(HTTPProvider):
         await super().authorize(request, options, call)
         priced = call.model.info is not None and call.model.info.prices is not None
         if self.dialect.own_server and not priced:
-            call.reported_cost = 0.0
+            call.attempt.charge(0.0)
 
     def own_headers(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
         """Return the headers that the dialect takes from the environment."""

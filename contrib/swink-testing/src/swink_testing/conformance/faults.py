@@ -7,7 +7,7 @@ from typing import Any
 
 from swink_core import AssistantMessageEvent, Done, Error, Notice, StopReason
 from swink_core import StreamErrorKind as Kind
-from swink_core.streaming.retries import CONTENT
+from swink_core.vocabulary.grammar import CONTENT
 from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_recorder.recording import Recording
 from swink_testing.chunking import frame_ends, truncations

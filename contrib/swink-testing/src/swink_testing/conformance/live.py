@@ -27,7 +27,7 @@ from swink_core import (
     UserMessage,
 )
 from swink_core.providers import required_features
-from swink_core.streaming.retries import CONTENT
+from swink_core.vocabulary.grammar import CONTENT
 from swink_testing.conformance.check import Check, DoesNotApply, fail, require
 from swink_testing.conformance.conversations import LOOK_UP
 from swink_testing.conformance.streaming import broken_rule

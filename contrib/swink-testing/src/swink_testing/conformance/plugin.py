@@ -11,15 +11,11 @@ from typing import Any
 from attrs import define, field
 
 from swink_core import (
-    Call,
     Context,
     Cost,
     Host,
-    LoopClock,
-    Model,
     StopReason,
     StreamErrorKind,
-    StreamOptions,
     Usage,
     dump,
     hookimpl,
@@ -28,7 +24,7 @@ from swink_core.plugins.binding import Binding
 from swink_core.plugins.host import PROVIDER_GROUP
 from swink_core.vocabulary import events as ev
 
-__all__ = ["CALLS", "PluginSubject", "ScriptedProvider", "answer", "new_call"]
+__all__ = ["CALLS", "PluginSubject", "ScriptedProvider", "answer"]
 
 
 class ScriptedProvider:
@@ -131,13 +127,3 @@ CALLS: dict[str, Callable[[], Iterator[ev.AssistantMessageEvent]]] = {
     "a failed call": _failed,
     "an aborted call": _aborted,
 }
-
-
-def new_call() -> Call:
-    return Call(
-        Model("scripted", "model"),
-        Context.of("Hello"),
-        StreamOptions(),
-        attempt=1,
-        clock=LoopClock(),
-    )

@@ -21,12 +21,10 @@ from attrs import define, field
 
 from swink_core import (
     AssistantMessageEvent,
-    Call,
     Catalog,
     Client,
     Context,
     Host,
-    LoopClock,
     Model,
     PluginError,
     ProviderInfo,
@@ -46,6 +44,7 @@ from swink_core.providers import (
     HTTPResponse,
 )
 from swink_recorder.recording import Recording, bundled_recordings, find_recordings
+from swink_testing.calls import call_of
 from swink_testing.conformance.check import DoesNotApply
 from swink_testing.driver import MemoryHTTPClient, drive_bytes
 
@@ -265,19 +264,9 @@ class Subject:
         self, http: HTTPClient, model: Model, context: Context | str = "Hello"
     ) -> AsyncIterator[AssistantMessageEvent]:
         """Yield what the provider's `stream` hook itself yields, guarded by nobody."""
+        options = StreamOptions(**self.call_options())
+        call = call_of(self.binding, model, options=options, context=context, http=http)
         hook = self.binding.hook
-        call = Call(
-            model,
-            Context.of(context),
-            StreamOptions(**self.call_options()),
-            attempt=1,
-            clock=LoopClock(),
-            provider_info=self.info,
-            provider=self.provider,
-            http=http,
-            convert_hook=hook.convert_messages,
-            classify_hook=hook.classify_error,
-        )
         source = hook.stream(model=model, context=call.context, options=call.options, call=call)
         events = aiter(source)
         async with aclosing(events) if hasattr(events, "aclose") else nullcontext():

@@ -1,0 +1,38 @@
+"""Calls as the core makes them, for tests that ask a provider's or an observer's hooks directly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from swink_core import Call, Context, LoopClock, Model, StreamOptions
+from swink_core.plugins.binding import Binding, Target
+from swink_core.plugins.call import Attempt
+from swink_core.plugins.host import bind_hooks
+
+__all__ = ["call_of", "new_call"]
+
+
+def call_of(
+    provider: Any,
+    model: str | Model,
+    *,
+    options: StreamOptions | None = None,
+    context: Context | str = "Hello",
+    **given: Any,
+) -> Call:
+    """Return a call in its first attempt on a model of `provider`, a plugin or its binding.
+
+    `model` is a bare id, or a `Model` with what the catalogue knows of it. `given` are further
+    fields of the call, such as `http`.
+    """
+    binding = provider if isinstance(provider, Binding) else bind_hooks("provider", provider)
+    info = getattr(binding.provider, "info", None)
+    name = info.name if info else getattr(binding.provider, "name", "provider")
+    model = model if isinstance(model, Model) else Model(name, model)
+    attempt = Attempt(Target(model, options or StreamOptions(), binding, info))
+    return Call(attempt, Context.of(context), attempts=1, **{"clock": LoopClock(), **given})
+
+
+def new_call() -> Call:
+    """Return a call for an observer to be shown, on a provider that does nothing."""
+    return call_of(object(), Model("scripted", "model"))

@@ -1,0 +1,62 @@
+"""The observers of one call, and how each event is shown to them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from swink_core.plugins.binding import Binding
+from swink_core.plugins.call import Call
+from swink_core.vocabulary.events import AssistantMessageEvent, Done, Error
+from swink_core.vocabulary.outcome import StopReason
+
+log = logging.getLogger(__name__)
+
+Observer = Callable[[AssistantMessageEvent], None]
+
+
+class Observers:
+    """The `on_event` hooks of every plugin of a call, each bound to the arguments it names.
+
+    `bound` is who still observes, by name; one that raises is left out of the rest of the call.
+    """
+
+    def __init__(self, call: Call, bindings: Iterable[Binding]) -> None:
+        self._call = call
+        # by name: shared plugins are bound to every target's provider, and observe once
+        self.bound: dict[str, Observer] = {}
+        for binding in bindings:
+            for impl in reversed(binding.hook.on_event.get_hookimpls()):
+                self.bound.setdefault(impl.plugin_name, _bind(impl.function, impl.argnames, call))
+        if log.isEnabledFor(logging.DEBUG):
+            self.bound["log"] = lambda event: log.debug("call %s: %r", call.id, event)
+
+    def show(self, batch: Sequence[AssistantMessageEvent]) -> None:
+        """Show events to everyone, in order."""
+        for name, observer in [*self.bound.items()]:
+            try:
+                for event in batch:
+                    observer(event)
+            except Exception as error:
+                trace = self._call.trace(error)
+                log.error("observer %s raised; it is left out of this call:\n%s", name, trace)
+                del self.bound[name]
+
+
+def _bind(function: Callable[..., Any], names: Sequence[str], call: Call) -> Observer:
+    if tuple(names) == ("event",):
+        return function
+    if tuple(names) == ("event", "call"):
+        return lambda event: function(event, call)
+    return lambda event: function(**{n: event if n == "event" else call for n in names})
+
+
+def log_end(call: Call, terminal: Done | Error) -> None:
+    """Write to the log how a call ended."""
+    if isinstance(terminal, Done):
+        log.info("call %s: %s done: %s", call.id, call.model, terminal.stop_reason)
+        return
+    level = logging.DEBUG if terminal.stop_reason is StopReason.ABORTED else logging.ERROR
+    kind, why = terminal.error_kind, terminal.error_message
+    log.log(level, "call %s: %s failed: %s: %s", call.id, call.model, kind, why)
