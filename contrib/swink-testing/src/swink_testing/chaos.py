@@ -28,8 +28,8 @@ from contextlib import suppress
 from swink_core.providers import Decoder, NDJSONDecoder, SSEDecoder
 from swink_recorder.loopback import HOST, Exchange, LoopbackServer
 from swink_recorder.recording import Recording
+from swink_testing.chaos_answers import Answer
 from swink_testing.chaos_faults import (
-    Answer,
     Broken,
     Claim,
     Cut,
