@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from installed import LINES_PROVIDER, catalogue, install, record
 
 from swink_core import AssistantMessage, StopReason, TextBlock, Usage, dump
 from swink_recorder.recording import Recording
 from swink_recorder.replay import ReplayServer
 from swink_testing.conformance import PROVIDER_CHECKS
+from swink_testing.installed import LINES_PROVIDER, catalogue, install, record
 
 SOUND = (
     LINES_PROVIDER
