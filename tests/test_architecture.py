@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -147,6 +148,8 @@ OUTSIDE = sorted(
 )
 
 
+CLI = ROOT / "contrib" / "swink-cli" / "src" / "swink_cli"
+
 RELEASED_WITH_THE_CORE = "swink_testing"
 """The one distribution that may import the core's modules."""
 
@@ -187,6 +190,24 @@ def test_nothing_at_run_time_needs_the_test_kit() -> None:
         )
     ]
     assert needing == []
+
+
+def test_commands_of_other_distributions_use_what_the_command_line_offers_them() -> None:
+    said = ast.get_docstring(ast.parse((CLI / "__init__.py").read_text("utf-8"))) or ""
+    offered = {f"swink_cli.{name}" for name in re.findall(r"(?m)^    (\w+) ", said)}
+    assert offered
+    private = [
+        f"{path.name}: {imported}"
+        for path in OUTSIDE
+        if CLI not in path.parents
+        for imported in _imports(path)
+        if imported.partition(".")[0] == "swink_cli"
+        and (
+            (module := imported.partition(":")[0]) not in offered
+            or imported.partition(":")[2] not in import_module(module).__all__
+        )
+    ]
+    assert private == []
 
 
 @pytest.mark.parametrize(
