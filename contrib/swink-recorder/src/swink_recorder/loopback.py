@@ -25,9 +25,10 @@ import msgspec
 
 from swink_recorder.http1 import chunked_head, take_request
 
-__all__ = ["Exchange", "LoopbackServer"]
+__all__ = ["HOST", "Exchange", "LoopbackServer"]
 
 HOST = "127.0.0.1"
+"""Where the servers listen."""
 START_SECONDS = 10
 
 
