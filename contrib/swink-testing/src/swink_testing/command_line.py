@@ -13,7 +13,7 @@ from pathlib import Path
 
 __all__ = ["clean_environment", "run_swink", "swink_command"]
 
-SECONDS = 30
+SECONDS = 60
 """How long a process may take before a test fails; nothing waits so long when all is well."""
 
 
