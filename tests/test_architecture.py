@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -147,6 +148,8 @@ OUTSIDE = sorted(
 )
 
 
+CLI = ROOT / "contrib" / "swink-cli" / "src" / "swink_cli"
+
 RELEASED_WITH_THE_CORE = "swink_testing"
 """The one distribution that may import the core's modules."""
 
@@ -186,7 +189,42 @@ def test_nothing_at_run_time_needs_the_test_kit() -> None:
             name.partition(":")[0].partition(".")[0] == "swink_testing" for name in _imports(path)
         )
     ]
-    assert [path.name for path in needing] == ["check.py"]  # on its way to the kit
+    assert needing == []
+
+
+def _taken_from_others(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the modules of other distributions, the core left out, and the names taken of each."""
+    packages = {one.name for one in (ROOT / "contrib").glob("*/src/*")}
+    packages |= {one.name for one in (ROOT / "plugins").glob("*/src/*")}
+    for imported in _imports(path):
+        module, _, name = imported.partition(":")
+        if module.partition(".")[0] in packages - set(path.parts):
+            yield module, name
+
+
+def test_distributions_take_public_names_from_one_another() -> None:
+    private = [
+        f"{path.name}: {module} {name}"
+        for path in OUTSIDE
+        for module, name in _taken_from_others(path)
+        if name not in import_module(module).__all__
+    ]
+    assert private == []
+
+
+def test_commands_of_other_distributions_use_what_the_command_line_offers_them() -> None:
+    said = ast.get_docstring(ast.parse((CLI / "__init__.py").read_text("utf-8"))) or ""
+    offered = {f"swink_cli.{name}" for name in re.findall(r"(?m)^    (\w+) ", said)}
+    page = (ROOT / "docs" / "how-to" / "add-a-command.md").read_text("utf-8")
+    assert offered == set(re.findall(r"(?m)^\| `(swink_cli\.\w+)` ", page))
+    taken = {
+        module
+        for path in OUTSIDE
+        for module, _ in _taken_from_others(path)
+        if module.partition(".")[0] == "swink_cli"
+    }
+    assert taken
+    assert taken <= offered
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The Python blocks of the README and of every documentation page run as written, in order."""
+"""The Python blocks of the READMEs and of every documentation page run as written, in order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "contrib").glob("*/README.md")),
+]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RUNNABLE = [page for page in PAGES if BLOCK.search(page.read_text("utf-8"))]
 

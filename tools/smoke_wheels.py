@@ -128,10 +128,13 @@ def check_contents(project: Project, wheel: Path) -> None:
 
 
 def download(projects: list[Project], wheels: list[Path], into: Path) -> None:
-    # One resolution for all; own wheels by path, so that no index can offer others.
-    wanted = [
-        f"{wheel}[{','.join(project.extras)}]" if project.extras else str(wheel)
+    # One resolution for all; own wheels by path, so that no index can offer others. One that has
+    # extras is named without them too: pip meets others that need it without before.
+    wanted = [str(wheel) for wheel in wheels]
+    wanted += [
+        f"{wheel}[{','.join(project.extras)}]"
         for project, wheel in zip(projects, wheels, strict=True)
+        if project.extras
     ]
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
     run([*pip, "download", "-qq", "-c", CONSTRAINTS, "-d", into, *wanted])

@@ -1,4 +1,4 @@
-"""The command as a process, with nothing of this machine's keys, settings and history."""
+"""The command as a process that a test talks to while it runs, on pipes or on a terminal."""
 
 from __future__ import annotations
 
@@ -7,58 +7,16 @@ import pty
 import select
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import IO, Any
 
 import pytest
 
+from swink_testing.command_line import swink_command
+
 SECONDS = 30
 """How long a process may take before a test fails; nothing waits so long when all is well."""
-
-
-@pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
-    """Variables of a process that has a home of its own and no keys."""
-    (tmp_path / "home").mkdir()
-    return {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path / "home"),
-        "XDG_STATE_HOME": str(tmp_path / "state"),
-        "LANG": "C.UTF-8",
-        "TERM": "xterm-256color",
-        "PYTHONWARNINGS": "error",
-        "NO_PROXY": "*",
-    }
-
-
-def _command(arguments: tuple[str, ...]) -> list[str]:
-    return [sys.executable, "-m", "swink_cli", *arguments]
-
-
-@pytest.fixture
-def swink(environment: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs a command line to its end; `stdin` is what is piped in, nothing by default."""
-
-    def run(
-        *arguments: str, stdin: str | bytes = "", **more: str
-    ) -> subprocess.CompletedProcess[str]:
-        data = stdin.encode() if isinstance(stdin, str) else stdin
-        done = subprocess.run(
-            _command(arguments),
-            input=data,
-            capture_output=True,
-            timeout=SECONDS,
-            env={**environment, **more},
-            check=False,
-        )
-        return subprocess.CompletedProcess(
-            arguments, done.returncode, done.stdout.decode(), done.stderr.decode()
-        )
-
-    return run
 
 
 class Running:
@@ -83,7 +41,7 @@ class Running:
             options = dict.fromkeys(("stdin", "stdout", "stderr"), inner)
         if stdout is not None:
             options["stdout"] = stdout
-        self.process = subprocess.Popen(_command(arguments), env=dict(environment), **options)
+        self.process = subprocess.Popen(swink_command(*arguments), env=dict(environment), **options)
         if self.process.stdin is not None:
             self.process.stdin.write(stdin.encode())
             self.process.stdin.close()
@@ -180,7 +138,7 @@ def until() -> Callable[[Callable[[], object]], None]:
 
 
 @pytest.fixture
-def start(environment: dict[str, str]) -> Iterator[Callable[..., Running]]:
+def start(swink_environment: dict[str, str]) -> Iterator[Callable[..., Running]]:
     """Starts a command line; `size` (columns, lines) gives it a terminal, `stdout` a file."""
     started: list[Running] = []
 
@@ -191,7 +149,7 @@ def start(environment: dict[str, str]) -> Iterator[Callable[..., Running]]:
         stdout: IO[bytes] | None = None,
         **more: str,
     ) -> Running:
-        running = Running(arguments, {**environment, **more}, size, stdin, stdout)
+        running = Running(arguments, {**swink_environment, **more}, size, stdin, stdout)
         started.append(running)
         return running
 

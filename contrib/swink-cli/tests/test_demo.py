@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from installed import LINES_PROVIDER, catalogue, install, record
 from screen import seen
+
+from swink_testing.installed import LINES_PROVIDER, catalogue, install, record
 
 TEXT = "the sky is blue because short waves are scattered more than long ones"
 

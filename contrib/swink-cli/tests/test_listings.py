@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from installed import LINES_PROVIDER, catalogue, install
 from screen import seen
+
+from swink_testing.installed import LINES_PROVIDER, catalogue, install
 
 OBSERVER = "class Observer:\n    pass\n"
 

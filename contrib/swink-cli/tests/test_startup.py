@@ -23,7 +23,7 @@ TABLE: list[tuple[list[str], set[str]]] = [
 
 @pytest.mark.parametrize(("arguments", "allowed"), TABLE, ids=[" ".join(row[0]) for row in TABLE])
 def test_a_command_imports_only_what_it_needs(
-    environment: dict[str, str], arguments: list[str], allowed: set[str]
+    swink_environment: dict[str, str], arguments: list[str], allowed: set[str]
 ) -> None:
     program = (
         "import sys\n"
@@ -37,10 +37,34 @@ def test_a_command_imports_only_what_it_needs(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        env=environment,
+        env=swink_environment,
         check=True,
     )
     imported = set(done.stderr.splitlines()[-1].split())
     assert imported & HEAVY <= allowed
     if "ask" not in arguments:
         assert not {name for name in imported if name.startswith("swink_provider_")}
+
+
+def test_the_version_reads_no_command_and_looks_for_none(
+    swink_environment: dict[str, str],
+) -> None:
+    program = (
+        "import sys\n"
+        "from importlib import metadata\n"
+        "def entry_points(**given): raise AssertionError('the version asks for no entry point')\n"
+        "metadata.entry_points = entry_points\n"
+        "from swink_cli.main import main\n"
+        "code = main(['--version'])\n"
+        "print(*(name for name in sys.modules if '.commands' in name), file=sys.stderr)\n"
+        "sys.exit(code)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env=swink_environment,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.split()) == (0, [])
+    assert done.stdout.startswith("swink ")

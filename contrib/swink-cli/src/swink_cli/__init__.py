@@ -1,1 +1,13 @@
-"""The `swink` command line: ask any installed provider's model from a terminal."""
+"""The `swink` command line: ask any installed provider's model from a terminal.
+
+Other distributions add commands through the entry-point group `swink.commands`. For these, the
+names in `__all__` of the following modules are public; everything else may change at any time.
+
+    exits        exit codes
+    terminal     what people read beside the answer: notes, errors, tables
+    listing      a command's output as text or JSON
+    options      the options of a call, and the prompt
+    calling      a call, shown as it streams, stopped by Ctrl-C
+    display      where a call is shown
+    completion   providers and models, for a shell
+"""

@@ -1,5 +1,7 @@
 """Exit codes."""
 
+__all__ = ["EXIT_BROKEN_PIPE", "EXIT_FAILURE", "EXIT_INTERRUPTED", "EXIT_USAGE"]
+
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
 """The call could not be made as it was asked for; the code that click uses too."""

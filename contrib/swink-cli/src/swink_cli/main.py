@@ -1,8 +1,9 @@
 """The `swink` command: a group whose commands are imported when they are called.
 
-Nothing heavy is imported here (no core, no rich, no plugin), so that `swink --version` and
-completion stay quick whatever is installed. `main` is the last line of defence: whatever goes
-wrong becomes a few words for people and an exit code.
+Its own commands are the table COMMANDS; other distributions add theirs, see `extensions`. Nothing
+heavy is imported here (no core, no rich, no plugin), so that `swink --version` and completion stay
+quick whatever is installed. `main` is the last line of defence: whatever goes wrong becomes a few
+words for people and an exit code.
 """
 
 from __future__ import annotations
@@ -12,11 +13,21 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
+from typing import TYPE_CHECKING
 
 import click
 
 from swink_cli.exits import EXIT_BROKEN_PIPE, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE
+from swink_cli.extensions import (
+    added_commands,
+    describe_commands,
+    distribution_of,
+    load_command,
+)
 from swink_cli.terminal import say, show_error
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 __all__ = ["COMMANDS", "cli", "main"]
 
@@ -28,23 +39,31 @@ COMMANDS = {
     "providers": "List installed providers and the variables they read.",
     "models": "List known models with their limits and prices.",
     "plugins": "List all installed plugins.",
-    "check": "Check that providers keep what every provider promises.",
-    "record": "Ask a model and keep the answer as it came, for a test or a bug report.",
-    "replay": "Play a recording back: no key, no network.",
     "new": "Make a plugin package whose tests pass before you write a line.",
 }
-"""The commands in the order of the help text; `NAME` is `swink_cli.commands.NAME.command`."""
+"""Our own in the order of the help text; `NAME` is `swink_cli.commands.NAME.command`."""
+
+ELSEWHERE = {"check": "swink-testing"}
+"""Commands that people look for here, and the distribution that brings each."""
 
 
 class _LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return [*COMMANDS, *(name for name in added_commands() if name not in COMMANDS)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if cmd_name in COMMANDS:
+            command: click.Command = import_module(f"swink_cli.commands.{cmd_name}").command
+            return command
+        points = added_commands().get(cmd_name)
+        if points is None:
             return None
-        command: click.Command = import_module(f"swink_cli.commands.{cmd_name}").command
-        return command
+        try:
+            return load_command(cmd_name, points)
+        except Exception:
+            if ctx.resilient_parsing:  # no words between a person's keystrokes
+                return None
+            raise
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -54,12 +73,17 @@ class _LazyGroup(click.Group):
         except click.UsageError as error:
             from difflib import get_close_matches
 
-            near = get_close_matches(args[0], COMMANDS, 1)
-            if not near or args[0].startswith("-"):
+            name = args[0]
+            if name.startswith("-"):
                 raise
-            raise click.UsageError(
-                f"No such command {args[0]!r}. Did you mean {near[0]!r}?", error.ctx
-            ) from error
+            near = get_close_matches(name, [*self.list_commands(ctx), *ELSEWHERE], 1)
+            if name in ELSEWHERE:
+                advice = f"It comes with a distribution of its own: pip install {ELSEWHERE[name]}"
+            elif near:
+                advice = f"Did you mean {near[0]!r}?"
+            else:
+                advice = "`swink --help` lists those installed; other distributions add more."
+            raise click.UsageError(f"No such command {name!r}. {advice}", error.ctx) from error
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -67,10 +91,26 @@ class _LazyGroup(click.Group):
         except BrokenPipeError:  # click would call it a failure
             _forget_output()
             return EXIT_BROKEN_PIPE
+        except Exception as error:
+            name = ctx.invoked_subcommand or ""
+            if name not in COMMANDS and (points := added_commands().get(name)):
+                error.add_note(f"`swink {name}` comes with {distribution_of(points[0])}.")
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+        if added := describe_commands(added_commands(), COMMANDS):
+            with formatter.section("Commands of other distributions"):
+                formatter.write_dl(added)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete commands without importing any."""
+        from click.shell_completion import CompletionItem
+
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        found = [CompletionItem(name, help=COMMANDS.get(name)) for name in names]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
 def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
@@ -138,10 +178,12 @@ def _explain(error: Exception, debug: bool) -> int:
     if isinstance(error, SwinkError):
         show_error(error.title, error.message, error.resolution)
         return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILURE
+    whose = getattr(error, "__notes__", [])
+    report = "This is a bug: please report it with what `swink --debug …` prints."
     show_error(
         "Unexpected failure",
         f"{type(error).__name__}: {error}",
-        "" if debug else "This is a bug: please report it with what `swink --debug …` prints.",
+        " ".join([*whose, *([] if debug else [report])]),
     )
     return EXIT_FAILURE
 

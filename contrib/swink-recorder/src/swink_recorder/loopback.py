@@ -17,16 +17,18 @@ import struct
 import threading
 import time
 from collections.abc import Mapping
-from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
-__all__ = ["Exchange", "LoopbackServer"]
+from swink_recorder.http1 import chunked_head, take_request
+
+__all__ = ["HOST", "Exchange", "LoopbackServer"]
 
 HOST = "127.0.0.1"
+"""Where the servers listen."""
 START_SECONDS = 10
 
 
@@ -78,14 +80,7 @@ class Exchange:
 
     async def start(self, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
         """Send the response's head; the body follows in HTTP chunks."""
-        lines = [f"HTTP/1.1 {status} {_reason(status)}"]
-        lines += [
-            f"{name}: {value}"
-            for name, value in (headers or {}).items()
-            if name.lower() not in _OWN_HEADERS
-        ]
-        lines += ["Transfer-Encoding: chunked", "", ""]
-        await self.raw("\r\n".join(lines).encode("latin-1"))
+        await self.raw(chunked_head(status, headers or {}))
 
     async def write(self, data: bytes) -> None:
         """Send a piece of the body in a write of its own; nothing for no data."""
@@ -247,7 +242,7 @@ class _Connection(asyncio.Protocol):
             self._transport.abort()
 
     def _next(self) -> None:
-        if self.task is None and (request := _take_request(self._input)) is not None:
+        if self.task is None and (request := take_request(self._input)) is not None:
             exchange = self._exchange = Exchange(self, *request)
             self._server.exchanges.append(exchange)
             self.task = asyncio.get_running_loop().create_task(self._answer(exchange))
@@ -295,55 +290,3 @@ class _ServerThread:
         async with self._server:
             self._ready.set()
             await self._stop.wait()
-
-
-_OWN_HEADERS = frozenset({"content-length", "transfer-encoding", "content-encoding", "connection"})
-"""Headers of a recorded response that were its connection's, or no longer fit the stored body."""
-
-_Request = tuple[str, str, dict[str, str], bytes]
-
-
-def _take_request(data: bytearray) -> _Request | None:
-    """Take one whole request out of the input; `None` while it is incomplete."""
-    head, blank, _ = data.partition(b"\r\n\r\n")
-    if not blank:
-        return None
-    first, *lines = head.decode("latin-1").split("\r\n")
-    method, target, _version = first.split(" ", 2)
-    headers = {
-        name.strip().lower(): value.strip()
-        for name, _, value in (line.partition(":") for line in lines)
-    }
-    start = len(head) + 4
-    if headers.get("transfer-encoding", "").lower() == "chunked":
-        body, end = _unchunk(data, start)
-        if end is None:
-            return None
-    else:
-        end = start + int(headers.get("content-length", "0"))
-        if len(data) < end:
-            return None
-        body = bytes(data[start:end])
-    del data[:end]
-    return method, target, headers, body
-
-
-def _unchunk(data: bytearray, at: int) -> tuple[bytes, int | None]:
-    """Read a chunked body (RFC 9112 section 7.1); its end is `None` if not there yet."""
-    body = b""
-    while (line := data.find(b"\r\n", at)) >= 0:
-        size = int(data[at:line].partition(b";")[0], 16)
-        at = line + 2 + size + 2
-        if len(data) < at:
-            break
-        if size == 0:
-            return body, at
-        body += data[line + 2 : line + 2 + size]
-    return body, None
-
-
-def _reason(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return "Other"

@@ -26,7 +26,7 @@ from urllib.parse import parse_qsl, quote, urlsplit, urlunsplit
 import msgspec
 from attrs import Factory, define, field
 
-from swink_core import AssistantMessage, CodecError, SwinkError, dump, load
+from swink_core import AssistantMessage, CodecError, UsageError, dump, load
 
 __all__ = [
     "RecordedRequest",
@@ -65,7 +65,7 @@ _SUFFIXES = {
 }
 
 
-class RecordingError(SwinkError):
+class RecordingError(UsageError):
     """A recording that cannot be read."""
 
     title = "Broken recording"

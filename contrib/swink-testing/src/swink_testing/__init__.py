@@ -1,6 +1,16 @@
-"""What plugin authors test with; each module is imported by its own name.
+"""What authors of providers, observers and commands test with; nothing at run time needs it.
 
-`recordings` reads and writes captured answers, `chunking` and `driver` put them through a
-provider in memory, `server` replays them over a socket, `clock` is a clock that tests turn, and
-`strategies` (extra `swink-core[testing]`) makes events and conversations for Hypothesis.
+Each module is imported by its own name.
+
+    conformance    what every provider promises, as checks
+    observers      what observers and wrappers promise
+    chaos          a hostile provider on loopback
+    driver         bytes through a provider, or a client, with no network
+    chunking       a body cut in every way
+    clock          a clock that tests turn
+    strategies     events and conversations for Hypothesis (extra `swink-testing[pytest]`)
+    acme           a provider that exists only in tests
+    installed      distributions that a test installs
+    command_line   `swink` as a process
+    plugin         the fixtures `chaos` and `swink` (extra `swink-testing[pytest]`)
 """

@@ -28,8 +28,8 @@ from contextlib import suppress
 from swink_core.providers import Decoder, NDJSONDecoder, SSEDecoder
 from swink_recorder.loopback import HOST, Exchange, LoopbackServer
 from swink_recorder.recording import Recording
+from swink_testing.chaos_answers import Answer
 from swink_testing.chaos_faults import (
-    Answer,
     Broken,
     Claim,
     Cut,
@@ -48,6 +48,8 @@ from swink_testing.chaos_faults import (
 )
 
 __all__ = [
+    "META_ONLY",
+    "PAGE",
     "Answer",
     "Broken",
     "ChaosServer",
@@ -69,7 +71,9 @@ __all__ = [
 ]
 
 PAGE = b"<!DOCTYPE html><html><body><h1>Bad gateway</h1></body></html>"
+"""What a proxy says in a provider's place."""
 META_ONLY = b": hello\n\nretry: 3000\n\nid: 1\n\n"
+"""Server-sent events that hold no data."""
 STATUSES = (400, 401, 403, 404, 408, 413, 422, 429, 500, 502, 503, 504, 529)
 HUGE_FRAME = 100 * 1024 * 1024
 

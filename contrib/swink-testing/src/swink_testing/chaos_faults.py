@@ -9,20 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import Callable, Mapping
-from itertools import pairwise
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
-from attrs import define, evolve, field
+from attrs import define, field
 
-from swink_core.providers import Decoder, NDJSONDecoder, SSEDecoder
 from swink_recorder.loopback import Exchange
-from swink_recorder.recording import Recording
-from swink_testing.chunking import frame_ends
+from swink_testing.chaos_answers import Answer
 
 __all__ = [
-    "Answer",
     "Broken",
     "Claim",
     "Cut",
@@ -38,80 +34,13 @@ __all__ = [
     "Says",
     "SlowHead",
     "Stall",
-    "framing_of",
 ]
-
-Framing = Literal["sse", "ndjson"]
 
 PIECE = 64 * 1024
 """Bytes of one write of a body that is too large to be built."""
 
 UNPARSABLE = b'{"broken'
 """A frame's payload that no parser takes for a frame of its own."""
-
-
-@define(frozen=True)
-class Answer:
-    """A response as the provider gives it when all is well.
-
-    `ends` are the offsets in the body after each of its frames; `framing` is how frames are
-    marked off, `None` where it is neither SSE nor NDJSON.
-    """
-
-    body: bytes = field(repr=False)
-    content_type: str = "text/event-stream"
-    status: int = 200
-    headers: Mapping[str, str] = field(factory=dict, repr=False)
-    ends: tuple[int, ...] = field(default=(), repr=False)
-    framing: Framing | None = None
-
-    @classmethod
-    def of_body(
-        cls, body: bytes, decoder: Callable[[], Decoder], content_type: str = "text/event-stream"
-    ) -> Answer:
-        """Make an answer of a stream's bytes; `decoder` makes the provider's decoder."""
-        ends = tuple(frame_ends(body, decoder))
-        return cls(body, content_type, ends=ends, framing=framing_of(decoder))
-
-    @classmethod
-    def of_recording(cls, recording: Recording, decoder: Callable[[], Decoder]) -> Answer:
-        """Make an answer of a recorded one."""
-        types = [v for name, v in recording.headers.items() if name.lower() == "content-type"]
-        good = cls.of_body(recording.body, decoder)
-        return evolve(good, status=recording.status, content_type=types[0] if types else "")
-
-    @property
-    def frames(self) -> list[bytes]:
-        """The bytes of each frame."""
-        return [self.body[start:end] for start, end in pairwise((0, *self.ends))]
-
-    def frame(self, payload: bytes, event: str | None = None) -> bytes:
-        """Write a payload as a frame; `event` is an SSE event's name.
-
-        Raises ValueError for an answer whose framing is unknown.
-        """
-        if self.framing == "ndjson":
-            return payload + b"\n"
-        if self.framing == "sse":
-            name = f"event: {event}\n".encode() if event else b""
-            return name + b"data: " + payload + b"\n\n"
-        raise ValueError("frames of this answer cannot be written")
-
-    def with_frames(self, frames: list[bytes]) -> Answer:
-        """Return the answer with other frames."""
-        ends, end = [], 0
-        for frame in frames:
-            end += len(frame)
-            ends.append(end)
-        return evolve(self, body=b"".join(frames), ends=tuple(ends))
-
-
-def framing_of(decoder: Callable[[], Decoder]) -> Framing | None:
-    """Tell how a provider's frames are marked off; `None` where it is binary."""
-    made = decoder()
-    if isinstance(made, SSEDecoder):
-        return "sse"
-    return "ndjson" if isinstance(made, NDJSONDecoder) else None
 
 
 @define(frozen=True)

@@ -1,13 +1,14 @@
-"""Fixtures for the tests of providers, and the level that the conformance kit saw them reach.
+"""Fixtures for tests of plugins, and the level that the conformance kit saw providers reach.
 
-pytest finds this module by itself where swink-core is installed.
-
-Everything else is imported when a test asks for it.
+pytest finds this module by itself where swink-testing is installed. Everything else is imported
+when a test asks for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,6 +24,32 @@ def chaos() -> Iterator[ChaosServer]:
 
     with ChaosServer() as server:
         yield server
+
+
+@pytest.fixture
+def swink_environment(tmp_path: Path) -> dict[str, str]:
+    """Return the variables with which `swink` runs a command."""
+    from swink_testing.command_line import clean_environment
+
+    return clean_environment(tmp_path)
+
+
+@pytest.fixture
+def swink(
+    swink_environment: dict[str, str],
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Return a function that runs a command line of `swink`, which needs swink-cli.
+
+    `stdin` is what is piped in, further keywords are environment variables.
+    """
+    from swink_testing.command_line import run_swink
+
+    def run(
+        *arguments: str, stdin: str | bytes = "", **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        return run_swink(*arguments, environment={**swink_environment, **variables}, stdin=stdin)
+
+    return run
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

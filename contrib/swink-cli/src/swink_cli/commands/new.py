@@ -49,7 +49,7 @@ def command(
 
     \b
       swink new acme --kind sse
-      cd swink-provider-acme && pip install -e . && pytest
+      cd swink-provider-acme && pip install -e . --group dev && pytest
     """
     if not NAME.fullmatch(name):
         raise _failed(
@@ -76,7 +76,7 @@ def command(
     except CookiecutterException as error:
         raise _failed(str(error), "") from error
     say(f"made {folder}")
-    say(f"next: cd {folder} && pip install -e . && pytest")
+    say(f"next: cd {folder} && pip install -e . --group dev && pytest")
     return 0
 
 

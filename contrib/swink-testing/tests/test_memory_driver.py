@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from acme import AcmeProvider, acme_host
 
 from swink_core import (
     AssistantMessage,
@@ -26,6 +25,7 @@ from swink_core import (
 from swink_core.providers import SSEDecoder, is_synthetic_id
 from swink_core.vocabulary import events as ev
 from swink_recorder.recording import Recording
+from swink_testing.acme import AcmeProvider, acme_host
 from swink_testing.chunking import chunkings, every_cut, frame_ends, truncations, whole
 from swink_testing.driver import (
     MemoryHTTPClient,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -114,13 +113,3 @@ def test_a_provider_without_tools_is_not_asked_for_one() -> None:
     found = outcomes(live(talks([*TEXT, DONE], [], tools=False)))
 
     assert found["tool_is_called"] is Outcome.DOES_NOT_APPLY
-
-
-def test_every_check_is_in_the_documentation() -> None:
-    from swink_testing.conformance import PROVIDER_CHECKS
-
-    page = Path(__file__).parent.parent / "docs" / "how-to" / "check-a-provider.md"
-    rows = set(page.read_text("utf-8").splitlines())
-
-    checks = [*PROVIDER_CHECKS, *LIVE_CHECKS]
-    assert [c.name for c in checks if f"| {c.level} | `{c.name}` | {c.about} |" not in rows] == []

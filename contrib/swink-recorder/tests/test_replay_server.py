@@ -9,11 +9,11 @@ from typing import Any
 
 import aiohttp
 import pytest
-from acme import acme_host
 
 from swink_core import Client, RetryPolicy, StreamErrorKind, TextDelta
 from swink_recorder.recording import Recording
 from swink_recorder.replay import ReplayServer
+from swink_testing.acme import acme_host
 from swink_testing.chunking import byte_by_byte
 from swink_testing.clock import ManualClock
 

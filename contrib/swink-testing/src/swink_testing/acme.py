@@ -1,9 +1,11 @@
 """A provider that exists only in tests, with a wire format as small as one can be.
 
-data: {"text": "Hello"}
-data: {"call": "add", "arguments": "{}"}
-data: {"stop": "stop"}
-data: {"error": "busy"}
+    data: {"text": "Hello"}
+    data: {"call": "add", "arguments": "{}"}
+    data: {"stop": "stop"}
+    data: {"error": "busy"}
+
+`Client(host=acme_host(), http=MemoryHTTPClient(…))` asks it with no network.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Distributions that a test installs: folders on PYTHONPATH with metadata and modules."""
+"""Distributions that a test installs: folders on PYTHONPATH with metadata and modules.
+
+install(site, "acme-tools", {"swink.commands": {"hello": "acme_tools:hello"}}, {
+    "acme_tools.py": "…",
+})
+swink("hello", PYTHONPATH=str(site))
+"""
 
 from __future__ import annotations
 
@@ -56,12 +62,15 @@ def install(
     entry_points: Mapping[str, Mapping[str, str]],
     files: Mapping[str, str],
     version: str = "1.0",
+    summary: str = "",
 ) -> Path:
-    """Install a distribution: `entry_points` by group and name, `files` by path."""
+    """Install a distribution into a folder: `entry_points` by group and name, `files` by path."""
     module = name.replace("-", "_")
     info = folder / f"{module}-{version}.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    facts = {"Metadata-Version": "2.1", "Name": name, "Version": version, "Summary": summary}
+    metadata = "".join(f"{key}: {value}\n" for key, value in facts.items() if value)
+    (info / "METADATA").write_text(metadata)
     lines = []
     for group, points in entry_points.items():
         lines += [f"[{group}]", *(f"{key} = {value}" for key, value in points.items())]

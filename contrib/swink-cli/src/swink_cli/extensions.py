@@ -1,0 +1,102 @@
+"""Commands that other distributions add through the entry-point group `swink.commands`.
+
+They are listed from metadata alone, and a command is imported when it is called. Whatever is wrong
+with one is an error of that command and of no other. Nothing heavy is imported here, because
+`swink --help` and completion read this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from importlib.metadata import EntryPoint, entry_points
+
+import click
+
+from swink_cli.terminal import printable
+
+__all__ = ["GROUP", "added_commands", "describe_commands", "distribution_of", "load_command"]
+
+GROUP = "swink.commands"
+
+
+def added_commands() -> dict[str, list[EntryPoint]]:
+    """Return, by name, the commands that distributions claim; more than one claim is a fault."""
+    claims: dict[str, list[EntryPoint]] = {}
+    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, _owner(point))):
+        claims.setdefault(point.name, []).append(point)
+    return claims
+
+
+def distribution_of(point: EntryPoint) -> str:
+    """Name the distribution that declares an entry point, with its version."""
+    return " ".join(filter(None, (_owner(point), point.dist.version if point.dist else "")))
+
+
+def describe_commands(
+    claims: dict[str, list[EntryPoint]], taken: Container[str]
+) -> list[tuple[str, str]]:
+    """List commands for the help text: those of a distribution in a row, with its summary.
+
+    `taken` are the names of swink's own commands, which nobody can replace.
+    """
+    names: dict[str, list[str]] = {}
+    texts: dict[str, str] = {}
+    faults = []
+    for name, points in claims.items():
+        owners = _listed(points)
+        if name in taken:
+            faults.append((name, f"left out of {owners}: swink has a command of this name"))
+        elif len(points) > 1:
+            faults.append((name, f"claimed by {owners}"))
+        else:
+            summary = _summary(points[0])
+            names.setdefault(owners, []).append(name)
+            texts[owners] = f"{summary} ({owners})" if summary else owners
+    rows = [(", ".join(listed), texts[owners]) for owners, listed in names.items()]
+    return [(_line(name), _line(text)) for name, text in [*rows, *faults]]
+
+
+def load_command(name: str, points: list[EntryPoint]) -> click.Command:
+    """Import a command. Raises PluginError where it cannot be, naming who declares it."""
+    from swink_core import PluginError
+
+    owners = _listed(points)
+    if len(points) > 1:
+        raise PluginError(
+            f'two distributions claim the command "{name}": {owners}',
+            title="Two commands of one name",
+            resolution="Uninstall one of them.",
+        )
+    try:
+        command = points[0].load()
+    except (Exception, SystemExit) as error:
+        raise PluginError(
+            f"`swink {name}` of {owners} cannot be imported: {type(error).__name__}: {error}",
+            title="Broken command",
+            resolution="All other commands work. Update that distribution, or uninstall it.",
+        ) from error
+    if not isinstance(command, click.Command):
+        raise PluginError(
+            f"`swink {name}` of {owners} is no click command but {type(command).__name__}",
+            title="Broken command",
+            resolution=f"Its author has to name one in the entry point, not {points[0].value}.",
+        )
+    return command
+
+
+def _owner(point: EntryPoint) -> str:
+    return (point.dist and point.dist.name) or "an unnamed distribution"
+
+
+def _summary(point: EntryPoint) -> str:
+    said = point.dist.metadata.get_all("Summary") if point.dist else None
+    return said[0] if said else ""
+
+
+def _listed(points: list[EntryPoint]) -> str:
+    return " and ".join(map(distribution_of, points))
+
+
+def _line(text: str) -> str:
+    """Make one line of what somebody else's metadata says."""
+    return printable(" ".join(text.split()))

@@ -1,0 +1,54 @@
+"""`swink` as a process, with nothing of this machine's keys, settings and history.
+
+The pytest fixture `swink` runs a command line to its end: `swink("ask", "-m", "echo/echo", "Hi")`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+__all__ = ["clean_environment", "run_swink", "swink_command"]
+
+SECONDS = 60
+"""How long a process may take before a test fails; nothing waits so long when all is well."""
+
+
+def clean_environment(folder: Path) -> dict[str, str]:
+    """Return the variables of a process that has a home of its own, in a folder, and no keys."""
+    home = folder / "home"
+    home.mkdir(exist_ok=True)
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "XDG_STATE_HOME": str(folder / "state"),
+        "LANG": "C.UTF-8",
+        "TERM": "xterm-256color",
+        "PYTHONWARNINGS": "error",
+        "NO_PROXY": "*",
+    }
+
+
+def swink_command(*arguments: str) -> list[str]:
+    """Return what to start for a command line of this environment's `swink`."""
+    return [sys.executable, "-m", "swink_cli", *arguments]
+
+
+def run_swink(
+    *arguments: str, environment: Mapping[str, str], stdin: str | bytes = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run a command line to its end; `stdin` is what is piped in."""
+    done = subprocess.run(
+        swink_command(*arguments),
+        input=stdin.encode() if isinstance(stdin, str) else stdin,
+        capture_output=True,
+        timeout=SECONDS,
+        env=dict(environment),
+        check=False,
+    )
+    return subprocess.CompletedProcess(
+        arguments, done.returncode, done.stdout.decode(), done.stderr.decode()
+    )
