@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from swink_core.failures.failure import Failure
-from swink_core.providers.writer import EventWriter
+from swink_core.providers.open_blocks import size_of
+from swink_core.providers.writer import MOST_BLOCKS, EventWriter
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.grammar import Automaton
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
@@ -19,6 +20,16 @@ _ENDS: dict[str, Callable[[int], ev.AssistantMessageEvent]] = {
     "thinking": ev.ThinkingEnd,
     "tool_call": ev.ToolCallEnd,
 }
+
+
+_KEPT = ("id", "name", "kind", "data", "signature", "metadata")
+
+
+def _kept_of(event: ev.AssistantMessageEvent) -> int:
+    if isinstance(event, ev.TextDelta | ev.ThinkingDelta | ev.ToolCallDelta):
+        return len(event.delta)
+    facts = [fact for name in _KEPT if (fact := getattr(event, name, None)) is not None]
+    return size_of(facts) if facts else 0
 
 
 class RelayWriter(EventWriter):
@@ -39,9 +50,14 @@ class RelayWriter(EventWriter):
             self.fail(Failure("streaming", kind=Kind.PROTOCOL, code="grammar", message=broken))
         elif isinstance(event, ev.Done | ev.Error):
             self._end(event)
+        elif self._grammar.started > MOST_BLOCKS:
+            self._grammar.open.pop(MOST_BLOCKS, None)  # it was not passed on
+            self._fill()
         elif self._restarted or not isinstance(event, ev.Start):
             self._append(event)
-            self._restarted = self._restarted or isinstance(event, ev.Retry)
+            self._kept += _kept_of(event)
+            if isinstance(event, ev.Retry):
+                self._restarted, self._kept = True, 0
 
     def close(self) -> None:
         """Close every open block."""
@@ -53,7 +69,7 @@ class RelayWriter(EventWriter):
         self.usage_seen = event.usage
         self.cost = event.cost.total if event.cost else None
         self.response(event.response_id, event.model)
-        self.has_answer = True  # whether it is one, the remote side has said
+        self._answered = True  # whether it is one, the remote side has said
         if isinstance(event, ev.Done):
             self.stop_reason = event.stop_reason
             self.finish()
