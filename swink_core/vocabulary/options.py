@@ -229,6 +229,11 @@ _TIMEOUTS = Timeouts()
 _POLICY = RetryPolicy()
 
 
+def _address(value: str | None) -> str:
+    """Show an address that holds no user information and no query."""
+    return "[hidden]" if value and {"@", "?"} & {*value} else repr(value)
+
+
 def _timeouts(value: Timeouts | None) -> Timeouts:
     return _TIMEOUTS if value is None else value
 
@@ -244,8 +249,9 @@ class StreamOptions:
     `thinking` is a level or a budget of tokens; `tool_choice` is `auto`, `none`, `required` or a
     tool's name; `response_format` is `json` or a JSON schema; `malformed` is what happens to a
     frame that does not parse; `max_output_chars` bounds the answer's size in characters; `extra`
-    is merged into the request body, where the typed fields win. `api_key` and `headers` never
-    show in a repr. Raises TypeError or ValueError for a value that no provider could take.
+    is merged into the request body, where the typed fields win. `api_key`, `headers` and what
+    may be secret in `base_url` never show in a repr. Raises TypeError or ValueError for a value
+    that no provider could take.
     """
 
     temperature: float | None = field(default=None, validator=_number)
@@ -265,7 +271,7 @@ class StreamOptions:
     response_format: str | Mapping[str, Any] | None = field(default=None)
     cache: CacheStrategy | None = field(default=None, converter=_cache)
     api_key: str | None = field(default=None, repr=False, validator=_unquoted(str))
-    base_url: str | None = field(default=None, validator=_of(str))
+    base_url: str | None = field(default=None, validator=_unquoted(str), repr=_address)
     headers: Mapping[str, str] = field(
         factory=dict, converter=_mapping, validator=_headers, repr=False
     )
@@ -285,7 +291,7 @@ class StreamOptions:
     @base_url.validator
     def _check_base_url(self, _: Any, value: Any) -> None:
         if value is not None and not str(value).startswith(("http://", "https://")):
-            raise ValueError(f"base_url begins with http:// or https://, not {value!r}")
+            raise ValueError(f"base_url begins with http:// or https://, not {_address(value)}")
 
     @property
     def thinking_budget(self) -> int | None:
