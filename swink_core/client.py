@@ -10,7 +10,7 @@ from typing import Any, Self, TypeAlias
 
 from attrs import evolve
 
-from swink_core.arguments import check_context
+from swink_core.arguments import check_context, check_options
 from swink_core.failures.exceptions import InvalidContext, InvalidModel, InvalidOption, UsageError
 from swink_core.plugins.binding import Target
 from swink_core.plugins.call import Call
@@ -82,6 +82,8 @@ class Client:
         """
         conversation = _context(context, system_prompt, tools)
         targets = self._targets(model, options)
+        for target in targets:
+            check_options(target.options, conversation)
         first = targets[0]
         call = Call(
             first.model,

@@ -45,14 +45,6 @@ THINKING_BUDGETS: dict[ThinkingLevel, int] = {
 """Tokens of reasoning that a level stands for where a provider wants a number."""
 
 
-@define(frozen=True)
-class CacheStrategy:
-    """Whether prompt caching is asked for, and for how long (`ttl` in seconds; `None`: default)."""
-
-    mode: Literal["none", "auto"] = "auto"
-    ttl: int | None = None
-
-
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
@@ -92,6 +84,17 @@ def _of(*types: type) -> Any:
     return check
 
 
+def _given(check: Any) -> Any:
+    """Check what may not be `None` either."""
+
+    def given(_: Any, attribute: Any, value: Any) -> None:
+        if value is None:
+            raise TypeError(f"{attribute.name} is not None")
+        check(_, attribute, value)
+
+    return given
+
+
 def _unquoted(kind: type) -> Any:
     """Check what may hold a secret, and so must not be quoted."""
 
@@ -115,6 +118,14 @@ def _one_of(*allowed: str) -> Any:
             raise ValueError(f"{attribute.name} is one of {', '.join(allowed)}, not {value!r}")
 
     return check
+
+
+@define(frozen=True)
+class CacheStrategy:
+    """Whether prompt caching is asked for, and for how long (`ttl` in seconds; `None`: default)."""
+
+    mode: Literal["none", "auto"] = field(default="auto", validator=_given(_one_of("none", "auto")))
+    ttl: int | None = field(default=None, validator=_count)
 
 
 def _retries(_: Any, attribute: Any, value: Any) -> None:
@@ -206,8 +217,8 @@ class RetryPolicy:
     factor: float = field(default=2.0, validator=_at_least_zero)
     max_delay: float = field(default=30.0, validator=_at_least_zero)
     retry_after_cap: float = field(default=60.0, validator=_at_least_zero)
-    restart_after_output: bool = False
-    circuit_threshold: int = 5
+    restart_after_output: bool = field(default=False, validator=_given(_of(bool)))
+    circuit_threshold: int = field(default=5, validator=_given(_count))
     circuit_cooldown: float = field(default=30.0, validator=_at_least_zero)
 
     @classmethod
