@@ -1,21 +1,28 @@
-"""What a call was given, checked."""
+"""What a call was given, checked before anything is sent."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from types import NoneType
+from typing import Any, get_args
 
-from swink_core.failures.exceptions import InvalidContext
-from swink_core.providers.media import media_base64
+import msgspec
+
+from swink_core.failures.exceptions import InvalidContext, InvalidOption, UsageError
+from swink_core.providers.media import MOST_CALL_BYTES, MOST_FILE_BYTES, check_file, files_of
+from swink_core.vocabulary import messages as ms
 from swink_core.vocabulary.messages import (
     AssistantMessage,
     Block,
     Context,
-    FileSource,
     Message,
+    Source,
     TextBlock,
     Tool,
     ToolResultMessage,
 )
+from swink_core.vocabulary.options import StreamOptions
 
 
 def check_context(context: Context) -> None:
@@ -23,26 +30,31 @@ def check_context(context: Context) -> None:
 
     Raises InvalidContext, which names the message and the fault, or MediaError for a file.
     """
-    if not context.messages:
-        raise InvalidContext(
-            "the conversation is empty", resolution="Pass at least one user message."
-        )
     calls: set[str] = set()
+    bytes_left = MOST_CALL_BYTES
     for number, message in enumerate(context.messages):
         if not isinstance(message, Message):
             raise InvalidContext(
                 f"message {number} is a {type(message).__name__}",
                 resolution="Use UserMessage, AssistantMessage or ToolResultMessage.",
             )
-        _check_content(number, message)
+        _check_content(f"message {number}", message)
+        for file in files_of(message):
+            bytes_left -= check_file(file, min(bytes_left, MOST_FILE_BYTES))
         if isinstance(message, AssistantMessage):
             calls.update(block.id for block in message.tool_calls)
-        elif isinstance(message, ToolResultMessage) and message.tool_call_id not in calls:
-            raise InvalidContext(
-                f"message {number} answers tool call {message.tool_call_id!r}, which no message "
-                "before it makes",
-                resolution="Keep the assistant message with the call before its result.",
-            )
+        elif isinstance(message, ToolResultMessage):
+            _check_fields(f"message {number}", message)
+            if message.tool_call_id not in calls:
+                raise InvalidContext(
+                    f"message {number} answers tool call {message.tool_call_id!r}, which no "
+                    "message before it makes",
+                    resolution="Keep the assistant message with the call before its result.",
+                )
+    if not any(_says_something(message) for message in context.messages):
+        raise InvalidContext(
+            "the conversation is empty", resolution="Pass at least one user message with content."
+        )
     if not isinstance(context.system_prompt, str | None):
         raise InvalidContext(
             f"the system prompt is a {type(context.system_prompt).__name__}",
@@ -51,29 +63,100 @@ def check_context(context: Context) -> None:
     _check_tools(context.tools)
 
 
-def _check_content(number: int, message: Message) -> None:
+def check_options(options: StreamOptions, context: Context) -> None:
+    """Refuse options that no provider could send, or that do not fit the conversation.
+
+    Raises InvalidOption.
+    """
+    _check_json(options.extra, "extra", InvalidOption)
+    _check_json(options.response_format, "response_format", InvalidOption)
+    choice = options.tool_choice
+    if choice in (None, "auto", "none") or "tools" in options.extra:
+        return
+    names = [tool.name for tool in context.tools]
+    if choice == "required" and not names:
+        raise InvalidOption(
+            "tool_choice is required, and there are no tools", resolution="Pass tools=[…]."
+        )
+    if choice != "required" and choice not in names:
+        raise InvalidOption(
+            f"tool_choice names no tool: {choice!r}",
+            resolution=f"Use auto, none, required or one of the tools: {', '.join(names) or '-'}.",
+        )
+
+
+def _says_something(message: Message) -> bool:
+    content = message.content
+    if isinstance(content, str) or isinstance(message, ToolResultMessage):
+        return bool(content) or isinstance(message, ToolResultMessage)
+    return any(not isinstance(b, TextBlock) or b.text or b.metadata for b in content)
+
+
+def _check_content(where: str, message: Message) -> None:
     content: object = message.content
     if isinstance(content, str) and not isinstance(message, AssistantMessage):
         return
     if not isinstance(content, list | tuple):
         raise InvalidContext(
-            f"message {number}: content is a {type(content).__name__}",
+            f"{where}: content is a {type(content).__name__}",
             resolution="Pass a list of blocks, or a string where the model is not speaking.",
         )
     for block in content:
         if not isinstance(block, Block):
             raise InvalidContext(
-                f"message {number} holds a {type(block).__name__}",
+                f"{where} holds a {type(block).__name__}",
                 resolution="Use the blocks of swink_core: TextBlock, ImageBlock, …",
             )
-        if isinstance(block, TextBlock) and not isinstance(block.text, str):
+        _check_fields(where, block)
+        if (source := getattr(block, "source", None)) is not None:
+            _check_fields(where, source)
+        for name in ("arguments", "data", "metadata"):
+            _check_json(getattr(block, name, None), f"{where}: {name}", InvalidContext)
+
+
+_MAYBE = (str, NoneType)
+
+_SOURCE = get_args(Source)
+
+_FIELDS: dict[type, dict[str, tuple[type, ...]]] = {
+    ms.TextBlock: {"text": (str,)},
+    ms.ThinkingBlock: {"thinking": (str,), "signature": _MAYBE},
+    ms.ToolCallBlock: {"id": (str,), "name": (str,), "arguments": (dict,), "raw_arguments": _MAYBE},
+    ms.ImageBlock: {"source": _SOURCE},
+    ms.DocumentBlock: {"source": _SOURCE, "name": _MAYBE},
+    ms.AudioBlock: {"source": _SOURCE},
+    ms.ExtensionBlock: {"provider": (str,), "kind": (str,)},
+    ms.Base64Source: {"media_type": (str,), "data": (str,)},
+    ms.UrlSource: {"url": (str,), "media_type": _MAYBE},
+    ms.FileSource: {"path": (str, PathLike), "media_type": _MAYBE},
+    ms.ToolResultMessage: {"tool_call_id": (str,), "tool_name": (str,)},
+    ms.Tool: {"name": (str,), "description": (str,), "parameters": (Mapping,)},
+}
+"""What would be sent as it is, or break the plugin that sends it, were it of another type."""
+
+
+def _check_fields(where: str, value: Any) -> None:
+    for name, types in _FIELDS.get(type(value), {}).items():
+        held = getattr(value, name)
+        if not isinstance(held, types):
+            wanted = " or ".join(kind.__name__ for kind in types)
             raise InvalidContext(
-                f"message {number}: text is a {type(block.text).__name__}",
-                resolution="Leave a block without text out.",
+                f"{where}: {name} is a {type(held).__name__}",
+                resolution=f"In {type(value).__name__} it is {wanted}.",
             )
-        source = getattr(block, "source", None)
-        if isinstance(source, FileSource):
-            media_base64(source)
+
+
+def _check_json(value: Any, where: str, fault: type[UsageError]) -> None:
+    if not value:
+        return
+    try:
+        msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        pass  # half a character, which is repaired on the way
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise fault(
+            f"{where} is no JSON data: {error}", resolution="Use dicts, lists, text and numbers."
+        ) from error
 
 
 def _check_tools(tools: Sequence[Tool]) -> None:
@@ -85,6 +168,8 @@ def _check_tools(tools: Sequence[Tool]) -> None:
             )
         if not tool.name:
             raise InvalidContext(f"tool {number} has no name", resolution="Give it one.")
+        _check_fields(f"tool {number}", tool)
+        _check_json(tool.parameters, f"tool {tool.name!r}: parameters", InvalidContext)
         if tool.name in names:
             raise InvalidContext(
                 f"two tools are called {tool.name!r}", resolution="Give each tool its own name."

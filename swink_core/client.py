@@ -10,7 +10,7 @@ from typing import Any, Self, TypeAlias
 
 from attrs import evolve
 
-from swink_core.arguments import check_context
+from swink_core.arguments import check_context, check_options
 from swink_core.failures.exceptions import InvalidContext, InvalidModel, InvalidOption, UsageError
 from swink_core.plugins.binding import Target
 from swink_core.plugins.call import Attempt, Call, Gate
@@ -97,6 +97,8 @@ class Client:
     ) -> EventStream:
         conversation = _context(context, system_prompt, tools)
         targets = self._targets(model, options)
+        for target in targets:
+            check_options(target.options, conversation)
         call = Call(Attempt(targets[0]), conversation, clock=self._clock, http=self._http)
         return EventStream(Driver(call, targets, self._breaker, self._gates, on_close))
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 BODY_CAP = 64 * 1024
 """Bytes of an error body that are kept."""
@@ -16,9 +18,29 @@ def public_url(url: str) -> str:
     """Return a URL without what may be secret in it: user information and query."""
     try:
         parts = urlsplit(url)
+        parts.port  # noqa: B018  # a password that was not escaped is taken for one
     except ValueError:
         return _HIDDEN
+    if not parts.netloc:
+        return _HIDDEN
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def basic_credentials(url: str) -> tuple[str, str]:
+    """Return a URL without its user information, and that as HTTP's Basic credentials (RFC 7617),
+    empty where there is none."""
+    user = _user_information(url)
+    if not user:
+        return url, ""
+    words = unquote(user) if ":" in user else f"{unquote(user)}:"
+    return url.replace(f"{user}@", "", 1), f"Basic {b64encode(words.encode()).decode()}"
+
+
+def _user_information(url: str) -> str:
+    try:
+        return urlsplit(url).netloc.rpartition("@")[0]
+    except ValueError:
+        return ""
 
 
 def excerpt(data: bytes, secrets: Iterable[str], size: int) -> str:
@@ -36,20 +58,31 @@ def redact(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
-def credentials_in(headers: Mapping[str, str]) -> set[str]:
-    """Return what is secret in these headers: the last word of each that carries credentials."""
-    return {
-        word
-        for name, value in headers.items()
-        if _is_credential(name)
-        for word in value.split()[-1:]
-    }
+def credentials_in(headers: Mapping[str, str], url: str = "") -> set[str]:
+    """Return what is secret in a request: every word of the headers that carry credentials, and
+    the address's user information, as it is, unescaped and as Basic credentials."""
+    found: set[str] = set()
+    for name, value in headers.items():
+        if kind := _credential(name):
+            words = _SEPARATORS[kind].split(value)
+            # a first word of several names the scheme
+            for word in words[1:] if kind == "auth" and len(words) > 1 else words:
+                found |= {word, word.partition("=")[2].strip('"')}
+    if user := _user_information(url):
+        password = user.partition(":")[2] or user
+        found |= {user, password, unquote(password), basic_credentials(url)[1].split()[1]}
+    return found - {"", "="}
 
 
-_CREDENTIAL_WORDS = ("auth", "key", "token", "secret", "cookie", "password")
+_CREDENTIAL_WORDS = ("cookie", "auth", "key", "token", "secret", "password")
+
+_SEPARATORS = dict.fromkeys(_CREDENTIAL_WORDS, re.compile(r"[\s,]+")) | {
+    "cookie": re.compile(r"[\s;]+")
+}
 
 
 @lru_cache(maxsize=256)
-def _is_credential(header: str) -> bool:
+def _credential(header: str) -> str | None:
+    """Return which word in a header's name says that it carries credentials."""
     name = header.lower()
-    return any(word in name for word in _CREDENTIAL_WORDS)
+    return next((word for word in _CREDENTIAL_WORDS if word in name), None)

@@ -259,6 +259,10 @@ class Call:
             self.secrets.add(attempt.options.api_key)
         self.hide(attempt.options.headers)
 
+    def resolve(self, context: Context) -> None:
+        """Take the conversation with the content of its files in their place."""
+        self.context = context
+
     def start(self) -> None:
         """Take note of the time at which work began."""
         self.started_at = self.clock.time()

@@ -1,8 +1,9 @@
 """What a provider is made of, from bytes to events; no provider is here."""
 
-from swink_core.failures.classification import by_tables, duration_seconds, retry_after_seconds
+from swink_core.failures.classification import by_tables
 from swink_core.failures.failure import MalformedFrame, Phase
 from swink_core.failures.redaction import redact
+from swink_core.failures.waits import duration_seconds, retry_after_seconds
 from swink_core.framing.frame import DEFAULT_FRAME_LIMIT, Decoder, FrameError, FrameTooLong
 from swink_core.framing.ndjson import NDJSONDecoder
 from swink_core.framing.sse import ServerSentEvent, SSEDecoder, SSEEventDecoder

@@ -2,46 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Mapping
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from urllib.parse import urlsplit
 
-from swink_core.failures.exceptions import ProviderFailure
+from attrs import evolve
+
+from swink_core.failures.exceptions import ProviderFailure, UsageError
+from swink_core.failures.failure import Failure
+from swink_core.failures.redaction import basic_credentials
 from swink_core.providers.network import _client_error, failure_of
 from swink_core.providers.websocket import open_websocket
 from swink_core.vocabulary.http import HTTPRequest, HTTPResponse
+from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 if TYPE_CHECKING:
     import aiohttp
 
 
 class AiohttpClient:
-    """`HTTPClient` on a pooled aiohttp session, made with the first request in its event loop.
+    """`HTTPClient` on pooled aiohttp sessions: one for each event loop that sends requests.
 
-    No cap on connections: a pool of 100 is a silent queue for the hundred and first stream.
+    A session is made with the first request in its loop, and closed with the client or when the
+    loop shuts down, whichever comes first. No cap on connections: a pool of 100 is a silent queue
+    for the hundred and first stream.
     """
 
     def __init__(self) -> None:
-        self._session: aiohttp.ClientSession | None = None
+        self._sessions: dict[asyncio.AbstractEventLoop, _OpenSession] = {}
+        self._closed = False
         self._proxies: dict[str, str] | None = None
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
-        """Send a request; see `HTTPClient.send`."""
+        """Send a request; see `HTTPClient.send`. Raises UsageError once the client is closed."""
         import aiohttp
 
-        if self._session is None or self._session.closed:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                trace_configs=[_reuse_trace()],
-            )
+        session = await self._session()
+        request = _sendable(request)
         if request.url.startswith("ws"):
             proxy = self._proxy("http" + request.url[2:])
-            return await open_websocket(self._session, request, connect_timeout, proxy)
+            return await open_websocket(session, request, connect_timeout, proxy)
         reused: list[bool] = []
         try:
-            response = await self._session.request(
+            response = await session.request(
                 request.method,
                 request.url,
                 data=request.body or None,
@@ -57,6 +63,21 @@ class AiohttpClient:
                 failure.code = STALE
             raise ProviderFailure(failure) from error
         return _Response(response)
+
+    async def _session(self) -> aiohttp.ClientSession:
+        if self._closed:
+            raise UsageError(
+                "the client is closed", resolution="Make another Client, or close it later."
+            )
+        loop = asyncio.get_running_loop()
+        known = self._sessions.get(loop)
+        if known is None or known[1].closed:
+            for other in list(self._sessions):
+                if other.is_closed():
+                    self._sessions.pop(other, None)
+            life = _open_session()
+            known = self._sessions[loop] = life, await anext(life)
+        return known[1]
 
     def _proxy(self, url: str) -> str | None:
         """Find the environment's proxy. aiohttp's own way asks two threads at every request.
@@ -77,18 +98,72 @@ class AiohttpClient:
         return self._proxies.get(parts.scheme) or self._proxies.get("all")
 
     def close_idle(self) -> None:
-        """Close connections that nobody uses."""
-        if self._session is not None and self._session.connector is not None:
-            connector = self._session.connector
-            for pool in connector._conns.values():  # no public way before aiohttp 4
-                while pool:
-                    pool.popleft()[0].close()
+        """Close connections of the running event loop that nobody uses."""
+        if (known := self._sessions.get(asyncio.get_running_loop())) is not None:
+            connector: Any = known[1].connector
+            connector.close_idle()
 
     async def aclose(self) -> None:
-        """Close all connections."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        """Close all connections, in other running loops too."""
+        self._closed = True
+        here = asyncio.get_running_loop()
+        sessions, self._sessions = self._sessions, {}
+        for loop, (life, _) in sessions.items():
+            if loop is here:
+                await life.aclose()
+            elif loop.is_running():
+                asyncio.run_coroutine_threadsafe(_close(life), loop)
+
+
+_OpenSession: TypeAlias = (
+    "tuple[AsyncGenerator[aiohttp.ClientSession, None], aiohttp.ClientSession]"
+)
+
+
+async def _close(life: AsyncGenerator[Any, None]) -> None:
+    await life.aclose()
+
+
+async def _open_session() -> AsyncGenerator[aiohttp.ClientSession, None]:
+    """Yield a session, and close it with this generator: an event loop that shuts down closes
+    the generators that are still open, while connections can be closed properly yet."""
+    import aiohttp
+
+    from swink_core.providers.aiohttp_insides import Connector
+
+    session = aiohttp.ClientSession(
+        connector=Connector(limit=0),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        trace_configs=[_reuse_trace()],
+    )
+    try:
+        yield session
+    finally:
+        await session.close()
+
+
+_UNSENDABLE = re.compile("[\r\n\0\ud800-\udfff]")
+
+
+def _sendable(request: HTTPRequest) -> HTTPRequest:
+    """Check the headers, and turn the address's user information into one of them, unless the
+    provider has its own."""
+    for name, value in request.headers.items():
+        if found := _UNSENDABLE.search(name) or _UNSENDABLE.search(value):
+            what = "a line break" if found[0] in "\r\n" else "a character that none may hold"
+            message = f"the header {name!r} holds {what}"
+            resolution = "Check headers=…, and the key that is sent in it."
+            kind = Kind.INVALID_REQUEST
+            raise ProviderFailure(
+                Failure("request", kind=kind, code="header", message=message, resolution=resolution)
+            )
+    url, credentials = basic_credentials(request.url)
+    if not credentials:
+        return request
+    headers = dict(request.headers)
+    if "authorization" not in map(str.lower, headers):
+        headers["Authorization"] = credentials
+    return evolve(request, url=url, headers=headers)
 
 
 def _is_this_machine(host: str) -> bool:
@@ -123,26 +198,38 @@ def _reuse_trace() -> aiohttp.TraceConfig:
     return trace
 
 
+MOST_AT_ONCE = 512 * 1024
+"""Bytes of a body between two chances for the event loop to do something else: a body that is
+there already, or comes out of a decompressor, is read without a wait."""
+
+
 class _Response:
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
         self._content = response.content
         self.status = response.status
         self.headers: Mapping[str, str] = response.headers
+        self._at_once = 0  # bytes
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> bytes:
+        if self._at_once > MOST_AT_ONCE:
+            self._at_once = 0
+            await asyncio.sleep(0)
         try:
             data = await self._content.readany()
         except (_client_error(), OSError, ValueError) as error:
             # aiohttp keeps to itself what came before the failure and was not read yet
-            if rest := self._content._read_nowait(-1):
+            from swink_core.providers.aiohttp_insides import rest_of
+
+            if rest := rest_of(self._content):
                 return rest
             raise ProviderFailure(failure_of(error, "streaming")) from error
         if not data:
             raise StopAsyncIteration
+        self._at_once += len(data)
         return data
 
     def close(self) -> None:

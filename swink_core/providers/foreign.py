@@ -12,6 +12,7 @@ from typing import Any
 
 from swink_core.failures.failure import Failure
 from swink_core.plugins.call import Call
+from swink_core.providers.open_blocks import kept_of
 from swink_core.providers.source import EventSource
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.grammar import Automaton
@@ -23,7 +24,6 @@ Batch = list[ev.AssistantMessageEvent]
 class ForeignSource:
     """The events of one attempt, made by others; `plugin` is who is named if they break a rule."""
 
-    held = 0
     voided = None
     completed = staticmethod(lambda: False)
 
@@ -33,6 +33,7 @@ class ForeignSource:
         iterator = aiter(events) if batches is None else batches()
         self.pull: Callable[[], Awaitable[Any]] = iterator.__anext__
         self.ended = False
+        self.kept = 0
         self._close = getattr(iterator, "aclose", None)
         self._call = call
         self._plugin = plugin
@@ -52,6 +53,7 @@ class ForeignSource:
                 failure = Failure("streaming", kind=Kind.PROTOCOL, code="grammar", message=message)
                 return batch + self.cut(failure)
             batch.append(event)
+            self.kept = 0 if type(event) is ev.Retry else self.kept + kept_of(event)
             if self._automaton.phase == "ended":
                 self.ended = True
                 break

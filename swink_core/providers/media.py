@@ -1,14 +1,30 @@
-"""Media of a conversation."""
+"""Media of a conversation, and the files of this machine that are sent as such.
+
+A file is a regular one and bounded: a pipe would be waited for, a device never ends. Whether it
+will do is asked of the system alone (`check_file`); the reading is done in a thread
+(`read_files`), since a disk may take long and the event loop has others to serve.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import mimetypes
-from pathlib import Path
+import os
+import stat
+from typing import Any
 from urllib.parse import urlsplit
 
+from attrs import evolve
+
 from swink_core.failures.exceptions import MediaError
-from swink_core.vocabulary.messages import Base64Source, FileSource, Source
+from swink_core.vocabulary.messages import Base64Source, Context, FileSource, Message, Source
+
+MOST_FILE_BYTES = 50 * 1024 * 1024
+"""The size of a file, unless a caller of `read_files` says otherwise."""
+
+MOST_CALL_BYTES = 100 * 1024 * 1024
+"""The size of all files of a call together."""
 
 
 def media_type_of(source: Source) -> str | None:
@@ -28,17 +44,100 @@ def media_base64(source: Source) -> Base64Source | None:
         return source
     if not isinstance(source, FileSource):
         return None
+    check_file(source)
+    return _read(source, MOST_FILE_BYTES)
+
+
+def files_of(message: Message) -> list[FileSource]:
+    """Return the files that a message names."""
+    blocks = () if isinstance(message.content, str) else message.content
+    sources = [getattr(block, "source", None) for block in blocks]
+    return [source for source in sources if isinstance(source, FileSource)]
+
+
+def check_file(source: FileSource, most: int = MOST_FILE_BYTES) -> int:
+    """Return the size of a file that could be sent, without reading it. Raises MediaError."""
     try:
-        data = Path(source.path).read_bytes()
-    except OSError as error:
+        found = os.stat(source.path)
+        if not os.access(source.path, os.R_OK):
+            raise PermissionError("it may not be read")
+    except (OSError, ValueError) as error:  # the latter for a NUL
+        raise _unreadable(source, error) from error
+    _check(source, found, most)
+    return found.st_size
+
+
+async def read_files(
+    context: Context, each: int = MOST_FILE_BYTES, in_all: int = MOST_CALL_BYTES
+) -> Context:
+    """Return a conversation with the content of its files in their place, read in a thread.
+
+    `each` and `in_all` are limits in bytes. Raises MediaError.
+    """
+    files = [source for message in context.messages for source in files_of(message)]
+    if not files:
+        return context
+    read = await asyncio.to_thread(_read_all, files, each, in_all)
+
+    def whole(block: Any) -> Any:
+        data = read.get(id(getattr(block, "source", None)))
+        return block if data is None else evolve(block, source=data)
+
+    messages = [
+        evolve(message, content=[whole(block) for block in message.content])
+        if files_of(message)
+        else message
+        for message in context.messages
+    ]
+    return evolve(context, messages=messages)
+
+
+def _read_all(files: list[FileSource], each: int, in_all: int) -> dict[int, Base64Source]:
+    read: dict[int, Base64Source] = {}
+    for source in files:
+        in_all -= check_file(source, min(each, in_all))
+        read[id(source)] = _read(source, each)
+    return read
+
+
+def _read(source: FileSource, most: int) -> Base64Source:
+    # a pipe that took the file's place since it was looked at must not be waited for
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        with os.fdopen(os.open(source.path, flags), "rb") as file:
+            found, data = os.fstat(file.fileno()), b""
+            if stat.S_ISREG(found.st_mode) and found.st_size <= most:
+                data = file.read(found.st_size)
+    except (OSError, ValueError) as error:
+        raise _unreadable(source, error) from error
+    return Base64Source(_check(source, found, most), base64.b64encode(data).decode())
+
+
+def _check(source: FileSource, found: os.stat_result, most: int) -> str:
+    """Return the media type of a file that may be sent."""
+    path = source.path
+    if not stat.S_ISREG(found.st_mode):
         raise MediaError(
-            f"{source.path}: {error.strerror or error}",
-            resolution="Check that the file exists and may be read.",
-        ) from error
+            f"{path}: not a regular file", resolution="Pass a file, or its data as Base64Source."
+        )
+    if found.st_size == 0:
+        raise MediaError(f"{path}: the file is empty", resolution="Leave it out.")
+    if found.st_size > most:
+        raise MediaError(
+            f"{path}: {found.st_size:,} bytes, where {most:,} more may be sent",
+            resolution="Make it smaller, or upload it to the provider.",
+        )
     media_type = media_type_of(source)
     if media_type is None:
         raise MediaError(
-            f"{source.path}: the kind of media cannot be told from the name",
+            f"{path}: the kind of media cannot be told from the name",
             resolution="Pass media_type=…, for example image/png.",
         )
-    return Base64Source(media_type, base64.b64encode(data).decode())
+    return media_type
+
+
+def _unreadable(source: FileSource, error: Exception) -> MediaError:
+    why = getattr(error, "strerror", None) or error
+    return MediaError(
+        f"{source.path}: {why}", resolution="Check that the file exists and may be read."
+    )

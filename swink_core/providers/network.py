@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import errno
 import ssl
-from typing import TYPE_CHECKING
 
 from swink_core.failures.failure import Failure, Phase
 from swink_core.failures.redaction import public_url
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
-
-if TYPE_CHECKING:
-    pass
 
 
 def _client_error() -> type[Exception]:

@@ -7,7 +7,8 @@ A parser that reads whole events instead of learning parts of them names this cl
 from __future__ import annotations
 
 from swink_core.failures.failure import Failure
-from swink_core.providers.writer import EventWriter
+from swink_core.providers.open_blocks import kept_of
+from swink_core.providers.writer import MOST_BLOCKS, EventWriter
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.grammar import Automaton
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
@@ -31,9 +32,14 @@ class RelayWriter(EventWriter):
             self.fail(Failure("streaming", kind=Kind.PROTOCOL, code="grammar", message=broken))
         elif isinstance(event, ev.Done | ev.Error):
             self._end(event)
+        elif self._grammar.started > MOST_BLOCKS:
+            self._grammar.open.pop(MOST_BLOCKS, None)  # it was not passed on
+            self._fill()
         elif self._restarted or not isinstance(event, ev.Start):
             self._append(event)
-            self._restarted = self._restarted or isinstance(event, ev.Retry)
+            self._kept += kept_of(event)
+            if isinstance(event, ev.Retry):
+                self._restarted, self._kept = True, 0
 
     def close(self) -> None:
         """Close every open block."""
@@ -44,7 +50,7 @@ class RelayWriter(EventWriter):
         self.usage_seen = event.usage
         self.cost = event.cost.total if event.cost else None
         self.response(event.response_id, event.model)
-        self.has_answer = True  # whether it is one, the remote side has said
+        self._answered = True  # whether it is one, the remote side has said
         if isinstance(event, ev.Done):
             self.stop_reason = event.stop_reason
             self.finish()

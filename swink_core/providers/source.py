@@ -195,9 +195,9 @@ class EventSource:
         return self._out.stop_reason is not None and self._out.failure is None
 
     @property
-    def held(self) -> int:
-        """Characters that have come and are in no event yet."""
-        return self._out.held
+    def kept(self) -> int:
+        """How much of the answer is kept, in characters."""
+        return self._out.kept
 
     @property
     def voided(self) -> Usage | None:

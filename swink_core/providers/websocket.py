@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from itertools import count
 from typing import TYPE_CHECKING, Any, Self
 
 from swink_core.failures.exceptions import ProviderFailure
@@ -62,12 +63,18 @@ class _Refusal:
         """Do nothing: the connection is closed already."""
 
 
+MOST_AT_ONCE = 256
+"""Empty messages between two chances for the event loop to do something else."""
+
+
 class _WebSocket:
     status = SWITCHED
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse[Any]) -> None:
+        from swink_core.providers.aiohttp_insides import answer_to_upgrade
+
         self._socket = socket
-        self._response = socket._response  # no public way to its headers, nor to close at once
+        self._response = answer_to_upgrade(socket)
         self.headers: Mapping[str, str] = self._response.headers
 
     def __aiter__(self) -> Self:
@@ -76,7 +83,9 @@ class _WebSocket:
     async def __anext__(self) -> bytes:
         import aiohttp
 
-        while True:
+        for number in count(1):
+            if number % MOST_AT_ONCE == 0:
+                await asyncio.sleep(0)
             message = await self._socket.receive()
             if message.type not in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY):
                 break

@@ -1,10 +1,9 @@
 """What parsers write to. It can only produce event sequences that the grammar allows.
 
 A parser says what it learnt (text, reasoning, a fragment of a tool call) and the writer opens,
-numbers and closes the blocks. At most one text or thinking block is open, any number of tool
-calls: fragments of parallel calls interleave on the wire. Which call a fragment belongs to is
-decided in `_find` by the provider's key, id and name, never by "the latest"; a call whose id or
-name has not come yet is held back until it can be announced.
+numbers and closes the blocks. At most one text or thinking block is open, the run; beside it any
+number of tool calls, which `tool_calls` tells apart. A call whose id or name has not come yet is
+held back until it can be announced.
 """
 
 from __future__ import annotations
@@ -13,29 +12,19 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 from swink_core.failures.failure import Failure
+from swink_core.providers.open_blocks import TEXT, THINKING, Metadata, Run, size_of
+from swink_core.providers.tool_calls import OpenCalls, ToolCall
 from swink_core.vocabulary import events as ev
-from swink_core.vocabulary.messages import is_synthetic_id, parse_arguments, synthetic_id
-from swink_core.vocabulary.outcome import StopReason, Usage
+from swink_core.vocabulary.events import TextDelta
+from swink_core.vocabulary.messages import synthetic_id
+from swink_core.vocabulary.outcome import StopReason, StreamErrorKind, Usage
 
+MOST_BLOCKS = 4_096
+"""Blocks of an answer; one with more fails as `output_too_large`."""
 
-class _ToolCall:
-    __slots__ = ("id", "index", "key", "metadata", "name", "named_before", "parts")
+_NUMBERS = ("input", "output", "cache_read", "cache_write", "reasoning", "total")
 
-    def __init__(self, key: Hashable) -> None:
-        self.key = key
-        self.id: str | None = None
-        self.name: str | None = None
-        self.parts: list[str] = []
-        self.index = -1  # not announced yet
-        self.named_before = False
-        self.metadata: dict[str, Any] | None = None
-
-    def is_complete(self) -> bool:
-        # some servers repeat the name in each fragment: all of them are looked at only at a brace
-        last = next((part for part in reversed(self.parts) if part.strip()), "}")
-        if not self.parts or not last.rstrip().endswith("}"):
-            return False
-        return parse_arguments("".join(self.parts)) is not None
+_NO_RUN = Run("", None, -1)
 
 
 class EventWriter:
@@ -60,23 +49,16 @@ class EventWriter:
         self.response_id: str | None = None
         self.model: str | None = None
         self.finished = False
-        self.has_answer = False
-        self.held = 0
-        """Characters of arguments whose call cannot be announced yet."""
+        self._answered = False  # with more than text
+        self._said = self._kept = 0  # characters of text, of the rest
         self._prefix = id_prefix
         self._events: list[ev.AssistantMessageEvent] = []
         self._append = self._events.append
         self._started = 0
-        self._run = -1
-        self._run_kind = ""
-        self._run_key: Hashable = None
-        self._run_metadata: dict[str, Any] | None = None
-        self._signature: str | None = None
-        self._redacted = False
-        self._calls: list[_ToolCall] = []  # open ones, in order
-        self._by_key: dict[Hashable, _ToolCall] = {}
-        self._by_id: dict[str, _ToolCall] = {}
-        self._has_calls = False
+        self._run = _NO_RUN
+        self._calls = OpenCalls()
+        self._extra = Metadata()
+        self._has_calls = self._is_full = False
 
     # -- what a parser says ------------------------------------------------------------------
 
@@ -89,13 +71,15 @@ class EventWriter:
         """
         if not delta and metadata is None:
             return
-        if self._run_kind != "text" or self._run_key != key:
-            self._open_run("text", key)
+        run = self._run
+        # identity first: this runs for every delta
+        if run.kind is not TEXT or (run.key is not key and run.key != key):
+            run = self._open_run(TEXT, key)
         if delta:
-            self.has_answer = True  # a block of metadata alone answers nothing
-            self._append(ev.TextDelta(self._run, delta))
+            self._said += len(delta)
+            self._append(TextDelta(run.index, delta))
         if metadata is not None:
-            self._run_metadata = {**(self._run_metadata or {}), **metadata}
+            self._kept += run.note(metadata)
 
     def thinking(
         self,
@@ -112,16 +96,19 @@ class EventWriter:
         """
         if not (delta or signature or redacted or metadata is not None):
             return
-        if self._run_kind != "thinking" or self._run_key != key:
-            self._open_run("thinking", key)
+        run = self._run
+        if run.kind is not THINKING or (run.key is not key and run.key != key):
+            run = self._open_run(THINKING, key)
         if delta:
-            self._append(ev.ThinkingDelta(self._run, delta))
+            self._kept += len(delta)
+            self._append(ev.ThinkingDelta(run.index, delta))
         if signature:
-            self._signature = signature
+            self._kept += len(signature) - len(run.signature or "")
+            run.signature = signature
         if redacted:
-            self._redacted = True
+            run.redacted = True
         if metadata is not None:
-            self._run_metadata = {**(self._run_metadata or {}), **metadata}
+            self._kept += run.note(metadata)
 
     def tool_call(
         self,
@@ -136,25 +123,26 @@ class EventWriter:
         `key` is whatever the provider tells its calls apart by (`None`: it sends nothing).
         `arguments` is a piece of JSON text. A new id or name begins a new call.
         """
-        call = self._find(key, id, name)
+        calls = self._calls
+        call = calls.find(key, id, name)
         if call is None:
             if not (id or name or arguments or metadata is not None):
                 return
-            call = self._begin(key)
+            call = self._begin_call(key)
         if id:
-            call.id = call.id or id
-            self._by_id[id] = call
+            self._kept += calls.identify(call, id)
         if metadata is not None:
-            call.metadata = {**(call.metadata or {}), **metadata}
+            self._kept += call.note(metadata)
         if arguments:
+            self._kept += len(arguments)
             call.parts.append(arguments)
             if call.index >= 0:
                 self._append(ev.ToolCallDelta(call.index, arguments))
                 return
-            self.held += len(arguments)
         if call.index < 0:
             if name and not call.name:
-                call.name = name
+                self._kept += len(name)
+                calls.name(call, name)
             # an id may come one fragment late; servers that send none must not wait for ever
             if call.name and (call.id or call.named_before):
                 self._announce(call)
@@ -162,21 +150,18 @@ class EventWriter:
 
     def extension(self, kind: str, data: Any, metadata: Mapping[str, Any] | None = None) -> None:
         """Add a whole opaque block, to be sent back to this provider unchanged."""
-        self._close_run()
-        self._announce_waiting()
-        self.has_answer = True
-        self._append(
-            ev.Extension(
-                self._started, self.provider, kind, data, dict(metadata) if metadata else None
-            )
-        )
+        self._make_room()
+        self._answered = True
+        self._kept += len(kind) + size_of((data, metadata))
+        noted = dict(metadata) if metadata else None
+        self._append(ev.Extension(self._started, self.provider, kind, data, noted))
         self._started += 1
 
     def end(self, key: Hashable) -> None:
         """Close the block of `key`, for formats that say so; unknown keys are ignored."""
-        if self._run_kind and self._run_key == key:
+        if self._run.kind and self._run.key == key:
             self._close_run()
-        elif (call := self._by_key.get(key)) is not None and call in self._calls:
+        elif (call := self._calls.of(key)) is not None:
             self._close_call(call)
 
     def usage(
@@ -196,17 +181,12 @@ class EventWriter:
         reasoning. `cost` is in US dollars, where the provider reports it.
         """
         seen = self.usage_seen = self.usage_seen or Usage(reported=True)
-        for name, value in (
-            ("input", input),
-            ("output", output),
-            ("cache_read", cache_read),
-            ("cache_write", cache_write),
-            ("reasoning", reasoning),
-            ("total", total),
-        ):
+        numbers = (input, output, cache_read, cache_write, reasoning, total)
+        for name, value in zip(_NUMBERS, numbers, strict=True):
             if value is not None:
                 setattr(seen, name, int(value))
         if extra:
+            self._kept += self._extra.merge(extra)
             seen.extra.update(extra)
         if cost is not None:
             self.cost = cost
@@ -226,10 +206,9 @@ class EventWriter:
         self._tries += 1
         self._append(ev.Retry(self._tries, self._tries, 0.0, why, self._asked))
         self._append(ev.Start())
-        self._started = 0
-        self._has_calls = self.has_answer = False
-        self._by_key.clear()
-        self._by_id.clear()
+        self._started = self._said = self._kept = 0
+        self._has_calls = self._answered = False
+        self._calls, self._extra = OpenCalls(), Metadata()
         if self.usage_seen is not None:
             self.voided = self.usage_seen + (self.voided or Usage())
         self.stop_reason = self.usage_seen = self.response_id = self.model = None
@@ -264,15 +243,27 @@ class EventWriter:
         if not events:
             return []
         self._events = []
-        self._append = self._events.append
+        if not self._is_full:
+            self._append = self._events.append
         return events
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether anything was said that answers; a block of metadata alone does not."""
+        return self._answered or self._said > 0
+
+    @property
+    def kept(self) -> int:
+        """How much of what was said stays, in characters: text, arguments, signatures, and
+        about as many for metadata and extensions."""
+        return self._said + self._kept
 
     def close(self) -> None:
         """Close every open block."""
         self._close_run()
-        self._announce_waiting()
-        for call in sorted(self._calls, key=lambda call: call.index >= 0):
-            self._close_call(call)  # stray fragments first, while their calls are still open
+        self._announce(*self._calls.take_named())
+        for call in self._calls.strays_first():
+            self._close_call(call)
 
     def final_usage(self) -> Usage | None:
         """Return what is known of the usage, with the sum where both parts are known."""
@@ -281,84 +272,62 @@ class EventWriter:
             seen.total = seen.input + seen.output
         return seen
 
-    def _open_run(self, kind: str, key: Hashable) -> None:
+    def _make_room(self) -> None:
+        """Finish what is before a new block, which the answer may have one of too many."""
         self._close_run()
-        self._announce_waiting()
-        self._run, self._run_kind, self._run_key = self._started, kind, key
+        self._announce(*self._calls.take_named())
+        if self._started + self._calls.waiting >= MOST_BLOCKS:
+            self._fill()
+
+    def _fill(self) -> None:
+        """Fail, and take in nothing more: a frame may go on for long."""
+        if not self._is_full:
+            self.close()
+            self._is_full = True
+            self._append = _drop
+            message = f"the answer has more than {MOST_BLOCKS} blocks"
+            kind = StreamErrorKind.OUTPUT_TOO_LARGE
+            self.fail(Failure("streaming", kind=kind, code="blocks", message=message))
+
+    def _open_run(self, kind: str, key: Hashable) -> Run:
+        self._make_room()
+        run = self._run = Run(kind, key, self._started)
         self._started += 1
-        if kind == "text":
-            self._append(ev.TextStart(self._run))
-        else:
-            self._append(ev.ThinkingStart(self._run))
+        self._append(run.start())
+        return run
 
     def _close_run(self) -> None:
-        if self._run_kind == "text":
-            self._append(ev.TextEnd(self._run, self._run_metadata))
-        elif self._run_kind == "thinking":
-            self._append(
-                ev.ThinkingEnd(self._run, self._signature, self._redacted, self._run_metadata)
-            )
-            self._signature, self._redacted = None, False
-        self._run_kind, self._run_key, self._run_metadata = "", None, None
+        if self._run is not _NO_RUN:
+            self._append(self._run.end())
+            self._run = _NO_RUN
 
-    def _find(self, key: Hashable, id: str | None, name: str | None) -> _ToolCall | None:
-        if id and (known := self._by_id.get(id)) is not None:
-            return known if known in self._calls else None
-        if key is not None:
-            call = self._by_key.get(key)
-        else:
-            call = self._calls[-1] if self._calls else None
-        if call is None or call not in self._calls:
-            return None
-        if id and call.id and not is_synthetic_id(call.id):
-            return None  # a second id; one that comes after ours was made up is the first
-        if name and call.name and (name != call.name or call.is_complete()):
-            return None  # another name, or the same name again after whole arguments
-        return call
+    def _begin_call(self, key: Hashable) -> ToolCall:
+        self._make_room()
+        self._has_calls = self._answered = True
+        return self._calls.begin(key)
 
-    def _begin(self, key: Hashable) -> _ToolCall:
-        self._close_run()
-        self._announce_waiting()
-        call = _ToolCall(key)
-        self._has_calls = self.has_answer = True
-        self._calls.append(call)
-        if key is not None:
-            self._by_key[key] = call
-        return call
+    def _announce(self, *calls: ToolCall) -> None:
+        for call in calls:
+            self._calls.announce(call, self._started)
+            self._started += 1
+            if not call.id:
+                call.id = synthetic_id(self._prefix, call.index)
+            self._append(ev.ToolCallStart(call.index, call.id, call.name or ""))
+            for part in call.parts:
+                self._append(ev.ToolCallDelta(call.index, part))
 
-    def _announce(self, call: _ToolCall) -> None:
-        call.index = self._started
-        self._started += 1
-        if not call.id:
-            call.id = synthetic_id(self._prefix, call.index)
-        self._append(ev.ToolCallStart(call.index, call.id, call.name or ""))
-        for part in call.parts:
-            self._append(ev.ToolCallDelta(call.index, part))
-            self.held -= len(part)
-
-    def _announce_waiting(self) -> None:
-        for call in self._calls:
-            if call.index < 0 and call.name:
-                self._announce(call)
-
-    def _close_call(self, call: _ToolCall) -> None:
+    def _close_call(self, call: ToolCall) -> None:
         if call.index < 0:
-            if call.name is None and call.id is None and self._adopt(call):
-                self._calls.remove(call)
+            stray = call.name is None and call.id is None
+            completed = self._calls.completed_by(call) if stray else None
+            if completed is not None:
+                self._calls.close(call)
+                self._append(ev.ToolCallDelta(completed.index, completed.parts[-1]))
                 return
             self._announce(call)
-        self._calls.remove(call)
+        self._calls.close(call)
         self._append(ev.ToolCallEnd(call.index, call.metadata))
 
-    def _adopt(self, stray: _ToolCall) -> bool:
-        """Give fragments under a drifted key to the open call that they complete."""
-        tail = "".join(stray.parts)
-        for call in self._calls:
-            if tail and call.index >= 0 and not call.is_complete():
-                whole = "".join(call.parts) + tail
-                if parse_arguments(whole) is not None:
-                    call.parts.append(tail)
-                    self._append(ev.ToolCallDelta(call.index, tail))
-                    self.held -= len(tail)
-                    return True
-        return False
+
+def _drop(_: ev.AssistantMessageEvent) -> None:
+    """Take the place of the events' list where an answer is full."""

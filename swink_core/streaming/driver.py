@@ -24,6 +24,7 @@ from swink_core.failures.faults import FAULT, abandoned, raised, too_large
 from swink_core.plugins.binding import Target
 from swink_core.plugins.call import Attempt, Call, Gate
 from swink_core.providers.foreign import ForeignSource, open_source
+from swink_core.providers.media import read_files
 from swink_core.providers.source import SETTLE_SECONDS, EventSource
 from swink_core.streaming.breaker import CircuitBreaker
 from swink_core.streaming.builder import MessageBuilder
@@ -135,12 +136,12 @@ class Driver:
                 try:
                     if source is None:
                         batch = await self._begin()
-                    elif builder.chars + source.held > self._limit:
-                        batch = source.cut(too_large(self._limit))
                     else:
                         if source.completed():
                             watchdog.expect_end(SETTLE_SECONDS)
                         batch = source.take(await source.pull())
+                        if source.kept > self._limit:
+                            batch = self._instead(batch, too_large(self._limit))
                 except asyncio.CancelledError:
                     batch = self._interrupted(watchdog.recover())
                 except Exception as error:
@@ -182,7 +183,9 @@ class Driver:
         """Wait, begin the next attempt, and return its first events."""
         call, upcoming = self.call, self._retries.upcoming
         assert upcoming is not None
-        if call.attempts:
+        if not call.attempts:
+            call.resolve(await read_files(call.context))
+        else:
             await self._release()
             # a sleep of nothing still lets the loop close what the attempt left
             await call.clock.sleep(upcoming.delay)
@@ -242,15 +245,17 @@ class Driver:
 
     def _stifled(self, batch: Batch, reason: Failure | None) -> Batch:
         """Return what a cancellation means that a plugin has caught, and gone on."""
-        if batch and type(batch[-1]) in TERMINAL:
-            if type(batch[-1]) is ev.Done and reason is not None and reason.code != "closed":
-                return batch  # the answer was whole after all
-            batch.pop()
-        if reason is None:  # somebody else's, whose task wants to end
-            if batch:
-                self._deliver(batch)
-            raise asyncio.CancelledError
-        return batch + self._cut(reason)
+        if reason is not None:
+            whole = batch and type(batch[-1]) is ev.Done and reason.code != "closed"
+            return batch if whole else self._instead(batch, reason)
+        batch = _unended(batch)
+        if batch:
+            self._deliver(batch)
+        raise asyncio.CancelledError  # somebody else's, whose task wants to end
+
+    def _instead(self, batch: Batch, reason: Failure) -> Batch:
+        """Return what was taken, with another end than it may have."""
+        return _unended(batch) + self._cut(reason)
 
     def _broken(self, error: Exception) -> Batch:
         """Return what an exception means; the source knows best what its input's do."""
@@ -325,3 +330,7 @@ class Driver:
         if self.terminal is not None:
             call.end()
             log_end(call, self.terminal)
+
+
+def _unended(batch: Batch) -> Batch:
+    return batch[:-1] if batch and type(batch[-1]) in TERMINAL else batch

@@ -40,7 +40,7 @@ class CodecError(ValueError):
 
 
 @cache
-def _converter() -> Converter:
+def _converter(allow_files: bool = False) -> Converter:
     from cattrs import Converter
     from cattrs.gen import make_dict_unstructure_fn
 
@@ -95,7 +95,16 @@ def _converter() -> Converter:
         tagged(message, "role")
     plainly(ms.Tool)
     plainly(ms.Context)
+    if not allow_files:
+        converter.register_structure_hook(ms.FileSource, _refuse_file)
     return converter
+
+
+def _refuse_file(_: Any, __: Any) -> Any:
+    raise CodecError(
+        "a file source is loaded with allow_files=True alone, because data from elsewhere could "
+        "name any file of this machine"
+    )
 
 
 def _be_strict(converter: Converter) -> None:
@@ -150,15 +159,16 @@ def dump(value: Any) -> Any:
     return _converter().unstructure(value)
 
 
-def load(kind: type[T], data: Any) -> T:
+def load(kind: type[T], data: Any, *, allow_files: bool = False) -> T:
     """Return an object of `kind` (`Context`, `AssistantMessage`, `Message`, …).
 
-    Raises CodecError, which says where the data is wrong.
+    `allow_files` says that the data may name files of this machine, as a conversation does that
+    was saved here. Raises CodecError, which says where the data is wrong.
     """
     from cattrs import transform_error
 
     try:
-        return _converter().structure(data, kind)
+        return _converter(allow_files).structure(data, kind)
     except CodecError:
         raise
     except Exception as error:

@@ -45,14 +45,6 @@ THINKING_BUDGETS: dict[ThinkingLevel, int] = {
 """Tokens of reasoning that a level stands for where a provider wants a number."""
 
 
-@define(frozen=True)
-class CacheStrategy:
-    """Whether prompt caching is asked for, and for how long (`ttl` in seconds; `None`: default)."""
-
-    mode: Literal["none", "auto"] = "auto"
-    ttl: int | None = None
-
-
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
@@ -92,6 +84,17 @@ def _of(*types: type) -> Any:
     return check
 
 
+def _given(check: Any) -> Any:
+    """Check what may not be `None` either."""
+
+    def given(_: Any, attribute: Any, value: Any) -> None:
+        if value is None:
+            raise TypeError(f"{attribute.name} is not None")
+        check(_, attribute, value)
+
+    return given
+
+
 def _unquoted(kind: type) -> Any:
     """Check what may hold a secret, and so must not be quoted."""
 
@@ -115,6 +118,14 @@ def _one_of(*allowed: str) -> Any:
             raise ValueError(f"{attribute.name} is one of {', '.join(allowed)}, not {value!r}")
 
     return check
+
+
+@define(frozen=True)
+class CacheStrategy:
+    """Whether prompt caching is asked for, and for how long (`ttl` in seconds; `None`: default)."""
+
+    mode: Literal["none", "auto"] = field(default="auto", validator=_given(_one_of("none", "auto")))
+    ttl: int | None = field(default=None, validator=_count)
 
 
 def _retries(_: Any, attribute: Any, value: Any) -> None:
@@ -194,8 +205,8 @@ class RetryPolicy:
     factor: float = field(default=2.0, validator=_at_least_zero)
     max_delay: float = field(default=30.0, validator=_at_least_zero)
     retry_after_cap: float = field(default=60.0, validator=_at_least_zero)
-    restart_after_output: bool = False
-    circuit_threshold: int = 5
+    restart_after_output: bool = field(default=False, validator=_given(_of(bool)))
+    circuit_threshold: int = field(default=5, validator=_given(_count))
     circuit_cooldown: float = field(default=30.0, validator=_at_least_zero)
 
     @classmethod
@@ -217,6 +228,11 @@ _TIMEOUTS = Timeouts()
 _POLICY = RetryPolicy()
 
 
+def _address(value: str | None) -> str:
+    """Show an address that holds no user information and no query."""
+    return "[hidden]" if value and {"@", "?"} & {*value} else repr(value)
+
+
 def _timeouts(value: Timeouts | None) -> Timeouts:
     return _TIMEOUTS if value is None else value
 
@@ -232,8 +248,9 @@ class StreamOptions:
     `thinking` is a level or a budget of tokens; `tool_choice` is `auto`, `none`, `required` or a
     tool's name; `response_format` is `json` or a JSON schema; `malformed` is what happens to a
     frame that does not parse; `max_output_chars` bounds the answer's size in characters; `extra`
-    is merged into the request body, where the typed fields win. `api_key` and `headers` never
-    show in a repr. Raises TypeError or ValueError for a value that no provider could take.
+    is merged into the request body, where the typed fields win. `api_key`, `headers` and what
+    may be secret in `base_url` never show in a repr. Raises TypeError or ValueError for a value
+    that no provider could take.
     """
 
     temperature: float | None = field(default=None, validator=_number)
@@ -253,7 +270,7 @@ class StreamOptions:
     response_format: str | Mapping[str, Any] | None = field(default=None)
     cache: CacheStrategy | None = field(default=None, converter=_cache)
     api_key: str | None = field(default=None, repr=False, validator=_unquoted(str))
-    base_url: str | None = field(default=None, validator=_of(str))
+    base_url: str | None = field(default=None, validator=_unquoted(str), repr=_address)
     headers: Mapping[str, str] = field(
         factory=dict, converter=_mapping, validator=_headers, repr=False
     )
@@ -273,7 +290,7 @@ class StreamOptions:
     @base_url.validator
     def _check_base_url(self, _: Any, value: Any) -> None:
         if value is not None and not str(value).startswith(("http://", "https://")):
-            raise ValueError(f"base_url begins with http:// or https://, not {value!r}")
+            raise ValueError(f"base_url begins with http:// or https://, not {_address(value)}")
 
     @property
     def thinking_budget(self) -> int | None:

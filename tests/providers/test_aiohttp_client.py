@@ -177,14 +177,6 @@ async def test_idle_connections_can_be_closed_while_others_stay_open() -> None:
         await read_all(await client.send(HTTPRequest(server.url), HTTP_TIMEOUT))
 
 
-async def test_a_client_that_was_closed_may_be_used_again() -> None:
-    async with Server(sends(b"x")) as server, http_client() as client:
-        await client.aclose()
-        await read_all(await client.send(HTTPRequest(server.url), HTTP_TIMEOUT))
-        await client.aclose()
-        assert await read_all(await client.send(HTTPRequest(server.url), HTTP_TIMEOUT)) == b"x"
-
-
 # -- failures ------------------------------------------------------------------------------------
 
 

@@ -355,15 +355,6 @@ def test_a_call_without_an_id_is_announced_with_its_second_fragment() -> None:
     assert types(out.take()) == ["tool_call_start", "tool_call_delta", "tool_call_delta"]
 
 
-def test_what_is_held_back_is_counted_until_it_is_handed_out() -> None:
-    out = EventWriter()
-    out.tool_call(0, id="a", name="f", arguments='{"x": ')
-    out.tool_call(1, arguments="1}")
-    assert out.held == 2
-    out.close()
-    assert out.held == 0
-
-
 # -- everything that a parser may say, in any order ----------------------------------------------
 
 _keys = st.none() | st.integers(0, 2)
@@ -412,7 +403,6 @@ def test_whatever_is_said_in_whatever_order_the_events_keep_to_the_grammar(
     for what, how in sayings:
         getattr(out, what)(**how)
     assert broken_rules(events_of(out)) == []
-    assert out.held == 0
 
 
 @given(st.lists(SAYINGS.filter(lambda saying: saying[0] != "restart"), max_size=25))
@@ -639,15 +629,3 @@ def test_events_are_taken_once() -> None:
     assert out.take() == []
     out.text("b")
     assert types(first + out.take()) == ["text_start", "text_delta", "text_delta"]
-
-
-def test_a_name_in_every_fragment_costs_no_look_at_all_fragments(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    looks = []
-    monkeypatch.setattr("swink_core.providers.writer.parse_arguments", looks.append)
-    out = EventWriter("toy", "call_1")
-    for piece in ['{"text": "', *["x"] * 5_000, '"}']:
-        out.tool_call(0, "a", "write", piece)
-    assert len(looks) == 0  # none ended with a brace before the last
-    assert message_of(out).tool_calls[0].arguments == {"text": "x" * 5_000}

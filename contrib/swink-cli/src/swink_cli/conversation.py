@@ -87,7 +87,7 @@ def read_conversation(path: Path) -> Conversation:
     path = path.expanduser()
     data = read_json(path, "saved conversation", dict)
     try:
-        context = swink.load(swink.Context, data)
+        context = swink.load(swink.Context, data, allow_files=True)
     except swink.CodecError as error:
         raise swink.MediaError(
             f"{path} is not a saved conversation: {error}",

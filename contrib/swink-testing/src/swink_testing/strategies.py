@@ -283,6 +283,12 @@ def tools() -> st.SearchStrategy[list[Tool]]:
     return _tools
 
 
+def _says_something(message: UserMessage) -> bool:
+    if isinstance(message.content, str):
+        return bool(message.content)
+    return any(not isinstance(block, TextBlock) or block.text for block in message.content)
+
+
 @st.composite
 def contexts(draw: st.DrawFn, provider: str | None = None, media: bool = True) -> Context:
     """Draw conversations that a call may begin with.
@@ -301,7 +307,7 @@ def contexts(draw: st.DrawFn, provider: str | None = None, media: bool = True) -
                 failed = draw(_yes_or_no)
                 messages.append(ToolResultMessage(call.id, call.name, draw(_texts), failed))
     if not messages or not isinstance(messages[-1], ToolResultMessage):
-        messages.append(draw(user_messages(media)))
+        messages.append(draw(user_messages(media).filter(_says_something)))
     return Context(messages, draw(_text_or_none), draw(_tools))
 
 

@@ -1,0 +1,73 @@
+"""All that is reached of aiohttp's insides, because nothing public does it.
+
+`NEEDED` names each place and why; a test holds it against the installed release, so that one that
+moves something fails by name.
+"""
+
+from __future__ import annotations
+
+import select
+from typing import Any
+
+import aiohttp
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.client_reqrep import ConnectionKey
+
+NEEDED = {
+    "TCPConnector._conns": "the pool, by key, of pairs that begin with a connection's protocol",
+    "TCPConnector._get": "is awaited for a pooled connection, with a key and traces",
+    "TCPConnector._release": "gives a connection back to the pool, or closes it",
+    "ResponseHandler._parser": "reads an answer; without one, what arrives waits in a tail",
+    "ResponseHandler.should_close": "whether something waits in a tail, among other reasons",
+    "StreamReader._read_nowait": "returns what has come of a body before it failed",
+    "ClientWebSocketResponse._response": "the answer to the upgrade: its headers, and its close",
+}
+
+
+class Connector(aiohttp.TCPConnector):
+    """A pool that throws away connections on which anything arrived while nobody used them.
+
+    What comes then is nobody's answer: a second one, a complaint about the time (HTTP 408), the
+    end of TLS. On such a connection it would be taken for the answer to the next request.
+    """
+
+    def _release(
+        self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False
+    ) -> None:
+        super()._release(key, protocol, should_close=should_close)
+        if protocol.transport is not None:
+            protocol._parser = None  # what arrives is not read, and bounded
+
+    async def _get(self, key: ConnectionKey, traces: list[Any]) -> Any:
+        for protocol, _ in self._conns.get(key, ()):
+            if protocol.should_close or _has_something_to_read(protocol.transport):
+                protocol.close()
+        return await super()._get(key, traces)
+
+    def close_idle(self) -> None:
+        """Close connections that nobody uses."""
+        for pool in self._conns.values():
+            while pool:
+                pool.popleft()[0].close()
+
+
+def _has_something_to_read(transport: Any) -> bool:
+    """Ask the system: what has come since the loop last looked is not known to anyone yet."""
+    socket = transport and transport.get_extra_info("socket")
+    if socket is None or socket.fileno() < 0:
+        return False
+    if not hasattr(select, "poll"):  # Windows, whose select takes any descriptor
+        return bool(select.select([socket], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(socket, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def rest_of(body: aiohttp.StreamReader) -> bytes:
+    """Return what has come of a body and was not read when it failed."""
+    return body._read_nowait(-1)
+
+
+def answer_to_upgrade(socket: aiohttp.ClientWebSocketResponse[Any]) -> aiohttp.ClientResponse:
+    """Return the response that a WebSocket began with, which also closes it at once."""
+    return socket._response

@@ -1,0 +1,105 @@
+"""Blocks that are being received, and how much of them is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import msgspec
+
+from swink_core.vocabulary import events as ev
+from swink_core.vocabulary.grammar import DELTAS
+
+
+def size_of(data: Any) -> int:
+    """Return about how many characters data takes: those of its JSON, where it has one."""
+    try:
+        return len(msgspec.json.encode(data))
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return len(repr(data))
+
+
+_KEPT = ("id", "name", "kind", "data", "signature", "metadata")
+
+
+def kept_of(event: Any) -> int:
+    """Return how much of a whole event is kept, in characters."""
+    if type(event) in DELTAS:
+        return len(event.delta)
+    facts = [fact for name in _KEPT if (fact := getattr(event, name, None)) is not None]
+    return size_of(facts) if facts else 0
+
+
+class Metadata:
+    """What is said of a block or an answer, piece by piece; the last value of a name wins.
+
+    A list that has grown since it was last given is recognised, and only what is new in it is
+    measured: parsers collect citations that way.
+    """
+
+    __slots__ = ("_counted", "data")
+
+    def __init__(self) -> None:
+        self.data: dict[str, Any] = {}
+        self._counted: dict[str, tuple[int, int]] = {}  # characters; items, where it is a list
+
+    def merge(self, more: Mapping[str, Any]) -> int:
+        """Take in more, and return by how many characters it all has grown."""
+        growth = 0
+        for name, value in more.items():
+            before, items = self._counted.get(name, (0, 0))
+            if items and value is self.data[name]:
+                size = before + size_of(value[items:])
+            else:
+                size = len(name) + size_of(value)
+            self._counted[name] = size, len(value) if isinstance(value, list) else 0
+            growth += size - before
+        self.data.update(more)
+        return growth
+
+
+class OpenBlock:
+    """A block that is being received: its provider's key, its index, its metadata."""
+
+    __slots__ = ("_metadata", "index", "key")
+
+    def __init__(self, key: Hashable, index: int) -> None:
+        self.key = key
+        self.index = index
+        self._metadata: Metadata | None = None
+
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """What was said of the block; `None` where nothing was."""
+        return None if self._metadata is None else self._metadata.data
+
+    def note(self, metadata: Mapping[str, Any]) -> int:
+        """Take in metadata, and return by how many characters the block has grown."""
+        if self._metadata is None:
+            self._metadata = Metadata()
+        return self._metadata.merge(metadata)
+
+
+TEXT, THINKING = "text", "thinking"
+
+
+class Run(OpenBlock):
+    """The block of text or thinking that deltas are added to."""
+
+    __slots__ = ("kind", "redacted", "signature")
+
+    def __init__(self, kind: str, key: Hashable, index: int) -> None:
+        super().__init__(key, index)
+        self.kind = kind
+        self.signature: str | None = None
+        self.redacted = False
+
+    def start(self) -> ev.AssistantMessageEvent:
+        """Return the event that opens it."""
+        return ev.TextStart(self.index) if self.kind is TEXT else ev.ThinkingStart(self.index)
+
+    def end(self) -> ev.AssistantMessageEvent:
+        """Return the event that closes it."""
+        if self.kind is TEXT:
+            return ev.TextEnd(self.index, self.metadata)
+        return ev.ThinkingEnd(self.index, self.signature, self.redacted, self.metadata)

@@ -1,0 +1,168 @@
+"""The tool calls of an answer that are open, and which of them a fragment belongs to.
+
+Fragments of parallel calls interleave on the wire. The provider's key, id and name decide, never
+"the latest" where there is a key. The work is linear in the input: calls are found by dictionary,
+and whether arguments are whole is followed piece by piece instead of parsed with every fragment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+
+from swink_core.providers.open_blocks import OpenBlock
+from swink_core.vocabulary.messages import is_synthetic_id, parse_arguments
+
+MOST_LOOKS = 64
+"""How often stray fragments of an answer are held against calls that they may complete."""
+
+# A bracket, or a string with its closing quote if that is there. Possessive, hence linear.
+_find_tokens = re.compile(r'(?s)[{}\[\]]|"(?:[^"\\]++|\\.)*+("?)').finditer
+
+
+class _Extent:
+    """Follows JSON text by its brackets and strings, to find where an object ends."""
+
+    __slots__ = ("_depth", "_string", "ended")
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._string = ""  # how a string begins that the next piece goes on with
+        self.ended = False  # the outermost bracket was closed
+
+    def feed(self, text: str) -> None:
+        """Take the next piece."""
+        text, self._string = self._string + text, ""
+        for found in _find_tokens(text):
+            token = found[0]
+            if token in ("{", "["):
+                self._depth += 1
+            elif token in ("}", "]"):
+                self._depth -= 1
+                if self._depth <= 0:
+                    self.ended = True
+                    break
+            elif not found[1]:
+                self._string = '"' + text[found.end() :]  # half an escape, perhaps
+
+
+class ToolCall(OpenBlock):
+    """A call being received. Its index is negative until it is announced."""
+
+    __slots__ = ("_extent", "_followed", "_whole", "id", "is_open", "name", "named_before", "parts")
+
+    def __init__(self, key: Hashable) -> None:
+        super().__init__(key, -1)
+        self.id: str | None = None
+        self.name: str | None = None
+        self.named_before = False  # in an earlier fragment than the last
+        self.parts: list[str] = []
+        self.is_open = True
+        self._extent = _Extent()
+        self._followed = 0  # parts
+        self._whole: bool | None = None  # known when the outermost bracket was closed
+
+    def is_complete(self) -> bool:
+        """Tell whether the arguments so far are a whole object."""
+        fresh = self.parts[self._followed :]
+        self._followed += len(fresh)
+        if self._whole is None:
+            for part in fresh:
+                self._extent.feed(part)
+            if self._extent.ended:
+                self._whole = parse_arguments("".join(self.parts)) is not None
+        elif self._whole:
+            self._whole = not any(part.strip() for part in fresh)
+        return bool(self._whole)
+
+
+class OpenCalls:
+    """The open calls of an answer, in the order in which they began."""
+
+    def __init__(self) -> None:
+        self._open: dict[ToolCall, None] = {}
+        self._by_key: dict[Hashable, ToolCall] = {}
+        self._by_id: dict[str, ToolCall] = {}
+        self._named: list[ToolCall] = []
+        self._looks = 0
+        self.waiting = 0
+        """How many are not announced yet."""
+
+    def find(self, key: Hashable, id: str | None, name: str | None) -> ToolCall | None:
+        """Return the open call that a fragment belongs to; `None` if it begins one."""
+        if id and (known := self._by_id.get(id)) is not None:
+            return known if known.is_open else None
+        call = self._by_key.get(key) if key is not None else next(reversed(self._open), None)
+        if call is None or not call.is_open:
+            return None
+        if id and call.id and not is_synthetic_id(call.id):
+            return None  # a second id; one that comes after ours was made up is the first
+        if name and call.name and (name != call.name or call.is_complete()):
+            return None  # another name, or the same name again after whole arguments
+        return call
+
+    def of(self, key: Hashable) -> ToolCall | None:
+        """Return the open call of a key."""
+        call = self._by_key.get(key)
+        return call if call is not None and call.is_open else None
+
+    def begin(self, key: Hashable) -> ToolCall:
+        """Open a call."""
+        call = ToolCall(key)
+        self._open[call] = None
+        self.waiting += 1
+        if key is not None:
+            self._by_key[key] = call
+        return call
+
+    def identify(self, call: ToolCall, id: str) -> int:
+        """Note an id that fragments may name a call by, the first being its own; return by how
+        many characters that is more to keep."""
+        known = id in self._by_id
+        call.id = call.id or id
+        self._by_id[id] = call
+        return 0 if known else len(id)
+
+    def name(self, call: ToolCall, name: str) -> None:
+        """Note the name of a call."""
+        call.name = name
+        self._named.append(call)
+
+    def take_named(self) -> list[ToolCall]:
+        """Return the calls that may be announced, once."""
+        named, self._named = self._named, []
+        return [call for call in named if call.index < 0 and call.is_open]
+
+    def announce(self, call: ToolCall, index: int) -> None:
+        """Give a call its place in the answer."""
+        call.index = index
+        self.waiting -= 1
+
+    def close(self, call: ToolCall) -> None:
+        """Take a call out: nothing more belongs to it."""
+        call.is_open = False
+        del self._open[call]
+        self.waiting -= call.index < 0
+
+    def unannounced(self) -> list[ToolCall]:
+        """Return the open calls that nobody has heard of."""
+        return [call for call in self._open if call.index < 0] if self.waiting else []
+
+    def strays_first(self) -> list[ToolCall]:
+        """Return the open calls, those before the rest that were never announced."""
+        return sorted(self._open, key=lambda call: call.index >= 0)
+
+    def completed_by(self, stray: ToolCall) -> ToolCall | None:
+        """Return the announced call that fragments under a drifted key complete, having
+        given it the fragments."""
+        tail = "".join(stray.parts)
+        for call in self._open if tail else ():
+            if self._looks >= MOST_LOOKS:
+                break
+            if call.index >= 0:
+                self._looks += 1
+                whole = parse_arguments("".join((*call.parts, tail)))
+                if whole is not None and not call.is_complete():
+                    call.parts.append(tail)
+                    return call
+        return None

@@ -1,0 +1,107 @@
+"""What of a request and its address is secret, and what of both is shown."""
+
+from __future__ import annotations
+
+import pytest
+from cpu_time import FREEZE, HOSTILE_SIZE, cpu_seconds
+
+from swink_core import StreamOptions
+from swink_core.failures.redaction import (
+    basic_credentials,
+    credentials_in,
+    excerpt,
+    public_url,
+    redact,
+)
+
+CANARY = "sk-canary-1"
+
+# (name, headers, what a server may say of them)
+ECHOED: list[tuple[str, dict[str, str], list[str]]] = [
+    ("a_bearer", {"Authorization": f"Bearer {CANARY}"}, [CANARY, f"Bearer {CANARY}"]),
+    ("a_key", {"x-api-key": CANARY}, [CANARY]),
+    ("a_cookie_in_the_middle", {"Cookie": f"a=1; session={CANARY}; b=2"}, [CANARY]),
+    ("cookies_without_blanks", {"cookie": f"a=1;session={CANARY};b=2"}, [CANARY]),
+    ("a_quoted_cookie", {"cookie": f'session="{CANARY}"'}, [CANARY]),
+    ("parameters", {"Authorization": f'Digest user="me", response="{CANARY}"'}, [CANARY]),
+    ("two_keys", {"X-Keys": f"{CANARY}, other-key"}, [CANARY]),
+    ("padding", {"Authorization": f"Basic {CANARY}=="}, [f"{CANARY}=="]),
+]
+
+
+@pytest.mark.parametrize(
+    ("headers", "texts"), [case[1:] for case in ECHOED], ids=[case[0] for case in ECHOED]
+)
+def test_every_word_of_a_credential_header_is_a_secret(
+    headers: dict[str, str], texts: list[str]
+) -> None:
+    for text in texts:
+        assert "canary" not in redact(f"no: {text}!", credentials_in(headers))
+
+
+def test_the_name_of_a_scheme_and_other_headers_are_no_secrets() -> None:
+    headers = {"Authorization": "Bearer x", "Content-Type": "text/event-stream", "X-Team": "blue"}
+    assert credentials_in(headers) == {"x"}
+
+
+@pytest.mark.parametrize(
+    "text", ["me:p%40ss-canary", "p%40ss-canary", "p@ss-canary", "bWU6cEBzcy1jYW5hcnk="]
+)
+def test_an_address_gives_away_its_user_information_in_no_form(text: str) -> None:
+    secrets = credentials_in({}, "https://me:p%40ss-canary@a.example/v1")
+    assert redact(f"no: {text}!", secrets) == "no: [hidden]!"
+
+
+# (address, address without user information, credentials)
+ADDRESSES = [
+    ("https://a.example/v1", "https://a.example/v1", ""),
+    ("https://me:pass@a.example:8/v1?q=@", "https://a.example:8/v1?q=@", "Basic bWU6cGFzcw=="),
+    ("https://me@a.example/", "https://a.example/", "Basic bWU6"),
+    ("https://me:p%40ss@a.example/", "https://a.example/", "Basic bWU6cEBzcw=="),
+    ("http://[broken@", "http://[broken@", ""),
+    ("https://a.example/@cf/meta", "https://a.example/@cf/meta", ""),
+]
+
+
+@pytest.mark.parametrize(("url", "bare", "credentials"), ADDRESSES)
+def test_user_information_is_taken_for_basic_credentials(
+    url: str, bare: str, credentials: str
+) -> None:
+    assert basic_credentials(url) == (bare, credentials)
+
+
+# What people write who forget to escape a password, or the scheme.
+CARELESS = [
+    "https://me:pa/ss-canary@a.example/v1",
+    "https://me:pa#ss-canary@a.example/v1",
+    "https://me:pa?ss-canary@a.example/v1",
+    "me:canary@a.example/v1",
+    "canary",
+]
+
+
+@pytest.mark.parametrize("url", CARELESS)
+def test_an_address_that_is_none_is_not_shown(url: str) -> None:
+    assert "canary" not in public_url(url)
+    assert "me:pa" not in public_url(url)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://me:canary@a.example/v1", "https://a.example/v1?key=canary"]
+)
+def test_the_options_of_a_call_do_not_show_what_is_secret_in_its_address(url: str) -> None:
+    assert "canary" not in repr(StreamOptions(base_url=url))
+    assert "https://a.example/v1" in repr(StreamOptions(base_url="https://a.example/v1"))
+
+
+def test_an_address_that_is_refused_is_not_quoted() -> None:
+    with pytest.raises(ValueError, match="begins with http") as caught:
+        StreamOptions(base_url="me:canary@a.example/v1")
+    assert "canary" not in str(caught.value)
+
+
+def test_neither_redaction_nor_an_excerpt_holds_the_thread() -> None:
+    secrets = {f"secret-{number}" for number in range(100)}
+    for text in ("secret-" * (HOSTILE_SIZE // 7), "s" * HOSTILE_SIZE, "\ud800" * HOSTILE_SIZE):
+        assert cpu_seconds(lambda text=text: redact(text, secrets)) < FREEZE  # type: ignore[misc]
+    assert cpu_seconds(lambda: excerpt(b"\xff" * HOSTILE_SIZE, secrets, 200)) < FREEZE

@@ -1,0 +1,179 @@
+"""Files of a conversation: regular ones, of bounded size, read away from the event loop."""
+
+from __future__ import annotations
+
+import base64
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swink_core import (
+    AssistantMessage,
+    Base64Source,
+    CodecError,
+    Context,
+    DocumentBlock,
+    FileSource,
+    ImageBlock,
+    MediaError,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+    dump,
+    load,
+)
+from swink_core.arguments import check_context
+from swink_core.providers import media, media_base64
+from swink_core.providers.media import MOST_FILE_BYTES, check_file, read_files
+
+PNG = b"\x89PNG"
+
+
+def _sparse(path: Path, size: int) -> FileSource:
+    with path.open("wb") as file:
+        file.truncate(size)
+    return FileSource(str(path))
+
+
+def _pipe(path: Path) -> FileSource:
+    os.mkfifo(path)
+    return FileSource(str(path))
+
+
+def _closed(path: Path) -> FileSource:
+    path.write_bytes(PNG)
+    path.chmod(0)
+    return FileSource(str(path))
+
+
+# (name, how it is made at a path, what is said of it)
+UNFIT: list[tuple[str, Any, str]] = [
+    ("a_pipe", _pipe, "not a regular file"),
+    ("a_device", lambda _: FileSource("/dev/zero", "image/png"), "not a regular file"),
+    ("a_folder", lambda path: FileSource(str(path.parent), "image/png"), "not a regular file"),
+    ("of_the_kernel", lambda _: FileSource("/proc/self/environ", "image/png"), "is empty"),
+    ("missing", lambda path: FileSource(str(path)), "No such file"),
+    ("empty", lambda path: _sparse(path, 0), "is empty"),
+    ("too_large", lambda path: _sparse(path, MOST_FILE_BYTES + 1), "52,428,800 more may be sent"),
+    ("a_nul_in_its_name", lambda _: FileSource("\0.png"), "null"),
+    ("of_unknown_kind", lambda path: _sparse(path.with_suffix(".unheard-of"), 1), "cannot be told"),
+]
+
+
+@pytest.mark.parametrize("read", [check_file, media_base64], ids=["looked_at", "read"])
+@pytest.mark.parametrize(
+    ("made", "what"), [case[1:] for case in UNFIT], ids=[case[0] for case in UNFIT]
+)
+def test_a_file_that_is_unfit_is_refused_and_never_waited_for(
+    made: Any, what: str, read: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(MediaError, match=what) as caught:
+        read(made(tmp_path / "a.png"))
+    assert caught.value.resolution
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(MediaError, match="may not be read"):
+        check_file(_closed(tmp_path / "a.png"))
+
+
+def _asks(*sources: Any) -> Context:
+    return Context([UserMessage([TextBlock("?"), *(ImageBlock(source) for source in sources)])])
+
+
+def test_the_check_of_a_call_reads_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "open", None)
+    check_context(_asks(_sparse(tmp_path / "a.png", MOST_FILE_BYTES)))
+
+
+def test_the_files_of_a_call_are_bounded_in_all(tmp_path: Path) -> None:
+    files = [_sparse(tmp_path / f"{number}.png", MOST_FILE_BYTES) for number in range(3)]
+    check_context(_asks(*files[:2]))
+    with pytest.raises(MediaError, match=r"2\.png: .* 0 more"):
+        check_context(_asks(*files))
+
+
+async def test_files_are_read_in_a_thread_and_take_their_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readers = set()
+    read = media._read
+
+    def note(*arguments: Any) -> Any:
+        readers.add(threading.current_thread())
+        return read(*arguments)
+
+    monkeypatch.setattr(media, "_read", note)
+    (tmp_path / "a.png").write_bytes(PNG)
+    (tmp_path / "b.pdf").write_bytes(b"%PDF")
+    image, document = FileSource(str(tmp_path / "a.png")), FileSource(str(tmp_path / "b.pdf"))
+    call = ToolCallBlock("c", "look")
+    context = Context(
+        [
+            UserMessage([TextBlock("?"), ImageBlock(image, {"detail": "low"})]),
+            AssistantMessage([call]),
+            ToolResultMessage("c", "look", [DocumentBlock(document, "B"), ImageBlock(image)]),
+            UserMessage("and?"),
+        ],
+        "be brief",
+    )
+    before = dump(context)
+    whole = await read_files(context)
+    png = Base64Source("image/png", base64.b64encode(PNG).decode())
+    pdf = Base64Source("application/pdf", base64.b64encode(b"%PDF").decode())
+    assert whole == Context(
+        [
+            UserMessage([TextBlock("?"), ImageBlock(png, {"detail": "low"})]),
+            AssistantMessage([call]),
+            ToolResultMessage("c", "look", [DocumentBlock(pdf, "B"), ImageBlock(png)]),
+            UserMessage("and?"),
+        ],
+        "be brief",
+    )
+    assert dump(context) == before
+    assert threading.current_thread() not in readers
+
+
+async def test_a_conversation_without_files_is_returned_as_it_is() -> None:
+    context = _asks(Base64Source("image/png", "eA=="))
+    assert await read_files(context) is context
+
+
+@pytest.mark.parametrize(
+    ("limits", "what"), [({"each": 3}, "a.png"), ({"in_all": 7}, "b.png: 4 bytes, where 3 more")]
+)
+async def test_the_limits_may_be_set(limits: dict[str, int], what: str, tmp_path: Path) -> None:
+    for name in ("a.png", "b.png"):
+        (tmp_path / name).write_bytes(PNG)
+    context = _asks(FileSource(str(tmp_path / "a.png")), FileSource(str(tmp_path / "b.png")))
+    assert len((await read_files(context)).messages) == 1
+    with pytest.raises(MediaError, match=what):
+        await read_files(context, **limits)
+
+
+# -- data from elsewhere -------------------------------------------------------------------------
+
+FILE = {"type": "file", "path": "/etc/passwd", "media_type": "image/png"}
+IMAGE = {"type": "image", "source": FILE}
+
+# (kind, data)
+NAMING: list[tuple[Any, Any]] = [
+    (FileSource, FILE),
+    (ImageBlock, IMAGE),
+    (UserMessage, {"role": "user", "content": [IMAGE]}),
+    (Context, {"messages": [{"role": "user", "content": [IMAGE]}]}),
+]
+
+
+@pytest.mark.parametrize(("kind", "data"), NAMING)
+def test_data_names_no_file_of_this_machine_unless_it_may(kind: Any, data: Any) -> None:
+    with pytest.raises(CodecError, match="allow_files=True"):
+        load(kind, data)
+    assert "/etc/passwd" in repr(load(kind, data, allow_files=True))
+    with pytest.raises(CodecError, match="allow_files=True"):
+        load(kind, data)

@@ -1,0 +1,183 @@
+"""What a call is given by mistake, told before anything is sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fakes import client_of
+
+from swink_core import (
+    AssistantMessage,
+    AudioBlock,
+    Base64Source,
+    CacheStrategy,
+    Context,
+    DocumentBlock,
+    ExtensionBlock,
+    FileSource,
+    ImageBlock,
+    InvalidContext,
+    InvalidOption,
+    RetryPolicy,
+    StreamOptions,
+    TextBlock,
+    ThinkingBlock,
+    Tool,
+    ToolCallBlock,
+    ToolResultMessage,
+    UrlSource,
+    UserMessage,
+)
+from swink_core.arguments import check_context, check_options
+
+HI = UserMessage("Hi")
+NOTHING: Any = None
+SOMETHING: Any = object()
+WORD: Any = "x.png"
+
+
+def user(*blocks: Any) -> Context:
+    return Context([UserMessage(list(blocks))])
+
+
+def said(*blocks: Any) -> Context:
+    return Context([HI, AssistantMessage(list(blocks))])
+
+
+# (name, conversation, what is said of it)
+REFUSED: list[tuple[str, Context, str]] = [
+    ("an_empty_text", Context([UserMessage("")]), "the conversation is empty"),
+    ("no_blocks", user(), "the conversation is empty"),
+    ("blocks_without_text", user(TextBlock("")), "the conversation is empty"),
+    ("several_of_nothing", Context([UserMessage(""), AssistantMessage([])]), "is empty"),
+    ("a_source_as_text", user(ImageBlock(WORD)), "message 0: source is a str"),
+    ("no_source", user(DocumentBlock(NOTHING)), "message 0: source is a NoneType"),
+    ("a_file_of_no_name", user(ImageBlock(FileSource(NOTHING))), "message 0: path is a NoneType"),
+    ("an_address_of_bytes", user(ImageBlock(UrlSource(b"x"))), "message 0: url is a bytes"),  # type: ignore[arg-type]  # on purpose
+    ("data_of_bytes", user(AudioBlock(Base64Source("audio/wav", b"x"))), "0: data is a bytes"),  # type: ignore[arg-type]  # on purpose
+    ("no_media_type", user(ImageBlock(Base64Source(NOTHING, "eA=="))), "media_type is a NoneType"),
+    ("a_call_without_an_id", said(ToolCallBlock(NOTHING, "f")), "message 1: id is a NoneType"),
+    ("a_call_without_a_name", said(ToolCallBlock("a", NOTHING)), "message 1: name is a NoneType"),
+    ("arguments_as_text", said(ToolCallBlock("a", "f", "{}")), "message 1: arguments is a str"),  # type: ignore[arg-type]  # on purpose
+    (
+        "arguments_that_are_no_json",
+        said(ToolCallBlock("a", "f", {"x": object()})),
+        "message 1: arguments is no JSON data",
+    ),
+    ("no_thoughts", said(ThinkingBlock(NOTHING)), "message 1: thinking is a NoneType"),
+    ("a_signature_of_bytes", said(ThinkingBlock("", b"x")), "message 1: signature is a bytes"),  # type: ignore[arg-type]  # on purpose
+    ("an_extension_of_nobody", said(ExtensionBlock(NOTHING, "k", {})), "1: provider is a NoneType"),
+    ("an_extension_of_an_object", said(ExtensionBlock("p", "k", SOMETHING)), "1: data is no JSON"),
+    ("metadata_of_an_object", said(TextBlock("x", {"a": object()})), "1: metadata is no JSON data"),
+    (
+        "a_result_of_no_tool",
+        Context(
+            [HI, AssistantMessage([ToolCallBlock("a", "f")]), ToolResultMessage("a", NOTHING, "x")]
+        ),
+        "message 2: tool_name is a NoneType",
+    ),
+    ("a_tool_of_another_name", Context([HI], tools=[Tool(5)]), "tool 0: name is a int"),  # type: ignore[arg-type]  # on purpose
+    ("a_tool_described_by_none", Context([HI], tools=[Tool("f", NOTHING)]), "0: description is a"),
+    ("parameters_as_text", Context([HI], tools=[Tool("f", "", "{}")]), "0: parameters is a str"),  # type: ignore[arg-type]  # on purpose
+    (
+        "parameters_that_are_no_json",
+        Context([HI], tools=[Tool("f", "", {"type": object})]),
+        "tool 'f': parameters is no JSON data",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("context", "what"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
+)
+def test_a_conversation_that_cannot_be_sent_is_refused(context: Context, what: str) -> None:
+    with pytest.raises(InvalidContext) as caught:
+        check_context(context)
+    assert what in caught.value.message
+    assert caught.value.resolution
+
+
+# (name, conversation)
+ACCEPTED: list[tuple[str, Context]] = [
+    ("nothing_said_in_between", Context([HI, AssistantMessage([]), UserMessage([]), HI])),
+    ("an_image_alone", user(ImageBlock(UrlSource("https://a.example/b.png")))),
+    ("metadata_alone", said(TextBlock("", {"signature": "x"}))),
+    ("half_a_character", said(ToolCallBlock("a", "f", {"x": "\ud800"}))),
+]
+
+
+@pytest.mark.parametrize("context", [case[1] for case in ACCEPTED], ids=[c[0] for c in ACCEPTED])
+def test_a_conversation_that_some_provider_takes_is_accepted(context: Context) -> None:
+    check_context(context)
+
+
+TOOLS = Context([HI], tools=[Tool("look"), Tool("find")])
+LOOP: list[Any] = []
+LOOP.append(LOOP)
+
+# (name, options, conversation, what is said of them)
+MISTAKEN: list[tuple[str, dict[str, Any], Context, str]] = [
+    ("no_such_tool", {"tool_choice": "nope"}, TOOLS, "tool_choice names no tool: 'nope'"),
+    ("a_tool_of_none", {"tool_choice": "look"}, Context([HI]), "tool_choice names no tool"),
+    ("required_of_none", {"tool_choice": "required"}, Context([HI]), "there are no tools"),
+    ("extra", {"extra": {"a": object()}}, TOOLS, "extra is no JSON data"),
+    ("extra_without_end", {"extra": {"a": LOOP}}, TOOLS, "extra is no JSON data"),
+    ("a_schema", {"response_format": {"a": object()}}, TOOLS, "response_format is no JSON data"),
+]
+
+
+@pytest.mark.parametrize(
+    ("options", "context", "what"), [case[1:] for case in MISTAKEN], ids=[c[0] for c in MISTAKEN]
+)
+def test_options_that_cannot_be_sent_are_refused(
+    options: dict[str, Any], context: Context, what: str
+) -> None:
+    with pytest.raises(InvalidOption) as caught:
+        check_options(StreamOptions(**options), context)
+    assert what in caught.value.message
+    assert caught.value.resolution
+
+
+# (name, options, conversation)
+FITTING: list[tuple[str, dict[str, Any], Context]] = [
+    ("a_tool", {"tool_choice": "look"}, TOOLS),
+    ("required", {"tool_choice": "required"}, TOOLS),
+    ("none_of_none", {"tool_choice": "none"}, Context([HI])),
+    ("auto", {"tool_choice": "auto"}, Context([HI])),
+    ("a_tool_of_the_providers", {"tool_choice": "web", "extra": {"tools": [{}]}}, Context([HI])),
+    ("half_a_character", {"extra": {"a": "\ud800"}}, Context([HI])),
+]
+
+
+@pytest.mark.parametrize(
+    ("options", "context"), [case[1:] for case in FITTING], ids=[case[0] for case in FITTING]
+)
+def test_options_that_some_provider_takes_are_accepted(
+    options: dict[str, Any], context: Context
+) -> None:
+    check_options(StreamOptions(**options), context)
+
+
+async def test_a_call_checks_the_options_of_each_of_its_models() -> None:
+    client = client_of()
+    with pytest.raises(InvalidOption, match="names no tool"):
+        client.stream(["toy/a", ("toy/b", {"tool_choice": "nope"})], "Hi")
+    await client.aclose()
+
+
+# (class, arguments)
+POLICIES: list[tuple[type, dict[str, Any]]] = [
+    (RetryPolicy, {"circuit_threshold": value}) for value in ("x", 0, -1, None, 1.5, True)
+]
+POLICIES += [(RetryPolicy, {"restart_after_output": value}) for value in ("no", 1, None)]
+POLICIES += [(CacheStrategy, {"mode": value}) for value in ("bogus", None, 1)]
+POLICIES += [(CacheStrategy, {"ttl": value}) for value in (-5, 0, "5m", 1.5, True)]
+
+
+@pytest.mark.parametrize(("policy", "arguments"), POLICIES)
+def test_a_policy_of_values_that_mean_nothing_is_refused(
+    policy: type, arguments: dict[str, Any]
+) -> None:
+    with pytest.raises((TypeError, ValueError), match=next(iter(arguments))):
+        policy(**arguments)
