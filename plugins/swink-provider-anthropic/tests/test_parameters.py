@@ -48,7 +48,7 @@ def _notices(model: Model, **options: Any) -> list[str]:
 
 
 def _enabled(budget: int) -> dict[str, Any]:
-    return {"thinking": {"type": "enabled", "budget_tokens": budget}, "temperature": 1}
+    return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
 def _adaptive(effort: str) -> dict[str, Any]:
@@ -121,7 +121,7 @@ FIELDS: list[tuple[str, Model, dict[str, Any], dict[str, Any]]] = [
         "adaptive thinking, extra high, where there is none",
         FOUR_SIX,
         {"thinking": "extra_high"},
-        {"max_tokens": 64_000, **_adaptive("max"), "temperature": 1},
+        {"max_tokens": 64_000, **_adaptive("max")},
     ),
     (
         "adaptive thinking from a budget",
@@ -197,6 +197,12 @@ FIELDS: list[tuple[str, Model, dict[str, Any], dict[str, Any]]] = [
         {"max_tokens": 9, "top_k": 5, "service_tier": "auto"},
     ),
     (
+        "a limit of the API's own, over the most that the model can",
+        BUDGET,
+        {"extra": {"max_tokens": 2000}, "thinking": 5000},
+        {"max_tokens": 2000, **_enabled(1999)},
+    ),
+    (
         "fields of objects that options make too",
         ADAPTIVE,
         {
@@ -256,14 +262,14 @@ CHANGES: list[tuple[str, Model, dict[str, Any], dict[str, Any], list[str]]] = [
         BUDGET,
         {"thinking": "low", "max_tokens": 1024},
         {"max_tokens": 1024},
-        ["thinking: max_tokens leaves less than 1024 for it; it was left out"],
+        ["thinking: max_tokens leaves less than 1024 for it; left out"],
     ),
     (
         "a forced call and a budget",
         BUDGET,
         {"thinking": "low", "tool_choice": "required"},
         {"tool_choice": {"type": "any"}},
-        ["thinking: not together with a tool_choice that forces a call; it was left out"],
+        ["thinking: not together with a tool_choice that forces a call; left out"],
     ),
     (
         "a forced call and adaptive thinking get along",
@@ -278,8 +284,8 @@ CHANGES: list[tuple[str, Model, dict[str, Any], dict[str, Any], list[str]]] = [
         {"temperature": 1.0, "top_p": 0.5},
         {},
         [
-            "temperature: this model has none; left out",
-            "top_p: this model has none; left out",
+            "temperature: not with this model; left out",
+            "top_p: not with this model; left out",
         ],
     ),
     (

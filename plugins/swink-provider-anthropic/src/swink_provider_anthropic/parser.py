@@ -17,6 +17,7 @@ import msgspec
 
 from swink_core import Failure, StopReason
 from swink_core.providers import EventWriter, parse_arguments
+from swink_provider_anthropic import claude
 from swink_provider_anthropic.wire import (
     Block,
     Delta,
@@ -28,18 +29,6 @@ from swink_provider_anthropic.wire import (
 )
 
 __all__ = ["CONTAINER", "MessagesParser"]
-
-STOP_REASONS = {
-    "end_turn": StopReason.STOP,
-    "stop_sequence": StopReason.STOP,
-    "tool_use": StopReason.TOOL_USE,
-    "max_tokens": StopReason.LENGTH,
-    "model_context_window_exceeded": StopReason.LENGTH,
-    "pause_turn": StopReason.PAUSE,
-    "compaction": StopReason.PAUSE,
-    "refusal": StopReason.CONTENT_FILTER,
-}
-"""https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons"""
 
 CONTAINER = "container"
 """The kind of the extension that names the container in which the server waits to go on."""
@@ -160,7 +149,7 @@ class MessagesParser:
     def _finish(self, out: EventWriter) -> None:
         self._settle(out)
         word, details = self._end.stop_reason, self._end.stop_details or {}
-        reason = STOP_REASONS.get(word or "")
+        reason = claude.STOP_REASONS.get(word or "")
         if reason is None:
             out.notice("stop_reason", f"the answer stopped for an unknown reason: {word}")
         elif word == "model_context_window_exceeded":

@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from swink_core import Failure, StopReason
-from swink_core.providers import EventWriter, MalformedFrame, parse_arguments
+from swink_core.providers import EventWriter, MalformedFrame, parse_arguments, unparsed
+from swink_provider_anthropic import claude
 from swink_provider_bedrock.errors import error_type
 from swink_provider_bedrock.eventstream import HeaderValue, message
 from swink_provider_bedrock.wire import (
@@ -31,11 +32,7 @@ from swink_provider_bedrock.wire import (
 __all__ = ["ConverseParser"]
 
 STOP_REASONS = {
-    "end_turn": StopReason.STOP,
-    "stop_sequence": StopReason.STOP,
-    "tool_use": StopReason.TOOL_USE,
-    "max_tokens": StopReason.LENGTH,
-    "model_context_window_exceeded": StopReason.LENGTH,
+    **claude.STOP_REASONS,
     "guardrail_intervened": StopReason.CONTENT_FILTER,
     "content_filtered": StopReason.CONTENT_FILTER,
 }
@@ -76,7 +73,7 @@ class _Opaque:
         if self.kind == "toolUse" and "input" not in self._block:
             text = "".join(self._input)
             arguments = parse_arguments(text)
-            self._block["input"] = {"INVALID_JSON": text} if arguments is None else arguments
+            self._block["input"] = unparsed(text) if arguments is None else arguments
         if self._bytes:
             self._block["source"] = {"bytes": base64.b64encode(self._bytes).decode()}
         return {self.kind: self._block}
