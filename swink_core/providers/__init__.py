@@ -21,7 +21,7 @@ from swink_core.providers.conversion import (
     unparsed,
     without_unanswered,
 )
-from swink_core.providers.fields import changed_options, merge_fields, with_extra
+from swink_core.providers.fields import changed_options, merge_fields, model_path, with_extra
 from swink_core.providers.media import media_base64, media_type_of
 from swink_core.providers.provider import HTTPProvider
 from swink_core.providers.relay import RelayWriter
@@ -40,7 +40,7 @@ __all__ = [
     "Parser", "Phase", "RelayWriter", "SSEDecoder", "SSEEventDecoder", "ServerSentEvent",
     "Timer", "accepted_id", "arguments_object", "by_tables", "changed_options", "closed_schema",
     "duration_seconds", "end_group", "is_synthetic_id", "load_event", "media_base64",
-    "media_type_of", "merge_fields", "merged_turns", "normalise", "not_started",
+    "media_type_of", "merge_fields", "merged_turns", "model_path", "normalise", "not_started",
     "parse_arguments", "redact", "repaired_json", "required_features", "retry_after_seconds",
     "synthetic_id", "text_of", "trim_prefill", "unparsed", "with_extra", "without_unanswered",
 ]  # fmt: skip

@@ -1,10 +1,12 @@
-"""The fields of a request's body, joined from what swink, the caller and the options say."""
+"""What a request is made of: fields from swink, the caller and the options, and a model's path."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
+from swink_core.failures.exceptions import InvalidModel
 from swink_core.vocabulary.events import Notice
 from swink_core.vocabulary.models import Model
 
@@ -48,6 +50,22 @@ def _without_none(fields: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in fields.items()
         if value is not None
     }
+
+
+def model_path(model: Model, name: str, safe: str = "") -> str:
+    """Return a model's name as a part of a path, which it cannot leave.
+
+    `safe` are characters to leave as they are. Raises InvalidModel.
+    """
+    try:
+        if not {"", ".", ".."}.intersection(name.split("/")):
+            return quote(name, safe=safe)
+    except UnicodeEncodeError:
+        pass
+    raise InvalidModel(
+        f"{str(model)!r} cannot be part of an address",
+        resolution="Check the model's name; `swink models` lists those that are known.",
+    )
 
 
 def changed_options(model: Model, words: list[str]) -> tuple[Notice, ...]:

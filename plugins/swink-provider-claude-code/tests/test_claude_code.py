@@ -66,6 +66,9 @@ class Command:
         data: dict[str, Any] = json.loads((self.folder / "asked.json").read_text())
         return data
 
+    def has_file(self, path: str) -> bool:
+        return os.path.exists(path)
+
     def is_alive(self) -> bool:
         try:
             os.kill(int((self.folder / "pid").read_text()), 0)
@@ -143,7 +146,7 @@ async def test_the_command_line_and_the_prompt(command: Command) -> None:
         "--model=sonnet", "--resume=s0", "--max-turns", "3", "--system-prompt-file", ANY,
     ]  # fmt: skip
     assert command.asked["system"] == "Be brief."
-    assert not os.path.exists(command.asked["args"][-1])
+    assert not command.has_file(command.asked["args"][-1])
 
 
 HOSTILE = [

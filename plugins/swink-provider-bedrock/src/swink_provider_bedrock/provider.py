@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 
@@ -28,6 +27,7 @@ from swink_core.providers import (
     HTTPRequest,
     HTTPResponse,
     changed_options,
+    model_path,
     with_extra,
 )
 from swink_provider_bedrock import errors
@@ -82,7 +82,8 @@ class BedrockProvider(HTTPProvider):
         body = with_extra(options.extra, {**payload, **fields})
         whole = options.transport == "buffered"
         # a colon is not encoded, since the HTTP client would decode it after it was signed
-        path = f"/model/{quote(model.id, safe=':')}/{'converse' if whole else 'converse-stream'}"
+        name = model_path(model, model.id, ":")
+        path = f"/model/{name}/{'converse' if whole else 'converse-stream'}"
         headers = {"Accept": "application/json"} if whole else None
         return self.json_request(f"{self.base_url(options)}{path}", body, headers)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import quote
 
 from swink_core import Call, Classification, Context, Failure, Model, Notice, StreamOptions
 from swink_core.providers import (
@@ -11,6 +10,7 @@ from swink_core.providers import (
     HTTPRequest,
     changed_options,
     merge_fields,
+    model_path,
     with_extra,
 )
 from swink_provider_gemini import errors
@@ -78,7 +78,7 @@ class GeminiProvider(HTTPProvider):
         base = self.base_url(options)
         if not base.endswith(VERSIONS):
             base += VERSIONS[0]
-        return f"{base}/{quote(name, safe='/')}"
+        return f"{base}/{model_path(model, name, '/')}"
 
     def parser(self, model: Model) -> GenerateContentParser:
         """Make a parser for one answer."""

@@ -61,6 +61,7 @@ class ResponsesParser:
 
     def __init__(self) -> None:
         self._items: dict[int, Item] = {}
+        self._named: dict[Any, Item] = {}  # by their ids, for events that have no index
         self._begun_items = 0
         self._latest = -1
         self._current: Any = None  # the key of the block that is being written
@@ -273,6 +274,8 @@ class ResponsesParser:
 
     def _begin_item(self, place: int, data: dict[str, Any]) -> Item:
         item = self._items[place] = Item(self._begun_items, data)
+        if (id := _word(data.get("id"))) is not None:
+            self._named[id] = item
         self._begun_items += 1
         self._latest = place
         return item
@@ -287,16 +290,12 @@ class ResponsesParser:
 
     def _item_done(self, event: Event, out: EventWriter) -> None:
         data = event.item or {}
-        item = self._by_id(data.get("id")) if event.output_index is None else None
-        item = item or self._item(event)
+        named = self._named.get(_word(data.get("id"))) if event.output_index is None else None
+        item = named or self._item(event)
         if not item.done:
             item.done = True
             item.data = data or item.data
             self._finish(item, out)
-
-    def _by_id(self, id: Any) -> Item | None:
-        """Find the item of an event that has no index."""
-        return next((i for i in self._items.values() if id and i.data.get("id") == id), None)
 
     def _finish(self, item: Item, out: EventWriter) -> None:
         """Write what an item says in the end that its events have not said."""
