@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Item", "PartialText"]
+__all__ = ["Item", "PartialText", "word"]
 
 
 class PartialText:
@@ -54,3 +54,8 @@ class Item:
         if text is None:
             text = self.parts[key] = PartialText()
         return text
+
+
+def word(value: Any) -> str | None:
+    """Return an id or a name as text; `None` for what is none."""
+    return str(value) if isinstance(value, str | int) and value != "" else None
