@@ -93,6 +93,18 @@ FIELDS: list[tuple[str, Model, dict[str, Any], dict[str, Any]]] = [
         {"thinking": "high"},
         {"max_tokens": 4096, **_enabled(4095)},
     ),
+    (
+        "a Claude that nobody knows is asked as the newest are",
+        Model("anthropic", "claude-opus-7"),
+        {"thinking": "high"},
+        {"max_tokens": 4096, **_adaptive("high")},
+    ),
+    (
+        "an old Claude that nobody knows is asked as it was",
+        Model("anthropic", "claude-opus-4-1"),
+        {"thinking": 2000},
+        {"max_tokens": 4096, **_enabled(2000)},
+    ),
     ("thinking off", BUDGET, {"thinking": "off"}, {"max_tokens": 64_000}),
     ("a model that cannot think", SIMPLE, {"thinking": "high"}, {"max_tokens": 4096}),
     (
@@ -362,7 +374,7 @@ def test_a_choice_among_the_servers_own_tools_is_sent() -> None:
         ("claude-haiku-5-5", "adaptive"),
         ("claude-sonnet-4-6", "adaptive"),
         ("claude-sonnet-4-5", "enabled"),
-        ("claude-of-tomorrow", "enabled"),
+        ("claude-of-tomorrow", "adaptive"),
     ],
 )
 async def test_the_catalogue_says_how_a_model_thinks(name: str, thinking: str) -> None:

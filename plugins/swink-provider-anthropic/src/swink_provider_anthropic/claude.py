@@ -8,6 +8,7 @@ Functions return what to send and, in words, what was left out or changed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ __all__ = [
     "STOP_REASONS",
     "cache_ttl",
     "effort",
+    "facts_of",
     "sampling",
     "thinking",
     "thinking_off",
@@ -50,8 +52,21 @@ EFFORTS = {
 
 COMMON_EFFORTS = ("low", "medium", "high")
 
+_TAKES_BUDGET = re.compile(r"claude-(instant|[123]\b|(opus|sonnet|haiku)-4([@:]|$|-([015]\b|2\d)))")
+
 ADAPTIVE = {"type": "adaptive", "display": "summarized"}
 """Newer models leave the text of their thinking out unless it is asked for."""
+
+
+def facts_of(model_id: str) -> dict[str, Any]:
+    """Return what the name alone says of how to think: a Claude that nobody knows is new.
+
+    Models that are no Claude, at an address that speaks the same API, are asked as the first
+    were.
+    """
+    if "claude" not in model_id or _TAKES_BUDGET.search(model_id):
+        return {"thinking": "budget"}
+    return {"thinking": "adaptive"}
 
 
 def effort(level: ThinkingLevel, facts: Mapping[str, Any]) -> str:

@@ -30,7 +30,7 @@ CHOICES = {"auto": "auto", "required": "any", "none": "none"}
 
 def parameters(model: Model, options: StreamOptions) -> tuple[dict[str, Any], list[str]]:
     """Return fields of the request, and in words what was left out or changed."""
-    facts: Mapping[str, Any] = model.info.extra if model.info else {}
+    facts: Mapping[str, Any] = model.info.extra if model.info else claude.facts_of(model.id)
     most = model.info.max_output if model.info else None
     said = options.extra.get("max_tokens")  # above the model's most, which nobody asked for
     limit = options.max_tokens or (said if isinstance(said, int) else None) or most

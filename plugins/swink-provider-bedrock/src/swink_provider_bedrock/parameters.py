@@ -44,11 +44,7 @@ _EVERYWHERE = ("tools", "system", "messages")
 _NOVA = {"cache": ("system", "messages"), "cache_ttl": False}
 
 FAMILIES: tuple[tuple[re.Pattern[str], Mapping[str, Any]], ...] = (
-    (
-        re.compile(r"anthropic\.claude-(3-|(opus|sonnet|haiku)-4-(1-|2|5))"),
-        {"thinking": "budget", "cache": _EVERYWHERE},
-    ),
-    (re.compile(r"anthropic\.claude"), {"thinking": "adaptive", "cache": _EVERYWHERE}),
+    (re.compile(r"anthropic\.claude"), {"cache": _EVERYWHERE}),
     (re.compile(r"amazon\.nova-2"), {"thinking": "nova", **_NOVA}),
     (re.compile(r"amazon\.nova"), _NOVA),
     (re.compile(r"openai\.gpt|moonshotai\.kimi"), {"thinking": "effort"}),
@@ -60,7 +56,8 @@ the catalogue, and new ones, which are taken to be like the newest."""
 def facts_of(model: Model) -> Mapping[str, Any]:
     """Return what is known of the model's rules: its family's, and its own over them."""
     family = next((facts for part, facts in FAMILIES if part.search(model.id)), {})
-    return {**family, **(model.info.extra if model.info else {})}
+    vendor = claude.facts_of(model.id) if "anthropic.claude" in model.id else {}
+    return {**vendor, **family, **(model.info.extra if model.info else {})}
 
 
 def parameters(model: Model, options: StreamOptions) -> tuple[dict[str, Any], list[str]]:
