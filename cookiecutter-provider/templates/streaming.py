@@ -48,7 +48,7 @@ class {{ cookiecutter.class_name }}(providers.HTTPProvider):
 
     def request(self, model: swink.Model, payload: Any, options: Any) -> providers.HTTPRequest:
         tuning = {name: value for name in self.knobs if (value := getattr(options, name))}
-        body = {**options.extra, **payload, **tuning, "model": model.id}
+        body = providers.with_extra(options.extra, {**payload, **tuning, "model": model.id})
         return self.json_request(f"{self.base_url(options)}/generate", body)
 
     def parser(self, model: swink.Model) -> Parser:

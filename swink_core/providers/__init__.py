@@ -8,14 +8,21 @@ from swink_core.framing.frame import DEFAULT_FRAME_LIMIT, Decoder, FrameError, F
 from swink_core.framing.ndjson import NDJSONDecoder
 from swink_core.framing.sse import ServerSentEvent, SSEDecoder, SSEEventDecoder
 from swink_core.providers.aiohttp_client import AiohttpClient
+from swink_core.providers.child_process import ChildProcess, end_group, not_started
 from swink_core.providers.conversion import (
     MessageConverter,
+    accepted_id,
+    arguments_object,
     closed_schema,
     merged_turns,
     normalise,
     required_features,
     text_of,
+    trim_prefill,
+    unparsed,
+    without_unanswered,
 )
+from swink_core.providers.fields import changed_options, merge_fields, model_path, with_extra
 from swink_core.providers.media import media_base64, media_type_of
 from swink_core.providers.provider import HTTPProvider
 from swink_core.providers.relay import RelayWriter
@@ -28,11 +35,13 @@ from swink_core.vocabulary.messages import is_synthetic_id, parse_arguments, syn
 from swink_core.vocabulary.options import THINKING_BUDGETS
 
 __all__ = [
-    "DEFAULT_FRAME_LIMIT", "THINKING_BUDGETS", "AiohttpClient", "Decoder", "EventSource",
-    "EventWriter", "FrameError", "FrameTooLong", "HTTPClient", "HTTPProvider", "HTTPRequest",
-    "HTTPResponse", "MalformedFrame", "MessageConverter", "NDJSONDecoder", "Parser", "Phase",
-    "RelayWriter", "SSEDecoder", "SSEEventDecoder", "ServerSentEvent", "Timer", "by_tables",
-    "closed_schema", "duration_seconds", "is_synthetic_id", "load_event", "media_base64",
-    "media_type_of", "merged_turns", "normalise", "parse_arguments", "redact", "repaired_json",
-    "required_features", "retry_after_seconds", "synthetic_id", "text_of",
+    "DEFAULT_FRAME_LIMIT", "THINKING_BUDGETS", "AiohttpClient", "ChildProcess", "Decoder",
+    "EventSource", "EventWriter", "FrameError", "FrameTooLong", "HTTPClient", "HTTPProvider",
+    "HTTPRequest", "HTTPResponse", "MalformedFrame", "MessageConverter", "NDJSONDecoder",
+    "Parser", "Phase", "RelayWriter", "SSEDecoder", "SSEEventDecoder", "ServerSentEvent",
+    "Timer", "accepted_id", "arguments_object", "by_tables", "changed_options", "closed_schema",
+    "duration_seconds", "end_group", "is_synthetic_id", "load_event", "media_base64",
+    "media_type_of", "merge_fields", "merged_turns", "model_path", "normalise", "not_started",
+    "parse_arguments", "redact", "repaired_json", "required_features", "retry_after_seconds",
+    "synthetic_id", "text_of", "trim_prefill", "unparsed", "with_extra", "without_unanswered",
 ]  # fmt: skip

@@ -13,8 +13,10 @@ no converter changes the context it is given.
 
 from __future__ import annotations
 
+import hashlib
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import evolve
@@ -61,6 +63,56 @@ def closed_schema(schema: Any) -> Any:
     if kind == "object" or (isinstance(kind, list) and "object" in kind):
         closed.setdefault("additionalProperties", False)
     return closed
+
+
+def unparsed(text: str | None) -> dict[str, Any]:
+    """Return the object in which arguments travel that are no JSON, where an API takes objects.
+
+    Models know the name, under which a vendor documents the same.
+    """
+    return {"INVALID_JSON": text or ""}
+
+
+def arguments_object(call: ToolCallBlock) -> dict[str, Any]:
+    """Return a call's arguments as the object that an API wants, even where there is none."""
+    return call.arguments if call.state == "complete" else unparsed(call.raw_arguments)
+
+
+def accepted_id(id: str, refused: re.Pattern[str], longest: int | None = None) -> str:
+    """Return an id that an API takes, which refuses some characters and, perhaps, length.
+
+    The same id always becomes the same, and two never become one.
+    """
+    cleaned = refused.sub("_", id)
+    if cleaned == id and 0 < len(id) <= (longest or len(id)):
+        return id
+    digest = hashlib.sha256(id.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{cleaned[:40]}_{digest[:12]}"
+
+
+def without_unanswered(
+    content: Sequence[dict[str, Any]],
+    asked: Callable[[dict[str, Any]], str | None],
+    answered: Callable[[dict[str, Any]], str | None],
+) -> list[dict[str, Any]]:
+    """Leave out calls of a server's tools that lack their result, which an API refuses.
+
+    `asked` returns the id of the call that a native block is, `answered` of the one whose
+    result it is; `None` for other blocks.
+    """
+    done = {answered(block) for block in content}
+    return [block for block in content if (id := asked(block)) is None or id in done]
+
+
+def trim_prefill(turns: Sequence[dict[str, Any]]) -> None:
+    """Strip the native text of an answer to be continued, which must not end in white space.
+
+    Text that was cited stays as it came.
+    """
+    if turns and turns[-1]["role"] == "assistant":
+        last = turns[-1]["content"][-1]
+        if last.get("type", "text") == "text" and "text" in last and "citations" not in last:
+            last["text"] = last["text"].rstrip()
 
 
 def required_features(context: Context, options: StreamOptions) -> set[str]:

@@ -106,12 +106,15 @@ def expected_stop(case: Case) -> StopReason:
 def completes_after(body: bytes) -> tuple[int | None, int | None]:
     """Return after how many frames an answer is complete, and its error, if ever."""
     complete = error = None
+    counted = False
     decoder = SSEDecoder()
     for number, frame in enumerate([*decoder.feed(body), *decoder.finish()], 1):
         data: dict[str, Any] = {}
         done = frame.strip() == b"[DONE]"
         if not done:
             data = msgspec.json.decode(frame)
+        counted |= bool(data.get("usage") or (data.get("x_groq") or {}).get("usage"))
+        done &= counted  # what lost the answer may send the marker too
         choices = data.get("choices") or ()
         done |= any(c.get("finish_reason") and not c.get("index") for c in choices)
         if done and complete is None:

@@ -48,7 +48,7 @@ def _notices(model: Model, **options: Any) -> list[str]:
 
 
 def _enabled(budget: int) -> dict[str, Any]:
-    return {"thinking": {"type": "enabled", "budget_tokens": budget}, "temperature": 1}
+    return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
 def _adaptive(effort: str) -> dict[str, Any]:
@@ -93,6 +93,18 @@ FIELDS: list[tuple[str, Model, dict[str, Any], dict[str, Any]]] = [
         {"thinking": "high"},
         {"max_tokens": 4096, **_enabled(4095)},
     ),
+    (
+        "a Claude that nobody knows is asked as the newest are",
+        Model("anthropic", "claude-opus-7"),
+        {"thinking": "high"},
+        {"max_tokens": 4096, **_adaptive("high")},
+    ),
+    (
+        "an old Claude that nobody knows is asked as it was",
+        Model("anthropic", "claude-opus-4-1"),
+        {"thinking": 2000},
+        {"max_tokens": 4096, **_enabled(2000)},
+    ),
     ("thinking off", BUDGET, {"thinking": "off"}, {"max_tokens": 64_000}),
     ("a model that cannot think", SIMPLE, {"thinking": "high"}, {"max_tokens": 4096}),
     (
@@ -121,7 +133,7 @@ FIELDS: list[tuple[str, Model, dict[str, Any], dict[str, Any]]] = [
         "adaptive thinking, extra high, where there is none",
         FOUR_SIX,
         {"thinking": "extra_high"},
-        {"max_tokens": 64_000, **_adaptive("max"), "temperature": 1},
+        {"max_tokens": 64_000, **_adaptive("max")},
     ),
     (
         "adaptive thinking from a budget",
@@ -197,6 +209,12 @@ FIELDS: list[tuple[str, Model, dict[str, Any], dict[str, Any]]] = [
         {"max_tokens": 9, "top_k": 5, "service_tier": "auto"},
     ),
     (
+        "a limit of the API's own, over the most that the model can",
+        BUDGET,
+        {"extra": {"max_tokens": 2000}, "thinking": 5000},
+        {"max_tokens": 2000, **_enabled(1999)},
+    ),
+    (
         "fields of objects that options make too",
         ADAPTIVE,
         {
@@ -256,14 +274,14 @@ CHANGES: list[tuple[str, Model, dict[str, Any], dict[str, Any], list[str]]] = [
         BUDGET,
         {"thinking": "low", "max_tokens": 1024},
         {"max_tokens": 1024},
-        ["thinking: max_tokens leaves less than 1024 for it; it was left out"],
+        ["thinking: max_tokens leaves less than 1024 for it; left out"],
     ),
     (
         "a forced call and a budget",
         BUDGET,
         {"thinking": "low", "tool_choice": "required"},
         {"tool_choice": {"type": "any"}},
-        ["thinking: not together with a tool_choice that forces a call; it was left out"],
+        ["thinking: not together with a tool_choice that forces a call; left out"],
     ),
     (
         "a forced call and adaptive thinking get along",
@@ -278,8 +296,8 @@ CHANGES: list[tuple[str, Model, dict[str, Any], dict[str, Any], list[str]]] = [
         {"temperature": 1.0, "top_p": 0.5},
         {},
         [
-            "temperature: this model has none; left out",
-            "top_p: this model has none; left out",
+            "temperature: not with this model; left out",
+            "top_p: not with this model; left out",
         ],
     ),
     (
@@ -356,7 +374,7 @@ def test_a_choice_among_the_servers_own_tools_is_sent() -> None:
         ("claude-haiku-5-5", "adaptive"),
         ("claude-sonnet-4-6", "adaptive"),
         ("claude-sonnet-4-5", "enabled"),
-        ("claude-of-tomorrow", "enabled"),
+        ("claude-of-tomorrow", "adaptive"),
     ],
 )
 async def test_the_catalogue_says_how_a_model_thinks(name: str, thinking: str) -> None:

@@ -93,7 +93,6 @@ REQUESTS: list[tuple[str, Model, Context, dict[str, Any], dict[str, Any]]] = [
             "max_tokens": 9000,
             "messages": [SAID],
             "thinking": {"type": "enabled", "budget_tokens": 3000},
-            "extra_body": {"temperature": 1},
         },
     ),
     (
@@ -109,7 +108,6 @@ REQUESTS: list[tuple[str, Model, Context, dict[str, Any], dict[str, Any]]] = [
                 "effort": "high",
                 "format": {"type": "json_schema", "schema": anthropic.transform_schema(SCHEMA)},
             },
-            "extra_body": {"temperature": 1},
         },
     ),
     (

@@ -8,6 +8,7 @@ import os
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from corpus import Case, ids, stream_cases
@@ -29,7 +30,11 @@ import json, os, sys, time
 from pathlib import Path
 
 here = Path(__file__).parent
-(here / "asked.json").write_text(json.dumps({{"args": sys.argv[1:], "prompt": sys.stdin.read()}}))
+args = sys.argv[1:]
+named = "--system-prompt-file" in args
+system = Path(args[args.index("--system-prompt-file") + 1]).read_text() if named else ""
+asked = {{"args": args, "prompt": sys.stdin.read(), "system": system}}
+(here / "asked.json").write_text(json.dumps(asked))
 (here / "pid").write_text(str(os.getpid()))
 sys.stdout.write((here / "output").read_text())
 sys.stdout.flush()
@@ -60,6 +65,9 @@ class Command:
     def asked(self) -> dict[str, Any]:
         data: dict[str, Any] = json.loads((self.folder / "asked.json").read_text())
         return data
+
+    def has_file(self, path: str) -> bool:
+        return os.path.exists(path)
 
     def is_alive(self) -> bool:
         try:
@@ -135,8 +143,72 @@ async def test_the_command_line_and_the_prompt(command: Command) -> None:
     assert command.asked["prompt"] == "Why?"
     assert command.asked["args"] == [
         "-p", "--output-format", "stream-json", "--include-partial-messages", "--verbose",
-        "--model", "sonnet", "--system-prompt", "Be brief.", "--resume", "s0", "--max-turns", "3",
+        "--model=sonnet", "--resume=s0", "--max-turns", "3", "--system-prompt-file", ANY,
     ]  # fmt: skip
+    assert command.asked["system"] == "Be brief."
+    assert not command.has_file(command.asked["args"][-1])
+
+
+HOSTILE = [
+    ("an option", "--dangerously-skip-permissions"),
+    ("a short option", "-c"),
+    ("words", "a b; rm -rf /"),
+]
+
+
+@pytest.mark.parametrize("word", [row[1] for row in HOSTILE], ids=[row[0] for row in HOSTILE])
+async def test_nothing_that_is_given_becomes_an_option(command: Command, word: str) -> None:
+    command.says(INIT, WHOLE, RESULT)
+    await run(word, model=f"claude-code/{word}", session_id=word, system_prompt=word)
+    assert command.asked["args"][5:] == [
+        f"--model={word}", f"--resume={word}", "--system-prompt-file", ANY,
+    ]  # fmt: skip
+    assert (command.asked["prompt"], command.asked["system"]) == (word, word)
+
+
+async def test_a_session_that_is_resumed_is_not_said_to_be_left_out(command: Command) -> None:
+    command.says(INIT, WHOLE, RESULT)
+    events, _ = await run(session_id="s0")
+    assert [event for event in events if isinstance(event, swink.Notice)] == []
+
+
+LONG = [
+    ("long", "x" * 3_000_000, "x" * 3_000_000),
+    ("with a null", "a\0b", "a\0b"),
+    ("with half a character", "a\ud800b", "a?b"),
+]
+
+
+@pytest.mark.parametrize(("text", "heard"), [row[1:] for row in LONG], ids=[row[0] for row in LONG])
+async def test_any_text_gets_there(command: Command, text: str, heard: str) -> None:
+    command.says(INIT, WHOLE, RESULT)
+    _, message = await run(text, system_prompt=text)
+    assert message.text == "Hello there"
+    assert command.asked["prompt"] == heard
+    assert command.asked["system"] == heard
+
+
+async def test_a_session_that_no_command_line_holds_is_the_callers_mistake(
+    command: Command,
+) -> None:
+    events, _ = await run(session_id="a\0b")
+    assert isinstance(events[-1], swink.Error)
+    assert events[-1].error_kind is Kind.INVALID_REQUEST
+
+
+async def test_a_command_that_is_no_program_is_not_a_fault_in_swink(command: Command) -> None:
+    command.path.write_bytes(b"\x7fELF and no more")
+    events, _ = await run()
+    assert isinstance(events[-1], swink.Error)
+    assert events[-1].error_kind is Kind.INVALID_REQUEST
+    assert str(command.path) in events[-1].error_message
+
+
+async def test_an_exit_is_noticed_although_someone_holds_the_pipes(command: Command) -> None:
+    command.path.write_text("#!/bin/sh\nsleep 600 &\necho 'Invalid API key' >&2\nexit 5\n")
+    events, _ = await run(timeouts=swink.Timeouts(total=60))
+    assert isinstance(events[-1], swink.Error)
+    assert events[-1].error_kind is Kind.AUTH
 
 
 async def test_the_default_model_is_the_commands_choice(command: Command) -> None:

@@ -35,6 +35,8 @@ class FakeHub(LoopbackServer):
         self.status = 200
         self.storage: str | None = None  # where the bytes are, if not here
         self.ranges = True
+        self.size: str | None = str(len(CONTENT))  # what it says of that
+        self.more = b""  # what it sends beyond
 
     async def respond(self, exchange: Exchange) -> None:
         found = exchange.path == PATH
@@ -44,7 +46,9 @@ class FakeHub(LoopbackServer):
                 await exchange.end()
             exchange.close()
             return
-        headers = {"X-Linked-Etag": f'"{self.digest}"', "X-Linked-Size": str(len(CONTENT))}
+        headers = {"X-Linked-Etag": f'"{self.digest}"'}
+        if self.size is not None:
+            headers["X-Linked-Size"] = self.size
         if self.storage is not None:
             await exchange.start(302, {**headers, "Location": self.storage + PATH})
             if exchange.method != "HEAD":
@@ -69,6 +73,7 @@ class FakeHub(LoopbackServer):
             exchange.close()
             return
         await exchange.write(content[half:])
+        await exchange.write(self.more)
         await exchange.end()
         exchange.close()
 
@@ -274,3 +279,64 @@ def test_names(text: str, expected: HubFile | None) -> None:
 def test_the_environment_says_where_files_are_kept(tmp_path: Path) -> None:
     assert default_cache({"SWINK_LOCAL_CACHE": str(tmp_path)}) == tmp_path
     assert default_cache({}).name == "models"
+
+
+@pytest.mark.parametrize("digest", [DIGEST, "not-a-digest"])
+def test_more_than_was_declared_is_neither_written_nor_accepted(
+    hub: Hub, server: FakeHub, monkeypatch: pytest.MonkeyPatch, digest: str
+) -> None:
+    server.digest = digest
+    server.more = b"x" * 4 * len(CONTENT)
+    written: list[int] = []
+    with pytest.raises(ProviderFailure) as caught:
+        hub.download(FILE, lambda done, total: written.append(done))
+    assert (caught.value.failure.kind, caught.value.failure.code) == (Kind.PROTOCOL, "too_long")
+    assert max(written, default=0) <= len(CONTENT)
+    assert files(hub) == []
+
+
+@pytest.mark.parametrize("size", ["12abc", "-5", "1e3", "9" * 400])
+def test_a_size_that_is_none_is_the_hubs_fault(hub: Hub, server: FakeHub, size: str) -> None:
+    server.size = size
+    failure = failure_of(hub).failure
+    assert (failure.kind, failure.code) == (Kind.PROTOCOL, "size")
+
+
+def test_a_file_of_unknown_size_ends_where_the_disk_does(hub: Hub, server: FakeHub) -> None:
+    server.size = None
+    room = iter([10**9])
+    hub.free = lambda folder: next(room, 0)
+    failure = failure_of(hub).failure
+    assert (failure.kind, failure.code) == (Kind.RESOURCE, "no_space")
+
+
+LINKS = {
+    "a folder": lambda path: path.parents[1],
+    "the file's folder": lambda path: path.parent,
+    "the file": lambda path: path,
+    "the part": lambda path: path.with_name(f"{path.name}.{DIGEST[:16]}.part"),
+    "the lock": lambda path: path.with_name(f"{path.name}.lock"),
+}
+
+
+@pytest.mark.parametrize("which", LINKS)
+def test_nothing_is_written_where_a_link_leads_out_of_the_folder(
+    hub: Hub, tmp_path: Path, which: str
+) -> None:
+    link = LINKS[which](hub.path(FILE))
+    outside = tmp_path / "outside"
+    if which in ("the file", "the part", "the lock"):
+        outside.write_bytes(b"")
+    else:
+        outside.mkdir()
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(outside)
+    assert failure_of(hub).failure.code == "link"
+    assert list(tmp_path.glob("outside/*")) == []
+    assert outside.is_dir() or outside.read_bytes() == b""
+
+
+def test_a_link_within_the_folder_is_followed(hub: Hub) -> None:
+    (hub.cache / "elsewhere").mkdir(parents=True)
+    (hub.cache / "acme").symlink_to(hub.cache / "elsewhere")
+    assert hub.download(FILE).read_bytes() == CONTENT

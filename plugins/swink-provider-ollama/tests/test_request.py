@@ -190,7 +190,12 @@ CONVERSATIONS: list[tuple[str, list[Message], list[dict[str, Any]]]] = [
                     }
                 ],
             },
-            {"role": "tool", "tool_name": "go", "content": "Not JSON.", "tool_call_id": "call_1"},
+            {
+                "role": "tool",
+                "tool_name": "go",
+                "content": "Error: Not JSON.",
+                "tool_call_id": "call_1",
+            },
         ],
     ),
     (

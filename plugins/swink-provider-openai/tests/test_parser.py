@@ -58,6 +58,7 @@ def notices(events: list[AssistantMessageEvent]) -> list[str]:
 
 
 STOP = says("stop")
+COUNTED: Frame = {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}
 
 TEXT: list[tuple[str, list[Frame], str]] = [
     ("a string", [says(content="Hel"), says(content="lo")], "Hello"),
@@ -374,11 +375,29 @@ async def test_a_refusal_is_the_text_of_an_answer_that_a_filter_stopped() -> Non
     assert message.stop_reason is StopReason.CONTENT_FILTER
 
 
-async def test_the_end_marker_alone_completes_an_answer() -> None:
-    events = await events_of(says(content="Hi"))
+async def test_the_end_marker_and_the_usage_complete_an_answer() -> None:
+    events = await events_of(says(content="Hi"), COUNTED)
 
     assert isinstance(events[-1], Done)
     assert notices(events) == ["stop_reason"]
+
+
+MARKED: list[tuple[str, list[Frame]]] = [
+    ("text", [says(content="Do NOT ")]),
+    ("a tool call", [says(tool_calls=[call(0, "a", "f", '{"x":')])]),
+    ("a whole tool call", [says(tool_calls=[call(0, "a", "f", "{}")])]),
+    ("reasoning", [says(reasoning_content="Hm.")]),
+    ("nothing", []),
+    ("a usage of nothing", [says(content="Do NOT "), {"choices": [], "usage": None}]),
+]
+
+
+@pytest.mark.parametrize("frames", [row[1] for row in MARKED], ids=[row[0] for row in MARKED])
+async def test_the_end_marker_alone_is_no_end(frames: list[Frame]) -> None:
+    terminal = (await events_of(*frames))[-1]
+
+    assert isinstance(terminal, Error)
+    assert terminal.error_kind is Kind.NETWORK
 
 
 async def test_a_finish_reason_and_a_clean_end_complete_an_answer() -> None:
@@ -397,7 +416,7 @@ async def test_an_end_without_either_is_a_cut() -> None:
 
 @pytest.mark.parametrize("end", [b"data: [DONE]", b"data: [DONE] \n\n", b"data:[DONE]\r\n\r\n"])
 async def test_the_end_marker_is_recognised_in_any_dress(end: bytes) -> None:
-    events = await events_of(says(content="Hi"), end=end)
+    events = await events_of(says(content="Hi"), COUNTED, end=end)
 
     assert isinstance(events[-1], Done)
 
@@ -538,7 +557,8 @@ async def test_id_and_model_may_come_late() -> None:
 
 @pytest.mark.parametrize("frame", [b"{", b'{"choices": 5}', b'{"choices": [{"delta": "Hi"}]}'])
 async def test_a_known_frame_that_does_not_parse_is_malformed(frame: bytes) -> None:
-    events = await events_of(says(content="Hi"), end=b"data: " + frame + b"\n\n" + DONE)
+    broken = b"data: " + frame + b"\n\n" + body_of(STOP)
+    events = await events_of(says(content="Hi"), end=broken + DONE)
 
     assert "malformed_frame" in notices(events)
     assert isinstance(events[-1], Done)
@@ -547,10 +567,10 @@ async def test_a_known_frame_that_does_not_parse_is_malformed(frame: bytes) -> N
 async def test_lone_surrogates_do_not_lose_a_frame() -> None:
     broken = b'data: {"choices": [{"delta": {"content": "a\\ud83d"}}]}\n\n'
 
-    events = await events_of(says(content="H"), end=broken + DONE)
+    events = await events_of(says(content="H"), end=broken + body_of(STOP) + DONE)
 
     assert fold(events).text == "Ha\ufffd"
-    assert notices(events) == ["stop_reason"]
+    assert notices(events) == []
 
 
 WHOLE: Frame = {

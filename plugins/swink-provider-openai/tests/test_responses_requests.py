@@ -176,8 +176,8 @@ ROWS: list[tuple[str, Context, dict[str, Any], dict[str, Any]]] = [
     (
         "other fields",
         Context(HI),
-        {"extra": {**RESPONSES, "store": True, "include": [], "user": "u"}},
-        {"input": SAID, "store": True, "include": [], "user": "u"},
+        {"extra": {**RESPONSES, "store": True, "include": None, "user": "u"}},
+        {"input": SAID, "store": True, "include": openai.omit, "user": "u"},
     ),
 ]  # fmt: skip
 

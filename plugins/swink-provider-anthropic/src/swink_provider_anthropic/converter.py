@@ -9,7 +9,6 @@ came and where it was.
 from __future__ import annotations
 
 import base64
-import hashlib
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -32,12 +31,19 @@ from swink_core import (
     UrlSource,
     UserMessage,
 )
-from swink_core.providers import MessageConverter, media_base64, merged_turns
+from swink_core.providers import (
+    MessageConverter,
+    accepted_id,
+    arguments_object,
+    media_base64,
+    merged_turns,
+    trim_prefill,
+    without_unanswered,
+)
+from swink_provider_anthropic import claude
 from swink_provider_anthropic.parser import CONTAINER
 
 __all__ = ["conversation"]
-
-FIVE_MINUTES = 300
 
 _CUT = (StopReason.ERROR, StopReason.ABORTED, StopReason.LENGTH)
 _UNMARKED = ("thinking", "redacted_thinking")
@@ -53,7 +59,7 @@ def conversation(
     Raises MediaError for a file that cannot be read.
     """
     turns = merged_turns(_Converter(provider).messages(context))
-    _trim_prefill(turns)
+    trim_prefill(turns)
     native: dict[str, Any] = {"messages": turns}
     if context.system_prompt:
         native["system"] = [{"type": "text", "text": context.system_prompt}]
@@ -74,7 +80,7 @@ class _Converter(MessageConverter):
     def assistant(self, message: AssistantMessage) -> list[Any]:
         content = _worded([native for block in message.content if (native := _answered(block))])
         if message.stop_reason in _CUT:
-            content = _without_unanswered(content)
+            content = without_unanswered(content, _asked_of_server, _answered_by_server)
         return [{"role": "assistant", "content": content}] if content else []
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
@@ -97,24 +103,13 @@ def _answered(block: Block) -> dict[str, Any] | None:
                 "type": "tool_use",
                 "id": _tool_id(block.id),
                 "name": block.name,
-                "input": _input(block),
+                "input": arguments_object(block),
                 **(block.metadata or {}),
             }
         case ExtensionBlock(data=dict(data)) if block.kind != CONTAINER:
             # input that was cut off is not an object, and the API takes nothing else
             return data if isinstance(data.get("input", {}), dict) else None
     return None  # unsigned thinking is refused
-
-
-def _input(call: ToolCallBlock) -> dict[str, Any]:
-    """Return a call's input: an object, as the API wants, even where the model wrote none.
-
-    The name is the one that
-    https://platform.claude.com/docs/en/agents-and-tools/tool-use/fine-grained-tool-streaming
-    uses for this."""
-    if call.state == "complete":
-        return call.arguments
-    return {"INVALID_JSON": call.raw_arguments or ""}
 
 
 def _text(block: TextBlock) -> dict[str, Any]:
@@ -131,23 +126,16 @@ def _citation(citation: Any) -> Any:
     return {name: value for name, value in citation.items() if name != "file_id"}
 
 
-def _without_unanswered(content: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """In an answer that was cut, a server's tool may lack its result, which the API refuses."""
-    answered = {block.get("tool_use_id") for block in content}
-    return [
-        block
-        for block in content
-        if block["type"] not in ("server_tool_use", "mcp_tool_use") or block.get("id") in answered
-    ]
+def _asked_of_server(block: dict[str, Any]) -> str | None:
+    return block.get("id") if block["type"] in ("server_tool_use", "mcp_tool_use") else None
+
+
+def _answered_by_server(block: dict[str, Any]) -> str | None:
+    return block.get("tool_use_id")
 
 
 def _tool_id(id: str) -> str:
-    """Ids of other providers may have characters that the API refuses; the same id always
-    becomes the same, and two never become one."""
-    cleaned = _FOREIGN_CHARACTER.sub("_", id)
-    if cleaned == id and id:
-        return id
-    return f"{cleaned[:40]}_{hashlib.sha256(id.encode()).hexdigest()[:12]}"
+    return accepted_id(id, _FOREIGN_CHARACTER)
 
 
 def _container(context: Context) -> str | None:
@@ -158,14 +146,6 @@ def _container(context: Context) -> str | None:
             name: str | None = block.data.get("id")
             return name
     return None
-
-
-def _trim_prefill(turns: list[dict[str, Any]]) -> None:
-    """Strip an answer to be continued, which must not end in white space."""
-    if turns and turns[-1]["role"] == "assistant":
-        last = turns[-1]["content"][-1]
-        if last["type"] == "text" and "citations" not in last:
-            last["text"] = last["text"].rstrip()
 
 
 # -- what the user says ----------------------------------------------------------------------
@@ -247,9 +227,7 @@ def _tool(tool: Tool) -> dict[str, Any]:
 def _mark(native: dict[str, Any], cache: CacheStrategy) -> None:
     """Each mark caches all before it: tools, then the system prompt, then the conversation
     (https://platform.claude.com/docs/en/build-with-claude/prompt-caching)."""
-    control = {"type": "ephemeral"}
-    if cache.ttl is not None:
-        control["ttl"] = "5m" if cache.ttl <= FIVE_MINUTES else "1h"
+    control = {"type": "ephemeral", **claude.cache_ttl(cache)}
     users = [turn["content"] for turn in native["messages"] if turn["role"] == "user"]
     for blocks in (native.get("tools"), native.get("system"), users[-1] if users else None):
         if blocks:

@@ -17,6 +17,7 @@ import msgspec
 
 from swink_core import Failure, StopReason
 from swink_core.providers import EventWriter, parse_arguments
+from swink_provider_anthropic import claude
 from swink_provider_anthropic.wire import (
     Block,
     Delta,
@@ -28,18 +29,6 @@ from swink_provider_anthropic.wire import (
 )
 
 __all__ = ["CONTAINER", "MessagesParser"]
-
-STOP_REASONS = {
-    "end_turn": StopReason.STOP,
-    "stop_sequence": StopReason.STOP,
-    "tool_use": StopReason.TOOL_USE,
-    "max_tokens": StopReason.LENGTH,
-    "model_context_window_exceeded": StopReason.LENGTH,
-    "pause_turn": StopReason.PAUSE,
-    "compaction": StopReason.PAUSE,
-    "refusal": StopReason.CONTENT_FILTER,
-}
-"""https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons"""
 
 CONTAINER = "container"
 """The kind of the extension that names the container in which the server waits to go on."""
@@ -62,8 +51,9 @@ class _Opaque:
     def merge(self, delta: dict[str, Any]) -> None:
         for name, value in delta.items():
             if name == "citation":
-                known = self._block.get("citations")
-                self._block["citations"] = [*(known if isinstance(known, list) else ()), value]
+                if not isinstance(self._block.get("citations"), list):
+                    self._block["citations"] = []
+                self._block["citations"].append(value)
             elif isinstance(value, str) and name != "type":
                 self._strings.setdefault(name, []).append(value)
             elif name != "type":
@@ -160,7 +150,7 @@ class MessagesParser:
     def _finish(self, out: EventWriter) -> None:
         self._settle(out)
         word, details = self._end.stop_reason, self._end.stop_details or {}
-        reason = STOP_REASONS.get(word or "")
+        reason = claude.STOP_REASONS.get(word or "")
         if reason is None:
             out.notice("stop_reason", f"the answer stopped for an unknown reason: {word}")
         elif word == "model_context_window_exceeded":
@@ -177,12 +167,13 @@ class MessagesParser:
         """Figures are cumulative: the last of each holds, and one left out holds on."""
         if not usage:
             return
-        self._usage.update((name, value) for name, value in usage.items() if value is not None)
+        told = {name: value for name, value in usage.items() if value is not None}
+        self._usage.update((name, told[name]) for name in _COUNTED & told.keys())
         seen = self._usage
         fresh, output = _number(seen.get("input_tokens")), _number(seen.get("output_tokens"))
         read = _number(seen.get("cache_read_input_tokens"))
         write = _number(seen.get("cache_creation_input_tokens"))
-        details = seen.get("output_tokens_details")
+        details = told.get("output_tokens_details")
         out.usage(
             input=None if fresh is None else fresh + (read or 0) + (write or 0),
             output=output,
@@ -191,7 +182,7 @@ class MessagesParser:
             reasoning=_number(details.get("thinking_tokens"))
             if isinstance(details, dict)
             else None,
-            extra={name: value for name, value in seen.items() if name not in _COUNTED},
+            extra={name: value for name, value in told.items() if name not in _COUNTED},
         )
 
     # -- blocks ------------------------------------------------------------------------------

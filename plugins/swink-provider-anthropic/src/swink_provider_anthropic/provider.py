@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from swink_core import Call, Classification, Context, Failure, Model, Notice, StreamOptions
-from swink_core.providers import HTTPProvider, HTTPRequest
+from swink_core.providers import HTTPProvider, HTTPRequest, changed_options, with_extra
 from swink_provider_anthropic import errors
 from swink_provider_anthropic.converter import conversation
 from swink_provider_anthropic.parameters import parameters
@@ -43,15 +42,22 @@ class AnthropicProvider(HTTPProvider):
         """Return the request of `/v1/messages`.
 
         `extra` may hold any field of the API. Its `tools` (the server's own) come after the
-        conversation's; its `thinking` and `output_config` add to what the options make.
+        conversation's.
         """
         fields, _ = parameters(model, options)
         if not (payload.get("tools") or options.extra.get("tools")):
             fields.pop("tool_choice", None)  # refused without tools
-        body = _over(options.extra, {**fields, **payload, "model": model.id})
-        body["stream"] = options.transport != "buffered"
+        body = with_extra(
+            options.extra,
+            {**fields, **payload, "model": model.id, "stream": options.transport != "buffered"},
+        )
         base = self.base_url(options).removesuffix("/v1")
         return self.json_request(f"{base}/v1/messages", body, {"anthropic-version": VERSION})
+
+    def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
+        """Add what the API's rules make of the options."""
+        _, changed = parameters(model, options)
+        return super().notices(model, options) + changed_options(model, changed)
 
     def parser(self, model: Model) -> MessagesParser:
         """Make a parser for one answer."""
@@ -61,27 +67,7 @@ class AnthropicProvider(HTTPProvider):
         """Go by the API's wording and types; see `errors`."""
         return errors.classify(failure)
 
-    def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """Add what the API's rules make of the options."""
-        _, changed = parameters(model, options)
-        return (
-            *super().notices(model, options),
-            *(Notice("option_changed", f"{model}: {what}") for what in changed),
-        )
-
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
         """Add the key, unless the caller's headers carry credentials already."""
         if not any(name.lower() in _CREDENTIALS for name in request.headers):
             request.headers["x-api-key"] = self.api_key(options) or ""
-
-
-def _over(extra: Mapping[str, Any], body: dict[str, Any]) -> dict[str, Any]:
-    """Lay `body` over `extra`, joining lists and objects that both have."""
-    joined = {**extra, **body}
-    for name in extra.keys() & body.keys():
-        theirs, ours = extra[name], body[name]
-        if isinstance(theirs, Mapping) and isinstance(ours, Mapping):
-            joined[name] = {**theirs, **ours}
-        elif name == "tools":
-            joined[name] = [*ours, *theirs]
-    return joined

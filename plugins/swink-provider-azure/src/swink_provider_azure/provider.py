@@ -11,13 +11,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qs, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
 
 import msgspec
 
 from swink_core import Call, Classification, Failure, Model, ProviderFailure, StreamOptions
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import HTTPRequest, by_tables
+from swink_core.providers import HTTPRequest, by_tables, model_path
 from swink_provider_azure.entra import ClientCredentials, TokenCache, managed_identity
 from swink_provider_openai import OpenAIProvider
 
@@ -69,7 +69,7 @@ class AzureProvider(OpenAIProvider):
             if version and api.path == "responses":
                 path = f"{path}/openai"  # the deployment is the body's `model`
             elif version:
-                path = f"{path}/openai/deployments/{quote(model.id, safe='')}"
+                path = f"{path}/openai/deployments/{model_path(model, model.id)}"
             else:
                 path = f"{path}/openai/v1"
         if version and not path.endswith("/openai/v1"):

@@ -9,7 +9,6 @@ pages that it links to.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
@@ -31,14 +30,21 @@ from swink_core import (
     ToolResultMessage,
     UserMessage,
 )
-from swink_core.providers import MessageConverter, merged_turns
+from swink_core.providers import (
+    MessageConverter,
+    accepted_id,
+    arguments_object,
+    merged_turns,
+    trim_prefill,
+    without_unanswered,
+)
+from swink_provider_anthropic import claude
 from swink_provider_bedrock.media import media, unsupported
 from swink_provider_bedrock.parameters import facts_of
 from swink_provider_bedrock.wire import BY_SERVER
 
 __all__ = ["conversation"]
 
-FIVE_MINUTES = 300
 LONGEST_TOOL_ID = 64
 LONGEST_STEM = 190
 """Of the 200 characters of a document's name, which a number may follow."""
@@ -67,7 +73,7 @@ def conversation(
     and ProviderFailure (`unsupported`) for what Converse has no form for.
     """
     turns = merged_turns(_Converter(provider, model).messages(context))
-    _trim_prefill(turns)
+    trim_prefill(turns)
     native: dict[str, Any] = {"messages": turns}
     if context.system_prompt and context.system_prompt.strip():
         native["system"] = [{"text": context.system_prompt}]
@@ -95,7 +101,7 @@ class _Converter(MessageConverter):
         author = _vendor(message.model or "")
         own = not (author and self._vendor) or author == self._vendor
         content = [native for block in message.content if (native := _answered(block, own))]
-        content = _without_unanswered(content)
+        content = without_unanswered(content, _asked_of_server, _answered_by_server)
         return [{"role": "assistant", "content": content}] if content else []
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
@@ -157,7 +163,7 @@ def _answered(block: Block, own: bool) -> dict[str, Any] | None:
                 "toolUse": {
                     "toolUseId": _tool_id(block.id),
                     "name": block.name,
-                    "input": _input(block),
+                    "input": arguments_object(block),
                     **(block.metadata or {}),
                 }
             }
@@ -172,43 +178,23 @@ def _text(block: TextBlock) -> dict[str, Any] | None:
     return {"text": block.text} if block.text.strip() else None
 
 
-def _without_unanswered(content: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """In an answer that was cut, a server's tool may lack its result."""
-    answered = {block.get("toolResult", {}).get("toolUseId") for block in content}
-    return [
-        block
-        for block in content
-        if (use := block.get("toolUse", {})).get("type") != BY_SERVER
-        or use.get("toolUseId") in answered
-    ]
+def _asked_of_server(block: dict[str, Any]) -> str | None:
+    use = block.get("toolUse", {})
+    return use.get("toolUseId") if use.get("type") == BY_SERVER else None
 
 
-def _input(call: ToolCallBlock) -> dict[str, Any]:
-    """Return a call's input: an object, as the API wants, even where the model wrote none."""
-    if call.state == "complete":
-        return call.arguments
-    return {"INVALID_JSON": call.raw_arguments or ""}
+def _answered_by_server(block: dict[str, Any]) -> str | None:
+    id: str | None = block.get("toolResult", {}).get("toolUseId")
+    return id
 
 
 def _tool_id(id: str) -> str:
-    """Ids of other providers may have what the API refuses; the same id always becomes the same,
-    and two never become one."""
-    cleaned = _NOT_IN_TOOL_ID.sub("_", id)
-    if cleaned == id and 0 < len(id) <= LONGEST_TOOL_ID:
-        return id
-    return f"{cleaned[:40]}_{hashlib.sha256(id.encode()).hexdigest()[:12]}"
+    return accepted_id(id, _NOT_IN_TOOL_ID, LONGEST_TOOL_ID)
 
 
 def _vendor(model_id: str) -> str:
     found = VENDORS.search(model_id)
     return found[1] if found else ""
-
-
-def _trim_prefill(turns: list[dict[str, Any]]) -> None:
-    """Strip an answer to be continued, which must not end in white space."""
-    if turns and turns[-1]["role"] == "assistant" and "text" in turns[-1]["content"][-1]:
-        last = turns[-1]["content"][-1]
-        last["text"] = last["text"].rstrip()
 
 
 # -- tools -----------------------------------------------------------------------------------
@@ -243,9 +229,8 @@ def _tool(tool: Tool) -> dict[str, Any]:
 def _mark(native: dict[str, Any], cache: CacheStrategy, facts: Mapping[str, Any]) -> None:
     """Each point caches all before it
     (https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html)."""
-    point = {"type": "default"}
-    if cache.ttl is not None and facts.get("cache_ttl") is not False:
-        point["ttl"] = "5m" if cache.ttl <= FIVE_MINUTES else "1h"
+    ttl = {} if facts.get("cache_ttl") is False else claude.cache_ttl(cache)
+    point = {"type": "default", **ttl}
     users = [turn["content"] for turn in native["messages"] if turn["role"] == "user"]
     places = {
         "tools": native.get("toolConfig", {}).get("tools"),

@@ -23,11 +23,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from swink_core import Model, StreamOptions, ThinkingLevel
 from swink_core.providers import closed_schema
+from swink_provider_anthropic import claude
 
 __all__ = ["facts_of", "parameters"]
 
@@ -36,23 +37,14 @@ CLAUDE = ("adaptive", "budget")
 NOVA_HIGH = {"type": "enabled", "maxReasoningEffort": "high"}
 """With it Nova refuses limits and sampling."""
 
-NOT_TO_BE_TOLD = "thinking: this model cannot be told not to think"
-
-LEAST_BUDGET = 1024
 ROOM_TO_ANSWER = 4096
 """Tokens left for the answer where neither the caller nor the catalogue limits it."""
-
-LEAST_TOP_P_WITH_THINKING = 0.95
 
 _EVERYWHERE = ("tools", "system", "messages")
 _NOVA = {"cache": ("system", "messages"), "cache_ttl": False}
 
 FAMILIES: tuple[tuple[re.Pattern[str], Mapping[str, Any]], ...] = (
-    (
-        re.compile(r"anthropic\.claude-(3-|(opus|sonnet|haiku)-4-(1-|2|5))"),
-        {"thinking": "budget", "cache": _EVERYWHERE},
-    ),
-    (re.compile(r"anthropic\.claude"), {"thinking": "adaptive", "cache": _EVERYWHERE}),
+    (re.compile(r"anthropic\.claude"), {"cache": _EVERYWHERE}),
     (re.compile(r"amazon\.nova-2"), {"thinking": "nova", **_NOVA}),
     (re.compile(r"amazon\.nova"), _NOVA),
     (re.compile(r"openai\.gpt|moonshotai\.kimi"), {"thinking": "effort"}),
@@ -60,22 +52,12 @@ FAMILIES: tuple[tuple[re.Pattern[str], Mapping[str, Any]], ...] = (
 """By a part of the id; the first that fits. For older models, those of regions that are not in
 the catalogue, and new ones, which are taken to be like the newest."""
 
-EFFORTS = {
-    ThinkingLevel.MINIMAL: ("low",),
-    ThinkingLevel.LOW: ("low",),
-    ThinkingLevel.MEDIUM: ("medium",),
-    ThinkingLevel.HIGH: ("high",),
-    ThinkingLevel.EXTRA_HIGH: ("xhigh", "max", "high"),
-}
-"""What a level is called, first the best fit. Only some models go beyond "high"."""
-
-COMMON_EFFORTS = ("low", "medium", "high")
-
 
 def facts_of(model: Model) -> Mapping[str, Any]:
     """Return what is known of the model's rules: its family's, and its own over them."""
     family = next((facts for part, facts in FAMILIES if part.search(model.id)), {})
-    return {**family, **(model.info.extra if model.info else {})}
+    vendor = claude.facts_of(model.id) if "anthropic.claude" in model.id else {}
+    return {**vendor, **family, **(model.info.extra if model.info else {})}
 
 
 def parameters(model: Model, options: StreamOptions) -> tuple[dict[str, Any], list[str]]:
@@ -106,84 +88,66 @@ def _think(
     if level is None or model.lacks("thinking"):
         return []
     match facts.get("thinking"):
-        case "adaptive" | "budget" if level is ThinkingLevel.OFF:
-            return _off(body, facts)
-        case "adaptive":
-            body["outputConfig"] = {"effort": _effort(level, facts.get("efforts", COMMON_EFFORTS))}
-            # newer models leave the text of their thinking out unless it is asked for
-            body[FIELDS] = {"thinking": {"type": "adaptive", "display": "summarized"}}
-            return []
-        case "budget":
-            return _think_within_budget(body, model, options)
+        case "adaptive" | "budget":
+            how, changed = _think_as_claude(body, level, model, options, facts)
+            if how is not None:
+                body[FIELDS] = {"thinking": how}
+            return changed
         case "nova":
             return _think_as_nova(body, level)
         case "effort" if level is ThinkingLevel.OFF:
-            return [NOT_TO_BE_TOLD]
+            return ["thinking: this model cannot be told not to think"]
         case "effort":
-            body[FIELDS] = {"reasoning_effort": _effort(level)}
+            body[FIELDS] = {"reasoning_effort": claude.effort(level, {})}
             return []
     if level is ThinkingLevel.OFF:
         return []
     return ["thinking: how to ask this model for it is not known; left out"]
 
 
-def _effort(level: ThinkingLevel, known: Iterable[str] = COMMON_EFFORTS) -> str:
-    return next((effort for effort in EFFORTS[level] if effort in known), "high")
-
-
-def _off(body: dict[str, Any], facts: Mapping[str, Any]) -> list[str]:
-    off = facts.get("thinking_off")
-    if off == "never":
-        return [NOT_TO_BE_TOLD]
-    if off is not None:
-        body[FIELDS] = {"thinking": {"type": off}}
-    return []
+def _think_as_claude(
+    body: dict[str, Any],
+    level: ThinkingLevel,
+    model: Model,
+    options: StreamOptions,
+    facts: Mapping[str, Any],
+) -> tuple[dict[str, Any] | None, list[str]]:
+    if level is ThinkingLevel.OFF:
+        return claude.thinking_off(facts)
+    if facts["thinking"] == "adaptive":
+        body["outputConfig"] = {"effort": claude.effort(level, facts)}
+        return claude.ADAPTIVE, []
+    most = model.info.max_output if model.info else None
+    limit = options.max_tokens or most or (options.thinking_budget or 0) + ROOM_TO_ANSWER
+    how, changed = claude.thinking(options, limit)
+    if how is not None:
+        body["inferenceConfig"]["maxTokens"] = limit
+    return how, changed
 
 
 def _think_as_nova(body: dict[str, Any], level: ThinkingLevel) -> list[str]:
     if level is ThinkingLevel.OFF:
         body[FIELDS] = {"reasoningConfig": {"type": "disabled"}}
         return []
-    effort = _effort(level)
+    effort = claude.effort(level, {})
     body[FIELDS] = {"reasoningConfig": {"type": "enabled", "maxReasoningEffort": effort}}
     if effort == "high" and body["inferenceConfig"].pop("maxTokens", None) is not None:
         return ["max_tokens: not together with the highest effort; left out"]
     return []
 
 
-def _think_within_budget(body: dict[str, Any], model: Model, options: StreamOptions) -> list[str]:
-    if options.tool_choice not in (None, "auto", "none"):
-        return ["thinking: not together with a tool_choice that forces a call; left out"]
-    budget = max(options.thinking_budget or 0, LEAST_BUDGET)
-    most = model.info.max_output if model.info else None
-    limit = body["inferenceConfig"].setdefault("maxTokens", most or budget + ROOM_TO_ANSWER)
-    if limit <= LEAST_BUDGET:
-        return [f"thinking: max_tokens leaves less than {LEAST_BUDGET} for it; left out"]
-    budget = min(budget, limit - 1)
-    body[FIELDS] = {"thinking": {"type": "enabled", "budget_tokens": budget}}
-    return []
-
-
 def _sample(body: dict[str, Any], options: StreamOptions, facts: Mapping[str, Any]) -> list[str]:
-    temperature, top_p = options.temperature, options.top_p
     fields = body.get(FIELDS, {})
-    changed = []
-    if facts.get("sampling") is False or fields.get("reasoningConfig") == NOVA_HIGH:
-        given = {"temperature": temperature, "top_p": top_p}
-        return [f"{n}: not with this model; left out" for n, v in given.items() if v is not None]
-    if fields.get("thinking", {}).get("type") in ("enabled", "adaptive"):
-        if temperature not in (None, 1):
-            changed.append("temperature: with thinking it is 1")
-        temperature = None
-        if top_p is not None and top_p < LEAST_TOP_P_WITH_THINKING:
-            changed.append(f"top_p: with thinking at least {LEAST_TOP_P_WITH_THINKING}; left out")
-            top_p = None
-    elif facts.get("thinking") in CLAUDE and None not in (temperature, top_p):
-        changed.append("top_p: not together with temperature; left out")
-        top_p = None
-    for name, value in (("temperature", temperature), ("topP", top_p)):
-        if value is not None:
-            body["inferenceConfig"][name] = value
+    if fields.get("reasoningConfig") == NOVA_HIGH:
+        facts = {**facts, "sampling": False}
+    if facts.get("thinking") in CLAUDE or facts.get("sampling") is False:
+        thinks = fields.get("thinking", {}).get("type") in ("enabled", "adaptive")
+        wanted, changed = claude.sampling(options, facts, thinks)
+    else:
+        given = {"temperature": options.temperature, "top_p": options.top_p}
+        wanted, changed = {n: v for n, v in given.items() if v is not None}, []
+    for name, value in wanted.items():
+        body["inferenceConfig"]["topP" if name == "top_p" else name] = value
     return changed
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from swink_core import Failure, StopReason
-from swink_core.providers import EventWriter, MalformedFrame, parse_arguments
+from swink_core.providers import EventWriter, MalformedFrame, parse_arguments, unparsed
+from swink_provider_anthropic import claude
 from swink_provider_bedrock.errors import error_type
 from swink_provider_bedrock.eventstream import HeaderValue, message
 from swink_provider_bedrock.wire import (
@@ -31,11 +32,7 @@ from swink_provider_bedrock.wire import (
 __all__ = ["ConverseParser"]
 
 STOP_REASONS = {
-    "end_turn": StopReason.STOP,
-    "stop_sequence": StopReason.STOP,
-    "tool_use": StopReason.TOOL_USE,
-    "max_tokens": StopReason.LENGTH,
-    "model_context_window_exceeded": StopReason.LENGTH,
+    **claude.STOP_REASONS,
     "guardrail_intervened": StopReason.CONTENT_FILTER,
     "content_filtered": StopReason.CONTENT_FILTER,
 }
@@ -62,24 +59,36 @@ class _Opaque:
         self.kind = kind
         self._block = start
         self._input: list[str] = []
-        self._bytes = b""
+        self._results: list[Any] = []
+        self._bytes: list[bytes] = []
 
     def merge(self, delta: Delta) -> None:
         if delta.toolUse is not None:
             self._input.append(_piece(delta.toolUse))
         if delta.toolResult is not None:
-            self._block["content"] = [*self._block.get("content", ()), *delta.toolResult]
+            self._results += delta.toolResult
         if delta.image is not None and delta.image.source is not None:
-            self._bytes += _decoded(delta.image.source.bytes or "")
+            self._bytes.append(_decoded(delta.image.source.bytes or ""))
 
     def whole(self) -> dict[str, Any]:
         if self.kind == "toolUse" and "input" not in self._block:
             text = "".join(self._input)
             arguments = parse_arguments(text)
-            self._block["input"] = {"INVALID_JSON": text} if arguments is None else arguments
+            self._block["input"] = unparsed(text) if arguments is None else arguments
+        if self._results:
+            self._block["content"] = [*self._block.get("content", ()), *self._results]
         if self._bytes:
-            self._block["source"] = {"bytes": base64.b64encode(self._bytes).decode()}
+            self._block["source"] = {"bytes": base64.b64encode(b"".join(self._bytes)).decode()}
         return {self.kind: self._block}
+
+
+class _Sealed:
+    """What comes in pieces and seals a block of reasoning: its signature, or what hides it."""
+
+    def __init__(self, index: Any) -> None:
+        self.index = index
+        self.signature: list[str] = []
+        self.redacted: list[str] = []
 
 
 class ConverseParser:
@@ -87,8 +96,7 @@ class ConverseParser:
 
     def __init__(self) -> None:
         self._opaque: dict[Any, _Opaque] = {}
-        self._signatures: dict[Any, str] = {}
-        self._redacted: dict[Any, bytes] = {}
+        self._sealed: _Sealed | None = None
         self._citations: dict[Any, list[Any]] = {}
         self._has_metadata = False
 
@@ -135,6 +143,7 @@ class ConverseParser:
     # -- how it ends -------------------------------------------------------------------------
 
     def _finish(self, word: str | None, out: EventWriter) -> None:
+        self._unseal(out)
         for index in list(self._opaque):
             self._stop(index, out)
         if word in FAILED:
@@ -183,6 +192,7 @@ class ConverseParser:
     # -- blocks ------------------------------------------------------------------------------
 
     def _start(self, index: Any, start: dict[str, dict[str, Any] | None], out: EventWriter) -> None:
+        self._unseal(out)
         for kind, block in start.items():
             if kind == "toolUse" and (tool := msgspec.convert(block, ToolUse)).type != BY_SERVER:
                 out.tool_call(index, tool.toolUseId, tool.name)
@@ -190,6 +200,8 @@ class ConverseParser:
                 self._opaque[index] = _Opaque(kind, block or {})
 
     def _delta(self, index: Any, delta: Delta, out: EventWriter) -> None:
+        if self._sealed is not None and self._sealed.index != index:
+            self._unseal(out)
         if delta.text is not None:
             out.text(delta.text, index)
         elif (opaque := self._opaque.get(index)) is not None:
@@ -207,21 +219,29 @@ class ConverseParser:
         if delta.text:
             out.thinking(delta.text, index)
         if delta.signature:
-            signature = self._signatures.get(index, "") + delta.signature
-            self._signatures[index] = signature
-            out.thinking("", index, signature)
+            self._seal(index, out).signature.append(delta.signature)
         if delta.redactedContent:
-            out.thinking("", index, self._joined(index, delta.redactedContent), redacted=True)
+            _decoded(delta.redactedContent)
+            self._seal(index, out).redacted.append(delta.redactedContent)
 
-    def _joined(self, index: Any, piece: str) -> str:
-        """Pieces are base64 each by itself; a whole one is not written anew."""
-        if index not in self._redacted:
-            self._redacted[index] = _decoded(piece)
-            return piece
-        self._redacted[index] += _decoded(piece)
-        return base64.b64encode(self._redacted[index]).decode()
+    def _seal(self, index: Any, out: EventWriter) -> _Sealed:
+        if self._sealed is None or self._sealed.index != index:
+            self._unseal(out)
+            self._sealed = _Sealed(index)
+        return self._sealed
+
+    def _unseal(self, out: EventWriter) -> None:
+        """Write what seals a block's reasoning, when all of it has come."""
+        sealed, self._sealed = self._sealed, None
+        if sealed is None:
+            return
+        if sealed.signature:
+            out.thinking("", sealed.index, "".join(sealed.signature))
+        if sealed.redacted:
+            out.thinking("", sealed.index, _joined(sealed.redacted), redacted=True)
 
     def _stop(self, index: Any, out: EventWriter) -> None:
+        self._unseal(out)
         if (block := self._opaque.pop(index, None)) is not None:
             out.extension(block.kind, block.whole())
         out.end(index)
@@ -244,7 +264,15 @@ class ConverseParser:
         else:
             for kind in block:
                 out.extension(kind, block)
+        self._unseal(out)
         out.end(index)
+
+
+def _joined(pieces: list[str]) -> str:
+    """Pieces are base64 each by itself; a whole one is not written anew."""
+    if len(pieces) == 1:
+        return pieces[0]
+    return base64.b64encode(b"".join(map(_decoded, pieces))).decode()
 
 
 def _piece(tool: ToolUse) -> str:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 
@@ -23,7 +22,14 @@ from swink_core import (
     StreamOptions,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import HTTPProvider, HTTPRequest, HTTPResponse
+from swink_core.providers import (
+    HTTPProvider,
+    HTTPRequest,
+    HTTPResponse,
+    changed_options,
+    model_path,
+    with_extra,
+)
 from swink_provider_bedrock import errors
 from swink_provider_bedrock.converter import conversation
 from swink_provider_bedrock.credentials import CredentialChain, SharedFiles, region
@@ -73,24 +79,22 @@ class BedrockProvider(HTTPProvider):
         `extra` may hold any field of the API; its objects and its tools add to what is there.
         """
         fields, _ = parameters(model, options)
-        body = _over(options.extra, {**payload, **fields})
+        body = with_extra(options.extra, {**payload, **fields})
         whole = options.transport == "buffered"
         # a colon is not encoded, since the HTTP client would decode it after it was signed
-        path = f"/model/{quote(model.id, safe=':')}/{'converse' if whole else 'converse-stream'}"
+        name = model_path(model, model.id, ":")
+        path = f"/model/{name}/{'converse' if whole else 'converse-stream'}"
         headers = {"Accept": "application/json"} if whole else None
         return self.json_request(f"{self.base_url(options)}{path}", body, headers)
-
-    def parser(self, model: Model) -> ConverseParser:
-        """Make a parser for one answer."""
-        return ConverseParser()
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
         """Add what the models' rules make of the options."""
         _, changed = parameters(model, options)
-        return (
-            *super().notices(model, options),
-            *(Notice("option_changed", f"{model}: {what}") for what in changed),
-        )
+        return super().notices(model, options) + changed_options(model, changed)
+
+    def parser(self, model: Model) -> ConverseParser:
+        """Make a parser for one answer."""
+        return ConverseParser()
 
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] = os.environ) -> str:
         """Return the caller's or the environment's address, or that of the region."""
@@ -163,15 +167,3 @@ class BedrockProvider(HTTPProvider):
 def _is_signed(name: str) -> bool:
     """Whether a header is one that nobody changes on the way."""
     return name == "content-type" or name.startswith("x-amz-")
-
-
-def _over(extra: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay `body` over `extra`, joining objects, and tools, that both have."""
-    joined = {**extra, **body}
-    for name in extra.keys() & body.keys():
-        theirs, ours = extra[name], body[name]
-        if isinstance(theirs, Mapping) and isinstance(ours, Mapping):
-            joined[name] = _over(theirs, ours)
-        elif name == "tools":
-            joined[name] = [*ours, *theirs]
-    return joined

@@ -1,18 +1,19 @@
 """`claude-code/<model>`: the `claude` command as a child process.
 
-The conversation goes to its standard input, its answer comes as JSON lines on standard output.
-Leaving the stream ends the process. `extra` may hold `args`, a list of further words for the
-command line; `SWINK_CLAUDE_COMMAND` names another command.
+The conversation goes to its standard input, the system prompt into a file, and its answer comes
+as JSON lines on standard output. Leaving the stream ends the process and what it started. `extra`
+may hold `args`, a list of further words for the command line; `SWINK_CLAUDE_COMMAND` names another
+command. Source: https://code.claude.com/docs/en/cli-reference.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shutil
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from swink_core import (
@@ -28,17 +29,19 @@ from swink_core import (
     UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import HTTPProvider, NDJSONDecoder, by_tables, normalise, text_of
+from swink_core.providers import (
+    ChildProcess,
+    HTTPProvider,
+    NDJSONDecoder,
+    by_tables,
+    normalise,
+    text_of,
+)
 from swink_provider_claude_code.parser import StreamJsonParser
 
 __all__ = ["ClaudeCodeProvider"]
 
 COMMAND_ENV = "SWINK_CLAUDE_COMMAND"
-READ_BYTES = 64 * 1024
-STDERR_BYTES = 4096
-GRACE_SECONDS = 2.0
-"""How long the process may take to end after it was asked to."""
-
 CODES = {"error_max_turns": Kind.OUTPUT_TOO_LARGE}
 WORDINGS = (
     ("invalid api key", Kind.AUTH),
@@ -60,7 +63,7 @@ class ClaudeCodeProvider(HTTPProvider):
     """The command that is installed here, with its own sign-in and its own tools."""
 
     features = frozenset()
-    knobs = frozenset()
+    knobs = frozenset({"session_id"})
     decoder = NDJSONDecoder
     content_types = ("application/x-ndjson",)
 
@@ -82,7 +85,7 @@ class ClaudeCodeProvider(HTTPProvider):
         """Go by what the command says."""
         return by_tables(failure, CODES, WORDINGS)
 
-    def command(self, model: Model, payload: Any, options: StreamOptions) -> list[str]:
+    def command(self, model: Model, options: StreamOptions) -> list[str]:
         """Return the command line. Raises ProviderFailure where there is no command."""
         program = os.environ.get(COMMAND_ENV) or "claude"
         found = shutil.which(program)
@@ -98,42 +101,45 @@ class ClaudeCodeProvider(HTTPProvider):
             )
         words = [found, "-p", "--output-format", "stream-json", "--include-partial-messages"]
         words.append("--verbose")
+        # a value in the word of its option is never taken for another option
         if model.id != "default":
-            words += ["--model", model.id]
-        if payload["system"]:
-            words += ["--system-prompt", payload["system"]]
+            words.append(f"--model={model.id}")
         if options.session_id:
-            words += ["--resume", options.session_id]
+            words.append(f"--resume={options.session_id}")
         return [*words, *map(str, options.extra.get("args", ()))]
 
     async def chunks(
         self, model: Model, context: Context, options: StreamOptions, call: Call
     ) -> AsyncIterator[bytes]:
-        """Run the command and yield its output. Raises ProviderFailure."""
+        """Run the command and yield its output. Raises ProviderFailure.
+
+        The conversation and the system prompt may be longer than a command line takes.
+        """
         payload = call.convert()
-        process = await asyncio.create_subprocess_exec(
-            *self.command(model, payload, options),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        assert process.stdin is not None
-        assert process.stdout is not None
-        complaints = asyncio.create_task(_tail(process.stderr))
-        try:
-            with suppress(ConnectionError):  # it may be gone already; its output says why
-                process.stdin.write(payload["prompt"].encode())
-                await process.stdin.drain()
-            process.stdin.close()
-            while data := await process.stdout.read(READ_BYTES):
-                yield data
-            if code := await process.wait():
-                said = (await complaints).decode("utf-8", "replace").strip()
-                message = said or f"the command ended with code {code}"
-                raise ProviderFailure(Failure("streaming", code="exit", message=message))
-        finally:
-            complaints.cancel()
-            await _end(process)
+        command = self.command(model, options)
+        with TemporaryDirectory(prefix="swink-") as folder:
+            if payload["system"]:
+                command += ["--system-prompt-file", _file(folder, payload["system"])]
+            child = await ChildProcess.start(command, _encoded(payload["prompt"]))
+            try:
+                async for data in child:
+                    yield data
+                if child.code:
+                    said = child.complaint.decode("utf-8", "replace").strip()
+                    message = said or f"the command ended with code {child.code}"
+                    raise ProviderFailure(Failure("streaming", code="exit", message=message))
+            finally:
+                await child.aclose()
+
+
+def _file(folder: str, text: str) -> str:
+    path = Path(folder, "system.txt")
+    path.write_bytes(_encoded(text))
+    return str(path)
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "replace")  # half of a surrogate pair has no bytes
 
 
 def _line(message: Message) -> str:
@@ -145,26 +151,3 @@ def _line(message: Message) -> str:
         return "Assistant: " + "\n".join([*filter(None, [message.text]), *calls])
     failed = " failed" if message.is_error else ""
     return f"Tool {message.tool_name}{failed}: {text_of(message.content)}"
-
-
-async def _tail(stream: asyncio.StreamReader | None) -> bytes:
-    """Read a stream to its end and return the last of it."""
-    tail = b""
-    while stream is not None and (data := await stream.read(READ_BYTES)):
-        tail = (tail + data)[-STDERR_BYTES:]
-    return tail
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """End a process that still runs, first by asking."""
-    if process.returncode is not None:
-        return
-    with suppress(ProcessLookupError):
-        process.terminate()
-    try:
-        async with asyncio.timeout(GRACE_SECONDS):
-            await process.wait()
-    except TimeoutError:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()

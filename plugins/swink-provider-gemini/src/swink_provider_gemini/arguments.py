@@ -17,7 +17,7 @@ import msgspec
 __all__ = ["ArgumentText", "OutOfOrder"]
 
 _STEP = re.compile(
-    r"\.(?P<name>[^.\[\]]+)|\[(?P<index>\d+)\]|\[(?P<quoted>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")\]"
+    r"\.(?P<name>[^.\[\]]+)|\[(?P<index>\d{1,9})\]|\[(?P<quoted>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")\]"
 )
 _ESCAPED = re.compile(r"\\(.)")
 

@@ -28,6 +28,7 @@ from swink_core import (
 )
 from swink_core.providers import (
     MessageConverter,
+    arguments_object,
     is_synthetic_id,
     media_base64,
     media_type_of,
@@ -155,9 +156,7 @@ def _answered(block: Block) -> dict[str, Any] | None:
 
 def _call(block: ToolCallBlock) -> dict[str, Any]:
     call: dict[str, Any] = {} if is_synthetic_id(block.id) else {"id": block.id}
-    whole = block.state == "complete"  # the API wants an object even where the model wrote none
-    arguments = block.arguments if whole else {"INVALID_JSON": block.raw_arguments or ""}
-    return {**call, "name": block.name, "args": arguments}
+    return {**call, "name": block.name, "args": arguments_object(block)}
 
 
 # -- what the user says ----------------------------------------------------------------------

@@ -93,7 +93,8 @@ class GenerateContentParser:
         self._calls = 0
         self._pieces: ArgumentText | None = None
         self._word: str | None = None
-        self._citations: dict[str, list[Any]] = {}
+        self._known: set[tuple[str, bytes]] = set()
+        self._cited: dict[str, list[Any]] = {}  # of the block that is written
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
         """Tell `out` what a frame says."""
@@ -151,6 +152,7 @@ class GenerateContentParser:
         if kind == "text" and isinstance(text, str):
             self._text(part, text, out)
         else:
+            self._cited = {}
             out.extension(kind, part)
 
     def _text(self, part: dict[str, Any], text: str, out: EventWriter) -> None:
@@ -159,6 +161,7 @@ class GenerateContentParser:
             return
         if rest or self._block_is_whole:
             self._block += 1
+            self._cited = {}
         self._block_is_whole = bool(rest)
         if part.get("thought"):
             signature = rest.pop("thoughtSignature", None)
@@ -170,6 +173,7 @@ class GenerateContentParser:
         begins = bool(call.name or call.id)
         rest = {field: part[field] for field in part if field != "functionCall"}
         if begins:
+            self._cited = {}
             self._end_call(out)
             self._calls += 1
             out.tool_call(self._key, call.id, call.name, metadata=rest or None)
@@ -212,14 +216,20 @@ class GenerateContentParser:
     # -- about the answer --------------------------------------------------------------------
 
     def _about_text(self, candidate: Candidate, out: EventWriter) -> None:
-        """Collect the sources of text: citations come one by one, the rest anew each time."""
+        """Collect the sources of text: citations come one by one, the rest anew each time.
+
+        Each citation belongs to the block at whose end it first came.
+        """
+        cited = False
         for name, found in (candidate.citation_metadata or {}).items():
-            known = self._citations.setdefault(name, [])
-            found = found if isinstance(found, list) else [found]
-            known.extend(item for item in found if item not in known)
+            for item in found if isinstance(found, list) else [found]:
+                key = (name, msgspec.json.encode(item, order="sorted"))
+                if key not in self._known:
+                    self._known.add(key)
+                    self._cited.setdefault(name, []).append(item)
+                    cited = True
         about = {
-            "citationMetadata": candidate.citation_metadata
-            and {name: list(found) for name, found in self._citations.items()},
+            "citationMetadata": self._cited if cited else None,
             "groundingMetadata": candidate.grounding_metadata,
             "urlContextMetadata": candidate.url_context_metadata,
         }

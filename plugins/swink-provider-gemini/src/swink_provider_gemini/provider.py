@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
 
 from swink_core import Call, Classification, Context, Failure, Model, Notice, StreamOptions
-from swink_core.providers import HTTPProvider, HTTPRequest
+from swink_core.providers import (
+    HTTPProvider,
+    HTTPRequest,
+    changed_options,
+    merge_fields,
+    model_path,
+    with_extra,
+)
 from swink_provider_gemini import errors
 from swink_provider_gemini.converter import conversation
 from swink_provider_gemini.parameters import (
@@ -52,16 +57,20 @@ class GeminiProvider(HTTPProvider):
         conversation's; its `generationConfig` and `toolConfig` add to what the options make.
         """
         config, _ = parameters(model, options)
-        body = _over(dict(options.extra), payload)
-        if config:
-            body = _over(body, {"generationConfig": config})
+        fields = merge_fields(payload, {"generationConfig": config} if config else {})
+        body = with_extra(options.extra, fields)
         declared = any("functionDeclarations" in tool for tool in body.get("tools", ()))
         if declared and (choice := tool_config(options)) is not None:  # refused without functions
-            body = _over(body, {"toolConfig": choice})
+            body = merge_fields(body, {"toolConfig": choice})
         url = self.model_url(model, options)
         if options.transport == "buffered":
             return self.json_request(f"{url}:generateContent", body, {"Accept": "application/json"})
         return self.json_request(f"{url}:streamGenerateContent?alt=sse", body)
+
+    def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
+        """Add what the model makes of the options."""
+        _, changed = parameters(model, options)
+        return super().notices(model, options) + changed_options(model, changed)
 
     def model_url(self, model: Model, options: StreamOptions) -> str:
         """Return the address of a model, which may be named with its collection."""
@@ -69,7 +78,7 @@ class GeminiProvider(HTTPProvider):
         base = self.base_url(options)
         if not base.endswith(VERSIONS):
             base += VERSIONS[0]
-        return f"{base}/{quote(name, safe='/')}"
+        return f"{base}/{model_path(model, name, '/')}"
 
     def parser(self, model: Model) -> GenerateContentParser:
         """Make a parser for one answer."""
@@ -85,14 +94,6 @@ class GeminiProvider(HTTPProvider):
         """Go by quota and reason, by wording and by the status word; see `errors`."""
         return errors.classify(failure)
 
-    def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """Add what the model makes of the options."""
-        _, changed = parameters(model, options)
-        return (
-            *super().notices(model, options),
-            *(Notice("option_changed", f"{model}: {what}") for what in changed),
-        )
-
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
         """Add the key, unless the caller's headers carry credentials already."""
         if not has_credentials(request):
@@ -102,15 +103,3 @@ class GeminiProvider(HTTPProvider):
 def has_credentials(request: HTTPRequest) -> bool:
     """Tell whether the caller's own headers carry credentials."""
     return any(name.lower() in _CREDENTIALS for name in request.headers)
-
-
-def _over(extra: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay `body` over `extra`, joining objects that both have, and their `tools`."""
-    joined = {**extra, **body}
-    for name in extra.keys() & body.keys():
-        theirs, ours = extra[name], body[name]
-        if isinstance(theirs, Mapping) and isinstance(ours, Mapping):
-            joined[name] = _over(theirs, ours)
-        elif name == "tools":
-            joined[name] = [*ours, *theirs]
-    return joined

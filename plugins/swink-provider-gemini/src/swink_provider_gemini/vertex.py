@@ -14,11 +14,10 @@ import os
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
-from urllib.parse import quote
 
 from swink_core import Call, Failure, Model, ProviderFailure, StreamOptions
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import HTTPRequest
+from swink_core.providers import HTTPRequest, model_path
 from swink_provider_gemini.provider import GeminiProvider, has_credentials
 
 __all__ = ["VertexProvider"]
@@ -67,7 +66,7 @@ class VertexProvider(GeminiProvider):
 
     def model_url(self, model: Model, options: StreamOptions) -> str:
         """Return the address of a model, which may be named with its collection."""
-        base, name = self.base_url(options), quote(model.id, safe="/")
+        base, name = self.base_url(options), model_path(model, model.id, "/")
         if name.startswith("projects/"):
             return f"{base.partition('/projects/')[0]}/{name}"
         return f"{base}/{name}" if "/" in name else f"{base}{_PUBLISHED}{name}"

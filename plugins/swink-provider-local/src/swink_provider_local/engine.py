@@ -19,6 +19,7 @@ from attrs import define, field
 
 from swink_core import Failure, ProviderFailure
 from swink_core import StreamErrorKind as Kind
+from swink_core.providers import end_group, not_started
 
 __all__ = ["Engine", "Settings"]
 
@@ -150,31 +151,25 @@ class Engine:
         try:
             process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
-            process.kill()
+            end_group(process.pid, force=True)
             process.wait()
         process.stdout.close()
 
 
 def _spawn() -> subprocess.Popen[str]:
+    command = [sys.executable, "-P", "-m", "swink_provider_local.child"]  # -P: not from here
     try:
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "swink_provider_local.child"],  # -P: not from here
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
+            start_new_session=True,
         )
     except OSError as error:
-        raise ProviderFailure(
-            Failure(
-                "connect",
-                kind=Kind.RESOURCE,
-                code="process",
-                message=f"no process could be started for the engine: {error}",
-                exception=error,
-            )
-        ) from error
+        raise ProviderFailure(not_started(error, command[0])) from error
 
 
 def _keep(stream: IO[str], lines: deque[str]) -> None:

@@ -23,7 +23,13 @@ from swink_core import (
     ToolResultMessage,
     UserMessage,
 )
-from swink_core.providers import MessageConverter, is_synthetic_id, media_base64, text_of
+from swink_core.providers import (
+    MessageConverter,
+    arguments_object,
+    is_synthetic_id,
+    media_base64,
+    text_of,
+)
 
 __all__ = ["conversation"]
 
@@ -84,10 +90,8 @@ def _image(block: ImageBlock) -> str:
 
 
 def _tool_call(call: ToolCallBlock) -> dict[str, Any]:
-    # what did not parse has to travel inside an object, since the API takes nothing else
-    whole = call.state == "complete"
-    arguments = call.arguments if whole else {"INVALID_JSON": call.raw_arguments or ""}
-    native: dict[str, Any] = {"function": {"name": call.name, "arguments": arguments}}
+    function = {"name": call.name, "arguments": arguments_object(call)}
+    native: dict[str, Any] = {"function": function}
     if not is_synthetic_id(call.id):
         native["id"] = call.id
     return native
@@ -95,6 +99,8 @@ def _tool_call(call: ToolCallBlock) -> dict[str, Any]:
 
 def _tool_result(message: ToolResultMessage) -> dict[str, Any]:
     native = {"role": "tool", "tool_name": message.tool_name, **_content(message.content)}
+    if message.is_error:  # the API has no other place to say so
+        native["content"] = f"Error: {native['content']}"
     if not is_synthetic_id(message.tool_call_id):
         native["tool_call_id"] = message.tool_call_id
     return native

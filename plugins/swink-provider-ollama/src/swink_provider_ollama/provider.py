@@ -11,7 +11,13 @@ from urllib.parse import urlsplit
 
 from swink_core import Call, Classification, Context, Failure, Model, StreamOptions, ThinkingLevel
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import HTTPProvider, HTTPRequest, NDJSONDecoder, by_tables
+from swink_core.providers import (
+    HTTPProvider,
+    HTTPRequest,
+    NDJSONDecoder,
+    by_tables,
+    with_extra,
+)
 from swink_provider_ollama.conversion import conversation
 from swink_provider_ollama.parser import ChatParser
 
@@ -71,18 +77,14 @@ class OllamaProvider(HTTPProvider):
         `extra` may hold any field of the API, such as `keep_alive`, and in `options` any
         parameter of the model, such as `num_ctx`.
         """
-        body = {
-            **options.extra,
-            **payload,
-            "model": model.id,
-            "stream": options.transport != "buffered",
-        }
-        if tuning := {**options.extra.get("options", {}), **_tuning(options)}:
-            body["options"] = tuning
+        fields = {**payload, "model": model.id, "stream": options.transport != "buffered"}
+        if tuning := _tuning(options):
+            fields["options"] = tuning
         if options.response_format is not None:
-            body["format"] = options.response_format
+            fields["format"] = options.response_format
         if (level := options.thinking_level) is not None and not model.lacks("thinking"):
-            body["think"] = _think(model, level)
+            fields["think"] = _think(model, level)
+        body = with_extra(options.extra, fields)
         return self.json_request(f"{self.base_url(options)}/api/chat", body)
 
     def parser(self, model: Model) -> ChatParser:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from swink_core import Context, Model, StreamOptions
+from swink_core.providers import with_extra
 from swink_provider_openai.converter import ChatConverter
 from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.parameters import parameters
@@ -42,15 +43,15 @@ class ChatAPI:
 
     def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
         """Add the options; what the caller put in `extra` gives way to them."""
-        body: dict[str, Any] = {"model": model.id, "stream": True}
-        if self._dialect.include_usage:
-            body["stream_options"] = {"include_usage": True}
-        body |= options.extra
-        body |= payload | parameters(model, options, self._dialect)
+        streamed = options.transport != "buffered"
+        defaults: dict[str, Any] = {}
+        if streamed and self._dialect.include_usage:
+            defaults["stream_options"] = {"include_usage": True}
+        fields = {**payload, **parameters(model, options, self._dialect), "stream": streamed}
+        body = with_extra(options.extra, fields, defaults)
         if "tools" not in body:
             body.pop("parallel_tool_calls", None)  # OpenAI refuses it where there are none
-        if options.transport == "buffered":
-            body["stream"] = False
+        if not streamed:
             body.pop("stream_options", None)
         return body
 

@@ -30,7 +30,13 @@ from swink_core import (
     UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import MessageConverter, is_synthetic_id, media_base64, text_of
+from swink_core.providers import (
+    MessageConverter,
+    arguments_object,
+    is_synthetic_id,
+    media_base64,
+    text_of,
+)
 from swink_provider_openai.dialect import Dialect
 
 __all__ = ["ChatConverter", "OpenAIConverter", "arguments_text", "media_url", "unsupported"]
@@ -192,7 +198,7 @@ def arguments_text(call: ToolCallBlock) -> str:
     Servers parse the arguments, so that text which is no JSON goes back wrapped in an object.
     """
     if call.state != "complete":
-        return json.dumps({"INVALID_JSON": call.raw_arguments or ""})
+        return json.dumps(arguments_object(call))
     return call.raw_arguments or json.dumps(call.arguments)
 
 

@@ -5,8 +5,9 @@ frame with as few attribute reads as it can and hands its text on; everything el
 thorough way through `_take`. While the answer's id, its model or a think tag are still expected,
 every frame does (`_plain` is false).
 
-An answer is complete when its `finish_reason` has come; some servers never send `[DONE]`, and
-one that sends `[DONE]` alone has completed its answer too. With `n` above 1 the choices
+An answer is complete when its `finish_reason` has come; some servers never send `[DONE]`. With
+`[DONE]` and no reason it is complete only if its usage came: gateways send `[DONE]` too when they
+lost the answer in the middle. With `n` above 1 the choices
 interleave: only choice 0 is the answer, the others are left out with a notice.
 
 Error frames come in many shapes, often beside a normal chunk. They are rare, so that they are
@@ -72,7 +73,7 @@ class ChatParser:
         self._tags = ThinkTags() if dialect is not None and dialect.think_tags else None
         self._details = ReasoningDetails()
         self._sources: dict[str, Any] = {}
-        self._called = self._refused = self._several = False
+        self._called = self._refused = self._several = self._counted = False
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
         """Tell `out` what a frame says."""
@@ -125,6 +126,7 @@ class ChatParser:
                 self._say(choice.message, out)
             if choice.finish_reason:
                 self._stop(choice.finish_reason, out)
+        self._counted = True  # it is whole
         self._done(out)
 
     # -- the thorough way --------------------------------------------------------------------
@@ -141,6 +143,7 @@ class ChatParser:
             failure = _read_failure(frame)
         usage = chunk.usage or groq.get("usage")
         if usage:
+            self._counted = True
             report_usage(usage, out)
         self._note_sources(chunk)
         for choice in chunk.choices or ():
@@ -253,7 +256,8 @@ class ChatParser:
         out.stop(reason)
 
     def _done(self, out: EventWriter) -> None:
-        if out.stop_reason is None and out.failure is None:
+        """Read no further: the answer is complete if its reason or its count of tokens came."""
+        if out.stop_reason is None and out.failure is None and self._counted:
             out.notice("stop_reason", "the provider completed its answer without a reason")
             self._stop("stop", out)
         out.finish()

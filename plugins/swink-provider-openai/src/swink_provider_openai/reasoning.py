@@ -22,11 +22,15 @@ class ThinkTags:
     """
 
     def __init__(self) -> None:
+        self._space: list[str] = []  # before anything else
         self._held = ""
         self._inside = False
 
     def feed(self, piece: str, out: EventWriter) -> bool:
         """Pass a piece on; `False` once all that follows is text."""
+        if not (self._inside or self._held or piece.strip()):
+            self._space.append(piece)
+            return True
         held = self._held + piece
         if not self._inside:
             start = held.lstrip()
@@ -34,7 +38,7 @@ class ThinkTags:
                 self._held = held
                 return True
             if not start.startswith(OPEN):
-                out.text(held)
+                out.text("".join([*self._space, held]))
                 return False
             self._inside = True
             held = start[len(OPEN) :]
@@ -53,7 +57,8 @@ class ThinkTags:
         if self._inside:
             out.thinking(self._held)
         elif self._held.strip():
-            out.text(self._held)
+            out.text("".join([*self._space, self._held]))
+        self._space.clear()
         self._held = ""
 
 

@@ -34,6 +34,7 @@ from swink_core.providers import (
     by_tables,
     load_event,
     media_base64,
+    with_extra,
 )
 
 __all__ = ["ProxyProvider"]
@@ -97,7 +98,7 @@ class ProxyProvider(HTTPProvider):
         sent = {name: value for name in SENT if (value := getattr(options, name)) not in (None, ())}
         if options.cache is not None:
             sent["cache"] = asdict(options.cache)
-        body = {**options.extra, "model": model.id, **payload, "options": sent}
+        body = with_extra(options.extra, {"model": model.id, **payload, "options": sent})
         return self.json_request(f"{self.base_url(options)}/v1/stream", body)
 
     def parser(self, model: Model) -> _Parser:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from swink_core import Context, Model, StreamOptions, ThinkingLevel
+from swink_core.providers import with_extra
 from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.parameters import TOOL_CHOICES, effort, keeps_long, response_format
 from swink_provider_openai.responses.converter import ResponsesConverter
@@ -48,20 +49,19 @@ class ResponsesAPI:
     def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
         """Add the options; what the caller put in `extra` gives way to them.
 
-        Tools of both are sent, since those that the service runs itself have no other place.
+        Tools of both are sent, since those that the service runs itself have no other place, and
+        reasoning is told of in short.
         """
-        extra = options.extra
-        body: dict[str, Any] = {"model": model.id, "stream": True, "store": False}
+        defaults: dict[str, Any] = {"store": False}
         if not model.lacks("thinking"):
-            body["include"] = [ENCRYPTED]
-        body |= extra
-        body |= payload | self._parameters(model, options)
-        if "tools" in payload and extra.get("tools"):
-            body["tools"] = [*payload["tools"], *extra["tools"]]
+            defaults["include"] = [ENCRYPTED]
+        fields = {**payload, **self._parameters(model, options)}
+        fields["stream"] = options.transport != "buffered"
+        if "reasoning" in fields and options.thinking_level is not ThinkingLevel.OFF:
+            defaults["reasoning"] = {"summary": "auto"}
+        body = with_extra(options.extra, fields, defaults)
         if "tools" not in body:
             body.pop("parallel_tool_calls", None)
-        if options.transport == "buffered":
-            body["stream"] = False
         return body
 
     def parser(self, model: Model) -> ResponsesParser:
@@ -86,25 +86,19 @@ class ResponsesAPI:
         return {k: v for k, v in found.items() if v is not None and k not in self._dialect.lacks}
 
     def _text(self, options: StreamOptions) -> dict[str, Any] | None:
-        """Return the form of the answer, beside what else the caller says of its text."""
+        """Return the form of the answer."""
         wanted = response_format(options.response_format, self._dialect)
         if wanted is None:
             return None
         schema = wanted.pop("json_schema", {})
-        return {**_object(options, "text"), "format": {**wanted, **schema}}
+        return {"format": {**wanted, **schema}}
 
     def _reasoning(self, model: Model, options: StreamOptions) -> dict[str, Any] | None:
-        """Ask for as much reasoning as is wanted, and to be told of it in short."""
+        """Ask for as much reasoning as is wanted."""
         word = effort(model, options, self._dialect)
         if word is None or "thinking" in self._dialect.lacks:
             return None
-        summary = {} if options.thinking_level is ThinkingLevel.OFF else {"summary": "auto"}
-        return {**summary, **_object(options, "reasoning"), "effort": word}
-
-
-def _object(options: StreamOptions, name: str) -> dict[str, Any]:
-    given = options.extra.get(name)
-    return given if isinstance(given, dict) else {}
+        return {"effort": word}
 
 
 def _tool_choice(choice: str | None) -> str | dict[str, Any] | None:

@@ -4,30 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Item", "PartialText"]
+__all__ = ["Item", "PartialText", "word"]
 
 
 class PartialText:
     """A text that comes in pieces and then whole."""
 
-    __slots__ = ("_pieces",)
+    __slots__ = ("_length", "_pieces")
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
+        self._length = 0
 
     def __bool__(self) -> bool:
         return bool(self._pieces)
 
     def add(self, piece: str) -> None:
         self._pieces.append(piece)
+        self._length += len(piece)
 
     def rest_of(self, whole: str) -> str:
         """Return what of the whole has not come in pieces, and take it as come."""
+        if len(whole) <= self._length:  # which costs nothing, however often it is said
+            return ""
         said = "".join(self._pieces)
-        rest = whole[len(said) :] if whole.startswith(said) else ""
-        if rest:
-            self._pieces.append(rest)
-        return rest
+        if not whole.startswith(said):
+            return ""
+        self._pieces, self._length = [whole], len(whole)
+        return whole[len(said) :]
 
 
 class Item:
@@ -50,3 +54,8 @@ class Item:
         if text is None:
             text = self.parts[key] = PartialText()
         return text
+
+
+def word(value: Any) -> str | None:
+    """Return an id or a name as text; `None` for what is none."""
+    return str(value) if isinstance(value, str | int) and value != "" else None

@@ -11,15 +11,13 @@ item several ids. Within a message, parts are told apart by `content_index`.
   whole item, of messages and calls what else stands in their items. It is written when the item
   is done, and never reopens a block that something else has ended.
 * Items of any other kind (hosted tools, compaction) become one extension when they are done.
-* An item that needs a tool to be called with free text (`custom_tool_call`) is a tool call whose
-  only argument, `input`, is that text.
+* Calls of tools are written by `calls`.
 
 The answer is complete with `response.completed` or `response.incomplete`, whatever follows.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +26,8 @@ import msgspec
 from swink_core import Failure, StopReason
 from swink_core.providers import EventWriter, MalformedFrame
 from swink_provider_openai.errors import read_error
-from swink_provider_openai.responses.items import Item
+from swink_provider_openai.responses import calls
+from swink_provider_openai.responses.items import Item, word
 from swink_provider_openai.responses.wire import Event, Response
 from swink_provider_openai.usage import report_usage
 
@@ -48,9 +47,7 @@ INCOMPLETE: dict[str, StopReason] = {
 }
 """`incomplete_details.reason`."""
 
-CALLS = frozenset({"function_call", "custom_tool_call"})
 MESSAGE_REST = ("id", "phase")
-CALL_KNOWN = frozenset({"call_id", "name", "arguments", "input", "status"})
 
 PARAGRAPH = "\n\n"
 """Between the parts of one item's reasoning."""
@@ -61,6 +58,7 @@ class ResponsesParser:
 
     def __init__(self) -> None:
         self._items: dict[int, Item] = {}
+        self._named: dict[Any, Item] = {}  # by their ids, for events that have no index
         self._begun_items = 0
         self._latest = -1
         self._current: Any = None  # the key of the block that is being written
@@ -208,60 +206,16 @@ class ResponsesParser:
     # -- tool calls --------------------------------------------------------------------------
 
     def _arguments_delta(self, event: Event, out: EventWriter) -> None:
-        self._argue(self._item(event), event.delta, out)
+        calls.add_arguments(self._item(event), event.delta, out)
 
     def _arguments_done(self, event: Event, out: EventWriter) -> None:
-        self._argue_rest(self._item(event), event.arguments, out)
-
-    def _argue(self, item: Item, piece: Any, out: EventWriter) -> None:
-        if isinstance(piece, str) and piece:
-            item.part("arguments").add(piece)
-            out.tool_call(item.number, arguments=piece)
-
-    def _argue_rest(self, item: Item, whole: Any, out: EventWriter) -> None:
-        if isinstance(whole, dict):
-            whole = msgspec.json.encode(whole).decode()
-        if isinstance(whole, str) and (rest := item.part("arguments").rest_of(whole)):
-            out.tool_call(item.number, arguments=rest)
+        calls.add_rest_of_arguments(self._item(event), event.arguments, out)
 
     def _input_delta(self, event: Event, out: EventWriter) -> None:
-        if isinstance(event.delta, str):
-            self._put_in(self._item(event), event.delta, out)
+        calls.add_input(self._item(event), event.delta, out)
 
     def _input_done(self, event: Event, out: EventWriter) -> None:
-        item = self._item(event)
-        self._put_in(item, item.part("input").rest_of(event.input or ""), out, new=False)
-
-    def _put_in(self, item: Item, text: str, out: EventWriter, new: bool = True) -> None:
-        """Write free text as the piece of JSON that it is the inside of a string of."""
-        if text:
-            if new:
-                item.part("input").add(text)
-            start = "" if item.opened else '{"input": "'
-            item.opened = True
-            out.tool_call(item.number, arguments=start + json.dumps(text)[1:-1])
-
-    def _call_begun(self, item: Item, out: EventWriter) -> None:
-        self._current = None
-        out.tool_call(item.number, _word(item.data.get("call_id")), _word(item.data.get("name")))
-
-    def _call_done(self, item: Item, out: EventWriter) -> None:
-        data = item.data
-        custom = item.kind == "custom_tool_call"
-        self._call_begun(item, out)
-        if custom:
-            self._put_in(item, item.part("input").rest_of(data.get("input") or ""), out, new=False)
-            if data.get("status") != "incomplete":
-                end = '"}' if item.opened else '{"input": ""}'
-                out.tool_call(item.number, arguments=end)
-        else:
-            self._argue_rest(item, data.get("arguments"), out)
-        rest = {name: value for name, value in data.items() if name not in CALL_KNOWN}
-        if not custom:
-            rest.pop("type", None)
-        if rest:
-            out.tool_call(item.number, metadata={"item": rest})
-        out.end(item.number)
+        calls.add_rest_of_input(self._item(event), event.input, out)
 
     # -- items -------------------------------------------------------------------------------
 
@@ -273,6 +227,8 @@ class ResponsesParser:
 
     def _begin_item(self, place: int, data: dict[str, Any]) -> Item:
         item = self._items[place] = Item(self._begun_items, data)
+        if (id := word(data.get("id"))) is not None:
+            self._named[id] = item
         self._begun_items += 1
         self._latest = place
         return item
@@ -281,22 +237,19 @@ class ResponsesParser:
         index = event.output_index
         place = self._latest + 1 if index is None else int(index)
         item = self._begin_item(place, event.item or {})
-        if item.kind in CALLS:
-            self._call_begun(item, out)
-            self._argue(item, item.data.get("arguments"), out)
+        if item.kind in calls.KINDS:
+            self._current = None
+            calls.begin(item, out)
+            calls.add_arguments(item, item.data.get("arguments"), out)
 
     def _item_done(self, event: Event, out: EventWriter) -> None:
         data = event.item or {}
-        item = self._by_id(data.get("id")) if event.output_index is None else None
-        item = item or self._item(event)
+        named = self._named.get(word(data.get("id"))) if event.output_index is None else None
+        item = named or self._item(event)
         if not item.done:
             item.done = True
             item.data = data or item.data
             self._finish(item, out)
-
-    def _by_id(self, id: Any) -> Item | None:
-        """Find the item of an event that has no index."""
-        return next((i for i in self._items.values() if id and i.data.get("id") == id), None)
 
     def _finish(self, item: Item, out: EventWriter) -> None:
         """Write what an item says in the end that its events have not said."""
@@ -314,8 +267,9 @@ class ResponsesParser:
                         if isinstance(part, dict):
                             self._think_rest(item, (name, number), part.get("text"), out)
                 self._reasoning_over(item, out)
-            case kind if kind in CALLS:
-                self._call_done(item, out)
+            case kind if kind in calls.KINDS:
+                self._current = None
+                calls.finish(item, out)
             case "":
                 pass
             case kind:
@@ -326,7 +280,7 @@ class ResponsesParser:
 
     def _begun(self, event: Event, out: EventWriter) -> None:
         response = _response(event)
-        out.response(_word(response.id), response.model)
+        out.response(word(response.id), response.model)
 
     def _ended(self, event: Event, out: EventWriter) -> None:
         named = (event.type or "").removeprefix("response.")
@@ -335,7 +289,7 @@ class ResponsesParser:
         self._end(response, "incomplete" if incomplete else named, out)
 
     def _end(self, response: Response, status: str, out: EventWriter) -> None:
-        out.response(_word(response.id), response.model)
+        out.response(word(response.id), response.model)
         if response.usage:
             report_usage(response.usage, out)
         if not self._items and response.output:
@@ -372,7 +326,3 @@ class ResponsesParser:
 
 def _response(event: Event) -> Response:
     return _decode_response(event.response) if event.response else Response()
-
-
-def _word(value: Any) -> str | None:
-    return str(value) if isinstance(value, str | int) and value != "" else None

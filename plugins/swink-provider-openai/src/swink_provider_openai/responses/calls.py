@@ -1,0 +1,88 @@
+"""Items that call a tool, written as they come.
+
+Arguments come in deltas, then whole, as all text does: see `parser`. An item that needs a tool to
+be called with free text (`custom_tool_call`) is a tool call whose only argument, `input`, is that
+text. What else stands in an item is metadata, and goes back with the next request.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from swink_core.providers import EventWriter
+from swink_provider_openai.responses.items import Item, word
+
+__all__ = [
+    "KINDS",
+    "add_arguments",
+    "add_input",
+    "add_rest_of_arguments",
+    "add_rest_of_input",
+    "begin",
+    "finish",
+]
+
+FREE_TEXT = "custom_tool_call"
+KINDS = frozenset({"function_call", FREE_TEXT})
+KNOWN = frozenset({"call_id", "name", "arguments", "input", "status"})
+
+
+def begin(item: Item, out: EventWriter) -> None:
+    """Begin the call, or say again which it is."""
+    out.tool_call(item.number, word(item.data.get("call_id")), word(item.data.get("name")))
+
+
+def add_arguments(item: Item, piece: Any, out: EventWriter) -> None:
+    """Add a piece of the arguments."""
+    if isinstance(piece, str) and piece:
+        item.part("arguments").add(piece)
+        out.tool_call(item.number, arguments=piece)
+
+
+def add_rest_of_arguments(item: Item, whole: Any, out: EventWriter) -> None:
+    """Add what of the whole arguments has not come in pieces."""
+    if isinstance(whole, dict):
+        whole = msgspec.json.encode(whole).decode()
+    if isinstance(whole, str) and (rest := item.part("arguments").rest_of(whole)):
+        out.tool_call(item.number, arguments=rest)
+
+
+def add_input(item: Item, piece: Any, out: EventWriter) -> None:
+    """Add a piece of free text."""
+    if isinstance(piece, str) and piece:
+        item.part("input").add(piece)
+        _write_input(item, piece, out)
+
+
+def add_rest_of_input(item: Item, whole: Any, out: EventWriter) -> None:
+    """Add what of the whole free text has not come in pieces."""
+    if isinstance(whole, str) and (rest := item.part("input").rest_of(whole)):
+        _write_input(item, rest, out)
+
+
+def finish(item: Item, out: EventWriter) -> None:
+    """Write what of the whole item its events have not said, and end the call."""
+    data = item.data
+    begin(item, out)
+    rest = {name: value for name, value in data.items() if name not in KNOWN}
+    if item.kind == FREE_TEXT:
+        add_rest_of_input(item, data.get("input"), out)
+        if data.get("status") != "incomplete":
+            end = '"}' if item.opened else '{"input": ""}'
+            out.tool_call(item.number, arguments=end)
+    else:
+        add_rest_of_arguments(item, data.get("arguments"), out)
+        rest.pop("type", None)
+    if rest:
+        out.tool_call(item.number, metadata={"item": rest})
+    out.end(item.number)
+
+
+def _write_input(item: Item, text: str, out: EventWriter) -> None:
+    """Write free text as the piece of JSON that it is the inside of a string of."""
+    start = "" if item.opened else '{"input": "'
+    item.opened = True
+    out.tool_call(item.number, arguments=start + json.dumps(text)[1:-1])

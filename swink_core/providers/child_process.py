@@ -1,0 +1,153 @@
+"""A command run for its output, in a process group of its own so that nothing it starts stays.
+
+What it writes is handed out as it comes. That it has exited is noticed by itself, not by the end
+of its output: a process that it left behind may hold the pipes open. Whoever leaves its group
+(`setsid`) is out of reach, but holds no descriptor of ours open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Self
+
+from swink_core.failures.exceptions import ProviderFailure
+from swink_core.failures.failure import Failure
+from swink_core.vocabulary.outcome import StreamErrorKind as Kind
+
+GRACE_SECONDS = 2.0
+"""How long a process may take to end after it was asked to."""
+
+LAST_SECONDS = 0.5
+"""How long the output of a process that has exited may take to come: it is in the pipe already."""
+
+HELD_BYTES = 64 * 1024
+COMPLAINT_BYTES = 4096
+
+_SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
+
+
+class ChildProcess(asyncio.SubprocessProtocol):
+    """A running command. Iterating yields what it writes to standard output, until it exits.
+
+    `complaint` is the end of what it wrote to standard error, `code` how it exited (`None`: it
+    runs; a signal is negative). Whoever starts it awaits `aclose()` in the end.
+    """
+
+    @classmethod
+    async def start(cls, command: Sequence[str], words: bytes = b"") -> Self:
+        """Run a command with `words` on its standard input. Raises ProviderFailure."""
+        loop = asyncio.get_running_loop()
+        try:
+            _, child = await loop.subprocess_exec(cls, *command, start_new_session=True)
+        except (OSError, ValueError) as error:
+            raise ProviderFailure(not_started(error, command[0])) from error
+        stdin = child._transport.get_pipe_transport(0)
+        assert isinstance(stdin, asyncio.WriteTransport)
+        stdin.write(words)
+        stdin.write_eof()
+        return child
+
+    def __init__(self) -> None:
+        self._moved = asyncio.Event()
+        self._exited = asyncio.Event()
+        self._output: list[bytes] = []
+        self._held = 0
+        self._open = {1, 2}
+        self.complaint = b""
+        self.code: int | None = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        with suppress(TimeoutError):
+            while not self._output and (self._open or self.code is None):
+                self._moved.clear()
+                async with asyncio.timeout(LAST_SECONDS if self._exited.is_set() else None):
+                    await self._moved.wait()
+        if not self._output:
+            raise StopAsyncIteration
+        data = b"".join(self._output)
+        self._output.clear()
+        self._flow(-len(data))
+        return data
+
+    async def aclose(self) -> None:
+        """End it and what it started, first by asking, and give everything back."""
+        try:
+            for force in (False, True):
+                if not self._exited.is_set():
+                    end_group(self._transport.get_pid(), force)
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(GRACE_SECONDS):
+                            await self._exited.wait()
+        finally:
+            if not self._exited.is_set():  # a second cancellation
+                end_group(self._transport.get_pid(), force=True)
+            stdin = self._transport.get_pipe_transport(0)
+            if isinstance(stdin, asyncio.WriteTransport) and stdin.get_write_buffer_size():
+                stdin.abort()  # closing would wait for a reader
+            self._transport.close()
+
+    def _flow(self, count: int) -> None:
+        """Read no further ahead of a slow reader than `HELD_BYTES`."""
+        self._held += count
+        stdout = self._transport.get_pipe_transport(1)
+        assert isinstance(stdout, asyncio.ReadTransport)
+        if self._held > HELD_BYTES:
+            stdout.pause_reading()
+        else:
+            stdout.resume_reading()
+
+    # -- what the event loop tells -----------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the way to the process."""
+        assert isinstance(transport, asyncio.SubprocessTransport)
+        self._transport = transport
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """Keep what it wrote."""
+        if fd == 1:
+            self._output.append(data)
+            self._flow(len(data))
+            self._moved.set()
+        else:
+            self.complaint = (self.complaint + data)[-COMPLAINT_BYTES:]
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        """Note the end of what it writes."""
+        self._open.discard(fd)
+        self._moved.set()
+
+    def process_exited(self) -> None:
+        """Note that it exited, and end what it left behind."""
+        self.code = self._transport.get_returncode()
+        if sys.platform != "win32":  # which has no groups, and may give the number away at once
+            end_group(self._transport.get_pid(), force=True)
+        self._exited.set()
+        self._moved.set()
+
+
+def not_started(error: OSError | ValueError, program: str) -> Failure:
+    """Say why a command did not start: the machine lacks something, or it is no command, or its
+    words are none that a command line can hold."""
+    scarce = getattr(error, "errno", None) in _SCARCE
+    kind = Kind.RESOURCE if scarce else Kind.INVALID_REQUEST
+    message = f"the command {program!r} could not be started: {error}"
+    return Failure("connect", kind=kind, code="command", message=message, exception=error)
+
+
+def end_group(pid: int, force: bool) -> None:
+    """Ask a process that leads a group, and its group, to end; or end them."""
+    with suppress(ProcessLookupError, PermissionError):
+        if sys.platform == "win32":
+            os.kill(pid, signal.SIGTERM)
+        else:
+            os.killpg(pid, signal.SIGKILL if force else signal.SIGTERM)
