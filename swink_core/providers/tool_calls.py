@@ -144,10 +144,6 @@ class OpenCalls:
         del self._open[call]
         self.waiting -= call.index < 0
 
-    def unannounced(self) -> list[ToolCall]:
-        """Return the open calls that nobody has heard of."""
-        return [call for call in self._open if call.index < 0] if self.waiting else []
-
     def strays_first(self) -> list[ToolCall]:
         """Return the open calls, those before the rest that were never announced."""
         return sorted(self._open, key=lambda call: call.index >= 0)
