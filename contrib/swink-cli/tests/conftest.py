@@ -15,6 +15,13 @@ from typing import IO, Any
 
 import pytest
 
+sys.path.append(str(Path(__file__).parent))  # helpers, in a checkout and in an unpacked sdist
+
+# A shell passes an ignored interrupt on to what it runs in the background, and Python leaves it
+# ignored; the programs that these tests start and interrupt would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 SECONDS = 30
 """How long a process may take before a test fails; nothing waits so long when all is well."""
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-import anthropic
 import pytest
 
 from swink_recorder.loopback import Exchange, LoopbackServer
+
+sys.path.append(str(Path(__file__).parent))  # helpers, in a checkout and in an unpacked sdist
 
 
 class Capture(LoopbackServer):
@@ -30,5 +33,6 @@ def server() -> Iterator[Capture]:
 
 @pytest.fixture
 def sdk(server: Capture) -> Iterator[Any]:
+    anthropic = pytest.importorskip("anthropic")
     with anthropic.Anthropic(api_key="test", base_url=server.url, max_retries=0) as client:
         yield client

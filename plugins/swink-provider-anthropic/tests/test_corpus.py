@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from corpus import Case, error_cases, ids, stream_cases
 
 from swink_core import (
     AssistantMessage,
@@ -22,6 +21,7 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_provider_anthropic import AnthropicProvider
 from swink_testing.chunking import chunkings, cut_at, frame_ends, random_cuts, truncations
+from swink_testing.corpus import Case, error_cases, ids, stream_cases
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
 
 PROVIDER = AnthropicProvider("anthropic")

@@ -8,8 +8,6 @@ import anthropic
 import msgspec
 import pytest
 from anthropic.types.beta.message_create_params import MessageCreateParamsStreaming
-from corpus import Case, ids, stream_cases
-from typed_dicts import misfits
 
 from swink_core import (
     AssistantMessageEvent,
@@ -25,7 +23,9 @@ from swink_core import (
 )
 from swink_core.providers import parse_arguments
 from swink_provider_anthropic import AnthropicProvider
+from swink_testing.corpus import Case, ids, stream_cases
 from swink_testing.driver import fold, run_bytes
+from swink_testing.typed_dicts import misfits
 
 PROVIDER = AnthropicProvider("anthropic")
 MODEL = Model("anthropic", "any")

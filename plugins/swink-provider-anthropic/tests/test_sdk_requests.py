@@ -8,7 +8,6 @@ import anthropic
 import msgspec
 import pytest
 from anthropic.types.beta.message_create_params import MessageCreateParamsStreaming
-from typed_dicts import misfits
 
 from swink_core import (
     AssistantMessage,
@@ -31,6 +30,7 @@ from swink_core import (
 )
 from swink_provider_anthropic import AnthropicProvider
 from swink_recorder.loopback import LoopbackServer
+from swink_testing.typed_dicts import misfits
 
 PROVIDER = AnthropicProvider("anthropic")
 MODEL = Model("anthropic", "any")

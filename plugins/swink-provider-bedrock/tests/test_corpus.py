@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from corpus import Case, error_cases, ids, stream_cases
 
 from swink_core import (
     AssistantMessage,
@@ -23,6 +22,7 @@ from swink_core import StreamErrorKind as Kind
 from swink_provider_bedrock import BedrockProvider
 from swink_provider_bedrock.eventstream import EventStreamDecoder, message
 from swink_testing.chunking import chunkings, cut_at, frame_ends, random_cuts, truncations
+from swink_testing.corpus import Case, error_cases, ids, stream_cases
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
 
 PROVIDER = BedrockProvider("bedrock")

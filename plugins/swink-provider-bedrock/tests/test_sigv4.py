@@ -11,7 +11,6 @@ import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as BotocoreCredentials
-from corpus import Case, cases, ids
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from swink_provider_bedrock.sigv4 import (
     signed_headers,
     string_to_sign,
 )
+from swink_testing.corpus import Case, cases, ids
 
 NOW = datetime(2026, 11, 20, 9, 5, 7, tzinfo=UTC)
 KEYS = Credentials("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "a/session+token==")

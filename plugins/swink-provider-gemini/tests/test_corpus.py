@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from corpus import Case, error_cases, ids, stream_cases
 
 from swink_core import (
     AssistantMessage,
@@ -25,6 +24,7 @@ from swink_core import StreamErrorKind as Kind
 from swink_core.providers import is_synthetic_id
 from swink_provider_gemini import GeminiProvider
 from swink_testing.chunking import chunkings, frame_ends, random_cuts, truncations
+from swink_testing.corpus import Case, error_cases, ids, stream_cases
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
 
 PROVIDER = GeminiProvider("gemini")

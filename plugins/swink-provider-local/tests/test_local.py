@@ -1,6 +1,6 @@
 """`local/…` with the real engine: a tiny model whose answers are known, in a real child process.
 
-What the model says is in `tools/make_tiny_gguf.py`.
+What the model says is in `make_tiny_gguf.py`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fakes import host_of
 from make_tiny_gguf import ANSWER, REASONED_ANSWER, REASONING, write_model
 
 import swink_core as swink
@@ -71,7 +71,14 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def client_of(pool: EnginePool, hub: Hub | None = None, **options: Any) -> swink.Client:
-    host = host_of(local=lambda name: LocalProvider(name, pool, hub))
+    point = SimpleNamespace(
+        name="local",
+        group="swink.providers",
+        value="swink_provider_local:LocalProvider",
+        load=lambda: lambda name: LocalProvider(name, pool, hub),
+        dist=SimpleNamespace(name="swink-provider-local", version="1.0"),
+    )
+    host = swink.Host(entry_points=[point], environ={})
     defaults = {"temperature": 0, "max_tokens": 200, "retry": swink.RetryPolicy.none()}
     return swink.Client(host=host, **{**defaults, **options})
 

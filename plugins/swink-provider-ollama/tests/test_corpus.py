@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from corpus import Case, error_cases, ids, stream_cases
 
 from swink_core import (
     AssistantMessage,
@@ -23,6 +22,7 @@ from swink_testing.chunking import (
     frame_ends,
     truncations,
 )
+from swink_testing.corpus import Case, error_cases, ids, stream_cases
 from swink_testing.driver import (
     MemoryHTTPClient,
     MemoryResponse,

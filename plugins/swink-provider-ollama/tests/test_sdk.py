@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from corpus import Case, cases, ids
 
 from swink_core import (
     AssistantMessage,
@@ -27,6 +26,7 @@ from swink_core import (
 )
 from swink_provider_ollama import OllamaProvider
 from swink_recorder.loopback import Exchange, LoopbackServer
+from swink_testing.corpus import Case, cases, ids
 from swink_testing.driver import fold, run_bytes
 
 with warnings.catch_warnings():

@@ -14,7 +14,6 @@ import msgspec
 import openai
 import pytest
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
-from typed_dicts import misfits
 
 from swink_core import (
     AssistantMessage,
@@ -33,6 +32,7 @@ from swink_core import (
     UserMessage,
 )
 from swink_recorder.loopback import Exchange, LoopbackServer
+from swink_testing.typed_dicts import misfits
 
 ANSWER = b'data: {"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]}\n\n'
 

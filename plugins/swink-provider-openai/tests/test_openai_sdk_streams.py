@@ -12,13 +12,14 @@ from typing import Any
 
 import openai
 import pytest
-from chat import STOPS, STREAMS, provider_of
-from corpus import Case, ids
+from chat_cases import STREAMS, provider_of
 from openai.lib.streaming.chat import ChatCompletionStreamState
 
 from swink_core import AssistantMessage
 from swink_recorder.loopback import Exchange, LoopbackServer
+from swink_testing.corpus import Case, ids
 from swink_testing.driver import fold, run_bytes
+from swink_testing.recorded_chat import STOPS
 
 ERROR = "the SDK raises what it finds in the stream; we end with it"
 REFUSAL = "the API says stop for a refusal; swink has a word of its own for it"

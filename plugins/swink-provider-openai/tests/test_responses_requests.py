@@ -14,7 +14,6 @@ import msgspec
 import openai
 import pytest
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
-from typed_dicts import misfits
 
 from swink_core import (
     AssistantMessage,
@@ -43,6 +42,7 @@ from swink_core import StreamErrorKind as Kind
 from swink_provider_openai import OpenAIProvider
 from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.typed_dicts import misfits
 
 ANSWER = (
     b'data: {"type": "response.output_text.delta", "output_index": 0, "delta": "Hi"}\n\n'

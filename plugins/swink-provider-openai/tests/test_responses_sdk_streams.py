@@ -12,11 +12,11 @@ from typing import Any
 
 import openai
 import pytest
-from corpus import Case, ids
-from responses import MODEL, STREAMS, provider_of
+from responses_cases import MODEL, STREAMS, provider_of
 
 from swink_core import AssistantMessage, StopReason
 from swink_recorder.loopback import Exchange, LoopbackServer
+from swink_testing.corpus import Case, ids
 from swink_testing.driver import fold, run_bytes
 
 ERROR = "the SDK's helper wants a completed answer; we end with the error that came"

@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from corpus import Case, ids
-from responses import (
+from responses_cases import (
     ERRORS,
     MODEL,
     STREAMS,
@@ -34,6 +33,7 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import EventWriter, SSEDecoder
 from swink_testing.chunking import chunkings, every_cut, frame_ends, truncations
+from swink_testing.corpus import Case, ids
 from swink_testing.driver import (
     MemoryHTTPClient,
     MemoryResponse,

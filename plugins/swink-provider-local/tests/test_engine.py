@@ -1,6 +1,6 @@
 """Both wire formats against a server that is not ours: llama.cpp's, with a tiny model.
 
-What the model says is known (see `tools/make_tiny_gguf.py`), and one slot computes for all, so a
+What the model says is known (see `make_tiny_gguf.py`), and one slot computes for all, so a
 test that leaves it busy would stop the next one. The tests fail where the engine does not start.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from attrs import define
-from engine import Engine, running_engine
+from llama_server import Engine, running_engine
 from make_tiny_gguf import ANSWER, CONTEXT, REASONED_ANSWER, REASONING, write_model
 
 from swink_core import (
@@ -241,7 +241,7 @@ def test_the_engine_is_gone_when_its_context_is_left(tmp_path: Path) -> None:
 def test_an_engine_that_does_not_start_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.write_model", lambda path: path.write_bytes(b"no model"))
+    monkeypatch.setattr("llama_server.write_model", lambda path: path.write_bytes(b"no model"))
     with pytest.raises(ProviderFailure, match="could not be started"), running_engine(tmp_path):
         pass
 

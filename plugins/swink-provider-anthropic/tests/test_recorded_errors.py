@@ -1,0 +1,31 @@
+"""What every recorded error means, read by people."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from swink_core import StreamErrorKind as Kind
+from swink_testing.recorded_errors import RecordedErrors
+
+
+class TestAnthropicErrors(RecordedErrors):
+    models: ClassVar = {
+        "anthropic": "anthropic/claude-sonnet-4-5",
+    }
+    expected: ClassVar = {
+        "anthropic/http-400-pydantic-ai-anthropic-explicit-effort-xhigh-unsupported-model-errors":
+            Kind.INVALID_REQUEST,
+        "anthropic/http-400-ruby-llm-chat-real-error-scenarios-anthropic-claude-haiku-4-5-handles-co":
+            Kind.CONTEXT_WINDOW_EXCEEDED,
+        "anthropic/http-401-rig-auth-rejection-carries-identity": Kind.AUTH,
+        "anthropic/http-403-permission-error": Kind.AUTH,
+        "anthropic/http-404-pydantic-ai-model-name-suggestion-anthropic": Kind.MODEL_NOT_FOUND,
+        "anthropic/http-404-rig-provider-error-response-surfaces-cleanly": Kind.MODEL_NOT_FOUND,
+        # a limit of bytes, not of tokens: a model with a larger window would not help
+        "anthropic/http-413-request-too-large": Kind.INVALID_REQUEST,
+        "anthropic/http-429-rate-limit-with-retry-after": Kind.THROTTLED,
+        "anthropic/http-500-api-error": Kind.NETWORK,
+        "anthropic/http-529-overloaded": Kind.OVERLOADED,
+        "anthropic/midstream-overloaded-after-text": Kind.OVERLOADED,
+        "anthropic/truncated-before-message-stop": Kind.NETWORK,
+    }  # fmt: skip
