@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from swink_core import StreamErrorKind as Kind
+from swink_testing.corpus import Case
 from swink_testing.recorded_errors import RecordedErrors
 
 
@@ -29,3 +30,12 @@ class TestAnthropicErrors(RecordedErrors):
         "anthropic/midstream-overloaded-after-text": Kind.OVERLOADED,
         "anthropic/truncated-before-message-stop": Kind.NETWORK,
     }  # fmt: skip
+
+    def facts(self, case: Case) -> dict[str, Any]:
+        body = case.expect["body_json"]
+        wait = case.headers.get("retry-after")
+        return {
+            "error_message": body["error"]["message"],
+            "request_id": body.get("request_id") or case.headers.get("request-id"),
+            "retry_after": None if wait is None else float(wait),
+        }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from swink_core import StreamErrorKind as Kind
+from swink_testing.corpus import Case
 from swink_testing.recorded_errors import RecordedErrors
 
 
@@ -34,3 +35,9 @@ class TestBedrockErrors(RecordedErrors):
             Kind.MODEL_NOT_FOUND,
         "bedrock_invoke/http-403-dd-trace-py-meta-invoke-error": Kind.AUTH,
     }  # fmt: skip
+
+    def facts(self, case: Case) -> dict[str, Any]:
+        return {
+            "error_message": case.expect["body_json"]["message"],
+            "request_id": case.headers.get("x-amzn-requestid"),
+        }

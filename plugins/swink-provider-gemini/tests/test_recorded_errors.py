@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from swink_core import StreamErrorKind as Kind
+from swink_testing.corpus import Case
 from swink_testing.recorded_errors import RecordedErrors
+
+WAITS = {
+    "gemini/http-429-ruby-llm-chat-real-error-scenarios-gemini-gemini-2-5-flash-handles-conte": 48
+}
+"""Seconds that an error asks to wait, in its details."""
 
 
 class TestGeminiErrors(RecordedErrors):
@@ -37,3 +43,7 @@ class TestGeminiErrors(RecordedErrors):
             Kind.THROTTLED,
         "gemini/http-503-high-demand": Kind.OVERLOADED,
     }  # fmt: skip
+
+    def facts(self, case: Case) -> dict[str, Any]:
+        message = case.expect["body_json"]["error"]["message"]
+        return {"error_message": message, "retry_after": WAITS.get(case.name)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from swink_core import StreamErrorKind as Kind
+from swink_testing.corpus import Case
 from swink_testing.recorded_errors import RecordedErrors
 
 
@@ -17,3 +18,7 @@ class TestOllamaErrors(RecordedErrors):
         "ollama/http-404-openinference-chat-error-records-model-name": Kind.MODEL_NOT_FOUND,
         "ollama/midstream-error": Kind.NETWORK,
     }  # fmt: skip
+
+    async def test_the_servers_own_words_are_told(self, case: Case) -> None:
+        error = await self.judged(case)
+        assert not case.is_http_error or case.expect["body_json"]["error"] in error.error_message

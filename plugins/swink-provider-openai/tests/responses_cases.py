@@ -25,6 +25,7 @@ __all__ = [
 
 PRESETS = {
     "openai_responses": "openai",
+    "lmstudio": "lmstudio",
     "azure_responses": "openai",
     "xai_responses": "openai",
     "openrouter_responses": "openrouter",

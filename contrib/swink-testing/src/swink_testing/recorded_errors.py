@@ -59,6 +59,10 @@ class RecordedErrors:
             found += [case for case in stream_cases(folder) if case.features & FAILED]
         return found
 
+    def facts(self, case: Case) -> Mapping[str, Any]:
+        """Return what else the error of an HTTP answer says, by attribute."""
+        return {}
+
     def pytest_generate_tests(self, metafunc: Any) -> None:
         """Make a test of each case and each nonsense; pytest calls it on collection."""
         if "case" in metafunc.fixturenames:
@@ -70,11 +74,13 @@ class RecordedErrors:
     async def test_an_error_means_what_people_read_in_it(self, case: Case) -> None:
         """Judge one recorded body."""
         assert case.name in self.expected, "read the body and say what it means"
-        error = await self._judged(case)
+        error = await self.judged(case)
         assert error.error_kind == self.expected[case.name], error
         assert error.error_message
         assert error.rule
-        assert not case.is_http_error or error.status == case.status
+        if case.is_http_error:
+            facts = {"status": case.status, **self.facts(case)}
+            assert {name: getattr(error, name) for name in facts} == facts
 
     def test_every_expectation_is_of_a_case_that_is_there(self) -> None:
         """Refuse rows that no case has, as far as there are cases."""
@@ -94,7 +100,8 @@ class RecordedErrors:
         assert caught.value.kind is StreamErrorKind.UNKNOWN
         assert caught.value.rule == "none"
 
-    async def _judged(self, case: Case) -> swink.Error:
+    async def judged(self, case: Case) -> swink.Error:
+        """Return what the provider makes of a case."""
         folder = case.name.partition("/")[0]
         content_type = self.content_type if case.status == 200 else _JSON
         headers = {"Content-Type": content_type, **case.headers}
