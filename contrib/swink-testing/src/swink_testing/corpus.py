@@ -89,7 +89,7 @@ class Case:
 
 def corpus_folder() -> Path:
     """Return where the corpus is, if it is anywhere."""
-    return Path(os.environ.get(CORPUS_ENV) or Path("..", "shared", "corpus")).absolute()
+    return Path(os.environ.get(CORPUS_ENV) or "../shared/corpus").resolve()
 
 
 def cases(folder: str) -> list[Case]:
