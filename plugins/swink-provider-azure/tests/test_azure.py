@@ -221,6 +221,7 @@ class _AppService(LoopbackServer):
 
 
 def _in_an_app(server: _AppService, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("azure.identity", reason="azure-identity is not installed")
     monkeypatch.setenv("IDENTITY_ENDPOINT", f"{server.url}/msi/token")
     monkeypatch.setenv("IDENTITY_HEADER", "canary-header")
     monkeypatch.setenv("PATH", "")  # no signed-in developer either
@@ -266,8 +267,12 @@ async def test_an_identity_that_is_refused_is_a_failure_that_names_the_key_too(
     assert (http.requests, capfd.readouterr().err) == ([], "")
 
 
-def test_without_azure_identity_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_azure_identity_there_may_be_one() -> None:
+    pytest.importorskip("azure.identity", reason="azure-identity is not installed")
     assert entra.managed_identity(NO_ENV) is not None
+
+
+def test_without_azure_identity_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "azure.identity", raising=False)
     monkeypatch.setitem(sys.modules, "azure", None)
     assert entra.managed_identity(NO_ENV) is None

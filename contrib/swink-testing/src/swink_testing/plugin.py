@@ -107,7 +107,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         from swink_testing.corpus import CORPUS_ENV, corpus_folder
 
         if not corpus_folder().is_dir():
-            terminalreporter.section("recorded cases")
-            terminalreporter.line(
-                f"{without} tests had no cases: there is no {corpus_folder()} ({CORPUS_ENV})"
-            )
+            terminalreporter.section("corpus")
+            where = f"there is no {corpus_folder()} ({CORPUS_ENV})"
+            terminalreporter.line(f"{without} tests found no recorded cases: {where}")
