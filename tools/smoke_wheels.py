@@ -233,7 +233,7 @@ def main() -> int:
             arguments = (shared, folder / "dist", folder / "sdists")
             jobs += [
                 (f"{project.name}'s tests", pool.submit(run_tests, project, *arguments))
-                for project in tested
+                for project in reversed(tested)  # the command line's take longest
             ]
         for name, job in jobs:
             failure = job.exception()
