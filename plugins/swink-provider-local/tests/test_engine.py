@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from attrs import define
-from llama_server import Engine, running_engine
+from llama_server import ANSWER_TOKENS, SCHEMA, WEATHER, Engine, running_engine
 from make_tiny_gguf import ANSWER, CONTEXT, REASONED_ANSWER, REASONING, write_model
 
 from swink_core import (
@@ -29,28 +29,13 @@ from swink_core import (
     StopReason,
     StreamErrorKind,
     TextDelta,
-    Tool,
     ToolResultMessage,
     UserMessage,
 )
 from swink_core.providers import is_synthetic_id
 
-ANSWER_TOKENS = 21
-"""15 words, a space, the sign's four bytes, and the end."""
 IDLE_SECONDS = 10
 """Far less than the endless answer would take, far more than a slot needs to stop."""
-
-WEATHER = Tool(
-    "get_weather",
-    "Tells the weather.",
-    {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
-)
-SCHEMA = {
-    "type": "object",
-    "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
-    "required": ["city", "days"],
-    "additionalProperties": False,
-}
 
 
 @define

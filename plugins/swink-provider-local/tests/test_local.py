@@ -20,6 +20,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from llama_server import ANSWER_TOKENS, SCHEMA, WEATHER
 from make_tiny_gguf import ANSWER, REASONED_ANSWER, REASONING, write_model
 
 import swink_core as swink
@@ -30,23 +31,9 @@ from swink_provider_local.pool import EnginePool
 from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_testing.clock import ManualClock
 
-ANSWER_TOKENS = 21
-"""15 words, a space, the sign's four bytes, and the end."""
 CONTEXT = 4096
 PATIENCE = 10
 """Seconds; a busy machine needs a fraction."""
-
-WEATHER = swink.Tool(
-    "get_weather",
-    "Tells the weather.",
-    {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
-)
-SCHEMA = {
-    "type": "object",
-    "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
-    "required": ["city", "days"],
-    "additionalProperties": False,
-}
 
 
 @pytest.fixture(scope="module")
