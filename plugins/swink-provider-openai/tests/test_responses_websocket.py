@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from aiohttp import WSMsgType, web
 from attrs import evolve
-from responses import STREAMS
+from responses_cases import STREAMS
 
 from swink_core import (
     Client,
