@@ -144,13 +144,6 @@ REFUSED: list[tuple[str, str, dict[str, Any], StreamErrorKind, str]] = [
         StreamErrorKind.INVALID_REQUEST,
         "$.delta",
     ),
-    (
-        "a tool that is not offered",
-        "echo",
-        {"tools": [Tool("add")], "tool_choice": "multiply"},
-        StreamErrorKind.INVALID_REQUEST,
-        "offered: add",
-    ),
 ]
 
 
