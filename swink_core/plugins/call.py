@@ -246,9 +246,9 @@ class Call:
         """Return an exception's traceback for the log, without secrets that it quotes."""
         return redact("".join(traceback.format_exception(error)), self.secrets)
 
-    def hide(self, headers: Mapping[str, str]) -> None:
-        """Keep the values of credential headers out of every text for people."""
-        self.secrets |= credentials_in(headers)
+    def hide(self, headers: Mapping[str, str], url: str = "") -> None:
+        """Keep what credential headers and an address hold out of every text for people."""
+        self.secrets |= credentials_in(headers, url)
 
     # -- for whoever drives it ---------------------------------------------------------------
 
@@ -257,7 +257,7 @@ class Call:
         self.attempt = attempt
         if attempt.options.api_key:
             self.secrets.add(attempt.options.api_key)
-        self.hide(attempt.options.headers)
+        self.hide(attempt.options.headers, attempt.options.base_url or "")
 
     def resolve(self, context: Context) -> None:
         """Take the conversation with the content of its files in their place."""

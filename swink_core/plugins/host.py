@@ -157,7 +157,7 @@ class Host:
             _check_declared_level(entry)
             return bind_hooks(entry.name, _made(entry), self._shared_plugins())
         except PluginError as error:
-            entry.error = error.message
+            entry.error = entry.error or error.message
             raise
 
     def _shared_plugins(self) -> list[tuple[str, Any]]:
@@ -202,6 +202,7 @@ def _made(entry: PluginEntry) -> Any:
     try:
         return entry.load()(entry.name)
     except Exception as error:
+        entry.error = f"{type(error).__name__}: {error}"
         reason = error.message if isinstance(error, SwinkError) else repr(error)
         owner = f"{entry.distribution} {entry.version}"
         raise PluginError(

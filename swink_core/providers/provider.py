@@ -282,7 +282,7 @@ class HTTPProvider:
             _override(request.headers, options.headers)
             await self.authorize(request, options, call)
             _override(request.headers, options.headers)
-            call.hide(request.headers)
+            call.hide(request.headers, request.url)
             renewals = self._renewals
             response = await call.http.send(request, options.timeouts.connect)
             ids = (v for n in REQUEST_ID_HEADERS if (v := response.headers.get(n)))
