@@ -174,13 +174,9 @@ class HTTPProvider:
         key = key and key.strip()  # one that was read from a file ends in a newline
         if not key and self.info.auth == "key":
             names = " or ".join(self.info.api_key_env) or "api_key"
+            why = f"no API key for {self.name}: {names} is not set"
             raise ProviderFailure(
-                Failure(
-                    "request",
-                    kind=Kind.AUTH,
-                    code="no_credentials",
-                    message=f"no API key for {self.name}: {names} is not set",
-                )
+                Failure("request", kind=Kind.AUTH, code="no_credentials", message=why)
             )
         return key or None
 
@@ -188,15 +184,10 @@ class HTTPProvider:
         """Return the address to use, without a slash at its end."""
         url = options.base_url or _first(self.info.base_url_env, environ) or self.info.base_url
         if not url:
-            raise ProviderFailure(
-                Failure(
-                    "request",
-                    kind=Kind.INVALID_REQUEST,
-                    code="no_base_url",
-                    message=f"no address for {self.name}: pass base_url=…"
-                    + "".join(f" or set {name}" for name in self.info.base_url_env[:1]),
-                )
-            )
+            why = f"no address for {self.name}: pass base_url=…"
+            why += "".join(f" or set {name}" for name in self.info.base_url_env[:1])
+            kind, code = Kind.INVALID_REQUEST, "no_base_url"
+            raise ProviderFailure(Failure("request", kind=kind, code=code, message=why))
         return url.rstrip("/")
 
     def json_request(
@@ -207,15 +198,8 @@ class HTTPProvider:
             body = msgspec.json.encode(payload)
         except UnicodeEncodeError:
             body = lenient_json(payload)
-        return HTTPRequest(
-            url,
-            body,
-            {
-                "Content-Type": "application/json",
-                "Accept": ", ".join(self.content_types),
-                **(headers or {}),
-            },
-        )
+        own = {"Content-Type": "application/json", "Accept": ", ".join(self.content_types)}
+        return HTTPRequest(url, body, {**own, **(headers or {})})
 
     # -- the hooks, final --------------------------------------------------------------------
 
@@ -248,14 +232,9 @@ class HTTPProvider:
         parser, decoder = api.parser(model), type(self).decoder()
         if options.transport == "buffered" and api.buffered:
             parser, decoder = WholeParser(parser), WholeDecoder()
-        return EventSource(
-            call,
-            self.chunks(model, context, options, call),
-            decoder,
-            parser,
-            malformed=options.malformed or self.malformed,
-            notices=notices,
-        )
+        chunks = self.chunks(model, context, options, call)
+        malformed = options.malformed or self.malformed
+        return EventSource(call, chunks, decoder, parser, malformed=malformed, notices=notices)
 
     def chunks(
         self, model: Model, context: Context, options: StreamOptions, call: Call

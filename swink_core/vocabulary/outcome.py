@@ -98,9 +98,10 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         """Return the sum of two attempts; a number unknown in both stays unknown."""
-        numbers = (_add(getattr(self, name), getattr(other, name)) for name in TOKENS)
-        extra = {**self.extra, **other.extra}
-        return Usage(*numbers, extra=extra, reported=self.reported or other.reported)
+        total = Usage(extra={**self.extra, **other.extra}, reported=self.reported or other.reported)
+        for name in TOKENS:
+            setattr(total, name, _add(getattr(self, name), getattr(other, name)))
+        return total
 
 
 @define
