@@ -65,6 +65,7 @@ class Client:
         self._breaker = CircuitBreaker(self._clock) if breaker else None
         self._gates = tuple(gates)
         self._defaults = defaults
+        self._on_close: Callable[[], Awaitable[None]] | None = None  # of each stream
         _options(defaults)
 
     def stream(
@@ -84,23 +85,12 @@ class Client:
         `StreamOptions`. Credentials, address and headers given here are for the first target's
         provider only. Raises `UsageError` for a call that cannot be made.
         """
-        return self._open(model, context, system_prompt, tools, options)
-
-    def _open(
-        self,
-        model: ModelChoice | Sequence[ModelChoice],
-        context: Conversation,
-        system_prompt: str | None,
-        tools: Sequence[Tool] | None,
-        options: dict[str, Any],
-        on_close: Callable[[], Awaitable[None]] | None = None,
-    ) -> EventStream:
         conversation = _context(context, system_prompt, tools)
         targets = self._targets(model, options)
         for target in targets:
             check_options(target.options, conversation)
         call = Call(Attempt(targets[0]), conversation, clock=self._clock, http=self._http)
-        return EventStream(Driver(call, targets, self._breaker, self._gates, on_close))
+        return EventStream(Driver(call, targets, self._breaker, self._gates, self._on_close))
 
     async def complete(
         self, model: ModelChoice | Sequence[ModelChoice], context: Conversation, **options: Any
@@ -233,7 +223,8 @@ def stream(
 ) -> EventStream:
     """Stream one call with a client of its own, closed with the stream."""
     client = Client()
-    return client._open(model, context, system_prompt, tools, options, client.aclose)
+    client._on_close = client.aclose
+    return client.stream(model, context, system_prompt=system_prompt, tools=tools, **options)
 
 
 async def complete(

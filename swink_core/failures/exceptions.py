@@ -15,10 +15,12 @@ SwinkError                       title, message, resolution
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field
 
 from swink_core.failures.failure import Failure
-from swink_core.vocabulary.outcome import StreamErrorKind
+from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 if TYPE_CHECKING:
     from swink_core.vocabulary.messages import AssistantMessage
@@ -28,6 +30,12 @@ class SwinkError(Exception):
     """The base of all exceptions of this library: what happened, to what, what to do."""
 
     title = "Something went wrong"
+
+    def __init_subclass__(cls, **facts: Any) -> None:
+        """Take what a subclass says of itself beside its bases: its `title`, its `kind`."""
+        super().__init_subclass__()
+        for name, value in facts.items():
+            setattr(cls, name, value)
 
     def __init__(self, message: str, *, title: str | None = None, resolution: str = "") -> None:
         super().__init__(message)
@@ -40,46 +48,32 @@ class SwinkError(Exception):
         return f"{self.message}\n{self.resolution}" if self.resolution else self.message
 
 
-class UsageError(SwinkError, ValueError):
+class UsageError(SwinkError, ValueError, title="This call cannot be made"):
     """A mistake of the caller's, found before anything was sent."""
 
-    title = "This call cannot be made"
 
-
-class UnknownProvider(UsageError):
+class UnknownProvider(UsageError, title="Unknown provider"):
     """No installed plugin has this provider name."""
 
-    title = "Unknown provider"
 
-
-class InvalidModel(UsageError):
+class InvalidModel(UsageError, title="Not a model name"):
     """The model is not written `provider/id`."""
 
-    title = "Not a model name"
 
-
-class InvalidOption(UsageError):
+class InvalidOption(UsageError, title="Invalid option"):
     """An option does not exist or has a value that no provider could take."""
 
-    title = "Invalid option"
 
-
-class InvalidContext(UsageError):
+class InvalidContext(UsageError, title="Invalid conversation"):
     """A conversation that no provider accepts."""
 
-    title = "Invalid conversation"
 
-
-class MediaError(UsageError):
+class MediaError(UsageError, title="Cannot read the file"):
     """A file of the conversation that cannot be read."""
 
-    title = "Cannot read the file"
 
-
-class PluginError(SwinkError):
+class PluginError(SwinkError, title="Broken plugin"):
     """A plugin cannot be loaded or breaks its contract."""
-
-    title = "Broken plugin"
 
 
 class ProviderFailure(SwinkError):
@@ -94,6 +88,11 @@ class ProviderFailure(SwinkError):
         self.failure = failure
 
 
+def _title(given: str | None) -> str:
+    return "The call failed" if given is None else given
+
+
+@define(slots=False, eq=False, repr=False, auto_exc=False)
 class StreamError(SwinkError):
     """A call that failed. What had arrived is in `partial`.
 
@@ -101,42 +100,28 @@ class StreamError(SwinkError):
     same call may succeed later without a change.
     """
 
-    title = "The call failed"
-    kind = StreamErrorKind.UNKNOWN
+    message: str
+    title: str = field(default=None, converter=_title, kw_only=True)
+    resolution: str = field(default="", kw_only=True)
+    kind: Kind = field(kw_only=True)
+    phase: str | None = field(default=None, kw_only=True)
+    provider: str | None = field(default=None, kw_only=True)
+    model: str | None = field(default=None, kw_only=True)
+    attempts: int = field(default=1, kw_only=True)
+    elapsed: float | None = field(default=None, kw_only=True)
+    status: int | None = field(default=None, kw_only=True)
+    request_id: str | None = field(default=None, kw_only=True)
+    retry_after: float | None = field(default=None, kw_only=True)
+    retryable: bool = field(default=False, kw_only=True)
+    rule: str | None = field(default=None, kw_only=True)
+    partial: AssistantMessage | None = field(default=None, kw_only=True)
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        title: str | None = None,
-        resolution: str = "",
-        kind: StreamErrorKind | None = None,
-        phase: str | None = None,
-        provider: str | None = None,
-        model: str | None = None,
-        attempts: int = 1,
-        elapsed: float | None = None,
-        status: int | None = None,
-        request_id: str | None = None,
-        retry_after: float | None = None,
-        retryable: bool = False,
-        rule: str | None = None,
-        partial: AssistantMessage | None = None,
-    ) -> None:
-        super().__init__(message, title=title, resolution=resolution)
-        if kind is not None:
-            self.kind = kind
-        self.phase = phase
-        self.provider = provider
-        self.model = model
-        self.attempts = attempts
-        self.elapsed = elapsed
-        self.status = status
-        self.request_id = request_id
-        self.retry_after = retry_after
-        self.retryable = retryable
-        self.rule = rule
-        self.partial = partial
+    @kind.default
+    def _kind_of_the_class(self) -> Kind:
+        return getattr(type(self), "kind", Kind.UNKNOWN)
+
+    def __attrs_post_init__(self) -> None:
+        self.args = (self.message,)  # the rest is pickled as the attributes that it is
 
     def __str__(self) -> str:
         facts = [f"{self.title}: {self.message}"]
@@ -149,119 +134,81 @@ class StreamError(SwinkError):
         return f"{line}\n{self.resolution}" if self.resolution else line
 
     @classmethod
-    def for_kind(cls, kind: StreamErrorKind | None) -> type[StreamError]:
+    def for_kind(cls, kind: Kind | None) -> type[StreamError]:
         """Return the subclass that bears the name of a kind."""
-        return _BY_KIND.get(kind or StreamErrorKind.UNKNOWN, StreamError)
+        return _BY_KIND.get(kind or Kind.UNKNOWN, StreamError)
 
 
-class NetworkError(StreamError):
+class NetworkError(StreamError, kind=Kind.NETWORK):
     """The connection or the server failed."""
 
-    kind = StreamErrorKind.NETWORK
 
-
-class StreamTimeout(StreamError):
+class StreamTimeout(StreamError, kind=Kind.TIMEOUT):
     """A time limit passed."""
 
-    kind = StreamErrorKind.TIMEOUT
 
-
-class ModelThrottled(StreamError):
+class ModelThrottled(StreamError, kind=Kind.THROTTLED):
     """The provider limits the rate of requests."""
 
-    kind = StreamErrorKind.THROTTLED
 
-
-class ModelOverloaded(StreamError):
+class ModelOverloaded(StreamError, kind=Kind.OVERLOADED):
     """The provider has no capacity."""
 
-    kind = StreamErrorKind.OVERLOADED
 
-
-class EmptyResponse(StreamError):
+class EmptyResponse(StreamError, kind=Kind.EMPTY_RESPONSE):
     """The answer had neither text nor a tool call."""
 
-    kind = StreamErrorKind.EMPTY_RESPONSE
 
-
-class ProtocolError(StreamError):
+class ProtocolError(StreamError, kind=Kind.PROTOCOL):
     """What came is not what the wire format allows."""
 
-    kind = StreamErrorKind.PROTOCOL
 
-
-class ResourceExhausted(StreamError):
+class ResourceExhausted(StreamError, kind=Kind.RESOURCE):
     """The machine ran out of something."""
 
-    kind = StreamErrorKind.RESOURCE
 
-
-class OutputTooLarge(StreamError):
+class OutputTooLarge(StreamError, kind=Kind.OUTPUT_TOO_LARGE):
     """The answer passed the call's size limit."""
 
-    kind = StreamErrorKind.OUTPUT_TOO_LARGE
 
-
-class AuthenticationError(StreamError):
+class AuthenticationError(StreamError, kind=Kind.AUTH):
     """Credentials are missing, invalid or not enough."""
 
-    kind = StreamErrorKind.AUTH
 
-
-class QuotaExhausted(StreamError):
+class QuotaExhausted(StreamError, kind=Kind.QUOTA_EXHAUSTED):
     """The account has no quota left."""
 
-    kind = StreamErrorKind.QUOTA_EXHAUSTED
 
-
-class ModelNotFound(StreamError):
+class ModelNotFound(StreamError, kind=Kind.MODEL_NOT_FOUND):
     """The model does not exist, is retired or is closed to this account."""
 
-    kind = StreamErrorKind.MODEL_NOT_FOUND
 
-
-class InvalidRequest(StreamError):
+class InvalidRequest(StreamError, kind=Kind.INVALID_REQUEST):
     """The provider does not accept the request."""
 
-    kind = StreamErrorKind.INVALID_REQUEST
 
-
-class Unsupported(StreamError):
+class Unsupported(StreamError, kind=Kind.UNSUPPORTED):
     """The provider or model lacks a feature that was asked for."""
 
-    kind = StreamErrorKind.UNSUPPORTED
 
-
-class ContextWindowExceeded(StreamError):
+class ContextWindowExceeded(StreamError, kind=Kind.CONTEXT_WINDOW_EXCEEDED):
     """The conversation is longer than the model's context window."""
 
-    kind = StreamErrorKind.CONTEXT_WINDOW_EXCEEDED
 
-
-class ContentFiltered(StreamError):
+class ContentFiltered(StreamError, kind=Kind.CONTENT_FILTERED):
     """The provider refused the request for its content."""
 
-    kind = StreamErrorKind.CONTENT_FILTERED
 
-
-class StreamAborted(StreamError):
+class StreamAborted(StreamError, kind=Kind.CANCELLED):
     """The caller closed or cancelled the stream before its end."""
 
-    kind = StreamErrorKind.CANCELLED
 
-
-class PluginFault(StreamError):
+class PluginFault(StreamError, kind=Kind.INTERNAL):
     """A plugin raised during the call."""
 
-    kind = StreamErrorKind.INTERNAL
 
-
-class UnknownFailure(StreamError):
+class UnknownFailure(StreamError, kind=Kind.UNKNOWN):
     """A failure that nothing recognised."""
 
-    kind = StreamErrorKind.UNKNOWN
 
-
-_BY_KIND: dict[StreamErrorKind, type[StreamError]] = {
-    cls.kind: cls for cls in StreamError.__subclasses__()
-}
+_BY_KIND: dict[Kind, type[StreamError]] = {cls.kind: cls for cls in StreamError.__subclasses__()}

@@ -2,7 +2,7 @@
 
 from swink_core.framing.frame import DEFAULT_FRAME_LIMIT, Decoder, FrameError, FrameTooLong
 from swink_core.framing.ndjson import NDJSONDecoder
-from swink_core.framing.sse import ServerSentEvent, SSEDecoder, SSEEventDecoder
+from swink_core.framing.sse import SSEDecoder
 
 __all__ = [
     "DEFAULT_FRAME_LIMIT",
@@ -11,6 +11,4 @@ __all__ = [
     "FrameTooLong",
     "NDJSONDecoder",
     "SSEDecoder",
-    "SSEEventDecoder",
-    "ServerSentEvent",
 ]

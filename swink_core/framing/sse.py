@@ -3,17 +3,17 @@
 Source: https://html.spec.whatwg.org/multipage/server-sent-events.html, sections 9.2.5 (parsing)
 and 9.2.6 (interpretation).
 
-Two decoders share one algorithm. `SSEEventDecoder` is that algorithm: new bytes only are
-normalised (CR and CRLF become LF) and split into lines; an unterminated line waits in a bytearray
-that is never searched again; fields of the current frame collect in a second one. Each byte is
-therefore touched a constant number of times, however small the reads are.
+The algorithm: new bytes only are normalised (CR and CRLF become LF) and split into lines; an
+unterminated line waits in a bytearray that is never searched again; the payload of the current
+frame collects in a second one. Each byte is therefore touched a constant number of times, however
+small the reads are.
 
-`SSEDecoder` gives only the payloads, and takes a short cut for what providers send nearly always:
-frames of one `data:` line, perhaps after one `event:` line. One `findall` with a pattern that can
-only match adjacent frames does the work in C. Its last alternative swallows all that is left as
-soon as something is not such a frame and yields an empty payload, so a last payload that is not
-empty proves that the whole range was plain, without a second pass. Quantifiers are possessive or
-confined to one line, hence linear on any input. Everything else goes through the algorithm.
+Before it stands a short cut for what providers send nearly always: frames of one `data:` line,
+perhaps after one `event:` line. One `findall` with a pattern that can only match adjacent frames
+does the work in C. Its last alternative swallows all that is left as soon as something is not such
+a frame and yields an empty payload, so a last payload that is not empty proves that the whole
+range was plain, without a second pass. Quantifiers are possessive or confined to one line, hence
+linear on any input. Everything else goes through the algorithm.
 
 A blank line ends a frame whatever came before it. So from a read that begins or ends inside a
 frame, the range between its first and its last blank line is still whole frames, and only the
@@ -27,8 +27,6 @@ from __future__ import annotations
 
 import re
 
-import attrs
-
 from swink_core.framing.frame import DEFAULT_FRAME_LIMIT, FrameTooLong
 
 _BOM = b"\xef\xbb\xbf"
@@ -36,155 +34,10 @@ _BOM = b"\xef\xbb\xbf"
 # An int, because `in` with bytes first fails to convert them to one, at 80 ns a read.
 _CR = 0x0D
 
-# Longer than any waiting time, and safely below the length at which int() refuses a string.
-_RETRY_DIGITS = 18
-
 _find_plain_lf = re.compile(rb"(?:event: .*+\n)?+data: ?+(.*+)\n\n|(?s:.+)").findall
 
 # No `event:` here: a lone CR inside a name would go unnoticed.
 _find_plain_crlf = re.compile(rb"data: ?+(.*)\r\n\r\n|(?s:.+)").findall
-
-
-@attrs.define
-class ServerSentEvent:
-    """One dispatched event.
-
-    `event` is its type, "message" when the stream gave none; `data` is its payload, still encoded;
-    `id` is the stream's last event ID at that point, "" when there is none.
-    """
-
-    event: str
-    data: bytes
-    id: str
-
-
-class SSEEventDecoder:
-    """The decoder of an event stream into events with their names and ids.
-
-    `limit` is the longest frame in bytes. `retry` is the reconnection time in milliseconds, None
-    until the stream gives one (one of more than 18 digits is ignored). `last_event_id` is that of
-    the last frame that ended, which is where a reconnection resumes; "" when there is none. Bytes
-    in names and ids that are not UTF-8 become U+FFFD; payloads are left as they are.
-    """
-
-    __slots__ = (
-        "_data",
-        "_event",
-        "_head",
-        "_id",
-        "_limit",
-        "_partial",
-        "_size",
-        "_skip_lf",
-        "last_event_id",
-        "retry",
-    )
-
-    def __init__(self, limit: int = DEFAULT_FRAME_LIMIT) -> None:
-        self.retry: int | None = None
-        self.last_event_id = ""
-        self._limit = limit
-        # The stream's first bytes while they may still become a byte order mark, then None.
-        self._head: bytes | None = b""
-        self._skip_lf = False
-        self._partial = bytearray()
-        self._size = 0
-        self._event = ""
-        self._id = ""
-        self._data = bytearray()
-
-    @property
-    def between_frames(self) -> bool:
-        """Whether the next byte begins a frame, with nothing held back."""
-        return not (self._size or self._partial or self._skip_lf or self._head is not None)
-
-    def feed(self, data: bytes) -> list[ServerSentEvent]:
-        """Return the events that `data` completes, in order.
-
-        Raises `FrameTooLong` when a frame, complete or not, exceeds the limit.
-        """
-        if self._head is not None:
-            data = self._strip_bom(self._head + data)
-        if not data:
-            return []
-        if self._skip_lf:
-            data = data.removeprefix(b"\n")
-        self._skip_lf = data.endswith(b"\r")
-        if _CR in data:
-            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-
-        lines = data.split(b"\n")
-        rest = lines.pop()
-        if lines and self._partial:
-            lines[0] = bytes(self._partial) + lines[0]
-            self._partial.clear()
-        events: list[ServerSentEvent] = []
-        try:
-            self._take_lines(lines, rest, events)
-        except FrameTooLong as error:
-            error.frames = [event.data for event in events]
-            raise
-        return events
-
-    def _take_lines(self, lines: list[bytes], rest: bytes, events: list[ServerSentEvent]) -> None:
-        for line in lines:
-            if line:
-                self._take_line(line)
-            else:
-                self._end_frame(events)
-        self._partial += rest
-        if self._partial.startswith(b":"):
-            del self._partial[1:]
-        elif self._size + len(self._partial) > self._limit:
-            raise FrameTooLong("an SSE frame", self._limit)
-
-    def finish(self) -> list[ServerSentEvent]:
-        """Return the event that end of input left without its blank line, if any.
-
-        A line that is itself cut counts only if it is data: half an id or a name is a wrong one.
-        """
-        if self._partial.partition(b":")[0] == b"data":
-            self._take_line(bytes(self._partial))
-        self._partial.clear()
-        events: list[ServerSentEvent] = []
-        if self._data:
-            self._end_frame(events)
-        return events
-
-    def _strip_bom(self, head: bytes) -> bytes:
-        if len(head) < len(_BOM) and _BOM.startswith(head):
-            self._head = head
-            return b""
-        self._head = None
-        return head.removeprefix(_BOM)
-
-    def _take_line(self, line: bytes) -> None:
-        name, _, value = line.partition(b":")
-        if not name:
-            return
-        self._size += len(line)
-        if self._size > self._limit:
-            raise FrameTooLong("an SSE frame", self._limit)
-        value = value.removeprefix(b" ")
-        if name == b"data":
-            self._data += value
-            self._data += b"\n"
-        elif name == b"event":
-            self._event = value.decode("utf-8", "replace")
-        elif name == b"id":
-            if b"\0" not in value:
-                self._id = value.decode("utf-8", "replace")
-        elif name == b"retry" and value.isdigit() and len(value) <= _RETRY_DIGITS:
-            self.retry = int(value)
-
-    def _end_frame(self, events: list[ServerSentEvent]) -> None:
-        self.last_event_id = self._id
-        if self._data:
-            self._data.pop()
-            events.append(ServerSentEvent(self._event or "message", bytes(self._data), self._id))
-            self._data.clear()
-        self._event = ""
-        self._size = 0
 
 
 class SSEDecoder:
@@ -194,12 +47,17 @@ class SSEDecoder:
     payload what they put there. Frames without a `data` line are not dispatched (section 9.2.6).
     """
 
-    __slots__ = ("_between_frames", "_events", "_limit")
+    __slots__ = ("_between_frames", "_data", "_head", "_limit", "_partial", "_size", "_skip_lf")
 
     def __init__(self, limit: int = DEFAULT_FRAME_LIMIT) -> None:
         self._limit = limit
-        self._events = SSEEventDecoder(limit)
-        self._between_frames = False
+        self._between_frames = False  # the next byte begins a frame, and nothing is held back
+        # The stream's first bytes while they may still become a byte order mark, then None.
+        self._head: bytes | None = b""
+        self._skip_lf = False
+        self._partial = bytearray()
+        self._size = 0
+        self._data = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the payloads that `data` completes, in order.
@@ -213,8 +71,16 @@ class SSEDecoder:
         return self._feed_piecewise(data)
 
     def finish(self) -> list[bytes]:
-        """Return the payload that end of input left without its blank line, if any."""
-        return [event.data for event in self._events.finish()]
+        """Return the payload that end of input left without its blank line, if any.
+
+        A line that is itself cut counts only if it is data.
+        """
+        if self._partial.partition(b":")[0] == b"data":
+            self._take_line(bytes(self._partial))
+        self._partial.clear()
+        frames: list[bytes] = []
+        self._end_frame(frames)
+        return frames
 
     def _plain(self, data: bytes, start: int, stop: int) -> list[bytes]:
         """Return the payloads of a range that is all plain frames, otherwise nothing."""
@@ -232,18 +98,69 @@ class SSEDecoder:
         frames: list[bytes] = []
         try:
             if last < 0:
-                frames = self._feed_slowly(data)
+                self._feed_slowly(data, frames)
             else:
                 start = 0 if self._between_frames else data.find(blank) + len(blank)
                 stop = last + len(blank)
-                frames += self._feed_slowly(data[:start])
-                frames += self._plain(data, start, stop) or self._feed_slowly(data[start:stop])
-                frames += self._feed_slowly(data[stop:])
+                self._feed_slowly(data[:start], frames)
+                if plain := self._plain(data, start, stop):
+                    frames += plain
+                else:
+                    self._feed_slowly(data[start:stop], frames)
+                self._feed_slowly(data[stop:], frames)
         except FrameTooLong as error:
-            error.frames[:0] = frames
+            error.frames = frames
             raise
-        self._between_frames = self._events.between_frames
+        held = self._size or self._partial or self._skip_lf or self._head is not None
+        self._between_frames = not held
         return frames
 
-    def _feed_slowly(self, data: bytes) -> list[bytes]:
-        return [event.data for event in self._events.feed(data)]
+    def _feed_slowly(self, data: bytes, frames: list[bytes]) -> None:
+        if self._head is not None:
+            data = self._strip_bom(self._head + data)
+        if not data:
+            return
+        if self._skip_lf:
+            data = data.removeprefix(b"\n")
+        self._skip_lf = data.endswith(b"\r")
+        if _CR in data:
+            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        lines = data.split(b"\n")
+        rest = lines.pop()
+        if lines and self._partial:
+            lines[0] = bytes(self._partial) + lines[0]
+            self._partial.clear()
+        for line in lines:
+            if line:
+                self._take_line(line)
+            else:
+                self._end_frame(frames)
+        self._partial += rest
+        if self._partial.startswith(b":"):
+            del self._partial[1:]
+        elif self._size + len(self._partial) > self._limit:
+            raise FrameTooLong("an SSE frame", self._limit)
+
+    def _strip_bom(self, head: bytes) -> bytes:
+        if len(head) < len(_BOM) and _BOM.startswith(head):
+            self._head = head
+            return b""
+        self._head = None
+        return head.removeprefix(_BOM)
+
+    def _take_line(self, line: bytes) -> None:
+        name, _, value = line.partition(b":")
+        if not name:
+            return
+        self._size += len(line)
+        if self._size > self._limit:
+            raise FrameTooLong("an SSE frame", self._limit)
+        if name == b"data":
+            self._data += value.removeprefix(b" ")
+            self._data += b"\n"
+
+    def _end_frame(self, frames: list[bytes]) -> None:
+        if self._data:
+            frames.append(bytes(self._data[:-1]))
+            self._data.clear()
+        self._size = 0

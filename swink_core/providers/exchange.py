@@ -1,11 +1,27 @@
-"""A request and its answer."""
+"""A request's headers, and what becomes of its answer: a body to read, or a failure."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from typing import Self
 
-from swink_core.vocabulary.http import HTTPResponse
+import msgspec
+
+from swink_core.failures.exceptions import ProviderFailure
+from swink_core.failures.failure import Failure
+from swink_core.failures.redaction import BODY_CAP, excerpt
+from swink_core.vocabulary.http import SWITCHED, HTTPResponse
+from swink_core.vocabulary.outcome import StreamErrorKind as Kind
+
+REQUEST_ID_HEADERS = ("request-id", "x-request-id", "x-generation-id", "x-amzn-requestid")
+
+ENCODINGS = frozenset({"", "identity", "gzip", "deflate", "br", "zstd"})
+"""Content encodings that the HTTP client undoes, or says that it cannot."""
+
+BODY_SECONDS = 5.0
+"""How long an error's body is waited for: a server that never ends it must not hide its status."""
 
 
 class Body:
@@ -32,3 +48,65 @@ class Body:
         """Close the response, if there is one."""
         if self._response is not None:
             self._response.close()
+
+
+def request_id_of(response: HTTPResponse) -> str:
+    """Return the provider's id of the request; empty where it says none."""
+    ids = (found for name in REQUEST_ID_HEADERS if (found := response.headers.get(name)))
+    return next(ids, "")
+
+
+def is_answer(response: HTTPResponse, content_types: Collection[str]) -> bool:
+    """Tell whether a response is a WebSocket, or has a body of one of these types."""
+    if response.status != 200:
+        return response.status == SWITCHED
+    kind = _content_type(response).lower()
+    return (not kind or kind in content_types) and _encoding(response) in ENCODINGS
+
+
+def _content_type(response: HTTPResponse) -> str:
+    return response.headers.get("Content-Type", "").partition(";")[0].strip()
+
+
+def _encoding(response: HTTPResponse) -> str:
+    return response.headers.get("Content-Encoding", "").strip().lower()
+
+
+async def failure_of_answer(
+    response: HTTPResponse, secrets: Iterable[str], fill: Callable[[Failure], None]
+) -> Failure:
+    """Read what a response that is no answer says; `fill` finds the provider's own words in it."""
+    body, status = b"", response.status
+    with suppress(ProviderFailure, TimeoutError):  # the status says enough
+        async with asyncio.timeout(BODY_SECONDS):
+            async for data in response:
+                body += data
+                if len(body) >= BODY_CAP:
+                    break
+    failure = Failure("request", status, dict(response.headers), body[:BODY_CAP])
+    if 300 <= status < 400:
+        target = response.headers.get("Location", "an unnamed place")
+        failure.code, failure.kind = "redirect", Kind.PROTOCOL
+        failure.message = f"redirected (HTTP {status}) to {target}"
+        return failure
+    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        fill(failure)
+    if status < 300 and _encoding(response) not in ENCODINGS:
+        failure.kind, failure.code = Kind.PROTOCOL, "encoding"
+        encoding = response.headers["Content-Encoding"]
+        failure.message = f"the answer is encoded as {encoding}, which was not asked for"
+    elif status < 300 and not (failure.code or failure.type or failure.message):
+        failure.kind, failure.code = Kind.PROTOCOL, "content_type"
+        kind, start = _content_type(response), excerpt(body, secrets, 80)
+        failure.message = f"the answer is {kind or 'of no stated type'}, not a stream: {start}"
+    elif not failure.message and body:
+        failure.message = f"HTTP {status}: {excerpt(body, secrets, 200)}"
+    return failure
+
+
+def override(headers: dict[str, str], own: Mapping[str, str]) -> None:
+    """Let headers of the caller's own win, whatever the case of their names."""
+    names = {name.lower() for name in own}
+    for name in [name for name in headers if name.lower() in names]:
+        del headers[name]
+    headers.update(own)

@@ -24,11 +24,8 @@ def failure_of(error: BaseException, phase: Phase) -> Failure:
     number = getattr(cause, "errno", None)
     kind, code, message = Kind.NETWORK, "connection", str(error) or type(error).__name__
     if isinstance(error, aiohttp.InvalidURL):
-        kind, code, message = (
-            Kind.INVALID_REQUEST,
-            "url",
-            f"not an address: {public_url(str(error.url))}",
-        )
+        kind, code = Kind.INVALID_REQUEST, "url"
+        message = f"not an address: {public_url(str(error.url))}"
     elif number in (errno.EMFILE, errno.ENFILE):
         kind, code, message = Kind.RESOURCE, "no_descriptors", "too many open files"
     elif number in (errno.ENOMEM, errno.ENOBUFS):

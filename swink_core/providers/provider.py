@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
-from contextlib import suppress
 from typing import Any, final
 
 import msgspec
@@ -18,24 +17,31 @@ from attrs import evolve
 
 from swink_core.failures.exceptions import PluginError, ProviderFailure
 from swink_core.failures.failure import Classification, Failure
-from swink_core.failures.redaction import BODY_CAP, excerpt, public_url, redact
+from swink_core.failures.redaction import public_url, redact
 from swink_core.framing.frame import Decoder
 from swink_core.framing.sse import SSEDecoder
 from swink_core.plugins.call import Call
 from swink_core.plugins.hookspecs import hookimpl
 from swink_core.plugins.package_data import package_catalog
 from swink_core.providers.buffered import WholeDecoder, WholeParser
-from swink_core.providers.exchange import Body
+from swink_core.providers.exchange import (
+    Body,
+    failure_of_answer,
+    is_answer,
+    override,
+    request_id_of,
+)
 from swink_core.providers.features import API, ignored_options, unsupported
 from swink_core.providers.source import EventSource, Parser, lenient_json
 from swink_core.vocabulary.events import Notice
-from swink_core.vocabulary.http import SWITCHED, HTTPRequest, HTTPResponse, ResponseHead
+from swink_core.vocabulary.http import HTTPRequest, HTTPResponse, ResponseHead
 from swink_core.vocabulary.messages import Context
 from swink_core.vocabulary.models import Model, ProviderInfo
 from swink_core.vocabulary.options import StreamOptions
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
-REQUEST_ID_HEADERS = ("request-id", "x-request-id", "x-generation-id", "x-amzn-requestid")
+_WHOLE = ("application/json",)
+"""What an answer may be that was asked for whole."""
 
 
 class HTTPProvider:
@@ -168,13 +174,9 @@ class HTTPProvider:
         key = key and key.strip()  # one that was read from a file ends in a newline
         if not key and self.info.auth == "key":
             names = " or ".join(self.info.api_key_env) or "api_key"
+            why = f"no API key for {self.name}: {names} is not set"
             raise ProviderFailure(
-                Failure(
-                    "request",
-                    kind=Kind.AUTH,
-                    code="no_credentials",
-                    message=f"no API key for {self.name}: {names} is not set",
-                )
+                Failure("request", kind=Kind.AUTH, code="no_credentials", message=why)
             )
         return key or None
 
@@ -182,15 +184,10 @@ class HTTPProvider:
         """Return the address to use, without a slash at its end."""
         url = options.base_url or _first(self.info.base_url_env, environ) or self.info.base_url
         if not url:
-            raise ProviderFailure(
-                Failure(
-                    "request",
-                    kind=Kind.INVALID_REQUEST,
-                    code="no_base_url",
-                    message=f"no address for {self.name}: pass base_url=…"
-                    + "".join(f" or set {name}" for name in self.info.base_url_env[:1]),
-                )
-            )
+            why = f"no address for {self.name}: pass base_url=…"
+            why += "".join(f" or set {name}" for name in self.info.base_url_env[:1])
+            kind, code = Kind.INVALID_REQUEST, "no_base_url"
+            raise ProviderFailure(Failure("request", kind=kind, code=code, message=why))
         return url.rstrip("/")
 
     def json_request(
@@ -201,15 +198,8 @@ class HTTPProvider:
             body = msgspec.json.encode(payload)
         except UnicodeEncodeError:
             body = lenient_json(payload)
-        return HTTPRequest(
-            url,
-            body,
-            {
-                "Content-Type": "application/json",
-                "Accept": ", ".join(self.content_types),
-                **(headers or {}),
-            },
-        )
+        own = {"Content-Type": "application/json", "Accept": ", ".join(self.content_types)}
+        return HTTPRequest(url, body, {**own, **(headers or {})})
 
     # -- the hooks, final --------------------------------------------------------------------
 
@@ -231,23 +221,20 @@ class HTTPProvider:
         self, model: Model, context: Context, options: StreamOptions, call: Call
     ) -> AsyncIterable[Any]:
         """Join request, connection, decoder and parser."""
-        self._check_features(model, context, options)
+        api = self.api(model, options)
+        if (failure := unsupported(api, model, context, options)) is not None:
+            raise ProviderFailure(failure)
         notices = self.notices(model, options)
         if options.transport == "auto" and self.buffers(model, context, options):
             options = evolve(options, transport="buffered")
             notices += (Notice("buffered", f"{model} streams this badly; asked for it whole"),)
-        api = self.api(model, options)
+            api = self.api(model, options)
         parser, decoder = api.parser(model), type(self).decoder()
         if options.transport == "buffered" and api.buffered:
             parser, decoder = WholeParser(parser), WholeDecoder()
-        return EventSource(
-            call,
-            self.chunks(model, context, options, call),
-            decoder,
-            parser,
-            malformed=options.malformed or self.malformed,
-            notices=notices,
-        )
+        chunks = self.chunks(model, context, options, call)
+        malformed = options.malformed or self.malformed
+        return EventSource(call, chunks, decoder, parser, malformed=malformed, notices=notices)
 
     def chunks(
         self, model: Model, context: Context, options: StreamOptions, call: Call
@@ -259,11 +246,6 @@ class HTTPProvider:
         """
         return Body(lambda: self.respond(model, call.convert(), options, call))
 
-    def _check_features(self, model: Model, context: Context, options: StreamOptions) -> None:
-        failure = unsupported(self.api(model, options), model, context, options)
-        if failure is not None:
-            raise ProviderFailure(failure)
-
     async def respond(
         self, model: Model, payload: Any, options: StreamOptions, call: Call
     ) -> HTTPResponse:
@@ -274,40 +256,32 @@ class HTTPProvider:
         """
         if call.http is None:
             raise PluginError("the call has no HTTP client")
-        replayed = False
+        types = {*self.content_types, *(_WHOLE if options.transport == "buffered" else ())}
+        renewed = False
         while True:
             request = self.request(model, payload, options)
             call.attempt.ask(public_url(request.url))
             request.headers.update(call.headers)
-            _override(request.headers, options.headers)
+            override(request.headers, options.headers)
             await self.authorize(request, options, call)
-            _override(request.headers, options.headers)
+            override(request.headers, options.headers)
             call.hide(request.headers, request.url)
             renewals = self._renewals
             response = await call.http.send(request, options.timeouts.connect)
-            ids = (v for n in REQUEST_ID_HEADERS if (v := response.headers.get(n)))
             head = ResponseHead(response.status, response.headers, call.clock.time())
-            call.attempt.answer(head, redact(next(ids, ""), call.secrets))
-            if not replayed and self.expired(response):
-                try:
-                    replayed = await self._renew(call, renewals)
-                except BaseException:
-                    response.close()
-                    raise
-                if replayed:
-                    response.close()
-                    continue
-            if response.status == SWITCHED:
-                return response
-            content_type = response.headers.get("Content-Type", "").partition(";")[0].strip()
-            buffered = options.transport == "buffered" and content_type.lower() == _JSON
-            accepted = buffered or self._accepts(content_type.lower())
-            if response.status == 200 and accepted and _is_readable(response):
-                return response
+            call.attempt.answer(head, redact(request_id_of(response), call.secrets))
             try:
-                raise ProviderFailure(await self._failure(response, content_type, call))
-            finally:
+                expired = not renewed and self.expired(response)
+                if not (expired and await self._renew(call, renewals)):
+                    if is_answer(response, types):
+                        return response
+                    failure = await failure_of_answer(response, call.secrets, self.error_facts)
+                    raise ProviderFailure(failure)
+            except BaseException:
                 response.close()
+                raise
+            response.close()
+            renewed = True
 
     async def _renew(self, call: Call, renewals: int) -> bool:
         """Renew once for calls that fail together: whoever comes later finds it done."""
@@ -317,61 +291,6 @@ class HTTPProvider:
                     return False
                 self._renewals += 1
             return True
-
-    def _accepts(self, content_type: str) -> bool:
-        return not content_type or content_type in self.content_types
-
-    async def _failure(self, response: HTTPResponse, content_type: str, call: Call) -> Failure:
-        body = b""
-        with suppress(ProviderFailure, TimeoutError):  # the status says enough
-            async with asyncio.timeout(BODY_SECONDS):
-                async for data in response:
-                    body += data
-                    if len(body) >= BODY_CAP:
-                        break
-        failure = Failure("request", response.status, dict(response.headers), body[:BODY_CAP])
-        if 300 <= response.status < 400:
-            target = response.headers.get("Location", "an unnamed place")
-            failure.code, failure.kind = "redirect", Kind.PROTOCOL
-            failure.message = f"redirected (HTTP {response.status}) to {target}"
-            return failure
-        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            self.error_facts(failure)
-        if response.status < 300 and not _is_readable(response):
-            failure.kind, failure.code = Kind.PROTOCOL, "encoding"
-            encoding = response.headers["Content-Encoding"]
-            failure.message = f"the answer is encoded as {encoding}, which was not asked for"
-        elif response.status < 300 and not (failure.code or failure.type or failure.message):
-            failure.kind, failure.code = Kind.PROTOCOL, "content_type"
-            start = excerpt(body, call.secrets, 80)
-            failure.message = (
-                f"the answer is {content_type or 'of no stated type'}, not a stream: {start}"
-            )
-        elif not failure.message and body:
-            failure.message = f"HTTP {response.status}: {excerpt(body, call.secrets, 200)}"
-        return failure
-
-
-ENCODINGS = frozenset({"", "identity", "gzip", "deflate", "br", "zstd"})
-"""Content encodings that the HTTP client undoes, or says that it cannot."""
-
-
-def _is_readable(response: HTTPResponse) -> bool:
-    return response.headers.get("Content-Encoding", "").strip().lower() in ENCODINGS
-
-
-_JSON = "application/json"
-
-BODY_SECONDS = 5.0
-"""How long an error's body is waited for: a server that never ends it must not hide its status."""
-
-
-def _override(headers: dict[str, str], own: Mapping[str, str]) -> None:
-    """Let the caller's headers win, whatever the case of their names."""
-    names = {name.lower() for name in own}
-    for name in [name for name in headers if name.lower() in names]:
-        del headers[name]
-    headers.update(own)
 
 
 def _word(value: Any) -> str | None:

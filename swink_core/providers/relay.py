@@ -55,14 +55,7 @@ class RelayWriter(EventWriter):
             self.stop_reason = event.stop_reason
             self.finish()
         else:
-            self.fail(
-                Failure(
-                    "streaming",
-                    event.status,
-                    code="relayed",
-                    message=event.error_message,
-                    kind=event.error_kind or Kind.UNKNOWN,
-                    retry_after=event.retry_after,
-                    request_id=event.request_id,
-                )
-            )
+            failure = Failure("streaming", event.status, code="relayed")
+            failure.kind, failure.message = event.error_kind or Kind.UNKNOWN, event.error_message
+            failure.retry_after, failure.request_id = event.retry_after, event.request_id
+            self.fail(failure)

@@ -219,11 +219,8 @@ class EventSource:
 
     def _malformed(self, frame: bytes, error: Exception) -> None:
         if (repaired := repaired_json(frame)) is not None:
-            try:
+            with suppress(*UNPARSABLE):
                 self._parser.feed(repaired, self._out)
-            except UNPARSABLE:
-                pass
-            else:
                 return
         self._bad_run += 1
         self._bad_total += 1
@@ -231,14 +228,8 @@ class EventSource:
         detail = f"{redact(str(error), secrets)} in {excerpt(frame, secrets, 120)}"
         spent = self._bad_run > MALFORMED_IN_A_ROW or self._bad_total > MALFORMED_IN_ALL
         if self._fail_malformed or spent:
-            self._out.fail(
-                Failure(
-                    "streaming",
-                    kind=Kind.PROTOCOL,
-                    code="malformed",
-                    message=f"a frame does not parse: {detail}",
-                )
-            )
+            why = f"a frame does not parse: {detail}"
+            self._out.fail(Failure("streaming", kind=Kind.PROTOCOL, code="malformed", message=why))
         else:
             log.warning("%s: a malformed frame is skipped: %s", self._call.model, detail)
             self._out.notice("malformed_frame", detail)
@@ -251,27 +242,17 @@ class EventSource:
                 log.debug("%s: the connection failed after the answer: %s", call.model, failure)
             failure = None
             if not out.has_answer and out.stop_reason in (StopReason.STOP, StopReason.TOOL_USE):
-                failure = Failure(
-                    "finalize",
-                    kind=Kind.EMPTY_RESPONSE,
-                    message="the answer has neither text nor a tool call",
-                )
+                why = "the answer has neither text nor a tool call"
+                failure = Failure("finalize", kind=Kind.EMPTY_RESPONSE, message=why)
         elif failure is None:
-            failure = Failure(
-                self._phase,
-                kind=Kind.NETWORK,
-                code="cut",
-                message="the stream ended before the provider completed its answer",
-            )
+            why = "the stream ended before the provider completed its answer"
+            failure = Failure(self._phase, kind=Kind.NETWORK, code="cut", message=why)
         usage = self._attempt.usage
         if failure is not None:
-            batch.append(call.error(failure, usage))
-        else:
-            assert out.stop_reason is not None
-            batch.append(
-                ev.Done(out.stop_reason, usage, None, out.response_id, out.model, call.request_id)
-            )
-        return batch
+            return [*batch, call.error(failure, usage)]
+        assert out.stop_reason is not None
+        known = (out.response_id, out.model, call.request_id)
+        return [*batch, ev.Done(out.stop_reason, usage, None, *known)]
 
     def _rest(self) -> list[ev.AssistantMessageEvent]:
         """Close what is open, tell the attempt what was learnt, and return the last events."""

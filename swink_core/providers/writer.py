@@ -17,12 +17,10 @@ from swink_core.providers.tool_calls import OpenCalls, ToolCall
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.events import TextDelta
 from swink_core.vocabulary.messages import synthetic_id
-from swink_core.vocabulary.outcome import StopReason, StreamErrorKind, Usage
+from swink_core.vocabulary.outcome import TOKENS, StopReason, StreamErrorKind, Usage
 
 MOST_BLOCKS = 4_096
 """Blocks of an answer; one with more fails as `output_too_large`."""
-
-_NUMBERS = ("input", "output", "cache_read", "cache_write", "reasoning", "total")
 
 _NO_RUN = Run("", None, -1)
 
@@ -182,7 +180,7 @@ class EventWriter:
         """
         seen = self.usage_seen = self.usage_seen or Usage(reported=True)
         numbers = (input, output, cache_read, cache_write, reasoning, total)
-        for name, value in zip(_NUMBERS, numbers, strict=True):
+        for name, value in zip(TOKENS, numbers, strict=True):
             if value is not None:
                 setattr(seen, name, int(value))
         if extra:

@@ -83,7 +83,8 @@ class Retries:
         """Return what follows a failed attempt; `None` if the failure is final."""
         if error.rule == FINAL:
             return None
-        return self._again(error) or self._elsewhere(error)
+        falls_back = KINDS[error.error_kind or Kind.UNKNOWN].falls_back
+        return self._again(error) or (self._on_next_target() if falls_back else None)
 
     def pass_over(self, why: str) -> bool:
         """Leave the upcoming target out, which a gate refused; tell whether there is another."""
@@ -110,9 +111,7 @@ class Retries:
         too_long = (error.retry_after or 0.0) > policy.retry_after_cap
         if left <= 0 or too_long or self._is_cooling():
             return None
-        delay = error.retry_after
-        if delay is None:
-            delay = self._backoff(kind, policy)
+        delay = self._backoff(kind, policy) if error.retry_after is None else error.retry_after
         if self._waited + delay > policy.budget:
             return None
         self._retries[kind] += 1
@@ -120,12 +119,9 @@ class Retries:
         self._waited += delay
         return Next(self.target, self._made, self._made + left - 1, delay)
 
-    def _elsewhere(self, error: ev.Error) -> Next | None:
-        if not KINDS[error.error_kind or Kind.UNKNOWN].falls_back or self._is_last():
+    def _on_next_target(self) -> Next | None:
+        if self._is_last():
             return None
-        return self._on_next_target()
-
-    def _on_next_target(self) -> Next:
         self._turn_to(self.target + 1)
         named = self._policy.retries
         most = 1 + max(named.get(kind, row.retries) for kind, row in KINDS.items())
@@ -161,13 +157,10 @@ class Retries:
             import backoff
         except OSError:  # out of descriptors, which an import needs too
             return policy.base
-        waits = self._waits.get(kind)
-        if waits is None:
-            waits = self._waits[kind] = backoff.expo(
-                base=policy.factor, factor=policy.base, max_value=policy.max_delay
-            )
-            waits.send(None)  # its first value only primes the generator
-        return float(backoff.full_jitter(next(waits) or 0.0))
+        if kind not in self._waits:
+            self._waits[kind] = backoff.expo(policy.factor, policy.base, policy.max_delay)
+            next(self._waits[kind])  # its first value only primes the generator
+        return float(backoff.full_jitter(next(self._waits[kind]) or 0.0))
 
     def _retry(self, error: ev.Error, upcoming: Next) -> ev.Retry:
         call, model = self._call, self._targets[upcoming.target].model

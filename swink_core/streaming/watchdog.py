@@ -150,19 +150,13 @@ class Watchdog:
         """Set the timer to the earliest moment at which any limit could pass."""
         self._disarm()
         self._fired_unheard = False
-        limits = self.limits
-        shortest = [
-            limit
-            for limit in (limits.first_event, limits.idle, limits.no_progress, limits.total)
-            if limit
-        ]
-        if limits.min_chars_per_second is not None:
-            shortest.append(limits.window)
-        now = self.clock.time()
-        due = [max(row[0], now) for row in self._deadlines()]
-        if shortest or due:
-            when = min([now + limit for limit in shortest] + due)
-            self._timer = self.clock.call_at(when, self._fire)
+        limits, now = self.limits, self.clock.time()
+        floor = None if limits.min_chars_per_second is None else limits.window
+        lengths = (limits.first_event, limits.idle, limits.no_progress, limits.total, floor)
+        moments = [now + limit for limit in lengths if limit]
+        moments += [max(moment, now) for moment, *_ in self._deadlines()]
+        if moments:
+            self._timer = self.clock.call_at(min(moments), self._fire)
 
     def _fire(self) -> None:
         self._timer = None

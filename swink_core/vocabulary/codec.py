@@ -9,30 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from math import isfinite
-from typing import TYPE_CHECKING, Any, TypeVar, get_origin
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
 
 from attrs import has
 
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary import messages as ms
 from swink_core.vocabulary.grammar import RULES
-from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Usage
+from swink_core.vocabulary.outcome import StopReason, StreamErrorKind
 
 if TYPE_CHECKING:
     from cattrs import Converter
 
 
 T = TypeVar("T")
-
-
-_BLOCKS = (
-    ms.TextBlock, ms.ThinkingBlock, ms.ToolCallBlock, ms.ImageBlock, ms.DocumentBlock,
-    ms.AudioBlock, ms.ExtensionBlock,
-)  # fmt: skip
-
-_SOURCES = (ms.Base64Source, ms.UrlSource, ms.FileSource)
-
-_MESSAGES = (ms.UserMessage, ms.AssistantMessage, ms.ToolResultMessage)
 
 
 class CodecError(ValueError):
@@ -44,15 +34,14 @@ def _converter(allow_files: bool = False) -> Converter:
     from cattrs import Converter
     from cattrs.gen import make_dict_unstructure_fn
 
-    converter = Converter()
+    converter = Converter(omit_if_default=True)
 
-    def tagged(cls: type[Any], tag: str) -> None:
+    def tagged(cls: type[Any], tag: str, value: str) -> None:
         plain: Any = make_dict_unstructure_fn(cls, converter, _cattrs_omit_if_default=True)
-        value = getattr(cls, tag)
         converter.register_unstructure_hook(cls, lambda obj: {tag: value, **plain(obj)})
 
-    def union(kind: Any, classes: tuple[type, ...], tag: str) -> None:
-        by_tag = {getattr(cls, tag): cls for cls in classes}
+    def union(kind: Any, tag: str = "type") -> None:
+        by_tag = {getattr(cls, tag): cls for cls in get_args(kind) or RULES}
 
         def structure(data: Any, _: Any) -> Any:
             if not isinstance(data, dict):
@@ -67,34 +56,24 @@ def _converter(allow_files: bool = False) -> Converter:
         # by predicate, because a hook for a base class serves its subclasses too: without end
         converter.register_structure_hook_func(lambda cls: cls == kind, structure)
         converter.register_unstructure_hook(kind, lambda obj: converter.unstructure(obj, type(obj)))
+        for value, cls in by_tag.items():
+            tagged(cls, tag, value)
 
     def content(data: Any, _: Any) -> Any:
         if isinstance(data, str):
             return data
         return converter.structure(data, list[ms.Block])
 
-    def plainly(cls: type[Any]) -> None:
-        plain: Any = make_dict_unstructure_fn(cls, converter, _cattrs_omit_if_default=True)
-        converter.register_unstructure_hook(cls, plain)
-
     _be_strict(converter)
-    plainly(Usage)  # first, since a class's hook finds those of its fields when it is made
-    plainly(Cost)
+    union(ms.Source)  # before those that hold it: a class's hook is made of those of its fields
+    union(ms.Block)
     converter.register_structure_hook(str | list[ms.Block], content)
     converter.register_unstructure_hook(
         str | list[ms.Block],
         lambda data: data if isinstance(data, str) else [converter.unstructure(b) for b in data],
     )
-    union(ms.Source, _SOURCES, "type")
-    union(ms.Block, _BLOCKS, "type")
-    union(ms.Message, _MESSAGES, "role")
-    union(ev.AssistantMessageEvent, tuple(RULES), "type")
-    for part in (*_SOURCES, *_BLOCKS, *RULES):
-        tagged(part, "type")
-    for message in _MESSAGES:
-        tagged(message, "role")
-    plainly(ms.Tool)
-    plainly(ms.Context)
+    union(ms.Message, "role")
+    union(ev.AssistantMessageEvent)
     if not allow_files:
         converter.register_structure_hook(ms.FileSource, _refuse_file)
     return converter

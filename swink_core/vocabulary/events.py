@@ -34,6 +34,11 @@ class AssistantMessageEvent:
 
     type: ClassVar[str] = ""
 
+    def __init_subclass__(cls, type: str | None = None) -> None:
+        """Take the tag from the class statement; attrs makes each class twice, once without."""
+        if type is not None:
+            cls.type = type
+
     @staticmethod
     def error(message: str) -> Error:
         """Make an error of no stated kind."""
@@ -60,60 +65,52 @@ class AssistantMessageEvent:
 
 
 @define
-class Start(AssistantMessageEvent):
+class Start(AssistantMessageEvent, type="start"):
     """An attempt begins; sent before its request is."""
-
-    type: ClassVar[str] = "start"
 
 
 @define
-class TextStart(AssistantMessageEvent):
+class TextStart(AssistantMessageEvent, type="text_start"):
     """A text block opens at `content_index`."""
 
-    type: ClassVar[str] = "text_start"
     content_index: int
 
 
 @define
-class TextDelta(AssistantMessageEvent):
+class TextDelta(AssistantMessageEvent, type="text_delta"):
     """More text of an open text block."""
 
-    type: ClassVar[str] = "text_delta"
     content_index: int
     delta: str
 
 
 @define
-class TextEnd(AssistantMessageEvent):
+class TextEnd(AssistantMessageEvent, type="text_end"):
     """A text block is complete."""
 
-    type: ClassVar[str] = "text_end"
     content_index: int
     metadata: dict[str, Any] | None = None
 
 
 @define
-class ThinkingStart(AssistantMessageEvent):
+class ThinkingStart(AssistantMessageEvent, type="thinking_start"):
     """A thinking block opens at `content_index`."""
 
-    type: ClassVar[str] = "thinking_start"
     content_index: int
 
 
 @define
-class ThinkingDelta(AssistantMessageEvent):
+class ThinkingDelta(AssistantMessageEvent, type="thinking_delta"):
     """More visible reasoning of an open thinking block."""
 
-    type: ClassVar[str] = "thinking_delta"
     content_index: int
     delta: str
 
 
 @define
-class ThinkingEnd(AssistantMessageEvent):
+class ThinkingEnd(AssistantMessageEvent, type="thinking_end"):
     """A thinking block is complete; see `ThinkingBlock` for `signature` and `redacted`."""
 
-    type: ClassVar[str] = "thinking_end"
     content_index: int
     signature: str | None = None
     redacted: bool = False
@@ -121,38 +118,34 @@ class ThinkingEnd(AssistantMessageEvent):
 
 
 @define
-class ToolCallStart(AssistantMessageEvent):
+class ToolCallStart(AssistantMessageEvent, type="tool_call_start"):
     """A tool call opens at `content_index`."""
 
-    type: ClassVar[str] = "tool_call_start"
     content_index: int
     id: str
     name: str
 
 
 @define
-class ToolCallDelta(AssistantMessageEvent):
+class ToolCallDelta(AssistantMessageEvent, type="tool_call_delta"):
     """More of the JSON text of an open tool call's arguments."""
 
-    type: ClassVar[str] = "tool_call_delta"
     content_index: int
     delta: str
 
 
 @define
-class ToolCallEnd(AssistantMessageEvent):
+class ToolCallEnd(AssistantMessageEvent, type="tool_call_end"):
     """A tool call has got all the arguments that it will get."""
 
-    type: ClassVar[str] = "tool_call_end"
     content_index: int
     metadata: dict[str, Any] | None = None
 
 
 @define
-class Extension(AssistantMessageEvent):
+class Extension(AssistantMessageEvent, type="extension"):
     """A whole opaque block of `provider`'s own `kind`."""
 
-    type: ClassVar[str] = "extension"
     content_index: int
     provider: str
     kind: str
@@ -161,16 +154,15 @@ class Extension(AssistantMessageEvent):
 
 
 @define
-class Notice(AssistantMessageEvent):
+class Notice(AssistantMessageEvent, type="notice"):
     """Something that is not content; callers may ignore it. `code` is stable, `detail` is prose."""
 
-    type: ClassVar[str] = "notice"
     code: str
     detail: str = ""
 
 
 @define
-class Retry(AssistantMessageEvent):
+class Retry(AssistantMessageEvent, type="retry"):
     """Everything since the last `Start` is void; the call is made again.
 
     `attempt` is the number of the attempt that follows, counted from 1 on its model, of
@@ -178,7 +170,6 @@ class Retry(AssistantMessageEvent):
     the next of the fallback chain). `error` is why.
     """
 
-    type: ClassVar[str] = "retry"
     attempt: int
     max_attempts: int
     delay: float
@@ -188,10 +179,9 @@ class Retry(AssistantMessageEvent):
 
 
 @define
-class Done(AssistantMessageEvent):
+class Done(AssistantMessageEvent, type="done"):
     """The provider completed its answer. `usage` and `cost` are `None` where unknown."""
 
-    type: ClassVar[str] = "done"
     stop_reason: StopReason
     usage: Usage | None = None
     cost: Cost | None = None
@@ -201,14 +191,13 @@ class Done(AssistantMessageEvent):
 
 
 @define
-class Error(AssistantMessageEvent):
+class Error(AssistantMessageEvent, type="error"):
     """The stream failed, or was aborted; what came before stays valid.
 
     `error_kind` is `None` only where an adapter did not say. `retry_after` is in seconds, as the
     provider asked. `title` and `resolution` are for people; `rule` names what matched.
     """
 
-    type: ClassVar[str] = "error"
     stop_reason: StopReason = StopReason.ERROR
     error_message: str = ""
     usage: Usage | None = None

@@ -1,17 +1,20 @@
-"""Models, their providers and prices, as the catalogue knows them."""
+"""Models, their providers and prices, as the catalogue knows them.
+
+Rows of a `models.toml` are decoded into these very classes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from attrs import define, field
 
 from swink_core.vocabulary.outcome import Cost, Usage
 
 
-@define(frozen=True)
-class Prices:
+class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """US dollars for a million tokens; `None` where unknown."""
 
     input: float | None = None
@@ -20,8 +23,7 @@ class Prices:
     cache_write: float | None = None
 
 
-@define(frozen=True)
-class ModelInfo:
+class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the catalogue knows of a model; `None` where it does not.
 
     `capabilities` names features (`tools`, `images`, `documents`, `audio`, `thinking`,
@@ -39,11 +41,10 @@ class ModelInfo:
     prices: Prices | None = None
     api: str | None = None
     as_of: str | None = None
-    extra: Mapping[str, Any] = field(factory=dict)
+    extra: Mapping[str, Any] = {}
 
 
-@define(frozen=True)
-class ProviderInfo:
+class ProviderInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a provider's package data says of it, known without importing the plugin.
 
     `api_key_env` and `base_url_env` name environment variables, first found wins; `auth` is
@@ -60,7 +61,7 @@ class ProviderInfo:
     api_level: int = 1
     docs: str | None = None
     portal: str | None = None
-    dialect: Mapping[str, Any] = field(factory=dict)
+    dialect: Mapping[str, Any] = {}
 
 
 @define(frozen=True)

@@ -73,6 +73,10 @@ def _add(a: Any, b: Any) -> Any:
     return b if a is None else a if b is None else a + b
 
 
+TOKENS = ("input", "output", "cache_read", "cache_write", "reasoning", "total")
+"""The numbers of a `Usage`, in its order."""
+
+
 @define
 class Usage:
     """Tokens that an answer took. A number that the provider did not report is `None`, not 0.
@@ -94,16 +98,10 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         """Return the sum of two attempts; a number unknown in both stays unknown."""
-        return Usage(
-            _add(self.input, other.input),
-            _add(self.output, other.output),
-            _add(self.cache_read, other.cache_read),
-            _add(self.cache_write, other.cache_write),
-            _add(self.reasoning, other.reasoning),
-            _add(self.total, other.total),
-            {**self.extra, **other.extra},
-            self.reported or other.reported,
-        )
+        total = Usage(extra={**self.extra, **other.extra}, reported=self.reported or other.reported)
+        for name in TOKENS:
+            setattr(total, name, _add(getattr(self, name), getattr(other, name)))
+        return total
 
 
 @define

@@ -72,6 +72,19 @@ def test_exceptions_survive_pickling_with_their_message() -> None:
     assert (type(error), error.message) == (SwinkError, "It broke.")
 
 
+def test_a_failed_call_survives_pickling_with_all_its_facts() -> None:
+    made = swink.NetworkError("cut", provider="acme", attempts=3, retryable=True)
+    error = pickle.loads(pickle.dumps(made))
+    assert repr(error) == repr(made) == "NetworkError('cut')"
+    assert (error.kind, error.provider, error.attempts) == (StreamErrorKind.NETWORK, "acme", 3)
+    assert error.retryable
+
+
+def test_a_fact_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(TypeError, match="retriable"):
+        swink.NetworkError("cut", retriable=True)  # type: ignore[call-arg]  # what is tested
+
+
 # (name, text, secrets, text without them)
 REDACTED = [
     ("one", "key sk-123456 is bad", {"sk-123456"}, "key [hidden] is bad"),

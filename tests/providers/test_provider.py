@@ -371,7 +371,7 @@ async def test_an_errors_body_that_breaks_off_does_not_hide_its_status() -> None
 async def test_an_errors_body_that_never_ends_does_not_hide_its_status(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("swink_core.providers.provider.BODY_SECONDS", 0.01)
+    monkeypatch.setattr("swink_core.providers.exchange.BODY_SECONDS", 0.01)
     error = await error_of(Pipe(b'{"error": {"mess', status=429))
     assert error.error_kind is Kind.THROTTLED
 
