@@ -17,7 +17,7 @@ from attrs import evolve
 
 from swink_core.failures.exceptions import PluginError, ProviderFailure
 from swink_core.failures.failure import Classification, Failure
-from swink_core.failures.redaction import public_url, redact
+from swink_core.failures.redaction import redact
 from swink_core.framing.frame import Decoder
 from swink_core.framing.sse import SSEDecoder
 from swink_core.plugins.call import Call
@@ -260,7 +260,7 @@ class HTTPProvider:
         renewed = False
         while True:
             request = self.request(model, payload, options)
-            call.attempt.ask(public_url(request.url))
+            call.attempt.ask(request)
             request.headers.update(call.headers)
             override(request.headers, options.headers)
             await self.authorize(request, options, call)
@@ -276,6 +276,7 @@ class HTTPProvider:
                     if is_answer(response, types):
                         return response
                     failure = await failure_of_answer(response, call.secrets, self.error_facts)
+                    call.tap(failure.body)
                     raise ProviderFailure(failure)
             except BaseException:
                 response.close()
