@@ -126,7 +126,9 @@ class EventWriter:
         if call is None:
             if not (id or name or arguments or metadata is not None):
                 return
-            call = self._begin_call(key)
+            self._make_room()
+            self._has_calls = self._answered = True
+            call = calls.begin(key)
         if id:
             self._kept += calls.identify(call, id)
         if metadata is not None:
@@ -298,11 +300,6 @@ class EventWriter:
         if self._run is not _NO_RUN:
             self._append(self._run.end())
             self._run = _NO_RUN
-
-    def _begin_call(self, key: Hashable) -> ToolCall:
-        self._make_room()
-        self._has_calls = self._answered = True
-        return self._calls.begin(key)
 
     def _announce(self, *calls: ToolCall) -> None:
         for call in calls:

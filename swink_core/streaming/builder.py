@@ -99,18 +99,16 @@ class MessageBuilder:
         return message
 
     def _block(self, block: _Open) -> Block:
-        start, end = block.start, block.end
-        metadata = end.metadata if end is not None else None
+        start, raw = block.start, block.joined()
+        metadata = getattr(block.end, "metadata", None)
         match start:
             case ev.TextStart():
-                return TextBlock(block.joined(), metadata)
+                return TextBlock(raw, metadata)
             case ev.ThinkingStart():
-                signature = end.signature if end is not None else None
-                redacted = end.redacted if end is not None else False
-                return ThinkingBlock(block.joined(), signature, redacted, metadata)
+                end = block.end or ev.ThinkingEnd(start.content_index)
+                return ThinkingBlock(raw, end.signature, end.redacted, metadata)
             case ev.Extension():
                 return ExtensionBlock(start.provider, start.kind, start.data, start.metadata)
-        raw = block.joined()
         arguments = parse_arguments(raw)
         return ToolCallBlock(
             start.id, start.name, arguments or {}, raw, self._state(block, raw, arguments), metadata
