@@ -22,7 +22,7 @@ from swink_core.vocabulary.outcome import TOKENS, StopReason, StreamErrorKind, U
 MOST_BLOCKS = 4_096
 """Blocks of an answer; one with more fails as `output_too_large`."""
 
-_NO_RUN = Run("", None, -1)
+_NO_RUN = Run(None)
 
 
 class EventWriter:
@@ -291,7 +291,7 @@ class EventWriter:
 
     def _open_run(self, kind: str, key: Hashable) -> Run:
         self._make_room()
-        run = self._run = Run(kind, key, self._started)
+        run = self._run = Run(key, self._started, kind=kind)
         self._started += 1
         self._append(run.start())
         return run
