@@ -24,7 +24,7 @@ EDITABLE := $(foreach project,$(patsubst %/,%,$(dir $(PROJECTS))),-e ./$(project
 help:
 	@echo 'make demo         install what running needs, then run `swink demo` (no key, no network)'
 	@echo 'make test         install the rest, then run all tests (PYTEST_ARGS="-k name", WORKERS=0 for one process)'
-	@echo 'make lint         ruff check and ruff format --check; `make format` repairs'
+	@echo 'make lint         ruff check and format --check (`make format` repairs), and the size of the core'
 	@echo 'make types        mypy, strict, over all distributions'
 	@echo 'make wheels       build every wheel and smoke-test each one on its own'
 	@echo 'make reference    write the pages of docs/reference that come from the code'
@@ -44,6 +44,7 @@ test: $(VENV)/.installed-dev
 lint: $(VENV)/.installed-dev
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+	$(PY) tools/core_size.py
 
 format: $(VENV)/.installed-dev
 	$(PY) -m ruff check --fix .

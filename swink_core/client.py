@@ -154,16 +154,9 @@ class Client:
             if targets and model.provider != targets[0].model.provider:
                 # what belongs to the first target's provider does not travel to the next
                 given = {k: v for k, v in given.items() if k not in _PERSONAL}
-            binding = self.host.bind(model.provider)
-            targets.append(
-                Target(
-                    model,
-                    _options({**given, **own}),
-                    binding,
-                    self.catalog.provider(model.provider),
-                    is_last=len(targets) == len(chain) - 1,
-                )
-            )
+            binding, info = self.host.bind(model.provider), self.catalog.provider(model.provider)
+            is_last = len(targets) == len(chain) - 1
+            targets.append(Target(model, _options({**given, **own}), binding, info, is_last))
         return targets
 
     def _model(self, name: Any) -> Model:

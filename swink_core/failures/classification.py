@@ -28,9 +28,7 @@ def by_tables(
     with a kind, `statuses` holds the statuses that mean something special to the provider. A
     code outranks a wording, and a wording outranks a status: they are more specific.
     """
-    wait = failure.retry_after
-    if wait is None:
-        wait = retry_after_seconds(failure.headers)
+    wait = _wait(failure)
     for code in (failure.code, failure.type):
         if code and code in codes:
             return Classification(codes[code], wait, f"code:{code}")
@@ -45,18 +43,17 @@ def by_tables(
 
 def classify_default(failure: Failure) -> Classification:
     """Classify by what the core knows; `unknown` where nothing matches."""
-    wait = failure.retry_after
-    if wait is None:
-        wait = retry_after_seconds(failure.headers)
+    wait = _wait(failure)
     if failure.kind is not None:
         return Classification(failure.kind, wait, f"{CORE}{failure.code or failure.kind}")
     status = failure.status
     if status is not None and status >= 300:
-        kind = STATUS.get(status)
-        if kind is None and status >= 500:
-            kind = Kind.NETWORK
-        if kind is None and status < 400:
-            kind = Kind.PROTOCOL
-        if kind is not None:
-            return Classification(kind, wait, f"status:{status}")
+        other = Kind.PROTOCOL if status < 400 else Kind.NETWORK if status >= 500 else Kind.UNKNOWN
+        kind = STATUS.get(status, other)
+        return Classification(kind, wait, "none" if kind is Kind.UNKNOWN else f"status:{status}")
     return Classification(Kind.UNKNOWN, wait, "none")
+
+
+def _wait(failure: Failure) -> float | None:
+    given = failure.retry_after
+    return retry_after_seconds(failure.headers) if given is None else given

@@ -80,11 +80,8 @@ class ProviderFailure(SwinkError):
     """Raised by a plugin's own code to end the attempt with `failure`; never seen by callers."""
 
     def __init__(self, failure: Failure) -> None:
-        super().__init__(
-            failure.message or "the provider failed",
-            title=failure.title,
-            resolution=failure.resolution or "",
-        )
+        what = failure.message or "the provider failed"
+        super().__init__(what, title=failure.title, resolution=failure.resolution or "")
         self.failure = failure
 
 

@@ -98,14 +98,8 @@ class Host:
         seen = set()
         for point in points:
             dist = getattr(point, "dist", None)
-            entry = PluginEntry(
-                point.name,
-                point.group,
-                point.value,
-                dist.name if dist is not None else "?",
-                dist.version if dist is not None else "?",
-                point.load,
-            )
+            owner, version = ("?", "?") if dist is None else (dist.name, dist.version)
+            entry = PluginEntry(point.name, point.group, point.value, owner, version, point.load)
             identity = (entry.group, entry.name, entry.value, entry.distribution)
             if identity in seen:  # one distribution may be on the path twice
                 continue
@@ -153,10 +147,15 @@ class Host:
 
         Raises UnknownProvider, or PluginError, which says what is wrong with the plugin.
         """
-        binding = self._bindings.get(name)
-        if binding is None:
-            binding = self._bindings[name] = self._load(self.entry(name))
-        return binding
+        if name not in self._bindings:
+            entry = self.entry(name)
+            try:
+                _check_declared_level(entry)
+                self._bindings[name] = bind_hooks(name, _made(entry), self._shared_plugins())
+            except PluginError as error:
+                entry.error = entry.error or error.message
+                raise
+        return self._bindings[name]
 
     def join(self) -> None:
         """Count a client that uses what is loaded here."""
@@ -174,14 +173,6 @@ class Host:
             self._shared = None
             self._bindings.clear()
             await asyncio.gather(*(_close(name, plugin) for name, plugin in loaded))
-
-    def _load(self, entry: PluginEntry) -> Binding:
-        try:
-            _check_declared_level(entry)
-            return bind_hooks(entry.name, _made(entry), self._shared_plugins())
-        except PluginError as error:
-            entry.error = entry.error or error.message
-            raise
 
     def _shared_plugins(self) -> list[tuple[str, Any]]:
         """Load the shared plugins; a broken one is recorded, logged and left out."""

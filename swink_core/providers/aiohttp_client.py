@@ -152,11 +152,9 @@ def _sendable(request: HTTPRequest) -> HTTPRequest:
         if found := _UNSENDABLE.search(name) or _UNSENDABLE.search(value):
             what = "a line break" if found[0] in "\r\n" else "a character that none may hold"
             message = f"the header {name!r} holds {what}"
-            resolution = "Check headers=…, and the key that is sent in it."
-            kind = Kind.INVALID_REQUEST
-            raise ProviderFailure(
-                Failure("request", kind=kind, code="header", message=message, resolution=resolution)
-            )
+            failure = Failure("request", kind=Kind.INVALID_REQUEST, code="header", message=message)
+            failure.resolution = "Check headers=…, and the key that is sent in it."
+            raise ProviderFailure(failure)
     url, credentials = basic_credentials(request.url)
     if not credentials:
         return request

@@ -84,9 +84,7 @@ async def read_files(
         return block if data is None else evolve(block, source=data)
 
     messages = [
-        evolve(message, content=[whole(block) for block in message.content])
-        if files_of(message)
-        else message
+        evolve(message, content=[*map(whole, message.content)]) if files_of(message) else message
         for message in context.messages
     ]
     return evolve(context, messages=messages)

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 import msgspec
+from attrs import define, field
 
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.grammar import DELTAS
@@ -30,6 +31,7 @@ def kept_of(event: Any) -> int:
     return size_of(facts) if facts else 0
 
 
+@define
 class Metadata:
     """What is said of a block or an answer, piece by piece; the last value of a name wins.
 
@@ -37,11 +39,9 @@ class Metadata:
     measured: parsers collect citations that way.
     """
 
-    __slots__ = ("_counted", "data")
-
-    def __init__(self) -> None:
-        self.data: dict[str, Any] = {}
-        self._counted: dict[str, tuple[int, int]] = {}  # characters; items, where it is a list
+    data: dict[str, Any] = field(factory=dict)
+    _counted: dict[str, tuple[int, int]] = field(factory=dict)
+    """Characters; items, where it is a list."""
 
     def merge(self, more: Mapping[str, Any]) -> int:
         """Take in more, and return by how many characters it all has grown."""
@@ -58,15 +58,16 @@ class Metadata:
         return growth
 
 
+@define(eq=False)
 class OpenBlock:
-    """A block that is being received: its provider's key, its index, its metadata."""
+    """A block that is being received: its provider's key, its index, its metadata.
 
-    __slots__ = ("_metadata", "index", "key")
+    The index is negative until it is known.
+    """
 
-    def __init__(self, key: Hashable, index: int) -> None:
-        self.key = key
-        self.index = index
-        self._metadata: Metadata | None = None
+    key: Hashable
+    index: int = -1
+    _metadata: Metadata | None = None
 
     @property
     def metadata(self) -> dict[str, Any] | None:
@@ -83,16 +84,13 @@ class OpenBlock:
 TEXT, THINKING = "text", "thinking"
 
 
+@define(eq=False)
 class Run(OpenBlock):
     """The block of text or thinking that deltas are added to."""
 
-    __slots__ = ("kind", "redacted", "signature")
-
-    def __init__(self, kind: str, key: Hashable, index: int) -> None:
-        super().__init__(key, index)
-        self.kind = kind
-        self.signature: str | None = None
-        self.redacted = False
+    kind: str = field(default="", kw_only=True)
+    signature: str | None = None
+    redacted: bool = False
 
     def start(self) -> ev.AssistantMessageEvent:
         """Return the event that opens it."""

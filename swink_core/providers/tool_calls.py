@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable
 
+from attrs import define, field
+
 from swink_core.providers.open_blocks import OpenBlock
 from swink_core.vocabulary.messages import is_synthetic_id, parse_arguments
 
@@ -20,15 +22,13 @@ MOST_LOOKS = 64
 _find_tokens = re.compile(r'(?s)[{}\[\]]|"(?:[^"\\]++|\\.)*+("?)').finditer
 
 
+@define
 class _Extent:
     """Follows JSON text by its brackets and strings, to find where an object ends."""
 
-    __slots__ = ("_depth", "_string", "ended")
-
-    def __init__(self) -> None:
-        self._depth = 0
-        self._string = ""  # how a string begins that the next piece goes on with
-        self.ended = False  # the outermost bracket was closed
+    ended: bool = False  # the outermost bracket was closed
+    _depth: int = 0
+    _string: str = ""  # how a string begins that the next piece goes on with
 
     def feed(self, text: str) -> None:
         """Take the next piece."""
@@ -46,21 +46,18 @@ class _Extent:
                 self._string = '"' + text[found.end() :]  # half an escape, perhaps
 
 
+@define(eq=False)
 class ToolCall(OpenBlock):
     """A call being received. Its index is negative until it is announced."""
 
-    __slots__ = ("_extent", "_followed", "_whole", "id", "is_open", "name", "named_before", "parts")
-
-    def __init__(self, key: Hashable) -> None:
-        super().__init__(key, -1)
-        self.id: str | None = None
-        self.name: str | None = None
-        self.named_before = False  # in an earlier fragment than the last
-        self.parts: list[str] = []
-        self.is_open = True
-        self._extent = _Extent()
-        self._followed = 0  # parts
-        self._whole: bool | None = None  # known when the outermost bracket was closed
+    id: str | None = None
+    name: str | None = None
+    named_before: bool = False  # in an earlier fragment than the last
+    parts: list[str] = field(factory=list)
+    is_open: bool = True
+    _extent: _Extent = field(factory=_Extent)
+    _followed: int = 0  # parts
+    _whole: bool | None = None  # known when the outermost bracket was closed
 
     def is_complete(self) -> bool:
         """Tell whether the arguments so far are a whole object."""

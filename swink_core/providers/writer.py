@@ -22,7 +22,7 @@ from swink_core.vocabulary.outcome import TOKENS, StopReason, StreamErrorKind, U
 MOST_BLOCKS = 4_096
 """Blocks of an answer; one with more fails as `output_too_large`."""
 
-_NO_RUN = Run("", None, -1)
+_NO_RUN = Run(None)
 
 
 class EventWriter:
@@ -126,7 +126,9 @@ class EventWriter:
         if call is None:
             if not (id or name or arguments or metadata is not None):
                 return
-            call = self._begin_call(key)
+            self._make_room()
+            self._has_calls = self._answered = True
+            call = calls.begin(key)
         if id:
             self._kept += calls.identify(call, id)
         if metadata is not None:
@@ -289,7 +291,7 @@ class EventWriter:
 
     def _open_run(self, kind: str, key: Hashable) -> Run:
         self._make_room()
-        run = self._run = Run(kind, key, self._started)
+        run = self._run = Run(key, self._started, kind=kind)
         self._started += 1
         self._append(run.start())
         return run
@@ -298,11 +300,6 @@ class EventWriter:
         if self._run is not _NO_RUN:
             self._append(self._run.end())
             self._run = _NO_RUN
-
-    def _begin_call(self, key: Hashable) -> ToolCall:
-        self._make_room()
-        self._has_calls = self._answered = True
-        return self._calls.begin(key)
 
     def _announce(self, *calls: ToolCall) -> None:
         for call in calls:

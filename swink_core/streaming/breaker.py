@@ -49,10 +49,8 @@ class CircuitBreaker:
         if not self._circuits or target.is_last:
             return
         if self.is_open(target):
-            code = "circuit_open"
-            raise ProviderFailure(
-                Failure("connect", kind=Kind.OVERLOADED, code=code, message=KEEPS_FAILING)
-            )
+            kind, code = Kind.OVERLOADED, "circuit_open"
+            raise ProviderFailure(Failure("connect", kind=kind, code=code, message=KEEPS_FAILING))
         circuit = self._circuits.get(target.key)
         if circuit is not None and circuit.opened_at is not None:
             circuit.opened_at = self._clock.time()  # the next ones wait for what becomes of this

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from attrs import define, field
+
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.grammar import DELTAS, RULES
 from swink_core.vocabulary.messages import (
@@ -27,15 +29,13 @@ _COMPACT_AFTER = 8192
 """Deltas between two joinings of the collected pieces, so that they cannot pile up."""
 
 
+@define
 class _Open:
     """A block being received: the event that began it, its pieces, the event that ended it."""
 
-    __slots__ = ("end", "parts", "start")
-
-    def __init__(self, start: Any) -> None:
-        self.start = start
-        self.parts: list[str] = []
-        self.end: Any = None
+    start: Any
+    parts: list[str] = field(factory=list)
+    end: Any = None
 
     def joined(self) -> str:
         if len(self.parts) > 1:
@@ -99,18 +99,16 @@ class MessageBuilder:
         return message
 
     def _block(self, block: _Open) -> Block:
-        start, end = block.start, block.end
-        metadata = end.metadata if end is not None else None
+        start, raw = block.start, block.joined()
+        metadata = getattr(block.end, "metadata", None)
         match start:
             case ev.TextStart():
-                return TextBlock(block.joined(), metadata)
+                return TextBlock(raw, metadata)
             case ev.ThinkingStart():
-                signature = end.signature if end is not None else None
-                redacted = end.redacted if end is not None else False
-                return ThinkingBlock(block.joined(), signature, redacted, metadata)
+                end = block.end or ev.ThinkingEnd(start.content_index)
+                return ThinkingBlock(raw, end.signature, end.redacted, metadata)
             case ev.Extension():
                 return ExtensionBlock(start.provider, start.kind, start.data, start.metadata)
-        raw = block.joined()
         arguments = parse_arguments(raw)
         return ToolCallBlock(
             start.id, start.name, arguments or {}, raw, self._state(block, raw, arguments), metadata

@@ -142,7 +142,6 @@ class EventStream:
             event.error_message,
             title=event.title,
             resolution=event.resolution or "",
-            kind=kind,
             phase=event.phase,
             provider=call.model.provider,
             model=str(call.model),

@@ -48,10 +48,7 @@ class Retries:
     """
 
     def __init__(
-        self,
-        call: Call,
-        targets: Sequence[Target],
-        breaker: CircuitBreaker | None = None,
+        self, call: Call, targets: Sequence[Target], breaker: CircuitBreaker | None = None
     ) -> None:
         self.target = 0
         self._notices: list[ev.Notice] = []

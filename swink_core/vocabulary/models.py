@@ -85,12 +85,8 @@ class Model:
 
     def lacks(self, capability: str) -> bool:
         """Tell whether the catalogue says that the model has no such capability."""
-        info = self.info
-        return (
-            info is not None
-            and info.capabilities is not None
-            and capability not in info.capabilities
-        )
+        known = self.info.capabilities if self.info else None
+        return known is not None and capability not in known
 
 
 def cost_of(usage: Usage | None, prices: Prices | None) -> Cost | None:
@@ -103,13 +99,13 @@ def cost_of(usage: Usage | None, prices: Prices | None) -> Cost | None:
         return None
     read, write = usage.cache_read or 0, usage.cache_write or 0
     fresh = None if usage.input is None else max(0, usage.input - read - write)
+    for_reading = prices.input if prices.cache_read is None else prices.cache_read
+    for_writing = prices.input if prices.cache_write is None else prices.cache_write
     cost = Cost(
         _price(fresh, prices.input),
         _price(usage.output, prices.output),
-        _price(usage.cache_read, prices.input if prices.cache_read is None else prices.cache_read),
-        _price(
-            usage.cache_write, prices.input if prices.cache_write is None else prices.cache_write
-        ),
+        _price(usage.cache_read, for_reading),
+        _price(usage.cache_write, for_writing),
     )
     if cost.input is not None and cost.output is not None:
         cost.total = cost.input + cost.output + (cost.cache_read or 0.0) + (cost.cache_write or 0.0)
