@@ -39,8 +39,8 @@ class Tape:
         began = attempt.response.at if attempt.response else self._call.started_at
         self._reads.append((max(0.0, self._call.clock.time() - began), data))
 
-    def recording(self, message: AssistantMessage, note: str = "") -> Recording:
-        """Return the last attempt that was answered, with the message it made.
+    def recording(self, message: AssistantMessage | None = None, note: str = "") -> Recording:
+        """Return the last attempt that was answered, with the message that it made, if given.
 
         What differs from run to run and is not in the body (cost, request id) is left out of
         the message. Raises UsageError where nothing was answered over HTTP.
@@ -69,7 +69,7 @@ class Tape:
             headers={
                 name: value for name, value in head.headers.items() if name.lower() in _KEPT_HEADERS
             },
-            message=evolve(message, cost=None, request_id=None),
+            message=message and evolve(message, cost=None, request_id=None),
         )
 
 
