@@ -25,7 +25,7 @@ class ForeignSource:
     """The events of one attempt, made by others; `plugin` is who is named if they break a rule."""
 
     voided = None
-    completed = staticmethod(lambda: False)
+    completed = False
 
     def __init__(self, call: Call, events: Any, plugin: str) -> None:
         batches = getattr(events, "batches", None)

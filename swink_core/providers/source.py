@@ -82,6 +82,10 @@ class EventSource:
         self.pull = chunks.__anext__
         """Waits for the next piece of the input, for `take`."""
         self.ended = False
+        self.completed = False
+        """Whether the provider has completed its answer, though not the stream."""
+        self.kept = 0
+        """How much of the answer is kept, in characters."""
         attempt, model = call.attempt, call.attempt.model
         writer: type[EventWriter] = getattr(parser, "writer", EventWriter)
         self._out = writer(model.provider, f"{call.id}_{attempt.number}", str(model))
@@ -147,6 +151,8 @@ class EventSource:
             if broken is not None:
                 why = str(broken)
                 out.fail(Failure("streaming", kind=Kind.PROTOCOL, code="frame", message=why))
+        self.kept = out.kept
+        self.completed = out.stop_reason is not None and out.failure is None
         if out.finished:
             self._drains = out.failure is None
             return self._end(out.failure)
@@ -199,15 +205,6 @@ class EventSource:
                     self._call.tap(data)
                     seen += len(data)
 
-    def completed(self) -> bool:
-        """Tell whether the provider has completed its answer, though not the stream."""
-        return self._out.stop_reason is not None and self._out.failure is None
-
-    @property
-    def kept(self) -> int:
-        """How much of the answer is kept, in characters."""
-        return self._out.kept
-
     @property
     def voided(self) -> Usage | None:
         """What answers took that were begun anew within this attempt."""
@@ -246,7 +243,7 @@ class EventSource:
     def _end(self, failure: Failure | None) -> list[ev.AssistantMessageEvent]:
         out, call = self._out, self._call
         batch = self._rest()
-        if self.completed():
+        if self.completed:
             if failure is not None:
                 log.debug("%s: the connection failed after the answer: %s", call.model, failure)
             failure = None
@@ -267,6 +264,8 @@ class EventSource:
         """Close what is open, tell the attempt what was learnt, and return the last events."""
         out, attempt = self._out, self._attempt
         self.ended = True
+        self.kept = out.kept
+        self.completed = out.stop_reason is not None and out.failure is None
         out.close()
         attempt.learn(out.response_id, out.model, out.final_usage())
         if out.cost is not None:

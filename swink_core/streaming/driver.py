@@ -85,11 +85,6 @@ class Driver:
         return self._builder.terminal
 
     @property
-    def is_waiting(self) -> bool:
-        """Whether a reader waits for events just now."""
-        return self._watchdog.waiting is not None
-
-    @property
     def message(self) -> AssistantMessage:
         """What has arrived so far; complete after the terminal event."""
         message = self._builder.message
@@ -137,22 +132,21 @@ class Driver:
                     if source is None:
                         batch = await self._begin()
                     else:
-                        if source.completed():
+                        if source.completed:
                             watchdog.expect_end(SETTLE_SECONDS)
                         batch = source.take(await source.pull())
-                        if source.kept > self._limit:
-                            batch = self._instead(batch, too_large(self._limit))
                 except asyncio.CancelledError:
                     batch = self._interrupted(watchdog.recover())
                 except Exception as error:
                     batch = self._broken(error)
-                if watchdog.interrupted:  # a plugin let the cancellation go no further
+                if source is not None and source.kept > self._limit:
+                    batch = self._bounded(batch)
+                # a start is no event of the provider's yet
+                said = batch and source is not None and type(batch[0]) is not ev.Start
+                if watchdog.back(bool(said)):  # a plugin let a cancellation go no further
                     batch = self._stifled(batch, watchdog.recover())
                 if not batch:
-                    watchdog.back(0)
                     continue
-                # a start is no event of the provider's yet
-                watchdog.back(0 if source is None or type(batch[0]) is ev.Start else len(batch))
                 if type(batch[-1]) in TERMINAL:
                     self._end(batch)
                 self._deliver(batch)
@@ -241,7 +235,7 @@ class Driver:
         if reason is None:
             raise asyncio.CancelledError
         source = self._source
-        if type(source) is EventSource and source.completed() and reason.code != "closed":
+        if type(source) is EventSource and source.completed and reason.code != "closed":
             return source.settle()
         return self._cut(reason)
 
@@ -254,6 +248,11 @@ class Driver:
         if batch:
             self._deliver(batch)
         raise asyncio.CancelledError  # somebody else's, whose task wants to end
+
+    def _bounded(self, batch: Batch) -> Batch:
+        """Return what was taken of an answer that has grown too large."""
+        failed = batch and type(batch[-1]) is ev.Error
+        return batch if failed else self._instead(batch, too_large(self._limit))
 
     def _instead(self, batch: Batch, reason: Failure) -> Batch:
         """Return what was taken, with another end than it may have."""
@@ -329,9 +328,10 @@ class Driver:
         if self._observers.bound:
             self._observers.show(batch)
         self._builder.feed(batch)
-        if self.terminal is not None:
+        terminal: Any = batch[-1]
+        if type(terminal) in TERMINAL:
             call.end()
-            log_end(call, self.terminal)
+            log_end(call, terminal)
 
 
 def _unended(batch: Batch) -> Batch:

@@ -7,7 +7,7 @@ collected at once and its connection closed by the event loop's generator hooks.
 from __future__ import annotations
 
 import warnings
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Iterator
 from types import AsyncGeneratorType, TracebackType
 from typing import Self, cast
 
@@ -54,7 +54,7 @@ class EventStream:
         rest = list(self._rest)
         if rest:
             yield rest
-        while batch := await self._next():
+        while batch := await self._next() or self._driver.part():
             yield batch
 
     def __aiter__(self) -> AsyncGenerator[ev.AssistantMessageEvent, None]:
@@ -64,20 +64,17 @@ class EventStream:
         # the iterator over a batch is kept on the stream: a loop left by break can be resumed
         for event in self._rest:
             yield event
-        while batch := await self._next():
+        while batch := await self._next() or self._driver.part():
             self._rest = iter(batch)
             for event in self._rest:
                 yield event
 
-    async def _next(self) -> Batch:
-        """Return the next batch; an empty one at the end."""
+    def _next(self) -> Awaitable[Batch]:
+        """Return what waits for the next batch; an empty one at the end."""
         driving = self._driving or self._start()
-        if self._driver.is_waiting:
+        if driving.ag_running:
             raise RuntimeError(READ_BY_ANOTHER)
-        try:
-            return await driving.__anext__()
-        except StopAsyncIteration:
-            return self._driver.part()
+        return anext(driving, [])
 
     async def result(self) -> AssistantMessage:
         """Read to the end and return the message.

@@ -75,16 +75,22 @@ class Watchdog:
         if self._fired_unheard:
             self._arm()
 
-    def back(self, events: int) -> None:
-        """Mark that the wait is over, with so many events."""
-        self.waiting = None
+    def back(self, has_events: bool) -> bool:
+        """Mark that the wait is over, with events or without.
+
+        Return whether it was cancelled, by us or by anyone, whatever became of that.
+        """
+        task, self.waiting = self.waiting, None
         now = self._left = self.clock.time()
         if self.limits.min_chars_per_second is not None:
             # the wait for the first event has a limit of its own
             self._window_waited += now - self._window_since if self._stage == "streaming" else 0.0
-        if events:
+        if has_events:
             self._stage = "streaming"
             self._progress = now
+        return self.reason is not None or (
+            task is not None and task.cancelling() > self._cancelling
+        )
 
     def expect_end(self, seconds: float) -> None:
         """Limit what remains of the attempt, from the first time that it is called."""
@@ -99,14 +105,6 @@ class Watchdog:
         self.reason = reason
         self.waiting.cancel()
         return True
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether the current wait was cancelled, by us or by anyone, whatever became of that."""
-        task = self.waiting
-        return self.reason is not None or (
-            task is not None and task.cancelling() > self._cancelling
-        )
 
     def recover(self) -> Failure | None:
         """Return the reason if the cancellation at hand is ours, and take it back."""

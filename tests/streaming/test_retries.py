@@ -708,6 +708,44 @@ async def test_an_answer_beyond_the_size_limit_fails_and_keeps_what_came() -> No
     assert "max_output_chars" in caught.value.resolution
 
 
+# (name, how 3,000 characters come)
+READS = [
+    ("one_read", lambda: [frame(text="x" * 3000) + b"".join(HELLO[-2:])]),
+    ("several", lambda: [*[frame(text="x" * 600)] * 5, *HELLO[-2:]]),
+    ("byte_by_byte", lambda: [bytes([b]) for b in frame(text="x" * 3000) + b"".join(HELLO[-2:])]),
+]
+
+
+@pytest.mark.parametrize("pieces", [row[1] for row in READS], ids=[row[0] for row in READS])
+async def test_the_size_limit_does_not_depend_on_how_the_network_cuts(
+    pieces: Callable[[], list[bytes]],
+) -> None:
+    client = client_of(http=PipeClient(Pipe(*pieces(), end=True)), max_output_chars=1000)
+    with pytest.raises(swink.OutputTooLarge):
+        await client.complete(MODEL, "Hi")
+
+
+async def test_the_size_limit_holds_for_answers_that_are_asked_for_whole() -> None:
+    whole = json.dumps([{"text": "x" * 3000}, {"stop": "stop", "finish": True}]).encode()
+    http = PipeClient(Pipe(whole, headers={"Content-Type": "application/json"}, end=True))
+    client = client_of(
+        providers={"toy": Whole}, api_key="k", http=http, max_output_chars=100, transport="buffered"
+    )
+    with pytest.raises(swink.OutputTooLarge):
+        await client.complete(MODEL, "Hi")
+
+
+class Whole(Toy):
+    """A provider that reads whole answers."""
+
+    def parser(self, model: swink.Model) -> Any:
+        parser = super().parser(model)
+        parser.whole = lambda data, out: [
+            parser.feed(json.dumps(part).encode(), out) for part in json.loads(data)
+        ]
+        return parser
+
+
 async def test_arguments_of_a_call_that_is_never_named_count_towards_the_size_limit() -> None:
     pieces = [frame(call={"key": 0, "arguments": "x" * 10})] * 20
     http = PipeClient(Pipe(*pieces))
