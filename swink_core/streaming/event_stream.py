@@ -57,10 +57,7 @@ class EventStream:
         while batch := await self._next():
             yield batch
 
-    def __aiter__(self) -> AsyncGenerator[ev.AssistantMessageEvent, None]:
-        return self._iterate()
-
-    async def _iterate(self) -> AsyncGenerator[ev.AssistantMessageEvent, None]:
+    async def __aiter__(self) -> AsyncGenerator[ev.AssistantMessageEvent, None]:
         # the iterator over a batch is kept on the stream: a loop left by break can be resumed
         for event in self._rest:
             yield event
