@@ -64,7 +64,7 @@ bench: $(VENV)/.installed-dev
 
 fuzz: $(VENV)/.installed-dev
 	$(PY) tools/fuzz.py --streams $(STREAMS)
-	$(PY) -m pytest -q -m hypothesis --hypothesis-profile=fuzz $(PYTEST_ARGS)
+	$(PY) -m pytest -q -m hypothesis --hypothesis-profile=swink-fuzz $(PYTEST_ARGS)
 
 scoreboard: $(VENV)/.installed-dev $(PEERS)/.installed
 	$(PY) -m benchmarks.scoreboard

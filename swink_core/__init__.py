@@ -46,11 +46,11 @@ from swink_core.failures.exceptions import (
     UsageError,
 )
 from swink_core.failures.failure import Classification, Failure
-from swink_core.plugins.call import Call
+from swink_core.plugins.binding import Target
+from swink_core.plugins.call import Attempt, Call, Gate
 from swink_core.plugins.catalog import Catalog
 from swink_core.plugins.hookspecs import hookimpl
 from swink_core.plugins.host import Host
-from swink_core.streaming.clock import LoopClock
 from swink_core.streaming.event_stream import EventStream
 from swink_core.vocabulary.clock import Clock
 from swink_core.vocabulary.codec import CodecError, dump, load
@@ -72,6 +72,7 @@ from swink_core.vocabulary.events import (
     ToolCallEnd,
     ToolCallStart,
 )
+from swink_core.vocabulary.http import ResponseHead
 from swink_core.vocabulary.messages import (
     AssistantMessage,
     AudioBlock,
@@ -103,19 +104,19 @@ from swink_core.vocabulary.options import (
 from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Usage
 
 __all__ = [
-    "AssistantMessage", "AssistantMessageEvent", "AudioBlock", "AuthenticationError",
+    "AssistantMessage", "AssistantMessageEvent", "Attempt", "AudioBlock", "AuthenticationError",
     "Base64Source", "Block", "CacheStrategy", "Call", "Catalog", "Classification", "Client",
     "Clock", "CodecError", "ContentFiltered", "Context", "ContextWindowExceeded", "Cost",
     "DocumentBlock", "Done", "EmptyResponse", "Error", "EventStream", "Extension", "ExtensionBlock",
-    "Failure", "FileSource", "Host", "ImageBlock", "InvalidContext", "InvalidModel",
-    "InvalidOption", "InvalidRequest", "LoopClock", "MediaError", "Message", "Model", "ModelInfo",
+    "Failure", "FileSource", "Gate", "Host", "ImageBlock", "InvalidContext", "InvalidModel",
+    "InvalidOption", "InvalidRequest", "MediaError", "Message", "Model", "ModelInfo",
     "ModelNotFound", "ModelOverloaded", "ModelThrottled", "NetworkError", "Notice",
     "OutputTooLarge", "PluginError", "PluginFault", "ProtocolError", "ProviderFailure",
-    "ProviderInfo", "QuotaExhausted", "ResourceExhausted", "Retry", "RetryPolicy", "Source",
-    "Start", "StopReason", "StreamAborted", "StreamError", "StreamErrorKind", "StreamOptions",
-    "StreamTimeout", "SwinkError", "TextBlock", "TextDelta", "TextEnd", "TextStart",
-    "ThinkingBlock", "ThinkingDelta", "ThinkingEnd", "ThinkingLevel", "ThinkingStart", "Timeouts",
-    "Tool", "ToolCallBlock", "ToolCallDelta", "ToolCallEnd", "ToolCallStart", "ToolResultMessage",
-    "UnknownFailure", "UnknownProvider", "Unsupported", "UrlSource", "Usage", "UsageError",
-    "UserMessage", "complete", "complete_sync", "dump", "hookimpl", "load", "stream",
+    "ProviderInfo", "QuotaExhausted", "ResourceExhausted", "ResponseHead", "Retry", "RetryPolicy",
+    "Source", "Start", "StopReason", "StreamAborted", "StreamError", "StreamErrorKind",
+    "StreamOptions", "StreamTimeout", "SwinkError", "Target", "TextBlock", "TextDelta", "TextEnd",
+    "TextStart", "ThinkingBlock", "ThinkingDelta", "ThinkingEnd", "ThinkingLevel", "ThinkingStart",
+    "Timeouts", "Tool", "ToolCallBlock", "ToolCallDelta", "ToolCallEnd", "ToolCallStart",
+    "ToolResultMessage", "UnknownFailure", "UnknownProvider", "Unsupported", "UrlSource", "Usage",
+    "UsageError", "UserMessage", "complete", "complete_sync", "dump", "hookimpl", "load", "stream",
 ]  # fmt: skip

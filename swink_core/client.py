@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeAlias
@@ -17,8 +18,8 @@ from swink_core.plugins.call import Attempt, Call, Gate
 from swink_core.plugins.catalog import Catalog
 from swink_core.plugins.host import Host
 from swink_core.providers.aiohttp_client import AiohttpClient
+from swink_core.providers.clock import LoopClock
 from swink_core.streaming.breaker import CircuitBreaker
-from swink_core.streaming.clock import LoopClock
 from swink_core.streaming.driver import Driver
 from swink_core.streaming.event_stream import EventStream
 from swink_core.vocabulary.clock import Clock
@@ -42,7 +43,8 @@ class Client:
                 async for event in stream: ...
 
     `plugins` are shared plugins beside the installed ones; `host`, `http` and `clock` replace
-    the parts that find plugins, send requests and tell the time; `gates` are asked, in order,
+    the parts that find plugins, send requests and tell the time; `default` is the model of calls
+    that name none (`None`: that of the environment's `SWINK_MODEL`); `gates` are asked, in order,
     before each attempt, after the circuit breaker, which `breaker=False` leaves out; keyword
     options are the defaults of every call. Raises InvalidOption for an unknown one.
     """
@@ -54,6 +56,7 @@ class Client:
         host: Host | None = None,
         http: HTTPClient | None = None,
         clock: Clock | None = None,
+        default: ModelChoice | Sequence[ModelChoice] | None = None,
         gates: Iterable[Gate] = (),
         breaker: bool = True,
         **defaults: Any,
@@ -64,13 +67,16 @@ class Client:
         self._clock = clock or LoopClock()
         self._breaker = CircuitBreaker(self._clock) if breaker else None
         self._gates = tuple(gates)
+        self._default = default
+        self._closed = False
+        self.host.join()
         self._defaults = defaults
         self._on_close: Callable[[], Awaitable[None]] | None = None  # of each stream
         _options(defaults)
 
     def stream(
         self,
-        model: ModelChoice | Sequence[ModelChoice],
+        model: ModelChoice | Sequence[ModelChoice] | None,
         context: Conversation,
         *,
         system_prompt: str | None = None,
@@ -79,12 +85,15 @@ class Client:
     ) -> EventStream:
         """Return the stream of a call; nothing is sent before it is read.
 
-        `model` is `provider/id`, or a chain of them to fall back through, each perhaps a pair
-        of a name and its own options. `context` is a conversation, a list of messages or a
-        string; `system_prompt` and `tools` complete it. Options are those of
-        `StreamOptions`. Credentials, address and headers given here are for the first target's
-        provider only. Raises `UsageError` for a call that cannot be made.
+        `model` is `provider/id`, or an id that one provider lists, or a chain of them to fall back
+        through, each perhaps a pair of a name and its own options; `None` is the default.
+        `context` is a conversation, a list of messages or a string; `system_prompt` and `tools`
+        complete it. Options are those of `StreamOptions`. Credentials, address and headers given
+        here are for the first target's provider only. Raises `UsageError` for a call that cannot
+        be made.
         """
+        if self._closed:
+            raise UsageError("the client is closed", resolution="Make calls before it is closed.")
         conversation = _context(context, system_prompt, tools)
         targets = self._targets(model, options)
         for target in targets:
@@ -93,15 +102,27 @@ class Client:
         return EventStream(Driver(call, targets, self._breaker, self._gates, self._on_close))
 
     async def complete(
-        self, model: ModelChoice | Sequence[ModelChoice], context: Conversation, **options: Any
+        self,
+        model: ModelChoice | Sequence[ModelChoice] | None,
+        context: Conversation,
+        **options: Any,
     ) -> AssistantMessage:
         """Make a call and return its message; see `stream` and `EventStream.result`."""
         async with self.stream(model, context, **options) as events:
             return await events.result()
 
     async def aclose(self) -> None:
-        """Close all connections."""
-        await self._http.aclose()
+        """Close all connections, and the shared plugins that were loaded for this client.
+
+        A plugin's own `aclose()` is awaited for a few seconds at most. A closed client makes no
+        more calls; closing it again does nothing.
+        """
+        if not self._closed:
+            self._closed = True
+            try:
+                await self._http.aclose()
+            finally:
+                await self.host.leave()
 
     async def __aenter__(self) -> Self:
         return self
@@ -115,6 +136,13 @@ class Client:
         await self.aclose()
 
     def _targets(self, models: Any, options: dict[str, Any]) -> list[Target]:
+        if models is None:
+            models = self._default or os.environ.get(MODEL_ENV, "").split()
+            if not models:
+                raise InvalidModel(
+                    "the call names no model, and there is no default",
+                    resolution=f"Name one, pass Client(default=…), or set {MODEL_ENV}.",
+                )
         chain = models if isinstance(models, list) or _is_chain(models) else [models]
         if not chain:
             raise InvalidModel("the chain of models is empty")
@@ -137,20 +165,11 @@ class Client:
                 f"a model is a name or a Model, not {type(name).__name__}",
                 resolution="Write provider/id, as in acme/large.",
             )
-        try:
-            model = Model.parse(name) if isinstance(name, str) else name
-        except ValueError as error:
-            owners = [
-                f"{provider}/{name}"
-                for provider in self.host.provider_names()
-                if self.catalog.model(provider, str(name)) is not None
-            ]
-            near = f"Did you mean {' or '.join(owners)}?" if owners else ""
-            hint = near or "swink models lists known ones."
-            raise InvalidModel(str(error), resolution=hint) from None
-        self.host.entry(model.provider)  # raises for an unknown provider
-        return self.catalog.resolve(model)
+        return self.catalog.resolve(name)
 
+
+MODEL_ENV = "SWINK_MODEL"
+"""Names the model of calls that name none; several, separated by spaces, are a chain."""
 
 _PERSONAL = frozenset({"api_key", "base_url", "headers", "extra"})
 
@@ -206,7 +225,7 @@ def _context(context: Any, system_prompt: str | None, tools: Sequence[Tool] | No
 
 
 def stream(
-    model: ModelChoice | Sequence[ModelChoice],
+    model: ModelChoice | Sequence[ModelChoice] | None,
     context: Conversation,
     *,
     system_prompt: str | None = None,
@@ -220,7 +239,7 @@ def stream(
 
 
 async def complete(
-    model: ModelChoice | Sequence[ModelChoice], context: Conversation, **options: Any
+    model: ModelChoice | Sequence[ModelChoice] | None, context: Conversation, **options: Any
 ) -> AssistantMessage:
     """Make one call with a client of its own and return its message."""
     async with stream(model, context, **options) as events:
@@ -228,7 +247,7 @@ async def complete(
 
 
 def complete_sync(
-    model: ModelChoice | Sequence[ModelChoice], context: Conversation, **options: Any
+    model: ModelChoice | Sequence[ModelChoice] | None, context: Conversation, **options: Any
 ) -> AssistantMessage:
     """Make one call and return its message, for scripts without an event loop.
 

@@ -320,3 +320,47 @@ def test_a_broken_plugin_breaks_nothing_until_it_is_addressed(tmp_path: Path) ->
     assert "broken" in done.stdout
     assert "fake-broken 1.0" in done.stdout
     assert "no such luck" in done.stdout
+
+
+OWNERS = {"Attempt": "plugins.call", "Driver": "streaming.driver"}
+"""Who alone assigns to the fields of these classes: the module that defines them."""
+
+
+def _fields(module: str, owner: str) -> set[str]:
+    """Return what a class declares, or assigns to itself."""
+    tree = ast.parse(BY_NAME[module].read_text("utf-8"))
+    [found] = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == owner]
+    declared = {n.target.id for n in found.body if isinstance(n, ast.AnnAssign)}  # type: ignore[union-attr]
+    return declared | {name for base, name in _assigned(found) if base == "self"}
+
+
+def _assigned(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yield what attributes are assigned to, as the text before the last dot and the name."""
+    for node in ast.walk(tree):
+        targets: list[ast.expr] = []
+        if isinstance(node, ast.Assign | ast.Delete):
+            targets = node.targets
+        elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+            targets = [node.target]
+        for target in targets:
+            for part in ast.walk(target):
+                if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store | ast.Del):
+                    yield ast.unparse(part.value), part.attr
+
+
+@pytest.mark.parametrize(
+    "path", sorted({*MODULES, *OUTSIDE}), ids=lambda path: "/".join(path.parts[-2:])
+)
+def test_nobody_else_assigns_to_the_fields_of_an_attempt_or_a_driver(path: Path) -> None:
+    owners = {
+        owner.lower(): _fields(module, owner)
+        for owner, module in OWNERS.items()
+        if BY_NAME[module] != path
+    }
+    assigned = _assigned(ast.parse(path.read_text("utf-8")))
+    wrong = [
+        f"{base}.{name}"
+        for base, name in assigned
+        if name in owners.get(base.rpartition(".")[2].strip("_"), ())
+    ]
+    assert wrong == []

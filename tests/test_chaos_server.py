@@ -96,7 +96,7 @@ async def main(has_idle):
         async with client_of(observer, retry=RetryPolicy(base=0.001)) as client:
             await client.complete(MODEL, "Hi", base_url=other.add("idle", answer, Fault()))
             if not has_idle:
-                await client.aclose()
+                client._http.close_idle()
                 await settled()
             resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
             held = []

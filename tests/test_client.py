@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,7 +40,7 @@ from swink_core import StreamErrorKind as Kind
 MISTAKES: list[tuple[str, Any, Any, dict[str, Any], type[Exception], str]] = [
     ("no_slash", "large", "Hi", {}, InvalidModel, "'large' is not a model name"),
     ("no_name", 5, "Hi", {}, InvalidModel, "not int"),
-    ("nothing", None, "Hi", {}, InvalidModel, "not NoneType"),
+    ("nothing", None, "Hi", {}, InvalidModel, "names no model"),
     ("an_empty_chain", [], "Hi", {}, InvalidModel, "the chain of models is empty"),
     ("a_chain_in_a_chain", [["toy/a"]], "Hi", {}, InvalidModel, "not list"),
     ("two_names_for_one", [("toy/a", "toy/b")], "Hi", {}, InvalidModel, "a name and its options"),
@@ -86,15 +87,83 @@ def test_a_mistake_in_the_clients_defaults_raises_when_it_is_made() -> None:
         swink.Client(host=host_of(), api_kye="k")
 
 
-def test_a_model_without_its_provider_is_answered_with_who_has_it(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+LISTED = """
+[[providers]]
+name = "toy"
+api_key_env = ["TOY_API_KEY"]
+
+[[providers]]
+name = "spare"
+api_key_env = ["SPARE_API_KEY"]
+
+[[models]]
+id = "large"
+
+[[models]]
+id = "meta/small"
+
+[[models]]
+id = "large"
+provider = "spare"
+"""
+TWO = {"toy": Toy, "spare": Toy}
+
+
+@pytest.fixture
+def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Two providers, of which both list `large` and one `meta/small`."""
     file = tmp_path / "mine.toml"
-    file.write_text('[provider]\nname = "toy"\n\n[[models]]\nid = "large"\n')
+    file.write_text(LISTED)
     monkeypatch.setenv("SWINK_MODELS", str(file))
+    for name in ("TOY_API_KEY", "SPARE_API_KEY", "SWINK_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch
+
+
+def asked(model: Any, **given: Any) -> str:
+    return str(client_of(providers=TWO, **given).stream(model, "Hi").call.model)
+
+
+@pytest.mark.usefixtures("listed")
+def test_a_bare_id_is_that_of_the_only_provider_that_lists_it() -> None:
+    assert asked("meta/small") == "toy/meta/small"
+    assert asked("toy/new") == "toy/new"
+
+
+def test_a_bare_id_that_several_list_is_that_of_the_one_with_a_key(
+    listed: pytest.MonkeyPatch,
+) -> None:
+    listed.setenv("SPARE_API_KEY", "k")
+    assert asked("large") == "spare/large"
+    listed.setenv("TOY_API_KEY", "k")
     with pytest.raises(InvalidModel) as caught:
-        swink.Client(host=host_of()).stream("large", "Hi")
-    assert caught.value.resolution == "Did you mean toy/large?"
+        asked("large")
+    assert caught.value.resolution == "Write spare/large or toy/large."
+
+
+@pytest.mark.usefixtures("listed")
+def test_a_bare_id_that_several_list_without_a_key_is_answered_with_the_candidates() -> None:
+    with pytest.raises(InvalidModel) as caught:
+        asked("large")
+    assert caught.value.resolution == "Write spare/large or toy/large."
+    with pytest.raises(InvalidModel, match="write provider/id"):
+        asked("nobody-lists-it")
+
+
+def test_a_call_that_names_no_model_is_made_on_the_default(listed: pytest.MonkeyPatch) -> None:
+    assert asked(None, default="toy/new") == "toy/new"
+    assert asked(None, default=["spare/a", "toy/b"]) == "spare/a"
+    listed.setenv("SWINK_MODEL", "meta/small spare/a")
+    assert asked(None) == "toy/meta/small"
+    assert asked(None, default="toy/new") == "toy/new"
+
+
+async def test_a_closed_client_makes_no_calls() -> None:
+    client = client_of()
+    await client.aclose()
+    await client.aclose()
+    with pytest.raises(swink.UsageError, match="closed"):
+        client.stream("toy/large", "Hi")
 
 
 # -- what a call is made of ----------------------------------------------------------------------

@@ -17,15 +17,12 @@ from itertools import product
 from typing import Any
 
 import pytest
-from attrs import define, evolve
-from beginnings import OPAQUE, PRIVATE, Beginning, beginning
-from request_readers import Reading, read_request, strings_of
+from attrs import evolve
 
 from swink_core import (
     AssistantMessage,
     Base64Source,
     Block,
-    Catalog,
     Client,
     Context,
     Error,
@@ -33,7 +30,6 @@ from swink_core import (
     Host,
     ImageBlock,
     Message,
-    Model,
     RetryPolicy,
     StopReason,
     StreamErrorKind,
@@ -47,96 +43,26 @@ from swink_core import (
 )
 from swink_core.providers import HTTPProvider, required_features
 from swink_recorder.recording import Recording, bundled_recordings
+from swink_testing.beginnings import OPAQUE, PRIVATE
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.participants import Participant, participants
+from swink_testing.request_readers import Reading, read_request, strings_of
 
 HOST = Host()
-CATALOG = Catalog(HOST)
-
-IN_WORDS = {"claude-stream-json", "none"}
-"""Wire formats that put the conversation into words, and are not asked over HTTP."""
-
-ALTERNATING = {"anthropic-messages", "bedrock-converse", "gemini-generate-content"}
-"""Wire formats whose turns are the user's and the model's in turn."""
-
-TOOL_IDS = {
-    "anthropic-messages": r"[a-zA-Z0-9_-]+",
-    "azure": r".{1,40}",
-    "bedrock-converse": r"[a-zA-Z0-9_.:-]{1,64}",
-    "gemini-generate-content": r".+",
-    "mistral": r"[a-zA-Z0-9]{9}",
-    "ollama-chat": r".+",
-    "openai": r".{1,40}",
-    "openai-chat": r".+",
-    "openai-responses": r".{1,64}",
-    "openrouter": r".{1,40}",
-}
-"""Tool call ids that each API takes, as its reference or its refusals say."""
-
-MODELS = {"bedrock": "anthropic.claude-any", "gemini": "gemini-3-any"}
-"""Models that no catalogue knows, so that nothing is refused for the model's sake."""
 
 SEEN = "aW1hZ2Ugb2YgdGhlIHVzZXI="
 FOUND = "aW1hZ2Ugb2YgdGhlIHRvb2w="
 
-
-@define(frozen=True)
-class Participant:
-    """A provider, or one of its APIs; `replay` tells how its dialect takes reasoning back."""
-
-    provider: str
-    wire: str
-    replay: str | None = None
-
-    def __str__(self) -> str:
-        return self.provider if self.wire != "openai-responses" else f"{self.provider}-responses"
-
-    @property
-    def model(self) -> Model:
-        return Model(self.provider, MODELS.get(self.provider, "any"))
-
-    @property
-    def options(self) -> dict[str, Any]:
-        if self.wire == "openai-responses":
-            return {"extra": {"api": "responses"}}
-        return {"extra": {"api": "chat"}} if self.wire == "openai-chat" else {}
-
-    @property
-    def rules(self) -> str:
-        """The key of `TOOL_IDS`: the provider where it is stricter than its wire format."""
-        stricter = self.provider in TOOL_IDS and self.wire == "openai-chat"
-        return self.provider if stricter else self.wire
-
-    def begins(self) -> Beginning:
-        replayed = f"{self.wire} {self.replay}" if self.replay else self.wire
-        return beginning(self.provider if self.provider == "mistral" else replayed, self.provider)
-
-
-def _participants() -> Iterator[Participant]:
-    """One for each package, wire format and way to take reasoning back; Responses beside."""
-    seen = set()
-    for name in sorted(HOST.provider_names(), key=lambda name: (name != "openai", name)):
-        info, package = CATALOG.provider(name), HOST.entry(name).package
-        assert info is not None
-        replay = info.dialect.get("replay")
-        if (key := (package, info.wire_format, replay)) in seen:
-            continue
-        seen.add(key)
-        yield Participant(name, info.wire_format, replay)
-        if "websocket" in info.dialect:
-            yield Participant(name, "openai-responses")
-
-
-PARTICIPANTS = list(_participants())
+PARTICIPANTS = list(participants(HOST))
 PAIRS = [pytest.param(a, b, id=f"{a}-to-{b}") for a, b in product(PARTICIPANTS, PARTICIPANTS)]
 
 
 def _recorded(origin: Participant) -> Iterator[AssistantMessage]:
-    if origin.wire == "openai-responses":
-        return
     for folder in bundled_recordings(HOST.entry(origin.provider).package):
         recording = Recording.load(folder)
         message = recording.message
-        if recording.provider == origin.provider and message and message.error_kind is None:
+        own = (recording.provider, recording.wire_format) == (origin.provider, origin.wire)
+        if own and message and message.error_kind is None:
             yield evolve(message, provider=origin.provider)
 
 
@@ -206,7 +132,7 @@ async def _sent(target: Participant, context: Context) -> tuple[list[Any], Error
 
 
 def _request(target: Participant, context: Context) -> Any:
-    if target.wire in IN_WORDS:
+    if target.rules.in_words:
         options = StreamOptions(**target.options)
         return _provider(target).convert_messages(target.model, context, options)
     bodies, _ = asyncio.run(_sent(target, context))
@@ -264,17 +190,18 @@ def test_a_conversation_goes_on_elsewhere(origin: Participant, target: Participa
     body = _request(target, context)
     assert context == before
     if target.wire == "swink":
-        _check_whole(body, context, origin)
+        _check_whole(body, context, target)
         return
     _check_state(list(strings_of(body)), context, origin, target)
     _check_words(list(strings_of(body)), target)
     _check_turns(read_request(target.wire, body), target)
 
 
-def _check_whole(body: Any, context: Context, origin: Participant) -> None:
-    """The proxy's own word becomes that of whatever model answers next."""
+def _check_whole(body: Any, context: Context, target: Participant) -> None:
+    """What it answered itself becomes the word of whatever model answers next."""
+    own = target.provider
     sent = [
-        evolve(m, provider=None) if isinstance(m, AssistantMessage) and m.provider == "proxy" else m
+        evolve(m, provider=None) if isinstance(m, AssistantMessage) and m.provider == own else m
         for m in context.messages
     ]
     assert body["messages"] == json.loads(json.dumps([dump(message) for message in sent]))
@@ -297,7 +224,7 @@ def _check_words(strings: list[str], target: Participant) -> None:
     everything = "\n".join(strings)
     for said in ("Be brief.", "What is on it?", "I look it up.", "found it", "the tool broke"):
         assert said in everything
-    if "images" in _features(target) and target.wire not in IN_WORDS:
+    if "images" in _features(target) and not target.rules.in_words:
         assert SEEN in everything
         assert FOUND in everything
 
@@ -306,7 +233,7 @@ def _check_turns(reading: Reading, target: Participant) -> None:
     calls, results = reading.ids("call"), reading.ids("result")
     assert reading.empty == []
     assert Counter(calls) == Counter(results)
-    allowed = re.compile(TOOL_IDS.get(target.rules, "no ids are sent"))
+    allowed = re.compile(target.rules.tool_ids)
     assert [id for id in calls if not allowed.fullmatch(id)] == []
     waiting: Counter[str] = Counter()
     for step, id in reading.steps:
@@ -318,10 +245,10 @@ def _check_turns(reading: Reading, target: Participant) -> None:
             assert waiting[id] > 0, "a result comes before its call"
             waiting[id] -= 1
     pairs = set(zip(reading.roles, reading.roles[1:], strict=False))
-    if target.wire in ALTERNATING:
+    if target.rules.alternating:
         assert reading.roles[0] == "user"
         assert [pair for pair in pairs if pair[0] == pair[1]] == []
-    if target.provider == "mistral":
+    if not target.rules.user_after_result:
         assert ("tool", "user") not in pairs
 
 

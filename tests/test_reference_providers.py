@@ -5,7 +5,7 @@ from __future__ import annotations
 import generate_providers
 import pytest
 
-from swink_core import Host
+from swink_core import Catalog, Host
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -21,7 +21,10 @@ def test_every_installed_provider_is_on_the_page(name: str) -> None:
 
 def test_the_environment_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     before = generate_providers.page()
-    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://elsewhere.example/base")
+    for name in Host().provider_names():
+        info = Catalog(Host()).provider(name)
+        for variable in info.base_url_env if info else ():
+            monkeypatch.setenv(variable, "http://elsewhere.example/base")
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "a-project")
     monkeypatch.setenv("SWINK_MODELS", "no-such-file.toml")
     assert generate_providers.page() == before

@@ -19,6 +19,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from swink_core import Host
+
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATE = ROOT / "cookiecutter-provider"
 
@@ -204,7 +206,7 @@ def test_from_swink_new_to_the_kit_and_the_demo_takes_less_than_a_minute(tmp_pat
     demo = environment.run("swink_cli", "demo", cwd=folder, COLUMNS="200")
     rows = {line.split()[0]: line for line in demo.splitlines() if line.strip()}
     assert "acme-sse" in rows["acme"]
-    assert {"echo", "openai", "anthropic", "ollama"} <= rows.keys()
+    assert len(rows.keys() & {*Host(environ={}).provider_names()}) > 3
     assert time.monotonic() - began < SECONDS
 
 

@@ -6,6 +6,9 @@ name, and the commands in `[tool.swink.smoke] commands` must succeed. Modules li
 `[tool.swink.smoke.extras]` are left out until their extra is installed; then the commands in
 `commands_with_extras` must succeed too.
 
+Then each sdist is unpacked, far from the repository, and its tests run in one more environment:
+that of all wheels and of what the distributions declare in their dependency group `test`.
+
     python tools/smoke_wheels.py [DISTRIBUTION ...]
 """
 
@@ -14,12 +17,13 @@ import os
 import shlex
 import subprocess
 import sys
+import tarfile
 import tempfile
 import tomllib
 import venv
 import zipfile
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,6 +72,7 @@ class Project:
     commands: tuple[str, ...]
     extras: dict[str, list[str]]
     commands_with_extras: tuple[str, ...]
+    tests_need: tuple[str, ...]
 
     @classmethod
     def read(cls, path: Path) -> "Project":
@@ -84,6 +89,7 @@ class Project:
             commands=tuple(smoke.get("commands", ())),
             extras=smoke.get("extras", {}),
             commands_with_extras=tuple(smoke.get("commands_with_extras", ())),
+            tests_need=tuple(data.get("dependency-groups", {}).get("test", ())),
         )
 
 
@@ -130,30 +136,42 @@ def check_contents(project: Project, wheel: Path) -> None:
 def download(projects: list[Project], wheels: list[Path], into: Path) -> None:
     # One resolution for all; own wheels by path, so that no index can offer others. One that has
     # extras is named without them too: pip meets others that need it without before.
-    wanted = [str(wheel) for wheel in wheels]
+    own = tuple(project.name for project in projects)
+    wanted = [need for p in projects for need in p.tests_need if not need.startswith(own)]
+    wanted += [str(wheel) for wheel in wheels]
     wanted += [
         f"{wheel}[{','.join(project.extras)}]"
         for project, wheel in zip(projects, wheels, strict=True)
         if project.extras
     ]
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
-    run([*pip, "download", "-qq", "-c", CONSTRAINTS, "-d", into, *wanted])
+    # pip sees through a path to the wheel with its extras, and finds the wheel without them here
+    links = [option for wheel in wheels for option in ("--find-links", wheel.parent)]
+    run([*pip, "download", "-qq", "-c", CONSTRAINTS, "-d", into, *links, *wanted])
+
+
+class Environment:
+    """An environment with nothing of the caller's: no PYTHONPATH, no activated commands."""
+
+    def __init__(self, home: Path, wheelhouse: Path) -> None:
+        venv.create(home, with_pip=False)
+        self.home = home
+        self.python = home / "bin" / "python"
+        self.variables = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+        self.variables["PATH"] = f"{home / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
+        self._wheelhouse = wheelhouse
+
+    def install(self, *requirements: str) -> None:
+        pip: list[str | Path] = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+        pip += ["--python", self.python]
+        pip += ["install", "-qq", "--no-input", "--no-index", "--find-links", self._wheelhouse]
+        run([*pip, *requirements], cwd=self.home)
 
 
 def smoke(project: Project, wheelhouse: Path, folder: Path) -> None:
-    home = folder / project.name
-    venv.create(home, with_pip=False)
-    python = home / "bin" / "python"
-    # Nothing of the caller's: no PYTHONPATH, no activated environment's commands.
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-    environment["PATH"] = f"{home / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
-    options: dict[str, Any] = {"cwd": home, "env": environment}
-
-    def install(requirement: str) -> None:
-        pip: list[str | Path] = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
-        pip += ["--python", python]
-        pip += ["install", "-qq", "--no-input", "--no-index", "--find-links", wheelhouse]
-        run([*pip, requirement], cwd=home)
+    environment = Environment(folder / project.name, wheelhouse)
+    home, python, install = environment.home, environment.python, environment.install
+    options: dict[str, Any] = {"cwd": home, "env": environment.variables}
 
     def try_all(later: list[str]) -> None:
         packages = [package.name for package in project.packages]
@@ -174,6 +192,16 @@ def smoke(project: Project, wheelhouse: Path, folder: Path) -> None:
         run_all(project.commands_with_extras)
 
 
+def run_tests(project: Project, environment: Environment, sdists: Path, folder: Path) -> str:
+    """Return the last line of what pytest says."""
+    (sdist,) = (sdists / project.name).glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder, filter="data")
+    unpacked = folder / sdist.name.removesuffix(".tar.gz")
+    command: list[str | Path] = [environment.python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    return run(command, cwd=unpacked, env=environment.variables).splitlines()[-1]
+
+
 def main() -> int:
     paths = [ROOT / "pyproject.toml"]
     for group in ("plugins", "contrib"):
@@ -186,10 +214,10 @@ def main() -> int:
 
     failed = 0
     with (
-        tempfile.TemporaryDirectory(prefix="swink-wheels-") as name,
+        tempfile.TemporaryDirectory(prefix="swink-wheels-") as place,
         ThreadPoolExecutor(os.cpu_count()) as pool,
     ):
-        folder = Path(name)
+        folder = Path(place)
         try:
             wheels = list(pool.map(lambda project: build(project, folder / "dist"), projects))
             download(projects, wheels, folder / "wheelhouse")
@@ -197,17 +225,26 @@ def main() -> int:
             print(error, file=sys.stderr)
             return 1
         chosen = [project for project in projects if not asked or project.name in asked]
-        jobs = [
-            pool.submit(smoke, project, folder / "wheelhouse", folder / "venvs")
+        jobs: list[tuple[str, Future[Any]]] = [
+            (project.name, pool.submit(smoke, project, folder / "wheelhouse", folder / "venvs"))
             for project in chosen
         ]
-        for project, job in zip(chosen, jobs, strict=True):
+        if tested := [project for project in chosen if project.tests_need]:
+            shared = Environment(folder / "tests", folder / "wheelhouse")
+            names = [f"{project.name}=={project.version}" for project in projects]
+            shared.install(*names, *{need for p in tested for need in p.tests_need})
+            arguments = (shared, folder / "dist", folder / "sdists")
+            jobs += [
+                (f"{project.name}'s tests", pool.submit(run_tests, project, *arguments))
+                for project in reversed(tested)  # the command line's take longest
+            ]
+        for name, job in jobs:
             failure = job.exception()
             if failure is None:
-                print(f"ok      {project.name}", flush=True)
+                print(f"ok      {name}  {job.result() or ''}".rstrip(), flush=True)
             elif isinstance(failure, SmokeFailure):
                 failed += 1
-                print(f"FAILED  {project.name}\n{failure}", flush=True)
+                print(f"FAILED  {name}\n{failure}", flush=True)
             else:
                 raise failure
     return 1 if failed else 0

@@ -17,11 +17,11 @@ from attrs import define, field
 from swink_core.failures.advice import advise
 from swink_core.failures.classification import classify_default
 from swink_core.failures.failure import Classification, Failure
-from swink_core.failures.redaction import credentials_in, redact
+from swink_core.failures.redaction import credentials_in, public_url, redact
 from swink_core.plugins.binding import Target
 from swink_core.vocabulary.clock import Clock
 from swink_core.vocabulary.events import Done, Error, Notice
-from swink_core.vocabulary.http import HTTPClient, ResponseHead
+from swink_core.vocabulary.http import HTTPClient, HTTPRequest, ResponseHead
 from swink_core.vocabulary.messages import Context
 from swink_core.vocabulary.models import Model, ProviderInfo
 from swink_core.vocabulary.options import StreamOptions
@@ -51,16 +51,17 @@ class Gate(Protocol):
 class Attempt:
     """One try of a call on one model, and what is known of its answer so far.
 
-    `number` counts from 1 over all models. `endpoint` is the address without what is secret in
-    it. `response` is the answer's status and headers; `reads` counts the network reads of its
-    body, so that what came together can be told from what came one by one; `usage` is what has
-    been reported. `reported_cost` is in US dollars, where the provider says it.
+    `number` counts from 1 over all models. `request` is what was sent last, credentials and all
+    (`None` where no HTTP request was made), `response` the answer's status and headers. `reads`
+    counts the network reads of its body, so that what came together can be told from what came
+    one by one. `usage` is what has been reported; `reported_cost` is in US dollars, where the
+    provider says it.
     """
 
     target: Target
     number: int = 1
     options: StreamOptions = field(kw_only=True, repr=False)
-    endpoint: str | None = None
+    request: HTTPRequest | None = field(default=None, repr=False)
     response: ResponseHead | None = None
     response_id: str | None = None
     response_model: str | None = None
@@ -84,9 +85,14 @@ class Attempt:
         """What is known of the provider."""
         return self.target.info or getattr(self.target.binding.provider, "info", None)
 
-    def ask(self, endpoint: str) -> None:
-        """Take note of the address that a request goes to."""
-        self.endpoint = endpoint
+    @property
+    def endpoint(self) -> str | None:
+        """The address that is asked, without what is secret in it."""
+        return public_url(self.request.url) if self.request else None
+
+    def ask(self, request: HTTPRequest) -> None:
+        """Take note of a request; the last one counts."""
+        self.request = request
 
     def answer(self, response: ResponseHead, request_id: str | None = None) -> None:
         """Take note of an answer's beginning; the last one counts."""
@@ -123,7 +129,8 @@ class Call:
     `options` and what else names the provider answer for it. Times are the clock's seconds.
     `usage` and `cost` sum all attempts, the voided ones too; `None` while nothing is known.
     `headers` go out with every request of the call and may be changed (trace context); each of
-    `taps` is called with every piece of the response body as it was read. `convert()` and
+    `taps` is called as `tap(attempt, data)` with every piece of an answer's body as it was read,
+    and with an HTTP error's body once it was. `convert()` and
     `classify()` ask the hooks.
     """
 
@@ -139,7 +146,7 @@ class Call:
     usage: Usage | None = None
     cost: Cost | None = None
     headers: dict[str, str] = field(factory=dict, repr=False)
-    taps: list[Callable[[bytes], None]] = field(factory=list, repr=False)
+    taps: list[Callable[[Attempt, bytes], None]] = field(factory=list, repr=False)
     secrets: set[str] = field(factory=set, repr=False)
 
     @property
@@ -187,6 +194,15 @@ class Call:
         """Return the conversation as the provider's JSON data, through the hook."""
         hook = self.attempt.target.binding.hook
         return hook.convert_messages(model=self.model, context=self.context, options=self.options)
+
+    def tap(self, data: bytes) -> None:
+        """Show the taps what was read; one that raises is left out of the rest of the call."""
+        for tap in [*self.taps]:
+            try:
+                tap(self.attempt, data)
+            except Exception as error:
+                log.error("a tap raised; it is left out of this call:\n%s", self.trace(error))
+                self.taps.remove(tap)
 
     def classify(self, failure: Failure) -> Classification:
         """Say what a failure means, through the hook."""
@@ -246,9 +262,9 @@ class Call:
         """Return an exception's traceback for the log, without secrets that it quotes."""
         return redact("".join(traceback.format_exception(error)), self.secrets)
 
-    def hide(self, headers: Mapping[str, str]) -> None:
-        """Keep the values of credential headers out of every text for people."""
-        self.secrets |= credentials_in(headers)
+    def hide(self, headers: Mapping[str, str], url: str = "") -> None:
+        """Keep what credential headers and an address hold out of every text for people."""
+        self.secrets |= credentials_in(headers, url)
 
     # -- for whoever drives it ---------------------------------------------------------------
 
@@ -257,7 +273,7 @@ class Call:
         self.attempt = attempt
         if attempt.options.api_key:
             self.secrets.add(attempt.options.api_key)
-        self.hide(attempt.options.headers)
+        self.hide(attempt.options.headers, attempt.options.base_url or "")
 
     def resolve(self, context: Context) -> None:
         """Take the conversation with the content of its files in their place."""

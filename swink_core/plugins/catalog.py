@@ -26,7 +26,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from swink_core.failures.exceptions import SwinkError
+from swink_core.failures.exceptions import InvalidModel, SwinkError
 from swink_core.plugins.package_data import PackageCatalog, package_catalog
 from swink_core.vocabulary.models import Model, ModelInfo, ProviderInfo
 
@@ -71,11 +71,43 @@ class Catalog:
         return [info for (owner, _), info in found.items() if owner == provider]
 
     def resolve(self, name: str | Model) -> Model:
-        """Parse a model's name and add what is known. Raises ValueError."""
-        model = name if isinstance(name, Model) else Model.parse(name)
+        """Return a model with what is known of it, by `provider/id` or by its bare id.
+
+        A bare id is that of the one installed provider that lists it, or else of the one among
+        them that has a key. Raises InvalidModel, which names the candidates, or UnknownProvider.
+        """
+        if isinstance(name, Model):
+            model = name
+        else:
+            provider, slash, model_id = name.partition("/")
+            installed = self._host.provider_names()
+            known = provider in installed and bool(slash and model_id)
+            owner = None if known else self._owner(name, installed)
+            if owner is None and not (provider and slash and model_id):
+                raise InvalidModel(
+                    f"{name!r} is not a model name: write provider/id",
+                    resolution="swink models lists known ones.",
+                )
+            model = Model(owner, name) if owner else Model(provider, model_id)
+        self._host.entry(model.provider)  # raises for an unknown provider
         if model.info is not None:
             return model
         return Model(model.provider, model.id, self.model(model.provider, model.id))
+
+    def _owner(self, model_id: str, installed: list[str]) -> str | None:
+        """Return the provider that is meant by a bare id; `None` where nobody lists it."""
+        listing = [name for name in installed if self.model(name, model_id) is not None]
+        owners = listing if len(listing) == 1 else [n for n in listing if self._has_key(n)]
+        if listing and len(owners) != 1:
+            names = " or ".join(f"{name}/{model_id}" for name in owners or listing)
+            raise InvalidModel(
+                f"{model_id!r} is listed by several providers", resolution=f"Write {names}."
+            )
+        return owners[0] if owners else None
+
+    def _has_key(self, provider: str) -> bool:
+        info = self.provider(provider)
+        return info is not None and any(self._environ.get(name) for name in info.api_key_env)
 
     def _package(self, provider: str) -> PackageCatalog | None:
         package = self._host.entry(provider).package

@@ -7,6 +7,7 @@ calls that name it, and a provider need not ask whether a call is its own.
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import inspect
 import logging
@@ -26,6 +27,9 @@ from swink_core.plugins.hookspecs import PROJECT, hookimpl
 from swink_core.plugins.level import FIRST_API_LEVEL, check_level
 from swink_core.plugins.package_data import package_catalog
 from swink_core.vocabulary.models import Model
+
+CLOSE_SECONDS = 5.0
+"""How long a plugin may take to close: to flush what it has not written yet."""
 
 log = logging.getLogger(__name__)
 
@@ -65,8 +69,9 @@ class PluginEntry:
 class Host:
     """The installed plugins. `plugins` are shared ones given by hand, asked before installed ones.
 
-    `entry_points` replaces what is installed, as objects with `name`, `group`, `value`, `load()`
-    and `dist`. `environ` replaces the process's environment.
+    What it loaded lives until the last client that joined it has left. `entry_points` replaces
+    what is installed, as objects with `name`, `group`, `value`, `load()` and `dist`. `environ`
+    replaces the process's environment.
     """
 
     def __init__(
@@ -80,6 +85,7 @@ class Host:
         self._environ = os.environ if environ is None else environ
         self._bindings: dict[str, Binding] = {}
         self._shared: list[tuple[str, Any]] | None = None
+        self._clients = 0
         self._claims: dict[str, list[PluginEntry]] = {}
         self._plugins: list[PluginEntry] = []
         self._index(_installed() if entry_points is None else entry_points)
@@ -147,9 +153,26 @@ class Host:
                 _check_declared_level(entry)
                 self._bindings[name] = bind_hooks(name, _made(entry), self._shared_plugins())
             except PluginError as error:
-                entry.error = error.message
+                entry.error = entry.error or error.message
                 raise
         return self._bindings[name]
+
+    def join(self) -> None:
+        """Count a client that uses what is loaded here."""
+        self._clients += 1
+
+    async def leave(self) -> None:
+        """Forget a client; with the last one, close the shared plugins that were loaded here.
+
+        Each that has an `aclose()` is awaited, for `CLOSE_SECONDS` at most; what it raises is
+        logged. Plugins that were given by hand are their owner's to close.
+        """
+        self._clients -= 1
+        if self._clients == 0 and self._shared is not None:
+            loaded = [(name, p) for name, p in self._shared if not any(p is g for g in self._given)]
+            self._shared = None
+            self._bindings.clear()
+            await asyncio.gather(*(_close(name, plugin) for name, plugin in loaded))
 
     def _shared_plugins(self) -> list[tuple[str, Any]]:
         """Load the shared plugins; a broken one is recorded, logged and left out."""
@@ -193,6 +216,7 @@ def _made(entry: PluginEntry) -> Any:
     try:
         return entry.load()(entry.name)
     except Exception as error:
+        entry.error = f"{type(error).__name__}: {error}"
         reason = error.message if isinstance(error, SwinkError) else repr(error)
         owner = f"{entry.distribution} {entry.version}"
         raise PluginError(
@@ -213,6 +237,19 @@ def _register(manager: pluggy.PluginManager, plugin: Any, name: str) -> None:
             f'plugin "{name}" does not fit the hooks: {error}',
             resolution="Hooks are stream, convert_messages, classify_error and on_event.",
         ) from error
+
+
+async def _close(name: str, plugin: Any) -> None:
+    close = getattr(plugin, "aclose", None)
+    if close is None:
+        return
+    try:
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await close()
+    except TimeoutError:
+        log.error("plugin %s was not closed within %g s", name, CLOSE_SECONDS)
+    except Exception:
+        log.exception("plugin %s failed to close", name)
 
 
 def _check_declared_level(entry: PluginEntry) -> None:

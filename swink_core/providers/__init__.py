@@ -9,6 +9,7 @@ from swink_core.framing.ndjson import NDJSONDecoder
 from swink_core.framing.sse import SSEDecoder
 from swink_core.providers.aiohttp_client import AiohttpClient
 from swink_core.providers.child_process import ChildProcess, end_group, not_started
+from swink_core.providers.clock import LoopClock
 from swink_core.providers.conversion import (
     MessageConverter,
     accepted_id,
@@ -37,11 +38,11 @@ from swink_core.vocabulary.options import THINKING_BUDGETS
 __all__ = [
     "DEFAULT_FRAME_LIMIT", "THINKING_BUDGETS", "AiohttpClient", "ChildProcess", "Decoder",
     "EventSource", "EventWriter", "FrameError", "FrameTooLong", "HTTPClient", "HTTPProvider",
-    "HTTPRequest", "HTTPResponse", "MalformedFrame", "MessageConverter", "NDJSONDecoder",
-    "Parser", "Phase", "RelayWriter", "SSEDecoder", "Timer", "accepted_id", "arguments_object",
-    "by_tables", "changed_options", "closed_schema",
-    "duration_seconds", "end_group", "is_synthetic_id", "load_event", "media_base64",
-    "media_type_of", "merge_fields", "merged_turns", "model_path", "normalise", "not_started",
-    "parse_arguments", "redact", "repaired_json", "required_features", "retry_after_seconds",
-    "synthetic_id", "text_of", "trim_prefill", "unparsed", "with_extra", "without_unanswered",
+    "HTTPRequest", "HTTPResponse", "LoopClock", "MalformedFrame", "MessageConverter",
+    "NDJSONDecoder", "Parser", "Phase", "RelayWriter", "SSEDecoder", "Timer", "accepted_id",
+    "arguments_object", "by_tables", "changed_options", "closed_schema", "duration_seconds",
+    "end_group", "is_synthetic_id", "load_event", "media_base64", "media_type_of", "merge_fields",
+    "merged_turns", "model_path", "normalise", "not_started", "parse_arguments", "redact",
+    "repaired_json", "required_features", "retry_after_seconds", "synthetic_id", "text_of",
+    "trim_prefill", "unparsed", "with_extra", "without_unanswered",
 ]  # fmt: skip

@@ -17,7 +17,7 @@ from attrs import evolve
 
 from swink_core.failures.exceptions import PluginError, ProviderFailure
 from swink_core.failures.failure import Classification, Failure
-from swink_core.failures.redaction import public_url, redact
+from swink_core.failures.redaction import redact
 from swink_core.framing.frame import Decoder
 from swink_core.framing.sse import SSEDecoder
 from swink_core.plugins.binding import first_set
@@ -261,12 +261,12 @@ class HTTPProvider:
         renewed = False
         while True:
             request = self.request(model, payload, options)
-            call.attempt.ask(public_url(request.url))
+            call.attempt.ask(request)
             request.headers.update(call.headers)
             override(request.headers, options.headers)
             await self.authorize(request, options, call)
             override(request.headers, options.headers)
-            call.hide(request.headers)
+            call.hide(request.headers, request.url)
             renewals = self._renewals
             response = await call.http.send(request, options.timeouts.connect)
             head = ResponseHead(response.status, response.headers, call.clock.time())
@@ -277,6 +277,7 @@ class HTTPProvider:
                     if is_answer(response, types):
                         return response
                     failure = await failure_of_answer(response, call.secrets, self.error_facts)
+                    call.tap(failure.body)
                     raise ProviderFailure(failure)
             except BaseException:
                 response.close()

@@ -123,8 +123,8 @@ class EventSource:
         self._phase = "streaming"
         if data:  # nothing is a sign of life of a source that is no network
             self._attempt.count_read()
-        for tap in self._call.taps:
-            tap(data)
+        if self._call.taps:
+            self._call.tap(data)
         out, feed = self._out, self._parser.feed
         broken = None
         try:
@@ -182,10 +182,19 @@ class EventSource:
         try:
             if self._drains:
                 self._drains = False
-                await _drain(self.pull)
+                await self._drain()
         finally:
             if self._close is not None:
                 await self._close()
+
+    async def _drain(self) -> None:
+        seen = 0
+        with suppress(StopAsyncIteration, ProviderFailure, TimeoutError):
+            async with asyncio.timeout(DRAIN_SECONDS):
+                while seen <= DRAIN_BYTES:
+                    data = await self.pull()
+                    self._call.tap(data)
+                    seen += len(data)
 
     def completed(self) -> bool:
         """Tell whether the provider has completed its answer, though not the stream."""
@@ -278,11 +287,3 @@ def lenient_json(value: Any) -> bytes:
     which models do produce and UTF-8 cannot hold, become U+FFFD."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
-
-
-async def _drain(read: Callable[[], Awaitable[bytes]]) -> None:
-    seen = 0
-    with suppress(StopAsyncIteration, ProviderFailure, TimeoutError):
-        async with asyncio.timeout(DRAIN_SECONDS):
-            while seen <= DRAIN_BYTES:
-                seen += len(await read())

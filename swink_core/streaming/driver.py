@@ -148,9 +148,11 @@ class Driver:
                     batch = self._broken(error)
                 if watchdog.interrupted:  # a plugin let the cancellation go no further
                     batch = self._stifled(batch, watchdog.recover())
-                watchdog.back(0 if source is None else len(batch))
                 if not batch:
+                    watchdog.back(0)
                     continue
+                # a start is no event of the provider's yet
+                watchdog.back(0 if source is None or type(batch[0]) is ev.Start else len(batch))
                 if type(batch[-1]) in TERMINAL:
                     self._end(batch)
                 self._deliver(batch)

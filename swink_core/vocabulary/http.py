@@ -25,7 +25,7 @@ class ResponseHead:
     status: int
     headers: Mapping[str, str] = field(repr=False)
     """Looked up without regard to case."""
-    at: float
+    at: float = field(repr=False)
 
 
 class HTTPResponse(Protocol):

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swink_core.framing import FrameTooLong, SSEDecoder
+from swink_testing.corpus import corpus_folder
 
-CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "sse"
-CORPUS_CASES = sorted(CORPUS.glob("*.sse"))
+CORPUS_CASES = sorted((corpus_folder() / "sse").glob("*.sse"))
 
 # Above this size, cutting at every position is left to smaller cases of the same shape.
 EVERY_CUT_BYTES = 5_000
@@ -107,11 +107,11 @@ RULES = [
 
 # Frames of the shapes that have a short cut, and their nearest neighbours that must not take it.
 SHORT_CUTS = [
-    ("openai", b'data: {"a":1}\n\n' * 3, [b'{"a":1}'] * 3),
+    ("plain", b'data: {"a":1}\n\n' * 3, [b'{"a":1}'] * 3),
     ("without_space", b"data:x\n\ndata: y\n\ndata:  z\n\n", [b"x", b"y", b" z"]),
-    ("anthropic", b"event: a\ndata: x\n\nevent: b\ndata: y\n\n", [b"x", b"y"]),
+    ("named", b"event: a\ndata: x\n\nevent: b\ndata: y\n\n", [b"x", b"y"]),
     ("named_and_unnamed", b"data: x\n\nevent: b\ndata: y\n\ndata: z\n\n", [b"x", b"y", b"z"]),
-    ("google", b"data: x\r\n\r\ndata: y\r\n\r\n", [b"x", b"y"]),
+    ("plain_with_crlf", b"data: x\r\n\r\ndata: y\r\n\r\n", [b"x", b"y"]),
     ("named_with_crlf", b"event: a\r\ndata: x\r\n\r\n" * 2, [b"x", b"x"]),
     ("empty_payloads", b"data: \n\ndata:\n\ndata: x\n\ndata:\n\n", [b"", b"", b"x", b""]),
     ("two_data_lines", b"data: x\n\ndata: y\ndata: z\n\n", [b"x", b"y\nz"]),

@@ -21,7 +21,7 @@ from swink_core import (
 )
 from swink_core import StreamErrorKind as Kind
 from swink_core.plugins.call import Attempt
-from swink_core.vocabulary.http import ResponseHead
+from swink_core.vocabulary.http import HTTPRequest, ResponseHead
 from swink_testing.calls import call_of
 
 
@@ -143,7 +143,7 @@ def test_where_the_hook_fails_a_failure_is_classified_by_the_core() -> None:
 def test_a_call_answers_for_its_attempt() -> None:
     call = call_with()
     first = call.attempt
-    first.ask("https://acme.invalid/v1")
+    first.ask(HTTPRequest("https://user:word@acme.invalid/v1?key=k"))
     first.answer(ResponseHead(200, {"x-left": "7"}, 3.5), "q1")
     first.learn("r1", "large-2", None)
     assert (call.endpoint, call.request_id) == ("https://acme.invalid/v1", "q1")

@@ -109,7 +109,8 @@ def test_a_name_is_resolved_with_what_is_known(package: Path) -> None:
     known = Model("acme", "large", catalog.model("acme", "large"))
     assert catalog.resolve(known) is known
     with pytest.raises(ValueError, match="provider/id"):
-        catalog.resolve("large")
+        catalog.resolve("nobody-lists-it")
+    assert catalog.resolve("large") == Model("acme", "large")
 
 
 def test_the_users_file_overrides_providers_and_models(package: Path, tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ async def test_notices_come_with_the_start() -> None:
 
 async def test_taps_get_every_byte_as_it_was_read() -> None:
     seen: list[bytes] = []
-    source = source_of(*HELLO, taps=[seen.append])
+    source = source_of(*HELLO, taps=[lambda _, data: seen.append(data)])
     async for _ in source:
         pass
     assert seen == HELLO

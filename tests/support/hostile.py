@@ -20,9 +20,8 @@ from attrs import define, field
 from fakes import Observer, broken_rules
 
 import swink_core as swink
-from swink_core import LoopClock
 from swink_core.failures.kinds import KINDS
-from swink_core.providers import AiohttpClient, HTTPProvider
+from swink_core.providers import AiohttpClient, HTTPProvider, LoopClock
 from swink_core.vocabulary.grammar import CONTENT
 from swink_recorder.loopback import Exchange
 from swink_recorder.recording import Recording, bundled_recordings
@@ -314,7 +313,7 @@ class Heard:
         self._each = getattr(fault, "after", None) or 0
         stream.call.taps.append(self._count)
 
-    def _count(self, data: bytes) -> None:
+    def _count(self, _: swink.Attempt, data: bytes) -> None:
         self._bytes += len(data)
 
     def all_of(self, exchanges: list[Exchange]) -> bool:

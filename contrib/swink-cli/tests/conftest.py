@@ -7,13 +7,22 @@ import pty
 import select
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import IO, Any
 
 import pytest
 
 from swink_testing.command_line import swink_command
+
+sys.path.append(str(Path(__file__).parent))  # helpers, in a checkout and in an unpacked sdist
+
+# A shell passes an ignored interrupt on to what it runs in the background, and Python leaves it
+# ignored; the programs that these tests start and interrupt would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SECONDS = 30
 """How long a process may take before a test fails; nothing waits so long when all is well."""

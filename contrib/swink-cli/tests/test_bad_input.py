@@ -31,7 +31,7 @@ TABLE: list[tuple[str, list[str], list[str]]] = [
             "Unknown provider",
             'no provider "grok"; installed: ',
             'did you mean "groq"?',
-            "pip install",
+            "docs/reference/providers",
         ],
     ),
     (

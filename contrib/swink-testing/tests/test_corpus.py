@@ -1,10 +1,10 @@
-"""What `tests/support/corpus.py` promises the other tests."""
+"""What the reader of the corpus promises the other tests."""
 
 from pathlib import Path
 
-import corpus
 import pytest
-from corpus import Case, cases, error_cases, ids, stream_cases
+
+from swink_testing.corpus import CORPUS_ENV, Case, cases, error_cases, ids, stream_cases
 
 
 @pytest.mark.parametrize("case", cases("sse"), ids=ids)
@@ -26,6 +26,6 @@ def test_the_status_of_an_http_error_is_known(case: Case) -> None:
 
 
 def test_an_absent_folder_has_no_cases(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(corpus, "CORPUS", tmp_path / "absent")
+    monkeypatch.setenv(CORPUS_ENV, str(tmp_path / "absent"))
 
     assert cases("anthropic") == []

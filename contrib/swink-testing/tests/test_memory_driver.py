@@ -212,7 +212,7 @@ async def test_a_recording_is_answered_from_memory(chunks: list[bytes] | None) -
     reads: list[bytes] = []
 
     async with client(http).stream("acme/large", "Hello") as stream:
-        stream.call.taps.append(reads.append)
+        stream.call.taps.append(lambda _, data: reads.append(data))
         message = await stream.result()
 
     assert message.text == "Grüße!"

@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from corpus import Case, error_cases, ids, stream_cases
 
 from swink_core import (
     AssistantMessage,
     AssistantMessageEvent,
-    Client,
     Done,
     Error,
     ExtensionBlock,
-    RetryPolicy,
     StopReason,
     ThinkingBlock,
     ToolCallBlock,
@@ -22,7 +19,8 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_provider_anthropic import AnthropicProvider
 from swink_testing.chunking import chunkings, cut_at, frame_ends, random_cuts, truncations
-from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
+from swink_testing.corpus import Case, ids, stream_cases
+from swink_testing.driver import drive_bytes, fold
 
 PROVIDER = AnthropicProvider("anthropic")
 CUTS = 40
@@ -182,39 +180,3 @@ async def test_a_last_frame_cut_anywhere_is_a_cut_and_not_malformed(case: Case) 
         last = (await _events(cut_at(body, [offset])[:1]))[-1]
         assert isinstance(last, Error), offset
         assert last.error_kind is Kind.NETWORK, offset
-
-
-ERRORS = {
-    "anthropic/http-400-pydantic-ai-anthropic-explicit-effort-xhigh-unsupported-model-errors": (
-        Kind.INVALID_REQUEST
-    ),
-    "anthropic/http-400-ruby-llm-chat-real-error-scenarios-anthropic-claude-haiku-4-5-handles-co": (
-        Kind.CONTEXT_WINDOW_EXCEEDED
-    ),
-    "anthropic/http-401-rig-auth-rejection-carries-identity": Kind.AUTH,
-    "anthropic/http-403-permission-error": Kind.AUTH,
-    "anthropic/http-404-pydantic-ai-model-name-suggestion-anthropic": Kind.MODEL_NOT_FOUND,
-    "anthropic/http-404-rig-provider-error-response-surfaces-cleanly": Kind.MODEL_NOT_FOUND,
-    "anthropic/http-413-request-too-large": Kind.INVALID_REQUEST,
-    "anthropic/http-429-rate-limit-with-retry-after": Kind.THROTTLED,
-    "anthropic/http-500-api-error": Kind.NETWORK,
-    "anthropic/http-529-overloaded": Kind.OVERLOADED,
-}
-
-
-@pytest.mark.parametrize("case", error_cases("anthropic"), ids=ids)
-async def test_http_errors_have_their_kind_words_and_request(case: Case) -> None:
-    answer = MemoryResponse([case.body], case.status, case.headers)
-    async with (
-        Client(http=MemoryHTTPClient(answer), api_key="test", retry=RetryPolicy.none()) as client,
-        client.stream("anthropic/any", "Hi") as stream,
-    ):
-        last = [event async for event in stream][-1]
-
-    assert isinstance(last, Error)
-    assert last.error_kind is ERRORS[case.name]
-    body = case.expect["body_json"]
-    assert last.error_message == body["error"]["message"]
-    assert last.request_id == (body.get("request_id") or case.headers.get("request-id"))
-    retry_after = case.headers.get("retry-after")
-    assert last.retry_after == (None if retry_after is None else float(retry_after))

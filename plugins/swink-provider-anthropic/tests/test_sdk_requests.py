@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import anthropic
 import msgspec
 import pytest
-from anthropic.types.beta.message_create_params import MessageCreateParamsStreaming
-from typed_dicts import misfits
 
 from swink_core import (
     AssistantMessage,
@@ -31,6 +28,10 @@ from swink_core import (
 )
 from swink_provider_anthropic import AnthropicProvider
 from swink_recorder.loopback import LoopbackServer
+from swink_testing.typed_dicts import misfits
+
+anthropic = pytest.importorskip("anthropic", reason="Anthropic's SDK is not installed")
+DECLARED = pytest.importorskip("anthropic.types.beta.message_create_params")
 
 PROVIDER = AnthropicProvider("anthropic")
 MODEL = Model("anthropic", "any")
@@ -256,7 +257,7 @@ def test_the_sdk_declares_every_field_that_we_send(
     server: LoopbackServer,
 ) -> None:
     ours = _our_body(model, context, options, server.url)
-    assert set(misfits(ours, MessageCreateParamsStreaming)) <= UNDECLARED
+    assert set(misfits(ours, DECLARED.MessageCreateParamsStreaming)) <= UNDECLARED
 
 
 async def test_we_send_the_headers_that_the_sdk_sends(server: LoopbackServer, sdk: Any) -> None:

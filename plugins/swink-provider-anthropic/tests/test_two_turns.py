@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from corpus import Case, ids, stream_cases
+from messages_api import START, STOP, TOOL, block, body, ended, input_json
 
 from swink_core import (
     AssistantMessage,
@@ -21,23 +21,27 @@ from swink_core import (
     load,
 )
 from swink_provider_anthropic import AnthropicProvider
+from swink_testing.corpus import Case, ids, shipped_answers, stream_cases
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 PROVIDER = AnthropicProvider("anthropic")
 SSE = {"Content-Type": "text/event-stream"}
 
 ANSWERS = [
-    case
-    for case in stream_cases("anthropic")
-    if case.reference["error"] is None
-    and case.reference["stop_reason"] != "refusal"  # without any content
-    and "truncated" not in case.features
+    *shipped_answers("swink_provider_anthropic"),
+    *(
+        case
+        for case in stream_cases("anthropic")
+        if case.reference["error"] is None
+        and case.reference["stop_reason"] != "refusal"  # without any content
+        and "truncated" not in case.features
+    ),
 ]
 
 
-def _sent_blocks(body: bytes) -> list[dict[str, Any]]:
+def _sent_blocks(data: bytes) -> list[dict[str, Any]]:
     """The content blocks of an answer, put together from its frames by nothing but JSON."""
-    frames = [json.loads(line[5:]) for line in body.splitlines() if line.startswith(b"data:")]
+    frames = [json.loads(line[5:]) for line in data.splitlines() if line.startswith(b"data:")]
     blocks: list[dict[str, Any]] = []
     inputs: dict[int, str] = {}
     for frame in frames:
@@ -90,11 +94,11 @@ def _as_accepted(block: dict[str, Any]) -> dict[str, Any] | None:
 
 
 async def _turns(
-    body: bytes, stored: bool, options: dict[str, Any]
+    data: bytes, stored: bool, options: dict[str, Any]
 ) -> tuple[AssistantMessage, dict[str, Any]]:
     """The answer to a first request, and the second request, which carries it."""
     http = MemoryHTTPClient(
-        MemoryResponse([body], headers=SSE), MemoryResponse([body], headers=SSE)
+        MemoryResponse([data], headers=SSE), MemoryResponse([data], headers=SSE)
     )
     async with Client(http=http, api_key="test", **options) as client:
         answer = await client.complete("anthropic/any", "Hi")
@@ -149,9 +153,15 @@ async def test_every_call_is_answered_first_thing_in_the_next_turn(case: Case) -
 
 
 async def test_code_that_waits_in_a_container_finds_it_again() -> None:
-    [case] = [case for case in ANSWERS if "programmatic-tool-calling" in case.name]
-    _, second = await _turns(case.body, True, {})
-    assert second["container"] == "container_011CWHPPTDTn1XufeRB9uHeH"
+    waiting = {"caller": {"type": "code_execution_20250825", "tool_id": "s1"}}
+    answer = body(
+        {**START, "message": {**START["message"], "container": {"id": "container_1"}}},
+        *block(0, {**TOOL, **waiting}, input_json("{}")),
+        ended("tool_use"),
+        STOP,
+    )
+    _, second = await _turns(answer, True, {})
+    assert second["container"] == "container_1"
 
 
 @pytest.mark.parametrize("case", ANSWERS, ids=ids)

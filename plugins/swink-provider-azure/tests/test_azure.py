@@ -10,14 +10,12 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
-from chat import expected_calls, expected_stop, expected_text
-from corpus import Case, error_cases, ids, stream_cases
 
 import swink_core as swink
-from swink_core import StreamErrorKind as Kind
 from swink_provider_azure import AzureProvider, entra
 from swink_recorder.loopback import Exchange, LoopbackServer
-from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.recorded_chat import RecordedChat
 
 PROVIDER = AzureProvider("azure")
 MODEL = swink.Model("azure", "my deployment")
@@ -223,6 +221,7 @@ class _AppService(LoopbackServer):
 
 
 def _in_an_app(server: _AppService, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("azure.identity", reason="azure-identity is not installed")
     monkeypatch.setenv("IDENTITY_ENDPOINT", f"{server.url}/msi/token")
     monkeypatch.setenv("IDENTITY_HEADER", "canary-header")
     monkeypatch.setenv("PATH", "")  # no signed-in developer either
@@ -268,8 +267,12 @@ async def test_an_identity_that_is_refused_is_a_failure_that_names_the_key_too(
     assert (http.requests, capfd.readouterr().err) == ([], "")
 
 
-def test_without_azure_identity_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_azure_identity_there_may_be_one() -> None:
+    pytest.importorskip("azure.identity", reason="azure-identity is not installed")
     assert entra.managed_identity(NO_ENV) is not None
+
+
+def test_without_azure_identity_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "azure.identity", raising=False)
     monkeypatch.setitem(sys.modules, "azure", None)
     assert entra.managed_identity(NO_ENV) is None
@@ -286,29 +289,10 @@ async def test_a_refused_sign_in_says_why_and_shows_no_secret(
     assert "canary-secret" not in repr(entra.ClientCredentials.of_environment())
 
 
-@pytest.mark.parametrize("case", stream_cases("azure"), ids=ids)
-async def test_recorded_answers(case: Case) -> None:
-    message = fold(await drive_bytes(PROVIDER, MODEL, [case.body]))
-    assert message.text == expected_text(case)
-    calls = [(call.id, call.name, call.raw_arguments) for call in message.tool_calls]
-    assert calls == expected_calls(case)
-    assert message.stop_reason == expected_stop(case)
-
-
-KINDS = {
-    400: Kind.CONTENT_FILTERED,
-    401: Kind.AUTH,
-    404: Kind.MODEL_NOT_FOUND,
-    413: Kind.CONTEXT_WINDOW_EXCEEDED,
-    429: Kind.THROTTLED,
-}
-
-
-@pytest.mark.parametrize("case", error_cases("azure"), ids=ids)
-async def test_recorded_errors(case: Case) -> None:
-    http = MemoryHTTPClient(MemoryResponse([case.body], case.status, case.headers))
-    async with swink.Client(http=http, base_url="https://r.example", api_key="test") as client:
-        stream = client.stream("azure/d", "Hi", retry=swink.RetryPolicy.none())
-        events = [event async for event in stream]
-    assert isinstance(events[-1], swink.Error)
-    assert events[-1].error_kind is KINDS[case.status]
+class TestRecorded(RecordedChat):
+    folder = "azure"
+    provider = PROVIDER
+    finishes_often = (
+        "azure/semantic-kernel-chat-completion-streaming-multiple-function-calls-"
+        "test-async-filter-resp",
+    )

@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from corpus import Case, error_cases, ids, stream_cases
 
 from swink_core import (
     AssistantMessage,
     AssistantMessageEvent,
-    Client,
     Done,
     Error,
     ExtensionBlock,
-    RetryPolicy,
     StopReason,
     TextBlock,
     ThinkingBlock,
@@ -23,7 +20,8 @@ from swink_core import StreamErrorKind as Kind
 from swink_provider_bedrock import BedrockProvider
 from swink_provider_bedrock.eventstream import EventStreamDecoder, message
 from swink_testing.chunking import chunkings, cut_at, frame_ends, random_cuts, truncations
-from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
+from swink_testing.corpus import Case, ids, stream_cases
+from swink_testing.driver import drive_bytes, fold
 
 PROVIDER = BedrockProvider("bedrock")
 CUTS = 40
@@ -185,37 +183,3 @@ async def test_the_completing_message_cut_anywhere_is_a_cut_and_not_malformed(ca
         last = (await _events(cut_at(case.body, [offset])[:1]))[-1]
         assert isinstance(last, Error), offset
         assert last.error_kind is Kind.NETWORK, offset
-
-
-ERRORS = {
-    "bedrock/http-400-input-too-long": Kind.CONTEXT_WINDOW_EXCEEDED,
-    "bedrock/http-400-opentelemetry-python-contrib-converse-stream-with-invalid-model": (
-        Kind.MODEL_NOT_FOUND
-    ),
-    "bedrock/http-400-pydantic-ai-model-name-suggestion-bedrock": Kind.MODEL_NOT_FOUND,
-    "bedrock/http-403-dd-trace-py-bedrock-converse-error": Kind.AUTH,
-    "bedrock/http-404-rig-retired-model-id-preserves-provider-error": Kind.MODEL_NOT_FOUND,
-    "bedrock/http-429-throttling": Kind.THROTTLED,
-    "bedrock_invoke/http-400-newrelic-amazon-titan-text-express-v1-malformed-request-body": (
-        Kind.INVALID_REQUEST
-    ),
-    "bedrock_invoke/http-400-opentelemetry-python-contrib-invoke-model-with-invalid-model": (
-        Kind.MODEL_NOT_FOUND
-    ),
-    "bedrock_invoke/http-403-dd-trace-py-meta-invoke-error": Kind.AUTH,
-}
-
-
-@pytest.mark.parametrize("case", [*error_cases("bedrock"), *error_cases("bedrock_invoke")], ids=ids)
-async def test_http_errors_have_their_kind_words_and_request(case: Case) -> None:
-    answer = MemoryResponse([case.body], case.status, case.headers)
-    async with (
-        Client(http=MemoryHTTPClient(answer), api_key="test", retry=RetryPolicy.none()) as client,
-        client.stream("bedrock/any", "Hi", base_url="http://bedrock.invalid") as stream,
-    ):
-        last = [event async for event in stream][-1]
-
-    assert isinstance(last, Error)
-    assert last.error_kind is ERRORS[case.name]
-    assert last.error_message == case.expect["body_json"]["message"]
-    assert last.request_id == case.headers.get("x-amzn-requestid")

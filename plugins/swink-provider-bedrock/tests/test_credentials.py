@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,10 @@ from swink_provider_bedrock.credentials import CredentialChain, SharedFiles, reg
 from swink_provider_bedrock.sigv4 import Credentials
 from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+
+needs_botocore = pytest.mark.skipif(
+    find_spec("botocore") is None, reason="botocore is not installed"
+)
 
 ENVIRONMENT = {"AWS_ACCESS_KEY_ID": "env", "AWS_SECRET_ACCESS_KEY": "env-secret"}
 
@@ -213,6 +218,7 @@ SOON = {**FROM_PROCESS, "Expiration": "2000-01-01T00:00:00Z"}
 LATE = {**FROM_PROCESS, "Expiration": "2999-01-01T00:00:00Z"}
 
 
+@needs_botocore
 async def test_a_process_is_left_to_botocore_and_asked_once(files: _Files) -> None:
     count = _process(files, LATE)
     chain = CredentialChain(SharedFiles())
@@ -232,6 +238,7 @@ async def test_keys_that_cannot_be_renewed_are_a_failure(files: _Files) -> None:
     assert "botocore" in str(caught.value)
 
 
+@needs_botocore
 async def test_changing_the_profile_changes_the_keys(
     files: _Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,6 +260,7 @@ class _Container(LoopbackServer):
         await exchange.end()
 
 
+@needs_botocore
 async def test_a_containers_keys(files: _Files, monkeypatch: pytest.MonkeyPatch) -> None:
     with _Container() as server:
         monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{server.url}/keys")
@@ -273,6 +281,7 @@ class _TokenService(LoopbackServer):
         await exchange.end()
 
 
+@needs_botocore
 async def test_a_web_identity_outranks_a_profiles_keys(
     files: _Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -320,6 +329,7 @@ class _Instance(LoopbackServer):
         await exchange.end()
 
 
+@needs_botocore
 async def test_an_instances_keys(files: _Files, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
     with _Instance() as server:
@@ -401,6 +411,7 @@ def _keys_at_home(home: Path) -> tuple[str, str]:
     [(SINGLE_SIGN_ON, "work"), (OLD_SINGLE_SIGN_ON, "https://work.example/start")],
     ids=["a session", "the older form"],
 )
+@needs_botocore
 def test_single_sign_on_outranks_a_profiles_keys(
     config: str, name: str, files: _Files, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -417,6 +428,7 @@ def test_single_sign_on_outranks_a_profiles_keys(
     assert asked.headers["x-amz-sso_bearer_token"] == "signed-in"
 
 
+@needs_botocore
 def test_single_sign_on_without_a_sign_in_says_so_without_a_traceback(
     files: _Files, tmp_path: Path
 ) -> None:
@@ -426,6 +438,7 @@ def test_single_sign_on_without_a_sign_in_says_so_without_a_traceback(
     assert complaints == ""
 
 
+@needs_botocore
 async def test_no_credentials_anywhere(files: _Files) -> None:
     with pytest.raises(ProviderFailure, match="neither the environment, a profile") as caught:
         await _get(files.environ)

@@ -10,7 +10,6 @@ from zlib import crc32
 
 import pytest
 from converse import TEXT, delta, encode, header, said
-from corpus import Case, cases, ids, stream_cases
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from swink_core.providers import DEFAULT_FRAME_LIMIT, FrameError, FrameTooLong
 from swink_provider_bedrock import eventstream
 from swink_provider_bedrock.eventstream import EventStreamDecoder, message
 from swink_testing.chunking import byte_by_byte, chunkings, every_cut
+from swink_testing.corpus import Case, cases, ids, stream_cases
 
 VECTORS = cases("eventstream")
 

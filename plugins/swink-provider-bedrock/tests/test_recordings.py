@@ -1,4 +1,4 @@
-"""The shipped recordings are those that can be read in tests/support/bedrock_recordings.py."""
+"""The shipped recordings are those that can be read in bedrock_recordings.py."""
 
 from __future__ import annotations
 

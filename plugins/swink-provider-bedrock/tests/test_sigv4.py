@@ -8,10 +8,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from botocore.auth import SigV4Auth
-from botocore.awsrequest import AWSRequest
-from botocore.credentials import Credentials as BotocoreCredentials
-from corpus import Case, cases, ids
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +18,7 @@ from swink_provider_bedrock.sigv4 import (
     signed_headers,
     string_to_sign,
 )
+from swink_testing.corpus import Case, cases, ids
 
 NOW = datetime(2026, 11, 20, 9, 5, 7, tzinfo=UTC)
 KEYS = Credentials("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "a/session+token==")
@@ -85,6 +82,11 @@ def _ours(url: str, headers: dict[str, str], body: bytes, keys: Credentials) -> 
 
 def _botocores(url: str, headers: dict[str, str], body: bytes, keys: Credentials) -> dict[str, str]:
     """What botocore signs the same request with, at the same moment."""
+    pytest.importorskip("botocore", reason="botocore is not installed")
+    from botocore.auth import SigV4Auth
+    from botocore.awsrequest import AWSRequest
+    from botocore.credentials import Credentials as BotocoreCredentials
+
     request = AWSRequest("POST", url, headers=headers, data=body)
     given = BotocoreCredentials(keys.access_key, keys.secret_key, keys.token)
     auth = SigV4Auth(given, "bedrock", "eu-west-1")

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from converse import CONTENT_TYPE
 from converse_model import misfits
-from corpus import Case, ids, stream_cases
 
 from swink_core import (
     AssistantMessage,
@@ -23,12 +22,16 @@ from swink_core import (
     load,
 )
 from swink_provider_bedrock.eventstream import EventStreamDecoder, message
+from swink_testing.corpus import Case, ids, shipped_answers, stream_cases
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 ANSWERS = [
-    case
-    for case in stream_cases("bedrock")
-    if (case.expect["reference_parse"] or {}).get("stop_reason")
+    *shipped_answers("swink_provider_bedrock"),
+    *(
+        case
+        for case in stream_cases("bedrock")
+        if (case.expect["reference_parse"] or {}).get("stop_reason")
+    ),
 ]
 
 

@@ -11,13 +11,13 @@ from typing import Any
 from unittest.mock import ANY
 
 import pytest
-from corpus import Case, ids, stream_cases
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import NDJSONDecoder
 from swink_provider_claude_code import ClaudeCodeProvider
 from swink_testing.chunking import chunkings, frame_ends, truncations
+from swink_testing.corpus import Case, ids, stream_cases
 from swink_testing.driver import comparable_events, drive_bytes, fold
 
 PROVIDER = ClaudeCodeProvider("claude-code")

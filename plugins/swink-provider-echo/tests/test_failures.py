@@ -10,10 +10,8 @@ import pytest
 import swink_core as swink
 from swink_core import (
     AssistantMessage,
-    Call,
     Client,
     Error,
-    LoopClock,
     Retry,
     RetryPolicy,
     StopReason,
@@ -26,6 +24,7 @@ from swink_core import (
 )
 from swink_provider_echo import EchoProvider
 from swink_provider_echo.script import MODELS
+from swink_testing.calls import call_of
 from swink_testing.clock import ManualClock
 
 ONCE = RetryPolicy.none()
@@ -144,13 +143,6 @@ REFUSED: list[tuple[str, str, dict[str, Any], StreamErrorKind, str]] = [
         StreamErrorKind.INVALID_REQUEST,
         "$.delta",
     ),
-    (
-        "a tool that is not offered",
-        "echo",
-        {"tools": [Tool("add")], "tool_choice": "multiply"},
-        StreamErrorKind.INVALID_REQUEST,
-        "offered: add",
-    ),
 ]
 
 
@@ -176,8 +168,7 @@ async def test_a_feature_that_a_subclass_gives_up_is_unsupported() -> None:
     provider = Deaf("echo")
     model, context = swink.Model("echo", "echo"), swink.Context.of("a")
     context.tools.append(Tool("add"))
-    call = Call(model, context, swink.StreamOptions(), clock=LoopClock())
-    call.classify_hook = lambda model, failure: swink.Classification(failure.kind)
+    call = call_of(provider, model, context=context)
 
     events = [e async for e in provider.stream(model, context, call.options, call)]
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from corpus import Case, error_cases, ids, stream_cases
 
 from swink_core import (
     AssistantMessage,
@@ -25,6 +24,7 @@ from swink_core import StreamErrorKind as Kind
 from swink_core.providers import is_synthetic_id
 from swink_provider_gemini import GeminiProvider
 from swink_testing.chunking import chunkings, frame_ends, random_cuts, truncations
+from swink_testing.corpus import Case, ids, stream_cases
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
 
 PROVIDER = GeminiProvider("gemini")
@@ -274,50 +274,3 @@ async def test_a_json_array_is_read_where_nothing_is_streamed(case: Case) -> Non
     assert last.error_kind is Kind.EMPTY_RESPONSE
     assert last.usage is not None
     assert last.usage.total == 36
-
-
-ERRORS = {
-    "gemini/http-400-firebase-vertexai-streaming-failure-http-error": Kind.INVALID_REQUEST,
-    "gemini/http-400-firebase-vertexai-unary-failure-api-key": Kind.AUTH,
-    "gemini/http-400-firebase-vertexai-unary-failure-http-error": Kind.INVALID_REQUEST,
-    "gemini/http-400-firebase-vertexai-unary-failure-invalid-context-cache-id": (
-        Kind.INVALID_REQUEST
-    ),
-    "gemini/http-400-firebase-vertexai-unary-failure-unsupported-user-location": Kind.UNSUPPORTED,
-    "gemini/http-400-input-token-count": Kind.CONTEXT_WINDOW_EXCEEDED,
-    "gemini/http-400-opentelemetry-python-contrib-generate-content-invalid-temperature": (
-        Kind.INVALID_REQUEST
-    ),
-    "gemini/http-401-newrelic-python-agent-cassette-2": Kind.AUTH,
-    "gemini/http-403-firebase-googleai-unary-failure-generativelanguage-api-not-enabled": (
-        Kind.AUTH
-    ),
-    "gemini/http-403-firebase-vertexai-unary-failure-firebaseml-api-not-enabled": Kind.AUTH,
-    "gemini/http-403-firebase-vertexai-unary-failure-firebasevertexai-api-not-enabled": Kind.AUTH,
-    "gemini/http-404-firebase-vertexai-unary-failure-model-not-found": Kind.MODEL_NOT_FOUND,
-    "gemini/http-404-mirascope-google-gemini-2-5-flash": Kind.MODEL_NOT_FOUND,
-    "gemini/http-404-newrelic-python-agent-cassette-2": Kind.MODEL_NOT_FOUND,
-    "gemini/http-429-ruby-llm-chat-real-error-scenarios-gemini-gemini-2-5-flash-handles-conte": (
-        Kind.THROTTLED
-    ),
-    "gemini/http-503-high-demand": Kind.OVERLOADED,
-}
-WAITS = {
-    "gemini/http-429-ruby-llm-chat-real-error-scenarios-gemini-gemini-2-5-flash-handles-conte": 48
-}
-
-
-@pytest.mark.parametrize("case", error_cases("gemini"), ids=ids)
-async def test_http_errors_have_their_kind_words_and_wait(case: Case) -> None:
-    answer = MemoryResponse([case.body], case.status, case.headers)
-    async with (
-        Client(http=MemoryHTTPClient(answer), api_key="test", retry=RetryPolicy.none()) as client,
-        client.stream("gemini/any", "Hi") as stream,
-    ):
-        last = [event async for event in stream][-1]
-
-    assert isinstance(last, Error)
-    assert last.error_kind is ERRORS[case.name]
-    assert last.error_message == case.expect["body_json"]["error"]["message"]
-    assert last.retry_after == WAITS.get(case.name)
-    assert last.status == case.status

@@ -7,7 +7,6 @@ import json
 from typing import Any
 
 import pytest
-from corpus import Case, ids, stream_cases
 from generate_content import SSE, body, call, frame, text, thought
 
 from swink_core import (
@@ -21,19 +20,23 @@ from swink_core import (
     dump,
     load,
 )
+from swink_testing.corpus import Case, ids, shipped_answers, stream_cases
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 ANSWERS = [
-    case
-    for case in stream_cases("gemini")
-    if not case.features
-    & {
-        "json-array-stream",
-        "finish:None",
-        "finish:MALFORMED_FUNCTION_CALL",
-        "unparseable-data",
-    }
-    and "error-mid-stream" not in case.name
+    *shipped_answers("swink_provider_gemini"),
+    *(
+        case
+        for case in stream_cases("gemini")
+        if not case.features
+        & {
+            "json-array-stream",
+            "finish:None",
+            "finish:MALFORMED_FUNCTION_CALL",
+            "unparseable-data",
+        }
+        and "error-mid-stream" not in case.name
+    ),
 ]
 
 

@@ -1,6 +1,6 @@
 """`local/…` with the real engine: a tiny model whose answers are known, in a real child process.
 
-What the model says is in `tools/make_tiny_gguf.py`.
+What the model says is in `make_tiny_gguf.py`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fakes import host_of
+from llama_server import ANSWER_TOKENS, SCHEMA, WEATHER
 from make_tiny_gguf import ANSWER, REASONED_ANSWER, REASONING, write_model
 
 import swink_core as swink
@@ -30,23 +31,9 @@ from swink_provider_local.pool import EnginePool
 from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_testing.clock import ManualClock
 
-ANSWER_TOKENS = 21
-"""15 words, a space, the sign's four bytes, and the end."""
 CONTEXT = 4096
 PATIENCE = 10
 """Seconds; a busy machine needs a fraction."""
-
-WEATHER = swink.Tool(
-    "get_weather",
-    "Tells the weather.",
-    {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
-)
-SCHEMA = {
-    "type": "object",
-    "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
-    "required": ["city", "days"],
-    "additionalProperties": False,
-}
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +58,14 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def client_of(pool: EnginePool, hub: Hub | None = None, **options: Any) -> swink.Client:
-    host = host_of(local=lambda name: LocalProvider(name, pool, hub))
+    point = SimpleNamespace(
+        name="local",
+        group="swink.providers",
+        value="swink_provider_local:LocalProvider",
+        load=lambda: lambda name: LocalProvider(name, pool, hub),
+        dist=SimpleNamespace(name="swink-provider-local", version="1.0"),
+    )
+    host = swink.Host(entry_points=[point], environ={})
     defaults = {"temperature": 0, "max_tokens": 200, "retry": swink.RetryPolicy.none()}
     return swink.Client(host=host, **{**defaults, **options})
 

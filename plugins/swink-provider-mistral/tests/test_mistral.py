@@ -6,26 +6,18 @@ import json
 from typing import Any
 
 import pytest
-from chat import completes_after, expected_calls, expected_stop, expected_text, expected_thinking
-from corpus import Case, error_cases, ids, stream_cases
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import SSEDecoder
 from swink_provider_mistral import MistralProvider
 from swink_provider_mistral.provider import TOOL_ID, tool_id
-from swink_testing.chunking import chunkings, frame_ends, truncations
 from swink_testing.driver import (
     MemoryHTTPClient,
     MemoryResponse,
-    comparable,
-    comparable_events,
-    drive_bytes,
-    fold,
 )
+from swink_testing.recorded_chat import RecordedChat
 
 PROVIDER = MistralProvider("mistral")
-STREAMS = stream_cases("mistral")
 MODEL = swink.Model("mistral", "mistral-medium-latest")
 DONE = b'data: {"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}\n\n'
 
@@ -113,51 +105,9 @@ async def test_a_document_is_an_address() -> None:
     }
 
 
-@pytest.mark.parametrize("case", STREAMS, ids=ids)
-async def test_recorded_answers(case: Case) -> None:
-    message = fold(await drive_bytes(PROVIDER, MODEL, [case.body]))
-    assert message.text == expected_text(case)
-    assert message.thinking == expected_thinking(case)
-    calls = [(call.id, call.name, call.raw_arguments) for call in message.tool_calls]
-    assert calls == expected_calls(case)
-    assert message.stop_reason == expected_stop(case)
-
-
-@pytest.mark.parametrize("case", STREAMS, ids=ids)
-async def test_where_a_read_ends_never_matters(case: Case) -> None:
-    expected = comparable_events(await drive_bytes(PROVIDER, MODEL, [case.body]))
-    for name, chunks in chunkings(case.body, SSEDecoder, range(4)):
-        assert comparable_events(await drive_bytes(PROVIDER, MODEL, chunks)) == expected, name
-
-
-@pytest.mark.parametrize("case", STREAMS, ids=ids)
-async def test_a_cut_is_a_network_error_until_the_answer_is_complete(case: Case) -> None:
-    complete, _ = completes_after(case.body)
-    whole = comparable(fold(await drive_bytes(PROVIDER, MODEL, [case.body])))
-    for frames, body in truncations(case.body, frame_ends(case.body, SSEDecoder)):
-        events = await drive_bytes(PROVIDER, MODEL, [body])
-        if complete is None or frames < complete:
-            assert isinstance(events[-1], swink.Error), frames
-            assert events[-1].error_kind is Kind.NETWORK, frames
-        else:
-            assert comparable(fold(events)).content == whole.content, frames
-
-
-KINDS = {
-    "http-400-rig-blocking-error-carries-the-correlation-id": Kind.MODEL_NOT_FOUND,
-    "http-401-ruby-llm-chat-error-handling-with-mistral-mistral-small-laraises-appropr": Kind.AUTH,
-    "http-429-rate-limited-older": Kind.THROTTLED,
-}
-
-
-@pytest.mark.parametrize("case", error_cases("mistral"), ids=ids)
-async def test_http_errors(case: Case) -> None:
-    http = MemoryHTTPClient(MemoryResponse([case.body], case.status, case.headers))
-    async with swink.Client(http=http, api_key="test") as client:
-        stream = client.stream(str(MODEL), "Hi", retry=swink.RetryPolicy.none())
-        events = [event async for event in stream]
-    assert isinstance(events[-1], swink.Error)
-    assert events[-1].error_kind is KINDS[case.name.partition("/")[2]]
+class TestRecorded(RecordedChat):
+    folder = "mistral"
+    provider = PROVIDER
 
 
 CAPACITY = {

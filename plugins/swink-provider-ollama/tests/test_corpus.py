@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from corpus import Case, error_cases, ids, stream_cases
 
 from swink_core import (
     AssistantMessage,
-    Client,
     Done,
     Error,
-    RetryPolicy,
     StopReason,
     StreamErrorKind,
 )
@@ -23,9 +18,8 @@ from swink_testing.chunking import (
     frame_ends,
     truncations,
 )
+from swink_testing.corpus import Case, ids, stream_cases
 from swink_testing.driver import (
-    MemoryHTTPClient,
-    MemoryResponse,
     comparable,
     comparable_events,
     drive_bytes,
@@ -105,20 +99,3 @@ async def test_a_last_line_cut_anywhere_is_a_cut_and_not_malformed(case: Case) -
         last = (await drive_bytes(PROVIDER, "any", [body[:offset]]))[-1]
         assert isinstance(last, Error), offset
         assert last.error_kind is StreamErrorKind.NETWORK, offset
-
-
-EXPECTED_ERRORS = {404: StreamErrorKind.MODEL_NOT_FOUND}
-
-
-@pytest.mark.parametrize("case", error_cases("ollama"), ids=ids)
-async def test_http_errors(case: Case) -> None:
-    answer = MemoryResponse([case.body], case.status, case.headers)
-    async with (
-        Client(http=MemoryHTTPClient(answer), retry=RetryPolicy.none()) as client,
-        client.stream("ollama/any", "Hi") as stream,
-    ):
-        last: Any = [event async for event in stream][-1]
-
-    assert isinstance(last, Error)
-    assert last.error_kind is EXPECTED_ERRORS[case.status]
-    assert case.expect["body_json"]["error"] in last.error_message

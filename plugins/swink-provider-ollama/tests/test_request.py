@@ -269,7 +269,7 @@ def test_an_image_file_is_read(tmp_path: Any) -> None:
 
 
 UNSUPPORTED: list[tuple[str, UserMessage, dict[str, Any]]] = [
-    ("tool choice", UserMessage("Hi"), {"tool_choice": "required"}),
+    ("tool choice", UserMessage("Hi"), {"tools": [Tool("f")], "tool_choice": "required"}),
     ("an image's address", UserMessage([ImageBlock(UrlSource("https://x.test/a.png"))]), {}),
     ("documents", UserMessage([DocumentBlock(Base64Source("application/pdf", PIXEL))]), {}),
     ("audio", UserMessage([AudioBlock(Base64Source("audio/wav", PIXEL))]), {}),

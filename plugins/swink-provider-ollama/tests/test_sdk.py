@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from corpus import Case, cases, ids
 
 from swink_core import (
     AssistantMessage,
@@ -26,12 +25,13 @@ from swink_core import (
     UserMessage,
 )
 from swink_provider_ollama import OllamaProvider
-from swink_recorder.loopback import Exchange, LoopbackServer
+from swink_testing.capture import CaptureServer
+from swink_testing.corpus import Case, cases, ids
 from swink_testing.driver import fold, run_bytes
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what its dependencies deprecate is not our concern
-    import ollama
+    ollama = pytest.importorskip("ollama", reason="Ollama's SDK is not installed")
     from ollama._client import _parse_host
 
 PROVIDER = OllamaProvider("ollama")
@@ -51,26 +51,17 @@ CALLED = ToolCallBlock("call_1", "weather", {"city": "Rome"}, '{"city":"Rome"}')
 ANSWERED = ToolResultMessage("call_1", "weather", "sunny")
 
 
-class Capture(LoopbackServer):
-    """Answers every request with one body and keeps what was asked."""
-
-    body = b'{"message":{"role":"assistant","content":"Hi"},"done":true,"done_reason":"stop"}\n'
-    status = 200
-
-    async def respond(self, exchange: Exchange) -> None:
-        await exchange.start(self.status, {"Content-Type": "application/x-ndjson"})
-        await exchange.write(self.body)
-        await exchange.end()
+ANSWER = b'{"message":{"role":"assistant","content":"Hi"},"done":true,"done_reason":"stop"}\n'
 
 
 @pytest.fixture
-def server() -> Iterator[Capture]:
-    with Capture() as server:
+def server() -> Iterator[CaptureServer]:
+    with CaptureServer(ANSWER, content_type="application/x-ndjson") as server:
         yield server
 
 
 @pytest.fixture
-def sdk(server: Capture) -> Iterator[Any]:
+def sdk(server: CaptureServer) -> Iterator[Any]:
     with ollama.Client(server.url, trust_env=False) as client:
         yield client
 
@@ -197,7 +188,7 @@ def test_we_send_what_the_sdk_sends(
     options: dict[str, Any],
     arguments: dict[str, Any],
     differences: dict[str, str],
-    server: Capture,
+    server: CaptureServer,
     sdk: Any,
 ) -> None:
     for _ in sdk.chat(model="qwen3:4b", stream=True, **arguments):
@@ -230,7 +221,7 @@ STREAMS = [case for case in cases("ollama") if not case.is_http_error]
 
 
 @pytest.mark.parametrize("case", STREAMS, ids=ids)
-def test_we_read_what_the_sdk_reads(case: Case, server: Capture, sdk: Any) -> None:
+def test_we_read_what_the_sdk_reads(case: Case, server: CaptureServer, sdk: Any) -> None:
     server.body = case.body
     theirs = _sdk_reading(sdk, wrapped=b'"message"' in case.body)
     ours = fold(run_bytes(PROVIDER, "any", [case.body]))
@@ -264,7 +255,9 @@ def _sdk_reading(sdk: Any, wrapped: bool) -> dict[str, Any]:
     return found
 
 
-def test_the_sdk_takes_a_cut_stream_for_an_answer_and_we_do_not(server: Capture, sdk: Any) -> None:
+def test_the_sdk_takes_a_cut_stream_for_an_answer_and_we_do_not(
+    server: CaptureServer, sdk: Any
+) -> None:
     server.body = b'{"message":{"role":"assistant","content":"Hel"},"done":false}\n'
 
     assert _sdk_reading(sdk, wrapped=True)["error"] is None

@@ -1,4 +1,4 @@
-"""The package's own facts: rows, entry points, models, and the script that updates them."""
+"""The package's own facts: rows, entry points, models."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
-import update_catalog
 
 import swink_provider_openai
 from swink_core.plugins.package_data import PackageCatalog, package_catalog
 from swink_provider_openai import Dialect, OpenAIProvider
 
 FOLDER = Path(__file__).parents[1]
-FILE = FOLDER / "src" / "swink_provider_openai" / "models.toml"
 
 
 def _catalog() -> PackageCatalog:
@@ -74,50 +72,3 @@ def test_public_names() -> None:
         "Dialect",
         "OpenAIProvider",
     ]
-
-
-ROWS = """
-[[providers]]
-name = "openai"
-
-[[providers]]
-name = "other"
-
-# >>> models
-# source: other = openai
-[[models]]
-id = "gpt-4o"
-capabilities = ["tools"]
-
-[[models]]
-id = "gpt-4o-mini"
-provider = "other"
-
-[[models]]
-id = "of my own"
-max_output = 5
-# <<< models
-# the rest
-"""
-
-
-def test_the_script_fills_in_what_it_knows_and_keeps_what_is_written() -> None:
-    after, unknown = update_catalog.updated(ROWS, datetime(2026, 11, 1, tzinfo=UTC))
-
-    known, other, own = tomllib.loads(after)["models"]
-    assert known["capabilities"] == ["tools"]
-    assert known["prices"]["input"] > other["prices"]["input"] > 0
-    assert known["as_of"] == "2026-11-01"
-    assert own == {"id": "of my own", "max_output": 5}
-    assert unknown == ["openai/of my own"]
-    assert after.startswith(ROWS.partition("# >>>")[0])
-    assert after.endswith("# <<< models\n# the rest\n")
-    assert "# source: other = openai\n" in after
-
-
-def test_the_script_changes_nothing_that_is_up_to_date() -> None:
-    now = datetime(2026, 11, 1, tzinfo=UTC)
-
-    once, _ = update_catalog.updated(FILE.read_text("utf-8"), now)
-
-    assert update_catalog.updated(once, now) == (once, [])

@@ -3,16 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from chat import (
-    STREAMS,
-    completes_after,
-    expected_calls,
-    expected_stop,
-    expected_text,
-    expected_thinking,
-    provider_of,
-)
-from corpus import Case, ids
+from chat_cases import STREAMS, expected_text, expected_thinking, provider_of
 
 from swink_core import (
     AssistantMessage,
@@ -26,7 +17,9 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import EventWriter, SSEDecoder
 from swink_testing.chunking import chunkings, every_cut, frame_ends, truncations
+from swink_testing.corpus import Case, ids
 from swink_testing.driver import comparable, comparable_events, drive_bytes, fold
+from swink_testing.recorded_chat import completes_after, expected_calls, expected_stop
 
 CUT_EVERYWHERE = 4096
 """Bytes up to which a body is cut in two at every place."""

@@ -212,8 +212,9 @@ OPTIONS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("limits", "openai/any", {"max_tokens": 9, "stop": ["END"]},
      {"max_completion_tokens": 9, "stop": ["END"]}),
     ("limits elsewhere", "together/any", {"max_tokens": 9}, {"max_tokens": 9}),
-    ("tool choice", "openai/any", {"tool_choice": "required"}, {"tool_choice": "required"}),
-    ("a tool by name", "openai/any", {"tool_choice": "f"},
+    ("tool choice", "openai/any", {"tools": [Tool("f")], "tool_choice": "required"},
+     {"tool_choice": "required"}),
+    ("a tool by name", "openai/any", {"tools": [Tool("f")], "tool_choice": "f"},
      {"tool_choice": {"type": "function", "function": {"name": "f"}}}),
     ("one call at a time, of no tools", "openai/any", {"parallel_tool_calls": False}, {}),
     ("JSON", "openai/any", {"response_format": "json"},
@@ -260,8 +261,9 @@ async def test_options_become_fields(
 ) -> None:
     body, notices = await sent("Hi", model, **options)
 
-    own = {"model", "messages", "stream", "stream_options"}
+    own = {"model", "messages", "stream", "stream_options", "tools"}
     assert {k: v for k, v in body.items() if k not in own} == fields
+    assert ("tools" in body) == ("tools" in options)
     assert body["model"] == model.partition("/")[2]
     assert (body["stream"], body["stream_options"]) == (True, {"include_usage": True})
     assert notices == []

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from responses import MODEL
+from responses_cases import MODEL
 
 from swink_core import (
     AssistantMessage,

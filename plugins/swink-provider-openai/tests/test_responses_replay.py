@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from corpus import Case, ids
-from responses import STREAMS, provider_of
+from responses_cases import STREAMS, provider_of
 
 from swink_core import (
     AssistantMessage,
@@ -26,6 +25,7 @@ from swink_core import (
     load,
 )
 from swink_core.providers import synthetic_id
+from swink_testing.corpus import Case, ids
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 ANSWER = (

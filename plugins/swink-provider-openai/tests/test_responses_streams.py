@@ -6,9 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from corpus import Case, ids
-from responses import (
-    ERRORS,
+from responses_cases import (
     MODEL,
     STREAMS,
     TRIMMED,
@@ -22,11 +20,9 @@ from responses import (
 from swink_core import (
     AssistantMessage,
     AssistantMessageEvent,
-    Client,
     Done,
     Error,
     ExtensionBlock,
-    RetryPolicy,
     TextBlock,
     ThinkingBlock,
     Usage,
@@ -34,9 +30,8 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import EventWriter, SSEDecoder
 from swink_testing.chunking import chunkings, every_cut, frame_ends, truncations
+from swink_testing.corpus import Case, ids
 from swink_testing.driver import (
-    MemoryHTTPClient,
-    MemoryResponse,
     comparable_events,
     drive_bytes,
     fold,
@@ -52,18 +47,6 @@ FAILED = {
     "openai_responses/truncated-before-completed": Kind.NETWORK,
 }
 
-HTTP_ERRORS = {
-    "openai_responses/http-400-mirascope-model-call-with-tools": Kind.INVALID_REQUEST,
-    "openai_responses/http-400-opentelemetry-python-contrib-responses-create-api-error-content-"
-    "mode0": Kind.MODEL_NOT_FOUND,
-    "openai_responses/http-400-ruby-llm-chat-real-error-scenarios-openai-gpt-5-nano-handles-"
-    "context-len": Kind.CONTEXT_WINDOW_EXCEEDED,
-    "openai_responses/http-401-dd-trace-py-response-error": Kind.AUTH,
-    "openai_responses/http-401-ruby-llm-chat-error-handling-with-openai-gpt-5-nano-raises-"
-    "appropriate-a": Kind.AUTH,
-    "xai_responses/http-400-ruby-llm-chat-error-handling-with-xai-grok-4-1-fast-non-reasoning-"
-    "raises": Kind.AUTH,
-}
 
 COMPLETE = [case for case in STREAMS if case.name not in FAILED]
 
@@ -176,20 +159,6 @@ async def test_an_error_or_a_cut_ends_the_stream_with_its_kind(case: Case) -> No
 
     assert isinstance(terminal, Error)
     assert terminal.error_kind is FAILED[case.name]
-
-
-@pytest.mark.parametrize("case", ERRORS, ids=ids)
-async def test_http_errors_mean_what_they_say(case: Case) -> None:
-    response = MemoryResponse([case.body], case.status, {"Content-Type": "application/json"})
-    http = MemoryHTTPClient(response)
-
-    async with Client(http=http, api_key="test", retry=RetryPolicy.none()) as client:
-        stream = client.stream("openai/any", "Hi", extra={"api": "responses"})
-        events = [event async for event in stream]
-
-    terminal = events[-1]
-    assert isinstance(terminal, Error)
-    assert terminal.error_kind is HTTP_ERRORS[case.name]
 
 
 def test_where_two_readings_differ_it_is_said_which_is_right() -> None:

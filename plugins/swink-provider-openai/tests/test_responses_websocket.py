@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from aiohttp import WSMsgType, web
 from attrs import evolve
-from responses import STREAMS
+from responses_cases import STREAMS
 
 from swink_core import (
     Client,
@@ -154,7 +154,7 @@ async def test_recordings_of_a_websocket_are_those_of_a_stream() -> None:
     read: list[bytes] = []
     async with serve() as server, client(server) as asking:
         stream = asking.stream("openai/any", "Hi")
-        stream.call.taps.append(read.append)
+        stream.call.taps.append(lambda _, data: read.append(data))
         message = await stream.result()
 
     model = Model("openai", "any", ModelInfo("any", api="responses"))

@@ -5,57 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from chat import completes_after, expected_calls, expected_stop, expected_text, expected_thinking
-from corpus import Case, error_cases, ids, stream_cases
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import SSEDecoder
 from swink_provider_xai import XAIProvider
-from swink_testing.chunking import chunkings, frame_ends, truncations
 from swink_testing.driver import (
     MemoryHTTPClient,
     MemoryResponse,
-    comparable,
-    comparable_events,
-    drive_bytes,
-    fold,
 )
+from swink_testing.recorded_chat import RecordedChat
 
 PROVIDER = XAIProvider("xai")
 MODEL = swink.Model("xai", "grok-4.7")
-STREAMS = stream_cases("xai")
 DONE = b'data: {"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}\n\n'
 
 
-@pytest.mark.parametrize("case", STREAMS, ids=ids)
-async def test_recorded_answers(case: Case) -> None:
-    message = fold(await drive_bytes(PROVIDER, MODEL, [case.body]))
-    assert message.text == expected_text(case)
-    assert message.thinking == expected_thinking(case)
-    calls = [(call.id, call.name, call.raw_arguments) for call in message.tool_calls]
-    assert calls == expected_calls(case)
-    assert message.stop_reason == expected_stop(case)
-
-
-@pytest.mark.parametrize("case", STREAMS, ids=ids)
-async def test_where_a_read_ends_never_matters(case: Case) -> None:
-    expected = comparable_events(await drive_bytes(PROVIDER, MODEL, [case.body]))
-    for name, chunks in chunkings(case.body, SSEDecoder, range(4)):
-        assert comparable_events(await drive_bytes(PROVIDER, MODEL, chunks)) == expected, name
-
-
-@pytest.mark.parametrize("case", STREAMS, ids=ids)
-async def test_a_cut_is_a_network_error_until_the_answer_is_complete(case: Case) -> None:
-    complete, _ = completes_after(case.body)
-    whole = comparable(fold(await drive_bytes(PROVIDER, MODEL, [case.body])))
-    for frames, body in truncations(case.body, frame_ends(case.body, SSEDecoder)):
-        events = await drive_bytes(PROVIDER, MODEL, [body])
-        if complete is None or frames < complete:
-            assert isinstance(events[-1], swink.Error), frames
-            assert events[-1].error_kind is Kind.NETWORK, frames
-        else:
-            assert comparable(fold(events)).content == whole.content, frames
+class TestRecorded(RecordedChat):
+    folder = "xai"
+    provider = PROVIDER
 
 
 async def call(response: MemoryResponse, **options: Any) -> tuple[MemoryHTTPClient, Any]:
@@ -104,9 +71,3 @@ async def test_errors_whose_text_is_all_there_is(status: int, body: str, kind: K
     _, terminal = await call(MemoryResponse([body.encode()], status))
     assert terminal.error_kind is kind
     assert terminal.error_message
-
-
-@pytest.mark.parametrize("case", error_cases("xai"), ids=ids)
-async def test_recorded_errors(case: Case) -> None:
-    _, terminal = await call(MemoryResponse([case.body], case.status, case.headers))
-    assert terminal.error_kind is Kind.THROTTLED

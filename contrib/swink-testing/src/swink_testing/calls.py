@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from swink_core import Call, Context, LoopClock, Model, StreamOptions
+from swink_core import Call, Context, Model, StreamOptions
 from swink_core.plugins.binding import Binding, Target
 from swink_core.plugins.call import Attempt
 from swink_core.plugins.host import bind_hooks
+from swink_core.providers import LoopClock
 
 __all__ = ["call_of", "new_call"]
 

@@ -87,7 +87,7 @@ async def drive_bytes(
     context: Context | str = "Hello",
 ) -> list[AssistantMessageEvent]:
     """Return all events that a body makes, read in these pieces and then ended."""
-    call = call_of(provider, model, options=options, context=context)
+    call = call_of(provider, model, options=options, context=context, id="memory")
     source = EventSource(
         call,
         _pieces(chunks),

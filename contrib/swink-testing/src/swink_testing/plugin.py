@@ -1,20 +1,54 @@
-"""Fixtures for tests of plugins, and the level that the conformance kit saw providers reach.
+"""What pytest gives to every test where swink-testing is installed.
 
-pytest finds this module by itself where swink-testing is installed. Everything else is imported
-when a test asks for it.
+* The fixtures `chaos`, a hostile provider, and `swink`, a command line as a process of its own.
+* A coroutine test runs in an event loop of its own, unless another plugin has taken it: those
+  that run coroutines are asked first, and marked tests are theirs.
+* `--hypothesis-profile=swink` draws the same examples on every run and has no deadline that a
+  busy machine can miss; `swink-fuzz` looks for new ones, many of them.
+* The summary says which level the conformance kit saw each subject reach, and how many tests had
+  no recorded cases.
+
+Everything else is imported when a test asks for it.
 """
 
 from __future__ import annotations
 
+import asyncio
+import functools
+import inspect
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from swink_testing.chaos import ChaosServer
+
+ASYNC_TEST_SECONDS = 120
+"""A coroutine test that takes longer is stuck; failing says where, hanging does not."""
+
+PROFILES: dict[str, dict[str, Any]] = {
+    "swink": {"deadline": None, "derandomize": True},
+    "swink-fuzz": {"deadline": None, "max_examples": 5_000, "print_blob": True},
+}
+
+OF_OTHERS = ("anyio", "asyncio", "trio", "twisted")
+"""Marks of tests that another plugin runs."""
+
+NO_CASES = "got empty parameter set"
+"""How pytest says that a parametrised test has nothing to run with."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the profiles known before Hypothesis's own plugin looks for the one that is asked."""
+    profile = config.getoption("--hypothesis-profile", None)
+    if profile in PROFILES:
+        from hypothesis import settings
+
+        settings.register_profile(profile, **PROFILES[profile])
 
 
 @pytest.fixture
@@ -52,8 +86,36 @@ def swink(
     return run
 
 
+def _run_to_end(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    @functools.wraps(test)
+    def run(*args: Any, **kwargs: Any) -> None:
+        async def limited() -> None:
+            async with asyncio.timeout(ASYNC_TEST_SECONDS):
+                await test(*args, **kwargs)
+
+        asyncio.run(limited())
+
+    return run
+
+
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Give each coroutine test an event loop of its own, as a script would have."""
+    if any(pyfuncitem.get_closest_marker(mark) for mark in OF_OTHERS):
+        return None
+    test = pyfuncitem.obj
+    if inspect.iscoroutinefunction(test):
+        arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+        _run_to_end(test)(**arguments)
+        return True
+    # Hypothesis calls the coroutine function itself, once per example.
+    given = getattr(test, "hypothesis", None)
+    if given is not None and inspect.iscoroutinefunction(given.inner_test):
+        given.inner_test = _run_to_end(given.inner_test)
+    return None
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the level that each subject of a conformance suite reached."""
+    """Print the level that each subject of a conformance suite reached, and what was not here."""
     told = [
         value
         for reports in terminalreporter.stats.values()
@@ -68,3 +130,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("conformance")
         for line in summary(told):
             terminalreporter.line(line)
+    skipped = terminalreporter.stats.get("skipped", ())
+    if without := sum(NO_CASES in str(report.longrepr) for report in skipped):
+        from swink_testing.corpus import CORPUS_ENV, corpus_folder
+
+        if not corpus_folder().is_dir():
+            terminalreporter.section("corpus")
+            where = f"there is no {corpus_folder()} ({CORPUS_ENV})"
+            terminalreporter.line(f"{without} tests found no recorded cases: {where}")

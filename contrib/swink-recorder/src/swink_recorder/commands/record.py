@@ -14,8 +14,7 @@ from swink_cli.display import make_sink
 from swink_cli.exits import EXIT_FAILURE
 from swink_cli.options import CallOptions, call_options, prompt_message, prompt_options
 from swink_cli.terminal import say
-from swink_core.providers import AiohttpClient
-from swink_recorder.capture import CapturingClient
+from swink_recorder.capture import Tape
 
 __all__ = ["command"]
 
@@ -60,11 +59,11 @@ def command(
 
 
 async def _record(call: CallOptions, message: swink.UserMessage, folder: Path, note: str) -> int:
-    http = CapturingClient(AiohttpClient())
-    async with swink.Client(http=http) as client:
+    async with swink.Client() as client:
         stream = client.stream(call.models, call.context([message]), **call.options)
+        tape = Tape(stream.call)
         whole = show_end(stream, await show_call(stream, make_sink(plain=True)))
-        recording = http.recording(stream, note)
+        recording = tape.recording(stream.message, note)
         recording.save(folder, stream.call.secrets)
     say(f"recorded {len(recording.body)} bytes in {len(recording.chunks)} reads: {folder}")
     return 0 if whole else EXIT_FAILURE

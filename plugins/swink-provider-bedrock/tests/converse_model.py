@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-import botocore.session
-from botocore.validate import ParamValidator
+import pytest
 
 __all__ = ["misfits"]
 
@@ -16,14 +15,16 @@ __all__ = ["misfits"]
 def misfits(body: dict[str, Any]) -> list[str]:
     """Name what of a request's body does not fit the API: names, types, words, limits."""
     params = {"modelId": "any", **body}
-    report = ParamValidator().validate(params, _request())
+    validate = pytest.importorskip("botocore.validate", reason="botocore is not installed")
+    report = validate.ParamValidator().validate(params, _request())
     found = [report.generate_report()] if report.has_errors() else []
     return found or list(_wrong(params, _request(), "request"))
 
 
 @cache
 def _request() -> Any:
-    model = botocore.session.Session().get_service_model("bedrock-runtime")
+    session = pytest.importorskip("botocore.session")
+    model = session.Session().get_service_model("bedrock-runtime")
     return model.operation_model("ConverseStream").input_shape
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from swink_core.streaming.clock import LoopClock
+from swink_core.providers.clock import LoopClock
 
 
 async def test_time_passes_while_a_sleep_lasts() -> None:

@@ -1,24 +1,33 @@
-"""The recorded cases that live beside this repository, for the tests of any distribution.
+"""Recorded cases that are kept outside the repository, for the tests of any distribution.
 
-    from corpus import Case, cases, ids
+    from swink_testing.corpus import Case, cases, ids
 
-    @pytest.mark.parametrize("case", cases("anthropic"), ids=ids)
+    @pytest.mark.parametrize("case", cases("acme"), ids=ids)
     def test_the_recorded_text_arrives(case: Case) -> None: ...
 
-The folder is `../shared/corpus` from the repository's root. Where it is absent there are no
-cases, and pytest skips what is parametrised with none. Nothing is read before a test asks for it.
+The folder is the one that SWINK_CORPUS names, or `../shared/corpus` of the folder in which the
+tests are started. A case is a body beside a sidecar `NAME.meta.json` that says which `file` the
+body is, how it was answered (`http`), what it shows (`features`) and what independent readers
+made of it (`expect`). Where the folder is absent there are no cases, pytest skips what is
+parametrised with none, and says once how many tests these were. Sidecars and bodies are read when
+a test asks for them.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-__all__ = ["CORPUS", "Case", "cases", "error_cases", "ids", "stream_cases"]
+from swink_recorder.recording import Recording, bundled_recordings
 
-CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
+__all__ = ["CORPUS_ENV", "Case", "cases", "corpus_folder", "error_cases", "ids"]
+__all__ += ["shipped_answers", "stream_cases"]
+
+CORPUS_ENV = "SWINK_CORPUS"
+"""The environment variable that names the folder."""
 
 _SIDECAR = ".meta.json"
 
@@ -42,7 +51,8 @@ class Case:
     @cached_property
     def body(self) -> bytes:
         """The response body as it was recorded."""
-        return (self._sidecar.parent / self.meta["file"]).read_bytes()
+        file: str = self.meta["file"]
+        return (self._sidecar.parent / file).read_bytes()
 
     @property
     def expect(self) -> dict[str, Any]:
@@ -77,9 +87,14 @@ class Case:
         return bool(self.expect.get("http_error"))
 
 
+def corpus_folder() -> Path:
+    """Return where the corpus is, if it is anywhere."""
+    return Path(os.environ.get(CORPUS_ENV) or "../shared/corpus").resolve()
+
+
 def cases(folder: str) -> list[Case]:
     """List the cases of one folder of the corpus, by name."""
-    return [Case(path) for path in sorted((CORPUS / folder).glob(f"*{_SIDECAR}"))]
+    return [Case(path) for path in sorted((corpus_folder() / folder).glob(f"*{_SIDECAR}"))]
 
 
 def stream_cases(folder: str) -> list[Case]:
@@ -92,6 +107,15 @@ def error_cases(folder: str) -> list[Case]:
     return [case for case in cases(folder) if case.is_http_error]
 
 
-def ids(case: Case) -> str:
+def shipped_answers(package: str) -> list[Recording]:
+    """List the completed answers among the recordings that a package ships, which are always here.
+
+    They have a `name` and a `body` as cases have.
+    """
+    found = [Recording.load(folder) for folder in bundled_recordings(package)]
+    return [r for r in found if r.message is not None and r.message.error_kind is None]
+
+
+def ids(case: Case | Recording) -> str:
     """Name a case in pytest's output."""
     return case.name

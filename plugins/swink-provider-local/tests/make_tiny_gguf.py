@@ -1,6 +1,6 @@
 """Write a tiny chat model whose answers are known, for tests against a real engine.
 
-    python tools/make_tiny_gguf.py tiny.gguf
+    python make_tiny_gguf.py tiny.gguf
 
 It is a decoder-only transformer that llama.cpp loads like any other, but its output matrix is set
 by hand, so that the network is a chain of bigrams: the most likely token depends on the last one

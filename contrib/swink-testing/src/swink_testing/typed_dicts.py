@@ -49,7 +49,7 @@ def _is_plain(value: Any, declared: Any) -> bool:
 
 
 def _of_union(value: Any, choices: tuple[Any, ...], path: str) -> list[str]:
-    """What the choice says that came furthest, with the fewest complaints."""
+    """Return what the choice says that came furthest, with the fewest complaints."""
     tried = [misfits(value, choice, path) for choice in choices]
     return [] if [] in tried else min(tried, key=lambda found: (-_depth(found), len(found)))
 

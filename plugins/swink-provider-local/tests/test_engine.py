@@ -1,6 +1,6 @@
 """Both wire formats against a server that is not ours: llama.cpp's, with a tiny model.
 
-What the model says is known (see `tools/make_tiny_gguf.py`), and one slot computes for all, so a
+What the model says is known (see `make_tiny_gguf.py`), and one slot computes for all, so a
 test that leaves it busy would stop the next one. The tests fail where the engine does not start.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from attrs import define
-from engine import Engine, running_engine
+from llama_server import ANSWER_TOKENS, SCHEMA, WEATHER, Engine, running_engine
 from make_tiny_gguf import ANSWER, CONTEXT, REASONED_ANSWER, REASONING, write_model
 
 from swink_core import (
@@ -29,28 +29,13 @@ from swink_core import (
     StopReason,
     StreamErrorKind,
     TextDelta,
-    Tool,
     ToolResultMessage,
     UserMessage,
 )
 from swink_core.providers import is_synthetic_id
 
-ANSWER_TOKENS = 21
-"""15 words, a space, the sign's four bytes, and the end."""
 IDLE_SECONDS = 10
 """Far less than the endless answer would take, far more than a slot needs to stop."""
-
-WEATHER = Tool(
-    "get_weather",
-    "Tells the weather.",
-    {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
-)
-SCHEMA = {
-    "type": "object",
-    "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
-    "required": ["city", "days"],
-    "additionalProperties": False,
-}
 
 
 @define
@@ -241,7 +226,7 @@ def test_the_engine_is_gone_when_its_context_is_left(tmp_path: Path) -> None:
 def test_an_engine_that_does_not_start_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.write_model", lambda path: path.write_bytes(b"no model"))
+    monkeypatch.setattr("llama_server.write_model", lambda path: path.write_bytes(b"no model"))
     with pytest.raises(ProviderFailure, match="could not be started"), running_engine(tmp_path):
         pass
 

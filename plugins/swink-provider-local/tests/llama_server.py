@@ -19,14 +19,30 @@ from urllib.request import ProxyHandler, Request, build_opener
 from attrs import define, field
 from make_tiny_gguf import CONTEXT, write_model
 
+from swink_core import Tool
 from swink_provider_local import engine as child_process
 from swink_provider_local.engine import Settings
 
-__all__ = ["Engine", "running_engine"]
+__all__ = ["ANSWER_TOKENS", "SCHEMA", "WEATHER", "Engine", "running_engine"]
 
 MODEL = "tiny"
 ANSWER_SECONDS = 60
 """For a busy machine; an idle one needs milliseconds."""
+
+ANSWER_TOKENS = 21
+"""15 words, a space, the sign's four bytes, and the end."""
+
+WEATHER = Tool(
+    "get_weather",
+    "Tells the weather.",
+    {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+)
+SCHEMA = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+    "required": ["city", "days"],
+    "additionalProperties": False,
+}
 
 _open = build_opener(ProxyHandler({})).open  # loopback, whatever the environment's proxies
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from corpus import Case, error_cases, stream_cases
 
 from swink_core import Model, ModelInfo, StopReason
 from swink_core.providers import SSEDecoder
 from swink_provider_openai import OpenAIProvider
+from swink_testing.corpus import Case, error_cases, stream_cases
 
 __all__ = [
     "ERRORS",
@@ -25,6 +25,7 @@ __all__ = [
 
 PRESETS = {
     "openai_responses": "openai",
+    "lmstudio": "lmstudio",
     "azure_responses": "openai",
     "xai_responses": "openai",
     "openrouter_responses": "openrouter",

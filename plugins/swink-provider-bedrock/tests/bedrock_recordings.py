@@ -26,10 +26,7 @@ from swink_recorder.recording import RecordedRequest, Recording
 
 __all__ = ["SHIPPED", "recordings"]
 
-SHIPPED = (
-    Path(__file__).parents[2]
-    / "plugins/swink-provider-bedrock/src/swink_provider_bedrock/recordings"
-)
+SHIPPED = Path(__file__).parents[1] / "src" / "swink_provider_bedrock" / "recordings"
 NOTE = "Written by hand in the form that the API sends."
 CLAUDE = "global.anthropic.claude-haiku-5-5"
 NOVA = "us.amazon.nova-pro-v1:0"

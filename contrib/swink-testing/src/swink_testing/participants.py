@@ -1,0 +1,110 @@
+"""Who takes part in a conversation that goes from one provider to another, and by which rules.
+
+for participant in participants(Host()):
+    participant.begins().content        # an answer as that provider gives it
+    participant.rules.tool_ids          # the ids that its API takes back
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from attrs import define
+
+from swink_core import Catalog, Host, Model
+from swink_testing.beginnings import Beginning, beginning
+
+__all__ = ["Participant", "Rules", "participants"]
+
+
+@define(frozen=True)
+class Rules:
+    """What an API takes, as its reference or its refusals say."""
+
+    tool_ids: str = r".+"
+    """A pattern of the ids of tool calls."""
+
+    alternating: bool = False
+    """Its turns are the user's and the model's in turn."""
+
+    user_after_result: bool = True
+    """The user may speak right after a tool's result."""
+
+    in_words: bool = False
+    """The conversation is put into words, and is not asked over HTTP."""
+
+
+RULES = {
+    "anthropic-messages": Rules(r"[a-zA-Z0-9_-]+", alternating=True),
+    "azure": Rules(r".{1,40}"),
+    "bedrock-converse": Rules(r"[a-zA-Z0-9_.:-]{1,64}", alternating=True),
+    "claude-stream-json": Rules(in_words=True),
+    "gemini-generate-content": Rules(alternating=True),
+    "mistral": Rules(r"[a-zA-Z0-9]{9}", user_after_result=False),
+    "none": Rules(in_words=True),
+    "ollama-chat": Rules(),
+    "openai": Rules(r".{1,40}"),
+    "openai-chat": Rules(),
+    "openai-responses": Rules(r".{1,64}"),
+    "openrouter": Rules(r".{1,40}"),
+    "swink": Rules(),
+}
+"""By wire format, and by provider where it is stricter than its wire format."""
+
+MODELS = {"bedrock": "anthropic.claude-any", "gemini": "gemini-3-any"}
+"""Models that no catalogue knows, so that nothing is refused for the model's sake."""
+
+
+@define(frozen=True)
+class Participant:
+    """A provider, or one of its APIs; `replay` tells how its dialect takes reasoning back."""
+
+    provider: str
+    wire: str
+    replay: str | None = None
+
+    def __str__(self) -> str:
+        return self.provider if self.wire != "openai-responses" else f"{self.provider}-responses"
+
+    @property
+    def model(self) -> Model:
+        """A model of the provider's."""
+        return Model(self.provider, MODELS.get(self.provider, "any"))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options that choose this API, where the provider has several."""
+        if self.wire == "openai-responses":
+            return {"extra": {"api": "responses"}}
+        return {"extra": {"api": "chat"}} if self.wire == "openai-chat" else {}
+
+    @property
+    def rules(self) -> Rules:
+        """What the API takes."""
+        stricter = self.provider in RULES and self.wire == "openai-chat"
+        return RULES[self.provider if stricter else self.wire]
+
+    def begins(self) -> Beginning:
+        """Make an answer as it gives it, opaque state and all."""
+        replayed = f"{self.wire} {self.replay}" if self.replay else self.wire
+        return beginning(self.provider if self.provider == "mistral" else replayed, self.provider)
+
+
+def participants(host: Host) -> Iterator[Participant]:
+    """Yield one for each package, wire format and way to take reasoning back.
+
+    A provider that also speaks Responses takes part once more, with that API.
+    """
+    catalog = Catalog(host)
+    seen = set()
+    for name in sorted(host.provider_names(), key=lambda name: (name != "openai", name)):
+        info, package = catalog.provider(name), host.entry(name).package
+        assert info is not None
+        replay = info.dialect.get("replay")
+        if (key := (package, info.wire_format, replay)) in seen:
+            continue
+        seen.add(key)
+        yield Participant(name, info.wire_format, replay)
+        if "websocket" in info.dialect:
+            yield Participant(name, "openai-responses")

@@ -1,0 +1,20 @@
+"""What every recorded error means, read by people."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from swink_core import StreamErrorKind as Kind
+from swink_testing.recorded_errors import RecordedErrors
+
+
+class TestXAIErrors(RecordedErrors):
+    models: ClassVar = {
+        "xai": "xai/grok-4",
+        "xai_responses": "xai/grok-4",
+    }
+    expected: ClassVar = {
+        "xai/http-429-rate-limit-tpm": Kind.THROTTLED,
+        "xai_responses/http-400-ruby-llm-chat-error-handling-with-xai-grok-4-1-fast-non-reasoning-raises":
+            Kind.AUTH,
+    }  # fmt: skip

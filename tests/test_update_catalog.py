@@ -1,0 +1,87 @@
+"""The script that brings model rows up to date, held against the package that it asks."""
+
+from __future__ import annotations
+
+import tomllib
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import update_catalog
+from genai_prices.data_snapshot import get_snapshot
+
+ROOT = Path(__file__).resolve().parent.parent
+NOW = datetime(2026, 11, 1, tzinfo=UTC)
+UPDATED = sorted(
+    path
+    for path in ROOT.glob("plugins/*/src/*/models.toml")
+    if update_catalog.BEGIN in path.read_text("utf-8")
+)
+
+ROWS = """
+[[providers]]
+name = "{provider}"
+
+[[providers]]
+name = "other"
+
+# >>> models
+# source: other = {provider}
+[[models]]
+id = "{dear}"
+capabilities = ["tools"]
+
+[[models]]
+id = "{cheap}"
+provider = "other"
+
+[[models]]
+id = "of my own"
+max_output = 5
+# <<< models
+# the rest
+"""
+
+
+def _known() -> dict[str, str]:
+    """Find a provider that is known by name, with two models of different prices."""
+    for provider in get_snapshot().providers:
+        prices = {}
+        for model in provider.models:
+            row = f'# >>> models\n[[models]]\nid = "{model.id}"\n# <<< models\n'
+            text = f'[[providers]]\nname = "{provider.id}"\n\n{row}'
+            after, unknown = update_catalog.updated(text, NOW)
+            [filled] = tomllib.loads(after)["models"]
+            if not unknown and isinstance(filled.get("prices", {}).get("input"), float):
+                prices[filled["prices"]["input"]] = model.id
+            if len(prices) == 2 and all(prices):
+                return {
+                    "provider": provider.id,
+                    "dear": prices[max(prices)],
+                    "cheap": prices[min(prices)],
+                }
+    raise AssertionError("nobody is known")
+
+
+def test_the_script_fills_in_what_it_knows_and_keeps_what_is_written() -> None:
+    known = _known()
+    rows = ROWS.format(**known)
+
+    after, unknown = update_catalog.updated(rows, NOW)
+
+    dear, cheap, own = tomllib.loads(after)["models"]
+    assert dear["capabilities"] == ["tools"]
+    assert dear["prices"]["input"] > cheap["prices"]["input"] > 0
+    assert dear["as_of"] == "2026-11-01"
+    assert own == {"id": "of my own", "max_output": 5}
+    assert unknown == [f"{known['provider']}/of my own"]
+    assert after.startswith(rows.partition("# >>>")[0])
+    assert after.endswith("# <<< models\n# the rest\n")
+    assert f"# source: other = {known['provider']}\n" in after
+
+
+@pytest.mark.parametrize("path", UPDATED, ids=lambda path: path.parent.name)
+def test_the_script_changes_nothing_that_is_up_to_date(path: Path) -> None:
+    once, unknown = update_catalog.updated(path.read_text("utf-8"), NOW)
+
+    assert update_catalog.updated(once, NOW) == (once, unknown)
