@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from cpu_time import FREEZE, HOSTILE_SIZE, cpu_seconds
 
 from swink_core import StreamOptions
 from swink_core.failures.redaction import (
@@ -13,6 +12,7 @@ from swink_core.failures.redaction import (
     public_url,
     redact,
 )
+from swink_testing.freeze import FREEZE, HOSTILE_SIZE, cpu_seconds
 
 CANARY = "sk-canary-1"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from cpu_time import FREEZE, HOSTILE_SIZE, cpu_seconds
 
 from swink_core import Failure
 from swink_core.failures.waits import LONGEST_TEXT, LONGEST_WAIT
 from swink_core.providers import by_tables, duration_seconds, retry_after_seconds
+from swink_testing.freeze import FREEZE, HOSTILE_SIZE, cpu_seconds
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from cpu_time import FREEZE, HOSTILE_SIZE, cpu_seconds
 
 from swink_core.providers import NDJSONDecoder, SSEDecoder
+from swink_testing.freeze import FREEZE, HOSTILE_SIZE, cpu_seconds
 
 # What is repeated up to the size.
 PIECES = [

@@ -16,7 +16,6 @@ from typing import Any
 
 import aiohttp
 import pytest
-from cpu_time import FREEZE
 from hostile import openssl_certificate
 
 from swink_core import ProviderFailure, UsageError
@@ -24,6 +23,7 @@ from swink_core import StreamErrorKind as Kind
 from swink_core.providers import AiohttpClient, HTTPRequest, aiohttp_insides
 from swink_core.providers.aiohttp_insides import Connector
 from swink_recorder.loopback import Exchange, LoopbackServer
+from swink_testing.freeze import FREEZE
 
 TIMEOUT = 10.0
 

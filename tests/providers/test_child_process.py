@@ -222,9 +222,9 @@ NOT_STARTED = [
 def test_what_is_not_started_is_the_callers_or_the_machines_mistake(
     error: OSError | ValueError, kind: Kind
 ) -> None:
-    failure = not_started(error, "claude")
+    failure = not_started(error, "acme")
     assert failure.kind is kind
-    assert "claude" in (failure.message or "")
+    assert "acme" in (failure.message or "")
     assert str(error) in (failure.message or "")
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from cpu_time import FREEZE, HOSTILE_SIZE, cpu_seconds
 from fakes import broken_rules
 
 from swink_core import StopReason, StreamErrorKind
@@ -14,6 +13,7 @@ from swink_core.providers import EventWriter, RelayWriter
 from swink_core.providers.writer import MOST_BLOCKS
 from swink_core.streaming.builder import MessageBuilder
 from swink_core.vocabulary import events as ev
+from swink_testing.freeze import FREEZE, HOSTILE_SIZE, cpu_seconds
 
 # -- blocks --------------------------------------------------------------------------------------
 

@@ -218,16 +218,18 @@ class GenerateContentParser:
     def _about_text(self, candidate: Candidate, out: EventWriter) -> None:
         """Collect the sources of text: citations come one by one, the rest anew each time.
 
-        Each citation belongs to the block at whose end it first came.
+        Each citation belongs to the block at whose end it first came. The block has the one
+        object that they are added to, and is told of it whenever they have doubled, since it
+        measures what it is told.
         """
-        cited = False
+        before = sum(map(len, self._cited.values()))
         for name, found in (candidate.citation_metadata or {}).items():
             for item in found if isinstance(found, list) else [found]:
                 key = (name, msgspec.json.encode(item, order="sorted"))
                 if key not in self._known:
                     self._known.add(key)
                     self._cited.setdefault(name, []).append(item)
-                    cited = True
+        cited = sum(map(len, self._cited.values())).bit_length() > before.bit_length()
         about = {
             "citationMetadata": self._cited if cited else None,
             "groundingMetadata": candidate.grounding_metadata,

@@ -1,0 +1,108 @@
+"""What is promised of every provider that is installed, and asked of each of them here."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import msgspec
+import pytest
+
+from swink_core import Context, Host, Model, StreamOptions, Tool, UsageError, UserMessage
+from swink_testing.conformance import Subject
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+
+EVERY = [Subject.find(name) for name in Host(environ={}).provider_names()]
+ASKED_BY_HTTP = pytest.mark.parametrize(
+    "subject", [s for s in EVERY if s.speaks_http], ids=lambda subject: subject.name
+)
+
+
+# -- a model's name cannot make an address another ------------------------------------------------
+
+
+async def _address(subject: Subject, name: str) -> str | None:
+    """Return where a call to a model of this name goes; `None` where it goes nowhere."""
+    http = MemoryHTTPClient(MemoryResponse(status=500))
+    try:
+        stream = subject.client(http).stream(
+            Model(subject.name, name), "Hi", **subject.call_options()
+        )
+    except UsageError:
+        return None
+    async with stream:
+        async for _ in stream:
+            pass
+    return http.requests[0].url if http.requests else None
+
+
+@ASKED_BY_HTTP
+@pytest.mark.parametrize("name", ["../../x", "..", "a/../../x", "\ud800"], ids=ascii)
+async def test_nothing_is_sent_to_where_a_models_name_leads(
+    subject: Subject, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL + 1)  # the test runner cannot pass such names on
+    with subject.environment():
+        assert await _address(subject, name) in (None, await _address(subject, "plain"))
+
+
+# -- extra is fields of the body ------------------------------------------------------------------
+
+CONTEXT = Context([UserMessage("Hi")], tools=[Tool("look_it_up", "", {"type": "object"})])
+
+
+def _body(subject: Subject, **options: Any) -> dict[str, Any]:
+    wanted: dict[str, Any] = {"temperature": 1, "max_tokens": 9000, "thinking": "low"}
+    if "structured_output" in subject.provider.features:
+        wanted["response_format"] = {"type": "object"}
+    given = StreamOptions(**subject.call_options(**wanted, **options))
+    with subject.environment():
+        plugin, model = subject.provider, subject.model
+        request = plugin.request(model, plugin.convert(model, CONTEXT, given), given)
+    body: dict[str, Any] = msgspec.json.decode(request.body)
+    return body
+
+
+def _place_of_tools(value: Any) -> tuple[str, ...] | None:
+    """Return the names that lead to the list in which the tool stands."""
+    for name, inner in value.items():
+        if isinstance(inner, list) and "look_it_up" in repr(inner):
+            return (name,)
+        if isinstance(inner, dict) and (place := _place_of_tools(inner)) is not None:
+            return (name, *place)
+    return None
+
+
+def _at(body: dict[str, Any], place: tuple[str, ...]) -> Any:
+    found: Any = body
+    for name in place:
+        found = found[name]
+    return found
+
+
+@ASKED_BY_HTTP
+def test_tools_of_the_service_come_beside_ones_own(subject: Subject) -> None:
+    plain = _body(subject)
+    place = _place_of_tools(plain)
+    if place is None:
+        assert "tools" not in subject.provider.features
+        return
+    hosted: Any = [{"type": "hosted_search"}]
+    for name in reversed(place):
+        hosted = {name: hosted}
+    both = _at(_body(subject, extra=hosted), place)
+    assert both == [*_at(plain, place), {"type": "hosted_search"}]
+
+
+@ASKED_BY_HTTP
+def test_objects_are_added_to(subject: Subject) -> None:
+    plain = _body(subject)
+    for name, value in plain.items():
+        if isinstance(value, dict):
+            assert _body(subject, extra={name: {"added": 1}})[name] == {**value, "added": 1}
+
+
+@ASKED_BY_HTTP
+def test_nothing_is_a_field_that_is_not_sent(subject: Subject) -> None:
+    extra = {"added": None, "kept": False}
+    assert _body(subject, extra=extra) == {**_body(subject), "kept": False}
