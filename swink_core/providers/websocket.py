@@ -29,12 +29,9 @@ async def open_websocket(
 
     try:
         async with asyncio.timeout(connect_timeout):
+            headers, most = request.headers, DEFAULT_FRAME_LIMIT
             socket = await session.ws_connect(
-                request.url,
-                headers=request.headers,
-                proxy=proxy,
-                max_msg_size=DEFAULT_FRAME_LIMIT,
-                decode_text=False,
+                request.url, headers=headers, proxy=proxy, max_msg_size=most, decode_text=False
             )
             try:
                 await socket.send_str(request.body.decode())
