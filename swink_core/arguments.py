@@ -33,11 +33,8 @@ def check_context(context: Context) -> None:
     calls: set[str] = set()
     bytes_left = MOST_CALL_BYTES
     for number, message in enumerate(context.messages):
-        if not isinstance(message, Message):
-            raise InvalidContext(
-                f"message {number} is a {type(message).__name__}",
-                resolution="Use UserMessage, AssistantMessage or ToolResultMessage.",
-            )
+        known = "Use UserMessage, AssistantMessage or ToolResultMessage."
+        _expect(message, Message, f"message {number} is", known)
         _check_content(f"message {number}", message)
         for file in files_of(message):
             bytes_left -= check_file(file, min(bytes_left, MOST_FILE_BYTES))
@@ -55,11 +52,7 @@ def check_context(context: Context) -> None:
         raise InvalidContext(
             "the conversation is empty", resolution="Pass at least one user message with content."
         )
-    if not isinstance(context.system_prompt, str | None):
-        raise InvalidContext(
-            f"the system prompt is a {type(context.system_prompt).__name__}",
-            resolution="Pass it as a string.",
-        )
+    _expect(context.system_prompt, str | None, "the system prompt is", "Pass it as a string.")
     _check_tools(context.tools)
 
 
@@ -93,20 +86,14 @@ def _says_something(message: Message) -> bool:
 
 
 def _check_content(where: str, message: Message) -> None:
-    content: object = message.content
+    content = message.content
     if isinstance(content, str) and not isinstance(message, AssistantMessage):
         return
-    if not isinstance(content, list | tuple):
-        raise InvalidContext(
-            f"{where}: content is a {type(content).__name__}",
-            resolution="Pass a list of blocks, or a string where the model is not speaking.",
-        )
+    allowed = "Pass a list of blocks, or a string where the model is not speaking."
+    _expect(content, list | tuple, f"{where}: content is", allowed)
     for block in content:
-        if not isinstance(block, Block):
-            raise InvalidContext(
-                f"{where} holds a {type(block).__name__}",
-                resolution="Use the blocks of swink_core: TextBlock, ImageBlock, …",
-            )
+        known = "Use the blocks of swink_core: TextBlock, ImageBlock, …"
+        _expect(block, Block, f"{where} holds", known)
         _check_fields(where, block)
         if (source := getattr(block, "source", None)) is not None:
             _check_fields(where, source)
@@ -133,6 +120,11 @@ _FIELDS: dict[type, dict[str, tuple[type, ...]]] = {
     ms.Tool: {"name": (str,), "description": (str,), "parameters": (Mapping,)},
 }
 """What would be sent as it is, or break the plugin that sends it, were it of another type."""
+
+
+def _expect(value: object, kind: Any, what: str, resolution: str) -> None:
+    if not isinstance(value, kind):
+        raise InvalidContext(f"{what} a {type(value).__name__}", resolution=resolution)
 
 
 def _check_fields(where: str, value: Any) -> None:
@@ -162,10 +154,7 @@ def _check_json(value: Any, where: str, fault: type[UsageError]) -> None:
 def _check_tools(tools: Sequence[Tool]) -> None:
     names: set[str] = set()
     for number, tool in enumerate(tools):
-        if not isinstance(tool, Tool):
-            raise InvalidContext(
-                f"tool {number} is a {type(tool).__name__}", resolution="Use Tool."
-            )
+        _expect(tool, Tool, f"tool {number} is", "Use Tool.")
         if not tool.name:
             raise InvalidContext(f"tool {number} has no name", resolution="Give it one.")
         _check_fields(f"tool {number}", tool)

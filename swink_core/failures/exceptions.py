@@ -85,10 +85,6 @@ class ProviderFailure(SwinkError):
         self.failure = failure
 
 
-def _title(given: str | None) -> str:
-    return "The call failed" if given is None else given
-
-
 @define(slots=False, eq=False, repr=False, auto_exc=False)
 class StreamError(SwinkError):
     """A call that failed. What had arrived is in `partial`.
@@ -98,7 +94,7 @@ class StreamError(SwinkError):
     """
 
     message: str
-    title: str = field(default=None, converter=_title, kw_only=True)
+    title: str = field(default="The call failed", kw_only=True)
     resolution: str = field(default="", kw_only=True)
     kind: Kind = field(kw_only=True)
     phase: str | None = field(default=None, kw_only=True)

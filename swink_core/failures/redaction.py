@@ -64,7 +64,7 @@ def credentials_in(headers: Mapping[str, str], url: str = "") -> set[str]:
     found: set[str] = set()
     for name, value in headers.items():
         if kind := _credential(name):
-            words = _SEPARATORS[kind].split(value)
+            words = re.split(r"[\s;]+" if kind == "cookie" else r"[\s,]+", value)
             # a first word of several names the scheme
             for word in words[1:] if kind == "auth" and len(words) > 1 else words:
                 found |= {word, word.partition("=")[2].strip('"')}
@@ -75,10 +75,6 @@ def credentials_in(headers: Mapping[str, str], url: str = "") -> set[str]:
 
 
 _CREDENTIAL_WORDS = ("cookie", "auth", "key", "token", "secret", "password")
-
-_SEPARATORS = dict.fromkeys(_CREDENTIAL_WORDS, re.compile(r"[\s,]+")) | {
-    "cookie": re.compile(r"[\s;]+")
-}
 
 
 @lru_cache(maxsize=256)

@@ -117,7 +117,11 @@ class SSEDecoder:
 
     def _feed_slowly(self, data: bytes, frames: list[bytes]) -> None:
         if self._head is not None:
-            data = self._strip_bom(self._head + data)
+            data = self._head + data
+            if len(data) < len(_BOM) and _BOM.startswith(data):
+                self._head = data
+                return
+            self._head, data = None, data.removeprefix(_BOM)
         if not data:
             return
         if self._skip_lf:
@@ -140,13 +144,6 @@ class SSEDecoder:
             del self._partial[1:]
         elif self._size + len(self._partial) > self._limit:
             raise FrameTooLong("an SSE frame", self._limit)
-
-    def _strip_bom(self, head: bytes) -> bytes:
-        if len(head) < len(_BOM) and _BOM.startswith(head):
-            self._head = head
-            return b""
-        self._head = None
-        return head.removeprefix(_BOM)
 
     def _take_line(self, line: bytes) -> None:
         name, _, value = line.partition(b":")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pluggy
@@ -49,11 +50,13 @@ class Target:
         Equal in every process, and tells nobody a credential.
         """
         options, info = self.options, self.info or ProviderInfo(self.model.provider)
-        address = options.base_url or _first(info.base_url_env) or info.base_url or ""
-        secret = f"{options.api_key or _first(info.api_key_env)} {address}"
+        address = options.base_url or first_set(info.base_url_env) or info.base_url or ""
+        secret = f"{options.api_key or first_set(info.api_key_env)} {address}"
         digest = hashlib.blake2b(secret.encode("utf-8", "replace"), digest_size=8).hexdigest()
         return f"{self.model} {public_url(address)} {digest}"
 
 
-def _first(variables: tuple[str, ...]) -> str | None:
-    return next((value for name in variables if (value := os.environ.get(name))), None)
+def first_set(variables: Iterable[str], environ: Mapping[str, str] | None = None) -> str | None:
+    """Return the value of the first of these variables that has one."""
+    environ = os.environ if environ is None else environ
+    return next((value for name in variables if (value := environ.get(name))), None)

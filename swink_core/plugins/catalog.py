@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,22 +45,18 @@ class Catalog:
         self._host = host
         self._environ = os.environ if environ is None else environ
         self._packages: dict[str, PackageCatalog | None] = {}
-        self._user: PackageCatalog | None = None
-        self._user_read = False
 
     def provider(self, name: str) -> ProviderInfo | None:
         """Return what is known of an installed provider; `None` if its plugin is mute."""
-        user = self._overrides()
-        if user and name in user.providers:
-            return user.providers[name]
+        if self._user and name in self._user.providers:
+            return self._user.providers[name]
         package = self._package(name)
         return package.providers.get(name) if package else None
 
     def model(self, provider: str, model_id: str) -> ModelInfo | None:
         """Return what is known of a model; `None` for an unknown one."""
-        user = self._overrides()
-        if user and (provider, model_id) in user.models:
-            return user.models[provider, model_id]
+        if self._user and (provider, model_id) in self._user.models:
+            return self._user.models[provider, model_id]
         package = self._package(provider)
         return package.models.get((provider, model_id)) if package else None
 
@@ -67,7 +64,7 @@ class Catalog:
         """List a provider's known models, the user's among them."""
         package = self._package(provider)
         found = dict(package.models) if package else {}
-        found.update(user.models if (user := self._overrides()) else {})
+        found.update(self._user.models if self._user else {})
         return [info for (owner, _), info in found.items() if owner == provider]
 
     def resolve(self, name: str | Model) -> Model:
@@ -115,16 +112,16 @@ class Catalog:
             self._packages[package] = package_catalog(package)
         return self._packages[package]
 
-    def _overrides(self) -> PackageCatalog | None:
-        if not self._user_read:
-            self._user_read = True
-            if path := self._environ.get(USER_FILE_ENV):
-                try:
-                    self._user = PackageCatalog(Path(path).expanduser().read_bytes(), path)
-                except OSError as error:
-                    raise SwinkError(
-                        f"{path}: {error.strerror}",
-                        title="Cannot read the model file",
-                        resolution=f"Correct or unset {USER_FILE_ENV}.",
-                    ) from error
-        return self._user
+    @cached_property
+    def _user(self) -> PackageCatalog | None:
+        path = self._environ.get(USER_FILE_ENV)
+        if not path:
+            return None
+        try:
+            return PackageCatalog(Path(path).expanduser().read_bytes(), path)
+        except OSError as error:
+            raise SwinkError(
+                f"{path}: {error.strerror}",
+                title="Cannot read the model file",
+                resolution=f"Correct or unset {USER_FILE_ENV}.",
+            ) from error

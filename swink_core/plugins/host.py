@@ -95,15 +95,14 @@ class Host:
     def _index(self, points: Iterable[Any]) -> None:
         allowed = _names(self._environ.get("SWINK_PLUGINS"))
         blocked = _names(self._environ.get("SWINK_DISABLE_PLUGINS")) or frozenset()
-        seen = set()
+        entries: dict[tuple[str, ...], PluginEntry] = {}
         for point in points:
             dist = getattr(point, "dist", None)
             owner, version = ("?", "?") if dist is None else (dist.name, dist.version)
             entry = PluginEntry(point.name, point.group, point.value, owner, version, point.load)
-            identity = (entry.group, entry.name, entry.value, entry.distribution)
-            if identity in seen:  # one distribution may be on the path twice
-                continue
-            seen.add(identity)
+            # one distribution may be on the path twice
+            entries.setdefault((entry.group, entry.name, entry.value, entry.distribution), entry)
+        for entry in entries.values():
             if entry.name in blocked or (allowed is not None and entry.name not in allowed):
                 continue
             if entry.group == PROVIDER_GROUP:

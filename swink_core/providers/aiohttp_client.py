@@ -66,9 +66,8 @@ class AiohttpClient:
 
     async def _session(self) -> aiohttp.ClientSession:
         if self._closed:
-            raise UsageError(
-                "the client is closed", resolution="Make another Client, or close it later."
-            )
+            hint = "Make another Client, or close it later."
+            raise UsageError("the client is closed", resolution=hint)
         loop = asyncio.get_running_loop()
         known = self._sessions.get(loop)
         if known is None or known[1].closed:
@@ -115,9 +114,7 @@ class AiohttpClient:
                 asyncio.run_coroutine_threadsafe(_close(life), loop)
 
 
-_OpenSession: TypeAlias = (
-    "tuple[AsyncGenerator[aiohttp.ClientSession, None], aiohttp.ClientSession]"
-)
+_OpenSession: TypeAlias = "tuple[AsyncGenerator[Any, None], aiohttp.ClientSession]"
 
 
 async def _close(life: AsyncGenerator[Any, None]) -> None:

@@ -190,15 +190,12 @@ def _keep(block: Block, provider: str, own: bool, cut: bool) -> Block | None:
     if isinstance(block, ThinkingBlock):
         signed = block.signature is not None or block.metadata is not None
         return block if own and (signed or not cut) else None
-    if isinstance(block, ToolCallBlock):
-        if cut and block.state != "complete":
-            return None
-        return block if own or block.metadata is None else evolve(block, metadata=None)
-    if isinstance(block, TextBlock):
-        if not block.text and not (own and block.metadata):
-            return None
-        return block if own or block.metadata is None else evolve(block, metadata=None)
-    return block
+    if isinstance(block, ToolCallBlock) and cut and block.state != "complete":
+        return None
+    if isinstance(block, TextBlock) and not block.text and not (own and block.metadata):
+        return None
+    foreign = isinstance(block, TextBlock | ToolCallBlock) and not own
+    return evolve(block, metadata=None) if foreign and block.metadata is not None else block
 
 
 def merged_turns(

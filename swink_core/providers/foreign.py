@@ -67,11 +67,8 @@ class ForeignSource:
         """Return what ends the attempt from outside: open blocks closed, then the error."""
         self.ended = True
         start: Batch = [ev.Start()] if self._automaton.phase == "before" else []
-        return [
-            *start,
-            *self._automaton.closing(),
-            self._call.error(failure, self._call.attempt.usage),
-        ]
+        error = self._call.error(failure, self._call.attempt.usage)
+        return [*start, *self._automaton.closing(), error]
 
     async def aclose(self) -> None:
         """Close their iterator."""

@@ -20,6 +20,7 @@ from swink_core.failures.failure import Classification, Failure
 from swink_core.failures.redaction import redact
 from swink_core.framing.frame import Decoder
 from swink_core.framing.sse import SSEDecoder
+from swink_core.plugins.binding import first_set
 from swink_core.plugins.call import Call
 from swink_core.plugins.hookspecs import hookimpl
 from swink_core.plugins.package_data import package_catalog
@@ -170,7 +171,7 @@ class HTTPProvider:
 
         Raises ProviderFailure (`auth`) where one is needed and none is set.
         """
-        key = options.api_key or _first(self.info.api_key_env, environ)
+        key = options.api_key or first_set(self.info.api_key_env, environ)
         key = key and key.strip()  # one that was read from a file ends in a newline
         if not key and self.info.auth == "key":
             names = " or ".join(self.info.api_key_env) or "api_key"
@@ -182,7 +183,7 @@ class HTTPProvider:
 
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] = os.environ) -> str:
         """Return the address to use, without a slash at its end."""
-        url = options.base_url or _first(self.info.base_url_env, environ) or self.info.base_url
+        url = options.base_url or first_set(self.info.base_url_env, environ) or self.info.base_url
         if not url:
             why = f"no address for {self.name}: pass base_url=…"
             why += "".join(f" or set {name}" for name in self.info.base_url_env[:1])
@@ -298,7 +299,3 @@ def _word(value: Any) -> str | None:
     if value is None or isinstance(value, dict | list):
         return None
     return str(value)
-
-
-def _first(names: tuple[str, ...], environ: Mapping[str, str]) -> str | None:
-    return next((environ[name] for name in names if environ.get(name)), None)

@@ -100,10 +100,7 @@ class EventSource:
         self._begun = self._drains = False
         self._bad_run = self._bad_total = 0
 
-    def __aiter__(self) -> AsyncGenerator[ev.AssistantMessageEvent, None]:
-        return self._events()
-
-    async def _events(self) -> AsyncGenerator[ev.AssistantMessageEvent, None]:
+    async def __aiter__(self) -> AsyncGenerator[ev.AssistantMessageEvent, None]:
         async with aclosing(self.batches()) as batches:
             async for batch in batches:
                 for event in batch:

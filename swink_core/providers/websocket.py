@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any, Self
 
+from attrs import define
+
 from swink_core.failures.exceptions import ProviderFailure
 from swink_core.framing.frame import DEFAULT_FRAME_LIMIT
 from swink_core.providers.network import failure_of
@@ -27,12 +29,9 @@ async def open_websocket(
 
     try:
         async with asyncio.timeout(connect_timeout):
+            headers, most = request.headers, DEFAULT_FRAME_LIMIT
             socket = await session.ws_connect(
-                request.url,
-                headers=request.headers,
-                proxy=proxy,
-                max_msg_size=DEFAULT_FRAME_LIMIT,
-                decode_text=False,
+                request.url, headers=headers, proxy=proxy, max_msg_size=most, decode_text=False
             )
             try:
                 await socket.send_str(request.body.decode())
@@ -46,12 +45,12 @@ async def open_websocket(
     return _WebSocket(socket)
 
 
+@define
 class _Refusal:
     """A refused upgrade, whose body aiohttp throws away."""
 
-    def __init__(self, status: int, headers: Mapping[str, str]) -> None:
-        self.status = status
-        self.headers = headers
+    status: int
+    headers: Mapping[str, str]
 
     def __aiter__(self) -> Self:
         return self

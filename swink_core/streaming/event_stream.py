@@ -17,7 +17,6 @@ from swink_core.streaming.driver import Batch, Driver
 from swink_core.streaming.retries import is_retryable
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.messages import AssistantMessage
-from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 READ_BY_ANOTHER = "the stream is being read by another task"
 
@@ -51,16 +50,12 @@ class EventStream:
 
     async def batches(self) -> AsyncGenerator[list[ev.AssistantMessageEvent], None]:
         """Yield the events of one network read at a time, as lists."""
-        rest = list(self._rest)
-        if rest:
+        if rest := list(self._rest):
             yield rest
         while batch := await self._next() or self._driver.part():
             yield batch
 
-    def __aiter__(self) -> AsyncGenerator[ev.AssistantMessageEvent, None]:
-        return self._iterate()
-
-    async def _iterate(self) -> AsyncGenerator[ev.AssistantMessageEvent, None]:
+    async def __aiter__(self) -> AsyncGenerator[ev.AssistantMessageEvent, None]:
         # the iterator over a batch is kept on the stream: a loop left by break can be resumed
         for event in self._rest:
             yield event
@@ -133,11 +128,10 @@ class EventStream:
 
     def _error(self, event: ev.Error) -> StreamError:
         call = self.call
-        kind = event.error_kind or Kind.UNKNOWN
         end = call.ended_at if call.ended_at is not None else call.clock.time()
-        return StreamError.for_kind(kind)(
+        return StreamError.for_kind(event.error_kind)(
             event.error_message,
-            title=event.title,
+            title=event.title or "",
             resolution=event.resolution or "",
             phase=event.phase,
             provider=call.model.provider,

@@ -68,9 +68,8 @@ class Retries:
         """Return what the end of an attempt is to the caller, who may have `seen` output of it:
         the end of all, or a retry."""
         self.upcoming = None
-        target = self._targets[self.target]
         if isinstance(terminal, ev.Error) and terminal.stop_reason == "error":
-            if not seen or target.options.retry.restart_after_output:
+            if not seen or self._policy.restart_after_output:
                 self.upcoming = self.after(terminal)
             if self.upcoming is not None:
                 return self._retry(terminal, self.upcoming)
@@ -160,17 +159,10 @@ class Retries:
         return float(backoff.full_jitter(next(self._waits[kind]) or 0.0))
 
     def _retry(self, error: ev.Error, upcoming: Next) -> ev.Retry:
-        call, model = self._call, self._targets[upcoming.target].model
+        call, (target, number, most, delay) = self._call, upcoming
+        model, kind, why = str(self._targets[target].model), error.error_kind, error.error_message
         log.warning(
             "call %s: %s failed (%s: %s); attempt %d/%d on %s in %.2f s",
-            call.id, call.model, error.error_kind, error.error_message, upcoming.attempt,
-            upcoming.max_attempts, model, upcoming.delay,
+            call.id, call.model, kind, why, number, most, model, delay,
         )  # fmt: skip
-        return ev.Retry(
-            upcoming.attempt,
-            upcoming.max_attempts,
-            upcoming.delay,
-            error.error_message,
-            str(model),
-            error.error_kind,
-        )
+        return ev.Retry(number, most, delay, why, model, kind)

@@ -59,17 +59,16 @@ def _converter(allow_files: bool = False) -> Converter:
         for value, cls in by_tag.items():
             tagged(cls, tag, value)
 
-    def content(data: Any, _: Any) -> Any:
-        if isinstance(data, str):
-            return data
-        return converter.structure(data, list[ms.Block])
-
     _be_strict(converter)
     union(ms.Source)  # before those that hold it: a class's hook is made of those of its fields
     union(ms.Block)
-    converter.register_structure_hook(str | list[ms.Block], content)
+    content, blocks = str | list[ms.Block], list[ms.Block]
+    converter.register_structure_hook(
+        content,
+        lambda data, _: data if isinstance(data, str) else converter.structure(data, blocks),
+    )
     converter.register_unstructure_hook(
-        str | list[ms.Block],
+        content,
         lambda data: data if isinstance(data, str) else [converter.unstructure(b) for b in data],
     )
     union(ms.Message, "role")

@@ -78,6 +78,11 @@ SHAPES: dict[str, tuple[type, ...]] = {
 _SHAPED = {kind: tuple(name for name in fields_dict(kind) if name in SHAPES) for kind in RULES}
 
 
+_WHERE: dict[Phase, str] = {
+    "before": "before start", "attempt": "inside an attempt", "ended": "after the terminal event",
+}  # fmt: skip
+
+
 class Automaton:
     """Follows a stream and names the rule that an event breaks."""
 
@@ -95,11 +100,7 @@ class Automaton:
         if rule is None:
             return f"{type(event).__name__} is not an event of the protocol"
         if self.phase not in rule.phases:
-            return {
-                "before": f"{event.type} before start",
-                "attempt": f"{event.type} inside an attempt",
-                "ended": f"{event.type} after the terminal event",
-            }[self.phase]
+            return f"{event.type} {_WHERE[self.phase]}"
         for name in _SHAPED[type(event)]:
             value = getattr(event, name)
             if not isinstance(value, SHAPES[name]):
@@ -117,9 +118,7 @@ class Automaton:
 
     def closing(self) -> list[ev.AssistantMessageEvent]:
         """Return the events that close every open block, and take them as said."""
-        events: list[ev.AssistantMessageEvent] = [
-            ENDS[kind](index) for index, kind in self.open.items()
-        ]
+        events = [ENDS[kind](index) for index, kind in self.open.items()]
         self.open.clear()
         return events
 

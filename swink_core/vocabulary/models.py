@@ -101,12 +101,9 @@ def cost_of(usage: Usage | None, prices: Prices | None) -> Cost | None:
     fresh = None if usage.input is None else max(0, usage.input - read - write)
     for_reading = prices.input if prices.cache_read is None else prices.cache_read
     for_writing = prices.input if prices.cache_write is None else prices.cache_write
-    cost = Cost(
-        _price(fresh, prices.input),
-        _price(usage.output, prices.output),
-        _price(usage.cache_read, for_reading),
-        _price(usage.cache_write, for_writing),
-    )
+    cost = Cost(_price(fresh, prices.input), _price(usage.output, prices.output))
+    cost.cache_read = _price(usage.cache_read, for_reading)
+    cost.cache_write = _price(usage.cache_write, for_writing)
     if cost.input is not None and cost.output is not None:
         cost.total = cost.input + cost.output + (cost.cache_read or 0.0) + (cost.cache_write or 0.0)
     return cost
