@@ -151,7 +151,7 @@ async def test_streams_left_at_random_leave_no_task_and_no_descriptor(
     started: list[str] = []
     policy = swink.RetryPolicy(base=0.005)
     async with swink.Client(plugins=[observer], api_key="test-key", retry=policy) as client:
-        await _warm_up(client)
+        await _warm_up()
         before_tasks, before = asyncio.all_tasks(), descriptors()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)  # some are forgotten on purpose
@@ -170,11 +170,10 @@ async def test_streams_left_at_random_leave_no_task_and_no_descriptor(
         assert broken_rules(observer.events[call]) == []
 
 
-async def _warm_up(client: swink.Client) -> None:
+async def _warm_up() -> None:
     """Has everything imported that stays open, such as the resolver's threads."""
-    async with ChaosServer() as chaos:
+    async with ChaosServer() as chaos, swink.Client(api_key="test-key") as client:
         for number, subject in enumerate(subjects()):
             url = chaos.add(f"warm{number}", subject.answer(), Fault())
             async with client.stream(subject.name, "Hello", base_url=url) as stream:
                 await read(stream)
-    await client.aclose()

@@ -23,7 +23,7 @@ from swink_core.vocabulary.clock import Clock
 from swink_core.vocabulary.events import Done, Error, Notice
 from swink_core.vocabulary.http import HTTPClient, HTTPRequest, ResponseHead
 from swink_core.vocabulary.messages import Context
-from swink_core.vocabulary.models import Model, ProviderInfo
+from swink_core.vocabulary.models import Model, ProviderInfo, cost_of
 from swink_core.vocabulary.options import StreamOptions
 from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Usage
 
@@ -106,6 +106,18 @@ class Attempt:
     def charge(self, cost: float) -> None:
         """Take note of what the provider says that the attempt costs, in US dollars."""
         self.reported_cost = cost
+
+    def price(self, usage: Usage | None, cost: Cost | None = None) -> Cost | None:
+        """Return what the attempt cost: by the catalogue's prices, unless `cost` is known.
+
+        The total is the provider's own figure where it says one.
+        """
+        info = self.model.info
+        cost = cost or cost_of(usage, info.prices if info else None)
+        if self.reported_cost is not None:
+            cost = cost or Cost()
+            cost.total = self.reported_cost
+        return cost
 
     def count_read(self) -> None:
         """Take note of a network read."""

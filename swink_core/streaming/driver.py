@@ -35,8 +35,6 @@ from swink_core.streaming.watchdog import Watchdog
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.grammar import CONTENT, TERMINAL
 from swink_core.vocabulary.messages import AssistantMessage
-from swink_core.vocabulary.models import cost_of
-from swink_core.vocabulary.outcome import Cost
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 log = logging.getLogger(__name__)
@@ -293,18 +291,13 @@ class Driver:
 
     def _account(self, terminal: Any) -> None:
         """Add what the attempt took to the call's sums, and price the terminal event."""
-        call, attempt = self.call, self.call.attempt
+        call = self.call
         if type(terminal) is ev.Error:
             if terminal.title is None:
                 call.explain(terminal)
             if terminal.error_kind is Kind.RESOURCE:
                 self._free(terminal)
-        if terminal.cost is None:
-            info = attempt.model.info
-            terminal.cost = cost_of(terminal.usage, info.prices if info else None)
-        if attempt.reported_cost is not None:
-            terminal.cost = terminal.cost or Cost()
-            terminal.cost.total = attempt.reported_cost
+        terminal.cost = call.attempt.price(terminal.usage, terminal.cost)
         if self._source is not None:
             call.add(self._source.voided)
         call.add(terminal.usage, terminal.cost)
