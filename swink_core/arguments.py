@@ -18,6 +18,7 @@ from swink_core.vocabulary.messages import (
     Context,
     Message,
     Source,
+    SystemMessage,
     TextBlock,
     Tool,
     ToolResultMessage,
@@ -36,7 +37,7 @@ def check_context(context: Context) -> None:
         if not isinstance(message, Message):
             raise InvalidContext(
                 f"message {number} is a {type(message).__name__}",
-                resolution="Use UserMessage, AssistantMessage or ToolResultMessage.",
+                resolution="Use SystemMessage, UserMessage, AssistantMessage or ToolResultMessage.",
             )
         _check_content(f"message {number}", message)
         for file in files_of(message):
@@ -87,6 +88,8 @@ def check_options(options: StreamOptions, context: Context) -> None:
 
 def _says_something(message: Message) -> bool:
     content = message.content
+    if isinstance(message, SystemMessage):
+        return False  # an instruction is nothing to answer
     if isinstance(content, str) or isinstance(message, ToolResultMessage):
         return bool(content) or isinstance(message, ToolResultMessage)
     return any(not isinstance(b, TextBlock) or b.text or b.metadata for b in content)
@@ -106,6 +109,11 @@ def _check_content(where: str, message: Message) -> None:
             raise InvalidContext(
                 f"{where} holds a {type(block).__name__}",
                 resolution="Use the blocks of swink_core: TextBlock, ImageBlock, …",
+            )
+        if isinstance(message, SystemMessage) and not isinstance(block, TextBlock):
+            raise InvalidContext(
+                f"{where}: {block.type} in a system message",
+                resolution="Instructions are text; put the rest into a UserMessage.",
             )
         _check_fields(where, block)
         if (source := getattr(block, "source", None)) is not None:

@@ -32,7 +32,7 @@ _BLOCKS = (
 
 _SOURCES = (ms.Base64Source, ms.UrlSource, ms.FileSource)
 
-_MESSAGES = (ms.UserMessage, ms.AssistantMessage, ms.ToolResultMessage)
+_MESSAGES = (ms.SystemMessage, ms.UserMessage, ms.AssistantMessage, ms.ToolResultMessage)
 
 
 class CodecError(ValueError):

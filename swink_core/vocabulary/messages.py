@@ -166,6 +166,17 @@ Block: TypeAlias = (
 
 
 @define
+class SystemMessage:
+    """An instruction to the model: a string, or blocks of text.
+
+    One that leads the conversation joins the system prompt; one further on takes effect there.
+    """
+
+    role: ClassVar[str] = "system"
+    content: str | list[Block]
+
+
+@define
 class UserMessage:
     """What the user says: a string, or blocks of text, images, documents and audio."""
 
@@ -221,7 +232,7 @@ class ToolResultMessage:
     is_error: bool = False
 
 
-Message: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
+Message: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolResultMessage
 
 
 @define

@@ -29,6 +29,7 @@ from swink_core import (
     Start,
     StopReason,
     StreamErrorKind,
+    SystemMessage,
     TextBlock,
     TextDelta,
     TextEnd,
@@ -105,7 +106,7 @@ def test_the_json_form(value: Any, data: Any) -> None:
 @pytest.mark.parametrize(
     ("kind", "data", "said"),
     [
-        (Message, {"role": "critic"}, "unknown role 'critic'; known: user, assistant"),
+        (Message, {"role": "critic"}, "unknown role 'critic'; known: system, user, assistant"),
         (Message, "hello", "an object with 'role' was expected, not 'hello'"),
         (Context, {"messages": [{"role": "user"}]}, "content"),
         (Tool, {}, "name"),
@@ -351,6 +352,12 @@ NORMATIVE: list[tuple[Any, dict[str, Any], Any, dict[str, Any]]] = [
         {"role": "user", "content": [{"type": "text", "text": "x"}]},
         UserMessage("x"),
         {"role": "user", "content": "x"},
+    ),
+    (
+        SystemMessage([TextBlock("x")]),
+        {"role": "system", "content": [{"type": "text", "text": "x"}]},
+        SystemMessage("x"),
+        {"role": "system", "content": "x"},
     ),
     (
         AssistantMessage(
