@@ -138,7 +138,13 @@ _FIELDS: dict[type, dict[str, tuple[type, ...]]] = {
     ms.UrlSource: {"url": (str,), "media_type": _MAYBE},
     ms.FileSource: {"path": (str, PathLike), "media_type": _MAYBE},
     ms.ToolResultMessage: {"tool_call_id": (str,), "tool_name": (str,)},
-    ms.Tool: {"name": (str,), "description": (str,), "parameters": (Mapping,)},
+    ms.Tool: {
+        "name": (str,),
+        "description": (str,),
+        "parameters": (Mapping,),
+        "strict": (bool, NoneType),
+        "metadata": (Mapping, NoneType),
+    },
 }
 """What would be sent as it is, or break the plugin that sends it, were it of another type."""
 
@@ -177,7 +183,13 @@ def _check_tools(tools: Sequence[Tool]) -> None:
         if not tool.name:
             raise InvalidContext(f"tool {number} has no name", resolution="Give it one.")
         _check_fields(f"tool {number}", tool)
-        _check_json(tool.parameters, f"tool {tool.name!r}: parameters", InvalidContext)
+        for part in ("parameters", "metadata"):
+            _check_json(getattr(tool, part), f"tool {tool.name!r}: {part}", InvalidContext)
+        if not all(isinstance(own, Mapping) for own in (tool.metadata or {}).values()):
+            raise InvalidContext(
+                f"tool {tool.name!r}: metadata is not by provider",
+                resolution='Write {"provider": {"field": value}}.',
+            )
         if tool.name in names:
             raise InvalidContext(
                 f"two tools are called {tool.name!r}", resolution="Give each tool its own name."

@@ -87,6 +87,18 @@ REFUSED: list[tuple[str, Context, str]] = [
     ),
     ("a_tool_of_another_name", Context([HI], tools=[Tool(5)]), "tool 0: name is a int"),  # type: ignore[arg-type]  # on purpose
     ("a_tool_described_by_none", Context([HI], tools=[Tool("f", NOTHING)]), "0: description is a"),
+    ("strict_as_text", Context([HI], tools=[Tool("f", strict=WORD)]), "0: strict is a str"),
+    ("metadata_as_text", Context([HI], tools=[Tool("f", metadata=WORD)]), "0: metadata is a str"),
+    (
+        "metadata_of_nobody",
+        Context([HI], tools=[Tool("f", metadata={"defer_loading": True})]),
+        "tool 'f': metadata is not by provider",
+    ),
+    (
+        "metadata_that_is_no_json",
+        Context([HI], tools=[Tool("f", metadata={"acme": {"x": object()}})]),
+        "tool 'f': metadata is no JSON data",
+    ),
     ("parameters_as_text", Context([HI], tools=[Tool("f", "", "{}")]), "0: parameters is a str"),  # type: ignore[arg-type]  # on purpose
     (
         "parameters_that_are_no_json",

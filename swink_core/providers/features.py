@@ -50,13 +50,17 @@ def ignored_options(api: API, model: Model, options: StreamOptions) -> list[str]
 def context_notices(knobs: frozenset[str], model: Model, context: Context) -> tuple[Notice, ...]:
     """Say what of a conversation goes out otherwise than it was given.
 
-    Of an API's `knobs`, `system_messages` says that it takes them anywhere.
+    Of an API's `knobs`, `system_messages` says that it takes them anywhere, `strict` that it
+    holds calls to a tool's schema.
     """
     notices = []
     inside = folded_system(context).messages
     if "system_messages" not in knobs and any(isinstance(m, SystemMessage) for m in inside):
         what = f"{model}: system messages inside the conversation went out as marked user turns"
         notices.append(Notice("system_message_moved", what))
+    if "strict" not in knobs and any(tool.strict for tool in context.tools):
+        what = f"{model} does not hold calls to a tool's schema; strict was not sent"
+        notices.append(Notice("option_ignored", what))
     return tuple(notices)
 
 

@@ -237,11 +237,18 @@ Message: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolResult
 
 @define
 class Tool:
-    """A tool that the model may call. `parameters` is a JSON schema of an object."""
+    """A tool that the model may call. `parameters` is a JSON schema of an object.
+
+    `strict` asks that arguments keep to the schema (`None`: as the provider does by itself).
+    `metadata` holds, by provider, fields that are merged into its form of the tool and win there
+    (`{"anthropic": {"defer_loading": true}}`); another provider's are ignored.
+    """
 
     name: str
     description: str = ""
     parameters: dict[str, Any] = field(factory=lambda: {"type": "object", "properties": {}})
+    strict: bool | None = None
+    metadata: Metadata | None = None
 
 
 @define

@@ -143,6 +143,18 @@ async def test_thinking_that_this_model_lacks_is_a_notice() -> None:
     assert "thinking" in events[1].detail
 
 
+@pytest.mark.parametrize(
+    ("strict", "own", "said"),
+    [(True, (), 1), (True, ("strict",), 0), (False, (), 0), (None, (), 0)],
+)
+async def test_a_strict_tool_that_cannot_be_is_a_notice(
+    strict: bool | None, own: tuple[str, ...], said: int
+) -> None:
+    context = Context([UserMessage("Hi")], tools=[Tool("f", strict=strict)])
+    codes, _ = await _instructed(context, *own)
+    assert codes == ["option_ignored"] * said
+
+
 INSTRUCTED = Context([SystemMessage("First."), UserMessage("Hi"), SystemMessage("Then.")])
 
 

@@ -393,8 +393,14 @@ NORMATIVE: list[tuple[Any, dict[str, Any], Any, dict[str, Any]]] = [
         {"role": "tool_result", "tool_call_id": "a", "tool_name": "f", "content": "x"},
     ),
     (
-        Tool("f", "does", {"type": "object"}),
-        {"name": "f", "description": "does", "parameters": {"type": "object"}},
+        Tool("f", "does", {"type": "object"}, False, {"acme": {"x": 1}}),
+        {
+            "name": "f",
+            "description": "does",
+            "parameters": {"type": "object"},
+            "strict": False,
+            "metadata": {"acme": {"x": 1}},
+        },
         Tool("f"),
         {"name": "f"},
     ),

@@ -277,8 +277,11 @@ _schemas = st.fixed_dictionaries(
         ),
     }
 )
+_tool_metadata = st.none() | st.dictionaries(_names, _data, max_size=2)
 _tools = st.lists(
-    st.builds(Tool, _names, _texts, _schemas), max_size=3, unique_by=lambda tool: tool.name
+    st.builds(Tool, _names, _texts, _schemas, st.none() | st.booleans(), _tool_metadata),
+    max_size=3,
+    unique_by=lambda tool: tool.name,
 )
 
 
