@@ -18,6 +18,7 @@ from swink_core.vocabulary.messages import (
     Context,
     Message,
     Source,
+    SystemMessage,
     TextBlock,
     Tool,
     ToolResultMessage,
@@ -33,7 +34,7 @@ def check_context(context: Context) -> None:
     calls: set[str] = set()
     bytes_left = MOST_CALL_BYTES
     for number, message in enumerate(context.messages):
-        known = "Use UserMessage, AssistantMessage or ToolResultMessage."
+        known = "Use SystemMessage, UserMessage, AssistantMessage or ToolResultMessage."
         _expect(message, Message, f"message {number} is", known)
         _check_content(f"message {number}", message)
         for file in files_of(message):
@@ -80,13 +81,15 @@ def check_options(options: StreamOptions, context: Context) -> None:
 
 def _says_something(message: Message) -> bool:
     content = message.content
+    if isinstance(message, SystemMessage):
+        return False  # an instruction is nothing to answer
     if isinstance(content, str) or isinstance(message, ToolResultMessage):
         return bool(content) or isinstance(message, ToolResultMessage)
     return any(not isinstance(b, TextBlock) or b.text or b.metadata for b in content)
 
 
 def _check_content(where: str, message: Message) -> None:
-    content = message.content
+    content: Any = message.content
     if isinstance(content, str) and not isinstance(message, AssistantMessage):
         return
     allowed = "Pass a list of blocks, or a string where the model is not speaking."
@@ -94,6 +97,11 @@ def _check_content(where: str, message: Message) -> None:
     for block in content:
         known = "Use the blocks of swink_core: TextBlock, ImageBlock, …"
         _expect(block, Block, f"{where} holds", known)
+        if isinstance(message, SystemMessage) and not isinstance(block, TextBlock):
+            raise InvalidContext(
+                f"{where}: {block.type} in a system message",
+                resolution="Instructions are text; put the rest into a UserMessage.",
+            )
         _check_fields(where, block)
         if (source := getattr(block, "source", None)) is not None:
             _check_fields(where, source)
@@ -117,7 +125,13 @@ _FIELDS: dict[type, dict[str, tuple[type, ...]]] = {
     ms.UrlSource: {"url": (str,), "media_type": _MAYBE},
     ms.FileSource: {"path": (str, PathLike), "media_type": _MAYBE},
     ms.ToolResultMessage: {"tool_call_id": (str,), "tool_name": (str,)},
-    ms.Tool: {"name": (str,), "description": (str,), "parameters": (Mapping,)},
+    ms.Tool: {
+        "name": (str,),
+        "description": (str,),
+        "parameters": (Mapping,),
+        "strict": (bool, NoneType),
+        "metadata": (Mapping, NoneType),
+    },
 }
 """What would be sent as it is, or break the plugin that sends it, were it of another type."""
 
@@ -158,7 +172,13 @@ def _check_tools(tools: Sequence[Tool]) -> None:
         if not tool.name:
             raise InvalidContext(f"tool {number} has no name", resolution="Give it one.")
         _check_fields(f"tool {number}", tool)
-        _check_json(tool.parameters, f"tool {tool.name!r}: parameters", InvalidContext)
+        for part in ("parameters", "metadata"):
+            _check_json(getattr(tool, part), f"tool {tool.name!r}: {part}", InvalidContext)
+        if not all(isinstance(own, Mapping) for own in (tool.metadata or {}).values()):
+            raise InvalidContext(
+                f"tool {tool.name!r}: metadata is not by provider",
+                resolution='Write {"provider": {"field": value}}.',
+            )
         if tool.name in names:
             raise InvalidContext(
                 f"two tools are called {tool.name!r}", resolution="Give each tool its own name."

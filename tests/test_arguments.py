@@ -21,6 +21,7 @@ from swink_core import (
     InvalidOption,
     RetryPolicy,
     StreamOptions,
+    SystemMessage,
     TextBlock,
     ThinkingBlock,
     Tool,
@@ -51,6 +52,13 @@ REFUSED: list[tuple[str, Context, str]] = [
     ("no_blocks", user(), "the conversation is empty"),
     ("blocks_without_text", user(TextBlock("")), "the conversation is empty"),
     ("several_of_nothing", Context([UserMessage(""), AssistantMessage([])]), "is empty"),
+    ("only_instructions", Context([SystemMessage("Be brief.")]), "the conversation is empty"),
+    (
+        "an_instruction_with_an_image",
+        Context([HI, SystemMessage([ImageBlock(UrlSource("https://a.example/b.png"))])]),
+        "message 1: image in a system message",
+    ),
+    ("an_instruction_of_nothing", Context([HI, SystemMessage(NOTHING)]), "content is a NoneType"),
     ("a_source_as_text", user(ImageBlock(WORD)), "message 0: source is a str"),
     ("no_source", user(DocumentBlock(NOTHING)), "message 0: source is a NoneType"),
     ("a_file_of_no_name", user(ImageBlock(FileSource(NOTHING))), "message 0: path is a NoneType"),
@@ -79,6 +87,18 @@ REFUSED: list[tuple[str, Context, str]] = [
     ),
     ("a_tool_of_another_name", Context([HI], tools=[Tool(5)]), "tool 0: name is a int"),  # type: ignore[arg-type]  # on purpose
     ("a_tool_described_by_none", Context([HI], tools=[Tool("f", NOTHING)]), "0: description is a"),
+    ("strict_as_text", Context([HI], tools=[Tool("f", strict=WORD)]), "0: strict is a str"),
+    ("metadata_as_text", Context([HI], tools=[Tool("f", metadata=WORD)]), "0: metadata is a str"),
+    (
+        "metadata_of_nobody",
+        Context([HI], tools=[Tool("f", metadata={"defer_loading": True})]),
+        "tool 'f': metadata is not by provider",
+    ),
+    (
+        "metadata_that_is_no_json",
+        Context([HI], tools=[Tool("f", metadata={"acme": {"x": object()}})]),
+        "tool 'f': metadata is no JSON data",
+    ),
     ("parameters_as_text", Context([HI], tools=[Tool("f", "", "{}")]), "0: parameters is a str"),  # type: ignore[arg-type]  # on purpose
     (
         "parameters_that_are_no_json",

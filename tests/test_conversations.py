@@ -34,6 +34,7 @@ from swink_core import (
     StopReason,
     StreamErrorKind,
     StreamOptions,
+    SystemMessage,
     TextBlock,
     ThinkingBlock,
     Tool,
@@ -78,15 +79,17 @@ def conversation(origin: Participant) -> Context:
     found: list[Block] = [TextBlock("found it"), ImageBlock(Base64Source("image/png", FOUND))]
     image = ImageBlock(Base64Source("image/png", SEEN))
     messages: list[Message] = [
+        SystemMessage("Be kind."),
         UserMessage([TextBlock("What is on it?"), TextBlock(""), image]),
         answer,
+        SystemMessage([TextBlock("Be quick.")]),
         ToolResultMessage(first.id, first.name, found),
         ToolResultMessage(second.id, second.name, "the tool broke", is_error=True),
     ]
     for message in _recorded(origin):
         messages += [UserMessage("Go on."), message]
         messages += [ToolResultMessage(c.id, c.name, "found more") for c in message.tool_calls]
-    messages.append(UserMessage("And now?"))
+    messages += [SystemMessage("Be bold."), UserMessage("And now?")]
     return Context(messages, "Be brief.", [Tool("look_up", "Looks something up.")])
 
 
@@ -224,6 +227,8 @@ def _check_words(strings: list[str], target: Participant) -> None:
     everything = "\n".join(strings)
     for said in ("Be brief.", "What is on it?", "I look it up.", "found it", "the tool broke"):
         assert said in everything
+    for instruction in ("Be kind.", "Be quick.", "Be bold."):
+        assert instruction in everything
     if "images" in _features(target) and not target.rules.in_words:
         assert SEEN in everything
         assert FOUND in everything

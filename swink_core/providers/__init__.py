@@ -15,6 +15,7 @@ from swink_core.providers.conversion import (
     accepted_id,
     arguments_object,
     closed_schema,
+    folded_system,
     merged_turns,
     normalise,
     required_features,
@@ -23,7 +24,14 @@ from swink_core.providers.conversion import (
     unparsed,
     without_unanswered,
 )
-from swink_core.providers.fields import changed_options, merge_fields, model_path, with_extra
+from swink_core.providers.features import context_notices
+from swink_core.providers.fields import (
+    changed_options,
+    merge_fields,
+    model_path,
+    with_extra,
+    with_metadata,
+)
 from swink_core.providers.media import media_base64, media_type_of
 from swink_core.providers.provider import HTTPProvider
 from swink_core.providers.relay import RelayWriter
@@ -40,9 +48,10 @@ __all__ = [
     "EventSource", "EventWriter", "FrameError", "FrameTooLong", "HTTPClient", "HTTPProvider",
     "HTTPRequest", "HTTPResponse", "LoopClock", "MalformedFrame", "MessageConverter",
     "NDJSONDecoder", "Parser", "Phase", "RelayWriter", "SSEDecoder", "Timer", "accepted_id",
-    "arguments_object", "by_tables", "changed_options", "closed_schema", "duration_seconds",
-    "end_group", "is_synthetic_id", "load_event", "media_base64", "media_type_of", "merge_fields",
-    "merged_turns", "model_path", "normalise", "not_started", "parse_arguments", "redact",
-    "repaired_json", "required_features", "retry_after_seconds", "synthetic_id", "text_of",
-    "trim_prefill", "unparsed", "with_extra", "without_unanswered",
+    "arguments_object", "by_tables", "changed_options", "closed_schema", "context_notices",
+    "duration_seconds", "end_group", "folded_system", "is_synthetic_id", "load_event",
+    "media_base64", "media_type_of", "merge_fields", "merged_turns", "model_path", "normalise",
+    "not_started", "parse_arguments", "redact", "repaired_json", "required_features",
+    "retry_after_seconds", "synthetic_id", "text_of", "trim_prefill", "unparsed", "with_extra",
+    "with_metadata", "without_unanswered",
 ]  # fmt: skip

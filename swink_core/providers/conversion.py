@@ -9,6 +9,8 @@ no converter changes the context it is given.
 3. A tool call that was never answered gets an error result, since every API wants one.
 4. A result whose call is gone becomes the user's words.
 5. Messages that end up empty are left out.
+6. An instruction inside the conversation becomes a user turn, in `<system>` marks; one between a
+   call and its results comes after these, which APIs want to have together.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ import hashlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from itertools import takewhile
+from typing import Any, TypeAlias
 
 from attrs import evolve
 
@@ -29,7 +32,7 @@ from swink_core.vocabulary.messages import (
     DocumentBlock,
     ExtensionBlock,
     ImageBlock,
-    Message,
+    SystemMessage,
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
@@ -38,6 +41,8 @@ from swink_core.vocabulary.messages import (
 )
 from swink_core.vocabulary.options import StreamOptions
 from swink_core.vocabulary.outcome import StopReason
+
+Turn: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
 
 NO_RESULT = "No result: the call was not carried out."
 
@@ -137,11 +142,24 @@ def required_features(context: Context, options: StreamOptions) -> set[str]:
     return wanted
 
 
-def normalise(context: Context, provider: str) -> list[Message]:
+def folded_system(context: Context) -> Context:
+    """Return a conversation whose leading system messages have joined its system prompt."""
+    leading = list(takewhile(lambda m: isinstance(m, SystemMessage), context.messages))
+    if not leading:
+        return context
+    prompts = [context.system_prompt, *(text_of(message.content) for message in leading)]
+    return evolve(
+        context,
+        messages=context.messages[len(leading) :],
+        system_prompt="\n\n".join(filter(None, prompts)) or None,
+    )
+
+
+def normalise(context: Context, provider: str) -> list[Turn]:
     """Return the messages as `provider` may see them, by the rules above."""
-    result: list[Message] = []
+    result: list[Turn] = []
     waiting: dict[str, ToolCallBlock] = {}
-    words: list[Message] = []  # of results without a call; said when the others are in
+    words: list[Turn] = []  # results without a call, instructions; said when the others are in
 
     def settle() -> None:
         for call in waiting.values():
@@ -156,6 +174,10 @@ def normalise(context: Context, provider: str) -> list[Message]:
                 words.append(_in_words(message))
             else:
                 result.append(message)
+            continue
+        if isinstance(message, SystemMessage):
+            if text := text_of(message.content):
+                words.append(UserMessage(f"<system>\n{text}\n</system>"))
             continue
         settle()
         if isinstance(message, UserMessage):

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Protocol
 
 from swink_core.failures.failure import Failure
-from swink_core.providers.conversion import required_features
+from swink_core.providers.conversion import folded_system, required_features
 from swink_core.providers.source import Parser
-from swink_core.vocabulary.messages import Context
+from swink_core.vocabulary.events import Notice
+from swink_core.vocabulary.messages import Context, SystemMessage
 from swink_core.vocabulary.models import Model
 from swink_core.vocabulary.options import CacheStrategy, StreamOptions, ThinkingLevel
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
@@ -44,6 +45,23 @@ def ignored_options(api: API, model: Model, options: StreamOptions) -> list[str]
     if model.lacks("thinking") and _is_set(options, "thinking") and "thinking" in api.knobs:
         ignored.append("thinking")
     return ignored
+
+
+def context_notices(knobs: frozenset[str], model: Model, context: Context) -> tuple[Notice, ...]:
+    """Say what of a conversation goes out otherwise than it was given.
+
+    Of an API's `knobs`, `system_messages` says that it takes them anywhere, `strict` that it
+    holds calls to a tool's schema.
+    """
+    notices = []
+    inside = folded_system(context).messages
+    if "system_messages" not in knobs and any(isinstance(m, SystemMessage) for m in inside):
+        what = f"{model}: system messages inside the conversation went out as marked user turns"
+        notices.append(Notice("system_message_moved", what))
+    if "strict" not in knobs and any(tool.strict for tool in context.tools):
+        what = f"{model} does not hold calls to a tool's schema; strict was not sent"
+        notices.append(Notice("option_ignored", what))
+    return tuple(notices)
 
 
 def unsupported(api: API, model: Model, context: Context, options: StreamOptions) -> Failure | None:

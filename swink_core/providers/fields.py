@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from swink_core.failures.exceptions import InvalidModel
 from swink_core.vocabulary.events import Notice
+from swink_core.vocabulary.messages import Tool
 from swink_core.vocabulary.models import Model
 
 JOINED = frozenset({"tools", "include"})
@@ -42,6 +43,11 @@ def with_extra(
     have some.
     """
     return merge_fields(_without_none(merge_fields(defaults or {}, extra)), fields)
+
+
+def with_metadata(native: Mapping[str, Any], tool: Tool, provider: str) -> dict[str, Any]:
+    """Return a tool in a provider's terms, with what its metadata holds for that provider."""
+    return merge_fields(native, (tool.metadata or {}).get(provider, {}))
 
 
 def _without_none(fields: Mapping[str, Any]) -> dict[str, Any]:

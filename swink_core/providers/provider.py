@@ -25,6 +25,7 @@ from swink_core.plugins.call import Call
 from swink_core.plugins.hookspecs import hookimpl
 from swink_core.plugins.package_data import package_catalog
 from swink_core.providers.buffered import WholeDecoder, WholeParser
+from swink_core.providers.conversion import folded_system
 from swink_core.providers.exchange import (
     Body,
     failure_of_answer,
@@ -32,7 +33,7 @@ from swink_core.providers.exchange import (
     override,
     request_id_of,
 )
-from swink_core.providers.features import API, ignored_options, unsupported
+from swink_core.providers.features import API, context_notices, ignored_options, unsupported
 from swink_core.providers.source import EventSource, Parser, lenient_json
 from swink_core.vocabulary.events import Notice
 from swink_core.vocabulary.http import HTTPRequest, HTTPResponse, ResponseHead
@@ -50,9 +51,10 @@ class HTTPProvider:
 
     Facts that do not need the plugin (address, variables, wire format) come from the package's
     `models.toml`. Attributes of the class: `features` (what a call may need: `tools`, `images`,
-    `documents`, `audio`, `json`, `structured_output`, `stop`, `tool_choice`), `knobs` (tuning
-    options that are sent), `decoder` (makes a decoder), `content_types` that a stream may
-    have, and `malformed`, the default policy for frames that do not parse.
+    `documents`, `audio`, `json`, `structured_output`, `stop`, `tool_choice`), `knobs` (what tunes
+    an answer and is sent: options, and `strict` tools, and `system_messages` taken anywhere),
+    `decoder` (makes a decoder), `content_types` that a stream may have, and `malformed`, the
+    default policy for frames that do not parse.
     """
 
     features: frozenset[str] = frozenset({"tools", "tool_choice", "stop"})
@@ -207,7 +209,9 @@ class HTTPProvider:
     @final
     @hookimpl
     def convert_messages(self, model: Model, context: Context, options: StreamOptions) -> Any:
-        """Delegate to `convert`."""
+        """Delegate to `convert`; an API without system messages gets the leading ones as prompt."""
+        if "system_messages" not in self.api(model, options).knobs:
+            context = folded_system(context)
         return self.convert(model, context, options)
 
     @final
@@ -230,6 +234,7 @@ class HTTPProvider:
             options = evolve(options, transport="buffered")
             notices += (Notice("buffered", f"{model} streams this badly; asked for it whole"),)
             api = self.api(model, options)
+        notices += context_notices(api.knobs, model, context)
         parser, decoder = api.parser(model), type(self).decoder()
         if options.transport == "buffered" and api.buffered:
             parser, decoder = WholeParser(parser), WholeDecoder()

@@ -166,6 +166,17 @@ Block: TypeAlias = (
 
 
 @define
+class SystemMessage:
+    """An instruction to the model: a string, or blocks of text.
+
+    One that leads the conversation joins the system prompt; one further on takes effect there.
+    """
+
+    role: ClassVar[str] = "system"
+    content: str | list[Block]
+
+
+@define
 class UserMessage:
     """What the user says: a string, or blocks of text, images, documents and audio."""
 
@@ -221,16 +232,23 @@ class ToolResultMessage:
     is_error: bool = False
 
 
-Message: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
+Message: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolResultMessage
 
 
 @define
 class Tool:
-    """A tool that the model may call. `parameters` is a JSON schema of an object."""
+    """A tool that the model may call. `parameters` is a JSON schema of an object.
+
+    `strict` asks that arguments keep to the schema (`None`: as the provider does by itself).
+    `metadata` holds, by provider, fields that are merged into its form of the tool and win there
+    (`{"anthropic": {"defer_loading": true}}`); another provider's are ignored.
+    """
 
     name: str
     description: str = ""
     parameters: dict[str, Any] = field(factory=lambda: {"type": "object", "properties": {}})
+    strict: bool | None = None
+    metadata: Metadata | None = None
 
 
 @define

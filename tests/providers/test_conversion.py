@@ -25,6 +25,7 @@ from swink_core import (
     Message,
     StopReason,
     StreamOptions,
+    SystemMessage,
     TextBlock,
     ThinkingBlock,
     Tool,
@@ -36,6 +37,7 @@ from swink_core import (
 from swink_core.arguments import check_context
 from swink_core.providers import (
     MessageConverter,
+    folded_system,
     media_base64,
     media_type_of,
     normalise,
@@ -60,6 +62,8 @@ def said(*content: Any, provider: str | None = "toy", **facts: Any) -> Assistant
 
 ERROR, ABORTED = StopReason.ERROR, StopReason.ABORTED
 TRUNCATED = ToolCallBlock("a", "f", {}, '{"x', "truncated")
+
+BRIEF = UserMessage("<system>\nBe brief.\n</system>")
 
 # (rule and case, messages, what the provider "toy" may see of them)
 NORMALISED: list[tuple[str, list[Message], list[Message]]] = [
@@ -205,6 +209,24 @@ NORMALISED: list[tuple[str, list[Message], list[Message]]] = [
         [UserMessage([TextBlock(""), ImageBlock(PNG)])],
         [UserMessage([ImageBlock(PNG)])],
     ),
+    # 6: instructions
+    ("an_instruction_is_a_marked_turn", [HI, SystemMessage("Be brief.")], [HI, BRIEF]),
+    (
+        "an_instruction_of_blocks",
+        [HI, SystemMessage([TextBlock("Be"), TextBlock("brief.")]), HI],
+        [HI, UserMessage("<system>\nBe\nbrief.\n</system>"), HI],
+    ),
+    (
+        "an_instruction_between_a_call_and_its_results_comes_after_them",
+        [said(CALL_A, CALL_B), SystemMessage("Be brief."), RESULT_A, RESULT_B, HI],
+        [said(CALL_A, CALL_B), RESULT_A, RESULT_B, BRIEF, HI],
+    ),
+    (
+        "an_instruction_after_a_call_without_a_result",
+        [said(CALL_A), SystemMessage("Be brief.")],
+        [said(CALL_A), NOTHING_A, BRIEF],
+    ),
+    ("an_empty_instruction", [HI, SystemMessage(""), SystemMessage([])], [HI]),
 ]
 
 
@@ -215,6 +237,29 @@ def test_a_provider_sees_what_the_rules_leave(messages: list[Message], seen: lis
     before = copy.deepcopy(messages)
     assert normalise(Context(messages), "toy") == seen
     assert messages == before
+
+
+@pytest.mark.parametrize(
+    ("prompt", "leading", "folded"),
+    [
+        (None, [SystemMessage("a")], "a"),
+        (
+            "a",
+            [SystemMessage([TextBlock("b")]), SystemMessage(""), SystemMessage("c")],
+            "a\n\nb\n\nc",
+        ),
+        ("a", [], "a"),
+        (None, [SystemMessage("")], None),
+    ],
+)
+def test_leading_instructions_join_the_system_prompt(
+    prompt: str | None, leading: list[Message], folded: str | None
+) -> None:
+    later: list[Message] = [HI, SystemMessage("later"), HI]
+    context = Context([*leading, *later], prompt)
+    before = copy.deepcopy(context)
+    assert folded_system(context) == Context(later, folded)
+    assert context == before
 
 
 @given(contexts(), st.sampled_from(["toy", "other"]))

@@ -32,6 +32,7 @@ from swink_core import (
     ImageBlock,
     Notice,
     StreamOptions,
+    SystemMessage,
     Tool,
     UrlSource,
     UserMessage,
@@ -140,6 +141,53 @@ async def test_thinking_that_this_model_lacks_is_a_notice() -> None:
     async with client_of(providers={"toy": Thinker}, http=PipeClient(Pipe(*HELLO))) as client:
         events = await collect(client.stream(NO_TOOLS, "Hi", thinking="high", api_key="k"))
     assert "thinking" in events[1].detail
+
+
+@pytest.mark.parametrize(
+    ("strict", "own", "said"),
+    [(True, (), 1), (True, ("strict",), 0), (False, (), 0), (None, (), 0)],
+)
+async def test_a_strict_tool_that_cannot_be_is_a_notice(
+    strict: bool | None, own: tuple[str, ...], said: int
+) -> None:
+    context = Context([UserMessage("Hi")], tools=[Tool("f", strict=strict)])
+    codes, _ = await _instructed(context, *own)
+    assert codes == ["option_ignored"] * said
+
+
+INSTRUCTED = Context([SystemMessage("First."), UserMessage("Hi"), SystemMessage("Then.")])
+
+
+async def _instructed(context: Context, *own: str) -> tuple[list[str], list[Any]]:
+    class Ruled(Toy):
+        knobs = Toy.knobs | {*own}
+
+        def convert(self, model: Any, context: Context, options: Any) -> Any:
+            return [context.system_prompt, *(swink.dump(m) for m in context.messages)]
+
+    http = PipeClient(Pipe(*HELLO))
+    async with client_of(providers={"toy": Ruled}, http=http) as client:
+        events = await collect(client.stream(MODEL, context, api_key="k"))
+    codes = [event.code for event in events if isinstance(event, Notice)]
+    return codes, json.loads(http.requests[0].body)["messages"]
+
+
+async def test_a_system_message_that_is_moved_is_a_notice() -> None:
+    codes, sent = await _instructed(INSTRUCTED)
+    assert codes == ["system_message_moved"]
+    assert sent[:2] == ["First.", {"role": "user", "content": "Hi"}]
+
+
+async def test_a_leading_system_message_is_the_prompt_and_no_notice() -> None:
+    codes, sent = await _instructed(Context(INSTRUCTED.messages[:2]))
+    assert codes == []
+    assert sent == ["First.", {"role": "user", "content": "Hi"}]
+
+
+async def test_system_messages_stay_where_they_are_for_an_api_that_takes_them() -> None:
+    codes, sent = await _instructed(INSTRUCTED, "system_messages")
+    assert codes == []
+    assert sent == [None, *(swink.dump(message) for message in INSTRUCTED.messages)]
 
 
 # -- credentials and addresses -------------------------------------------------------------------

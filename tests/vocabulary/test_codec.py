@@ -29,6 +29,7 @@ from swink_core import (
     Start,
     StopReason,
     StreamErrorKind,
+    SystemMessage,
     TextBlock,
     TextDelta,
     TextEnd,
@@ -105,7 +106,7 @@ def test_the_json_form(value: Any, data: Any) -> None:
 @pytest.mark.parametrize(
     ("kind", "data", "said"),
     [
-        (Message, {"role": "critic"}, "unknown role 'critic'; known: user, assistant"),
+        (Message, {"role": "critic"}, "unknown role 'critic'; known: system, user, assistant"),
         (Message, "hello", "an object with 'role' was expected, not 'hello'"),
         (Context, {"messages": [{"role": "user"}]}, "content"),
         (Tool, {}, "name"),
@@ -353,6 +354,12 @@ NORMATIVE: list[tuple[Any, dict[str, Any], Any, dict[str, Any]]] = [
         {"role": "user", "content": "x"},
     ),
     (
+        SystemMessage([TextBlock("x")]),
+        {"role": "system", "content": [{"type": "text", "text": "x"}]},
+        SystemMessage("x"),
+        {"role": "system", "content": "x"},
+    ),
+    (
         AssistantMessage(
             [TextBlock("x")], "acme", "m", "r", "q", WHOLE_USAGE, WHOLE_COST,
             StopReason.ERROR, StreamErrorKind.NETWORK, "so",
@@ -386,8 +393,14 @@ NORMATIVE: list[tuple[Any, dict[str, Any], Any, dict[str, Any]]] = [
         {"role": "tool_result", "tool_call_id": "a", "tool_name": "f", "content": "x"},
     ),
     (
-        Tool("f", "does", {"type": "object"}),
-        {"name": "f", "description": "does", "parameters": {"type": "object"}},
+        Tool("f", "does", {"type": "object"}, False, {"acme": {"x": 1}}),
+        {
+            "name": "f",
+            "description": "does",
+            "parameters": {"type": "object"},
+            "strict": False,
+            "metadata": {"acme": {"x": 1}},
+        },
         Tool("f"),
         {"name": "f"},
     ),

@@ -28,6 +28,7 @@ from swink_core import (
     StopReason,
     StreamErrorKind,
     StreamOptions,
+    SystemMessage,
     TextBlock,
     ThinkingBlock,
     ThinkingLevel,
@@ -226,6 +227,9 @@ _text_messages = st.builds(UserMessage, _texts | st.lists(_said, min_size=1, max
 _media_messages = st.builds(UserMessage, _texts | st.lists(_shown, min_size=1, max_size=3))
 
 
+_instructions = st.builds(SystemMessage, _texts | st.lists(_said, max_size=2))
+
+
 def user_messages(media: bool = True) -> st.SearchStrategy[UserMessage]:
     """Draw what users say: strings, and blocks of text and media."""
     return _media_messages if media else _text_messages
@@ -273,8 +277,11 @@ _schemas = st.fixed_dictionaries(
         ),
     }
 )
+_tool_metadata = st.none() | st.dictionaries(_names, _data, max_size=2)
 _tools = st.lists(
-    st.builds(Tool, _names, _texts, _schemas), max_size=3, unique_by=lambda tool: tool.name
+    st.builds(Tool, _names, _texts, _schemas, st.none() | st.booleans(), _tool_metadata),
+    max_size=3,
+    unique_by=lambda tool: tool.name,
 )
 
 
@@ -298,10 +305,14 @@ def contexts(draw: st.DrawFn, provider: str | None = None, media: bool = True) -
     """
     messages: list[Message] = []
     for turn in range(draw(_few)):
+        if draw(_yes_or_no):
+            messages.append(draw(_instructions))
         messages.append(draw(user_messages(media)))
         ids = tuple(f"call_{turn}_{n}" for n in range(draw(_few)))
         answer = draw(assistant_messages(provider, ids))
         messages.append(answer)
+        if draw(_yes_or_no):
+            messages.append(draw(_instructions))
         for call in answer.tool_calls:
             if draw(_yes_or_no):
                 failed = draw(_yes_or_no)

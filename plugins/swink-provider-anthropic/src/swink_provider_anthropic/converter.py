@@ -38,6 +38,7 @@ from swink_core.providers import (
     media_base64,
     merged_turns,
     trim_prefill,
+    with_metadata,
     without_unanswered,
 )
 from swink_provider_anthropic import claude
@@ -64,7 +65,7 @@ def conversation(
     if context.system_prompt:
         native["system"] = [{"type": "text", "text": context.system_prompt}]
     if context.tools:
-        native["tools"] = [_tool(tool) for tool in context.tools]
+        native["tools"] = [_tool(tool, provider) for tool in context.tools]
     if (container := _container(context)) is not None:
         native["container"] = container
     if cache is not None and cache.mode != "none":
@@ -215,10 +216,15 @@ def _tool_result(message: ToolResultMessage) -> dict[str, Any]:
     return native
 
 
-def _tool(tool: Tool) -> dict[str, Any]:
+def _tool(tool: Tool, provider: str) -> dict[str, Any]:
     schema = tool.parameters if "type" in tool.parameters else {"type": "object", **tool.parameters}
-    native = {"name": tool.name, "description": tool.description, "input_schema": schema}
-    return {name: value for name, value in native.items() if value != ""}
+    native: dict[str, Any] = {"name": tool.name}
+    if tool.description:
+        native["description"] = tool.description
+    native["input_schema"] = schema
+    if tool.strict is not None:
+        native["strict"] = tool.strict
+    return with_metadata(native, tool, provider)
 
 
 # -- caching ---------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ class AnthropicProvider(HTTPProvider):
     knobs = frozenset(
         {
             "temperature", "top_p", "max_tokens", "session_id", "thinking",
-            "parallel_tool_calls", "cache",
+            "parallel_tool_calls", "cache", "strict",
         }
     )  # fmt: skip
     buffered = True

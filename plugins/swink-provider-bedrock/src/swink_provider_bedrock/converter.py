@@ -36,6 +36,7 @@ from swink_core.providers import (
     arguments_object,
     merged_turns,
     trim_prefill,
+    with_metadata,
     without_unanswered,
 )
 from swink_provider_anthropic import claude
@@ -77,7 +78,7 @@ def conversation(
     native: dict[str, Any] = {"messages": turns}
     if context.system_prompt and context.system_prompt.strip():
         native["system"] = [{"text": context.system_prompt}]
-    if tools := _tools(context, turns, options.tool_choice):
+    if tools := _tools(context, turns, options.tool_choice, provider):
         native["toolConfig"] = {"tools": tools}
         if options.tool_choice not in (None, "none") and context.tools:
             choice = CHOICES.get(options.tool_choice, {"tool": {"name": options.tool_choice}})
@@ -201,7 +202,7 @@ def _vendor(model_id: str) -> str:
 
 
 def _tools(
-    context: Context, turns: list[dict[str, Any]], choice: str | None
+    context: Context, turns: list[dict[str, Any]], choice: str | None, provider: str
 ) -> list[dict[str, Any]]:
     """Declare tools wherever the conversation has calls; the API cannot forbid to call them."""
     uses = [block["toolUse"] for turn in turns for block in turn["content"] if "toolUse" in block]
@@ -212,15 +213,17 @@ def _tools(
                 "tool_choice", "Converse cannot forbid tool calls in a conversation that has some"
             )
         return []
-    return [_tool(tool) for tool in context.tools or map(Tool, called)]
+    return [_tool(tool, provider) for tool in context.tools or map(Tool, called)]
 
 
-def _tool(tool: Tool) -> dict[str, Any]:
+def _tool(tool: Tool, provider: str) -> dict[str, Any]:
     schema = tool.parameters if "type" in tool.parameters else {"type": "object", **tool.parameters}
     native: dict[str, Any] = {"name": tool.name, "inputSchema": {"json": schema}}
     if tool.description:
         native["description"] = tool.description
-    return {"toolSpec": native}
+    if tool.strict is not None:
+        native["strict"] = tool.strict
+    return with_metadata({"toolSpec": native}, tool, provider)
 
 
 # -- caching ---------------------------------------------------------------------------------

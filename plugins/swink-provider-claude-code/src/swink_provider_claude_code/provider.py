@@ -22,10 +22,10 @@ from swink_core import (
     Classification,
     Context,
     Failure,
-    Message,
     Model,
     ProviderFailure,
     StreamOptions,
+    ToolResultMessage,
     UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
@@ -142,7 +142,7 @@ def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "replace")  # half of a surrogate pair has no bytes
 
 
-def _line(message: Message) -> str:
+def _line(message: UserMessage | AssistantMessage | ToolResultMessage) -> str:
     """Write a message as a line of a script."""
     if isinstance(message, UserMessage):
         return f"User: {text_of(message.content)}"

@@ -30,7 +30,7 @@ from swink_core import (
     UsageError,
     hookimpl,
 )
-from swink_core.providers import required_features
+from swink_core.providers import context_notices, folded_system, required_features
 from swink_provider_echo.composition import compose, cost, count_words
 from swink_provider_echo.conversion import EchoConverter
 from swink_provider_echo.script import Script, script_for
@@ -60,7 +60,7 @@ class EchoProvider:
     @hookimpl
     def convert_messages(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Return the conversation as words; see `conversion`."""
-        return self._converter.payload(context)
+        return self._converter.payload(folded_system(context))
 
     @hookimpl
     def stream(
@@ -73,7 +73,7 @@ class EchoProvider:
         self, model: Model, context: Context, options: StreamOptions, call: Call
     ) -> AsyncGenerator[AssistantMessageEvent, None]:
         yield Start()
-        for notice in _notices(model, options):
+        for notice in (*_notices(model, options), *context_notices(self.knobs, model, context)):
             yield notice
         try:
             self._check(model, context, options)

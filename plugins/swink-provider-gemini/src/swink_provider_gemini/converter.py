@@ -34,6 +34,7 @@ from swink_core.providers import (
     media_type_of,
     merged_turns,
     text_of,
+    with_metadata,
 )
 from swink_provider_gemini.parser import ABOUT_TEXT, CONTINUATION
 
@@ -63,7 +64,8 @@ def conversation(context: Context, provider: str, signed_calls: bool = False) ->
     if context.system_prompt:
         native["systemInstruction"] = {"parts": [{"text": context.system_prompt}]}
     if context.tools:
-        native["tools"] = [{"functionDeclarations": [_tool(tool) for tool in context.tools]}]
+        declared = [_tool(tool, provider) for tool in context.tools]
+        native["tools"] = [{"functionDeclarations": declared}]
     if token is not None:
         native["generationConfig"] = {"continuationToken": token}
     return native
@@ -203,10 +205,10 @@ def _result(message: ToolResultMessage) -> dict[str, Any]:
     return response
 
 
-def _tool(tool: Tool) -> dict[str, Any]:
+def _tool(tool: Tool, provider: str) -> dict[str, Any]:
     native: dict[str, Any] = {"name": tool.name}
     if tool.description:
         native["description"] = tool.description
     if any(fact for name, fact in tool.parameters.items() if name != "type"):
         native["parametersJsonSchema"] = tool.parameters
-    return native
+    return with_metadata(native, tool, provider)

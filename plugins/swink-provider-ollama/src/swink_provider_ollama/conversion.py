@@ -29,6 +29,7 @@ from swink_core.providers import (
     is_synthetic_id,
     media_base64,
     text_of,
+    with_metadata,
 )
 
 __all__ = ["conversation"]
@@ -45,7 +46,7 @@ def conversation(context: Context, provider: str) -> dict[str, Any]:
         messages.insert(0, {"role": "system", "content": context.system_prompt})
     native: dict[str, Any] = {"messages": messages}
     if context.tools:
-        native["tools"] = [_tool(tool) for tool in context.tools]
+        native["tools"] = [_tool(tool, provider) for tool in context.tools]
     return native
 
 
@@ -106,8 +107,8 @@ def _tool_result(message: ToolResultMessage) -> dict[str, Any]:
     return native
 
 
-def _tool(tool: Tool) -> dict[str, Any]:
-    return {
+def _tool(tool: Tool, provider: str) -> dict[str, Any]:
+    native = {
         "type": "function",
         "function": {
             "name": tool.name,
@@ -115,3 +116,4 @@ def _tool(tool: Tool) -> dict[str, Any]:
             "parameters": tool.parameters,
         },
     }
+    return with_metadata(native, tool, provider)

@@ -33,7 +33,7 @@ class ChatAPI:
         self._dialect = dialect
         self._converter = converter
         self.features = FEATURES - dialect.lacks
-        self.knobs = KNOBS - dialect.lacks
+        self.knobs = (KNOBS | dialect.adds) - dialect.lacks
         if dialect.cache_key is not None:
             self.knobs |= {"session_id", "cache"}
 

@@ -36,6 +36,7 @@ from swink_core.providers import (
     is_synthetic_id,
     media_base64,
     text_of,
+    with_metadata,
 )
 from swink_provider_openai.dialect import Dialect
 
@@ -88,7 +89,10 @@ class ChatConverter(OpenAIConverter):
         function: dict[str, Any] = {"name": tool.name}
         if tool.description:
             function["description"] = tool.description
-        return {"type": "function", "function": {**function, "parameters": tool.parameters}}
+        function["parameters"] = tool.parameters
+        if tool.strict is not None and "strict" in self.dialect.adds:
+            function["strict"] = tool.strict
+        return with_metadata({"type": "function", "function": function}, tool, self.provider)
 
     def user(self, message: UserMessage) -> list[Any]:
         """Convert what the user says; text alone stays a string, as all servers take."""

@@ -45,7 +45,8 @@ class Dialect:
     Responses API takes WebSockets, and whether they are used unless the caller says otherwise.
 
     `own_server`: whoever calls it runs it, so that an answer costs nothing unless it says so.
-    `lacks` names features and tuning options of swink's that the endpoint does not have.
+    `lacks` names features and tuning options of swink's that the endpoint does not have, `adds`
+    those that few have: `strict` (of tools).
     """
 
     max_tokens: str = "max_tokens"
@@ -64,3 +65,4 @@ class Dialect:
     websocket: Literal["none", "offered", "preferred"] = "none"
     own_server: bool = False
     lacks: frozenset[str] = field(default=frozenset(), converter=frozenset)
+    adds: frozenset[str] = field(default=frozenset(), converter=frozenset)

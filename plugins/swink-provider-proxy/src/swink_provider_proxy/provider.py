@@ -81,7 +81,7 @@ class ProxyProvider(HTTPProvider):
     )
     knobs = frozenset(
         {"temperature", "top_p", "max_tokens", "seed", "session_id", "thinking"}
-        | {"parallel_tool_calls", "cache"}
+        | {"parallel_tool_calls", "cache", "system_messages", "strict"}
     )
     malformed = "fail"
 

@@ -11,6 +11,7 @@ from swink_core import (
     Context,
     ExtensionBlock,
     StopReason,
+    SystemMessage,
     TextBlock,
     ThinkingBlock,
     Tool,
@@ -60,6 +61,8 @@ def conversations() -> Iterator[Conversation]:
     foreign, _ = begun_elsewhere()
     yield Conversation("begun on another provider", foreign, ("said elsewhere", "found elsewhere"))
     yield Conversation("with orphaned tool results", _orphans(), ("the question", "lost result"))
+    rules = ("first rule", "second rule", "third rule", "last rule")
+    yield Conversation("with system messages", _instructed(), rules)
     yield Conversation("cut short", _cut(), ("half an answer", "go on"))
 
 
@@ -141,6 +144,24 @@ def _orphans() -> Context:
             AssistantMessage([_call(1, word="x"), _call(2, word="y")]),
             UserMessage("Never mind."),
         ],
+        tools=[LOOK_UP],
+    )
+
+
+def _instructed() -> Context:
+    return Context(
+        [
+            SystemMessage("second rule"),
+            UserMessage("Look it up."),
+            AssistantMessage([_call(1, word="x")], stop_reason=StopReason.TOOL_USE),
+            SystemMessage([TextBlock("third rule")]),
+            ToolResultMessage("call_1", "look_up", "found"),
+            SystemMessage(""),
+            _said("Found."),
+            UserMessage("And now?"),
+            SystemMessage("last rule"),
+        ],
+        system_prompt="first rule",
         tools=[LOOK_UP],
     )
 

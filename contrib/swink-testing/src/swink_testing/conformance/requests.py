@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-from attrs import define, field
+from attrs import define, evolve, field
 
 from swink_core import (
     AudioBlock,
@@ -113,6 +113,8 @@ def _option_probes() -> Iterator[_Probe]:
     ):
         yield _Probe(name, options={name: value})
     yield _tools("parallel_tool_calls", parallel_tool_calls=False)
+    strict = evolve(LOOK_UP, strict=True)
+    yield _Probe("strict", Context([UserMessage("Hello")], tools=[strict]))
 
 
 def check_conversations(subject: Subject) -> None:

@@ -21,7 +21,9 @@ __all__ = ["ResponsesAPI"]
 FEATURES = frozenset({
     "tools", "tool_choice", "images", "documents", "json", "structured_output",
 })  # fmt: skip
-KNOBS = frozenset({"temperature", "top_p", "max_tokens", "thinking", "parallel_tool_calls"})
+KNOBS = frozenset({
+    "temperature", "top_p", "max_tokens", "thinking", "parallel_tool_calls", "strict",
+})  # fmt: skip
 
 ENCRYPTED = "reasoning.encrypted_content"
 

@@ -30,7 +30,7 @@ from swink_core import (
     UrlSource,
     UserMessage,
 )
-from swink_core.providers import text_of
+from swink_core.providers import text_of, with_metadata
 from swink_provider_openai.converter import (
     OpenAIConverter,
     arguments_text,
@@ -67,7 +67,8 @@ class ResponsesConverter(OpenAIConverter):
         native: dict[str, Any] = {"type": "function", "name": tool.name}
         if tool.description:
             native["description"] = tool.description
-        return {**native, "parameters": tool.parameters, "strict": False}
+        native |= {"parameters": tool.parameters, "strict": tool.strict is True}
+        return with_metadata(native, tool, self.provider)
 
     def user(self, message: UserMessage) -> list[Any]:
         """Convert what the user says."""
