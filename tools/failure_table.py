@@ -41,9 +41,11 @@ CHECKS: list[tuple[str, str, Kind]] = [
     ("a content encoding that cannot be undone", "core:encoding", Kind.PROTOCOL),
     ("not HTTP", "core:http", Kind.PROTOCOL),
     ("a redirect", "core:redirect", Kind.PROTOCOL),
+    ("a frame that is damaged and may have held content", "core:damaged_frame", Kind.PROTOCOL),
     ("malformed frames beyond the bound", "core:malformed", Kind.PROTOCOL),
     ("a frame beyond the decoder's limit", "core:frame", Kind.PROTOCOL),
     ("events against the grammar, from a plugin", "core:grammar", Kind.PROTOCOL),
+    ("a gateway's event that is none, or against the grammar", "core:bad_event", Kind.PROTOCOL),
     ("no credentials are set", "core:no_credentials", Kind.AUTH),
     ("the answer passed `max_output_chars`", "core:size", Kind.OUTPUT_TOO_LARGE),
     ("no file descriptor", "core:no_descriptors", Kind.RESOURCE),
@@ -130,9 +132,12 @@ retries for faults. `RetryPolicy.retries` names the kinds for which it is anothe
 * A stream is `Done` only if the provider said so in its own protocol's terms. Where it has, and
   the connection then stays open or breaks, the answer is whole; an open one is waited for
   {SETTLE_SECONDS:g} s, since usage may follow.
-* Malformed frames are skipped, each with a `Notice` and a warning in the log, up to
-  {MALFORMED_IN_A_ROW} in a row and {MALFORMED_IN_ALL} in all; with `malformed="fail"` the first one
-  is final.
+* A part is never given out as the whole. After a frame that does not parse the rest is read and
+  handed on, with a `Notice` (`malformed_frame`) and a warning in the log, and the attempt ends as
+  `Error(protocol)`. `malformed="skip"` takes what came for the answer; `"fail"` ends at the first
+  such frame, as all do after {MALFORMED_IN_A_ROW} in a row or {MALFORMED_IN_ALL} in all.
+* A frame that is no JSON and has none of the characters `{{ }} [ ] "` held no content (a keep-alive
+  word, say): it is a `Notice` (`noise`) and no more.
 * Tool arguments that do not parse are no failure of the stream: the block keeps its raw text and
   has the state `invalid`, or `truncated` where the answer was cut.
 

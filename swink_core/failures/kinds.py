@@ -63,6 +63,7 @@ KINDS: dict[Kind, KindRow] = {
         "{provider} sent something unexpected",
         "Check that the address ({endpoint}) is the right API and that no proxy alters the "
         "answer. If both are right, please report it with a recording.",
+        retries=1, falls_back=True,
     ),
     Kind.AUTH: KindRow(
         "{provider} does not accept the credentials",
@@ -173,6 +174,18 @@ CODES: dict[str, CodeRow] = {
         "{provider} redirects elsewhere",
         "Redirects are not followed, since they would hand over the key. Set the base URL to "
         "the address that the message names, if you trust it.",
+        most_retries=0,
+    ),
+    "damaged_frame": CodeRow(
+        "The answer of {provider} came damaged",
+        "A part of it may be lost. Try again, and check that no proxy alters the answer; "
+        'malformed="skip" takes what came for the answer.',
+    ),
+    "bad_event": CodeRow(most_retries=0),
+    "grammar": CodeRow(
+        "A plugin broke the rules of events",
+        "This is a bug in what the message names: please report it.",
+        most_retries=0,
     ),
 }
 

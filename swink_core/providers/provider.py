@@ -61,7 +61,7 @@ class HTTPProvider:
     knobs: frozenset[str] = frozenset({"temperature", "top_p", "max_tokens"})
     decoder: Callable[[], Decoder] = SSEDecoder
     content_types: tuple[str, ...] = ("text/event-stream",)
-    malformed: str = "skip"
+    malformed: str = "read_on"
     buffered: bool = False
     """Whether the provider also reads whole answers: `request` asks for one where
     `options.transport` is `buffered`, and the parser has `whole(body, out)`."""

@@ -29,7 +29,7 @@ class RelayWriter(EventWriter):
         """
         broken = self._grammar.step(event)
         if broken is not None:
-            self.fail(Failure("streaming", kind=Kind.PROTOCOL, code="grammar", message=broken))
+            self.fail(Failure("streaming", kind=Kind.PROTOCOL, code="bad_event", message=broken))
         elif isinstance(event, ev.Done | ev.Error):
             self._end(event)
         elif self._grammar.started > MOST_BLOCKS:
@@ -39,7 +39,7 @@ class RelayWriter(EventWriter):
             self._append(event)
             self._kept += kept_of(event)
             if isinstance(event, ev.Retry):
-                self._restarted, self._kept = True, 0
+                self._restarted, self._kept, self.damage = True, 0, None
 
     def close(self) -> None:
         """Close every open block."""

@@ -36,6 +36,9 @@ UNPARSABLE = (
 """What a parser raises for a malformed frame: a binary one whose insides make no sense, or one
 nested too deeply, among others."""
 
+STRUCTURE = frozenset(b'{}[]"')
+"""A frame whose data has none of these bytes, and is no JSON, is noise: it held no content."""
+
 MALFORMED_IN_A_ROW = 3
 
 MALFORMED_IN_ALL = 10
@@ -46,6 +49,10 @@ DRAIN_SECONDS = 0.1
 
 SETTLE_SECONDS = 5.0
 """How long a completed answer may keep the connection open before its end is taken as read."""
+
+
+_ANSWERS = (StopReason.STOP, StopReason.TOOL_USE)
+"""What completes an answer that has one."""
 
 
 class Parser(Protocol):
@@ -64,9 +71,10 @@ class Parser(Protocol):
 class EventSource:
     """The events of one attempt, from bytes. Trusted: the writer keeps to the grammar.
 
-    `malformed` is `skip` (up to 3 in a row or 10 in all) or `fail`. Whoever has the loop needs no
-    generator between them and the bytes: `begin`, then `take` of each `pull`, or `fail` of what
-    it raised, until `ended`; then `aclose`.
+    `malformed` is what follows from a damaged frame: `read_on` (up to 3 in a row or 10 in all)
+    hands out the rest, and fails at the end; `skip` takes the rest for the answer; `fail` ends at
+    once. Whoever has the loop needs no generator between them and the bytes: `begin`, then
+    `take` of each `pull`, or `fail` of what it raised, until `ended`; then `aclose`.
     """
 
     def __init__(
@@ -76,7 +84,7 @@ class EventSource:
         decoder: Decoder,
         parser: Parser,
         *,
-        malformed: str = "skip",
+        malformed: str = "read_on",
         notices: tuple[ev.Notice, ...] = (),
     ) -> None:
         self.pull = chunks.__anext__
@@ -94,11 +102,11 @@ class EventSource:
         self._close: Callable[[], Awaitable[None]] | None = getattr(chunks, "aclose", None)
         self._decoder = decoder
         self._parser = parser
-        self._fail_malformed = malformed == "fail"
+        self._policy = malformed
         self._notices = notices
         self._phase: Phase = "connect"
         self._begun = self._drains = False
-        self._bad_run = self._bad_total = 0
+        self._bad_run = self._bad_total = self._noise = 0
 
     async def __aiter__(self) -> AsyncGenerator[ev.AssistantMessageEvent, None]:
         async with aclosing(self.batches()) as batches:
@@ -225,17 +233,26 @@ class EventSource:
             with suppress(*UNPARSABLE):
                 self._parser.feed(repaired, self._out)
                 return
+        out, secrets = self._out, self._call.secrets
+        detail = f"{redact(str(error), secrets)} in {excerpt(frame, secrets, 120)}"
+        # a wrong checksum (FrameError) says more than the bytes that it is of
+        if not isinstance(error, FrameError) and STRUCTURE.isdisjoint(frame):
+            self._noise += 1
+            if self._noise <= MALFORMED_IN_ALL:  # endless noise is no progress
+                out.notice("noise", detail)
+            return
         self._bad_run += 1
         self._bad_total += 1
-        secrets = self._call.secrets
-        detail = f"{redact(str(error), secrets)} in {excerpt(frame, secrets, 120)}"
         spent = self._bad_run > MALFORMED_IN_A_ROW or self._bad_total > MALFORMED_IN_ALL
-        if self._fail_malformed or spent:
-            why = f"a frame does not parse: {detail}"
-            self._out.fail(Failure("streaming", kind=Kind.PROTOCOL, code="malformed", message=why))
-        else:
-            log.warning("%s: a malformed frame is skipped: %s", self._call.model, detail)
-            self._out.notice("malformed_frame", detail)
+        code, why = "malformed" if spent else "damaged_frame", f"a frame does not parse: {detail}"
+        failure = Failure("streaming", kind=Kind.PROTOCOL, code=code, message=why)
+        if spent or self._policy == "fail":
+            out.fail(failure)
+            return
+        if self._policy == "read_on":
+            out.damage = out.damage or failure
+        log.warning("%s: a malformed frame is passed over: %s", self._call.model, detail)
+        out.notice("malformed_frame", detail)
 
     def _end(self, failure: Failure | None) -> list[ev.AssistantMessageEvent]:
         out, call = self._out, self._call
@@ -243,13 +260,14 @@ class EventSource:
         if self.completed:
             if failure is not None:
                 log.debug("%s: the connection failed after the answer: %s", call.model, failure)
-            failure = None
-            if not out.has_answer and out.stop_reason in (StopReason.STOP, StopReason.TOOL_USE):
+            failure = out.damage
+            if not (failure or out.has_answer) and out.stop_reason in _ANSWERS:
                 why = "the answer has neither text nor a tool call"
                 failure = Failure("finalize", kind=Kind.EMPTY_RESPONSE, message=why)
         elif failure is None:
             why = "the stream ended before the provider completed its answer"
-            failure = Failure(self._phase, kind=Kind.NETWORK, code="cut", message=why)
+            cut = Failure(self._phase, kind=Kind.NETWORK, code="cut", message=why)
+            failure = out.damage or cut
         usage = self._attempt.usage
         if failure is not None:
             return [*batch, call.error(failure, usage)]

@@ -44,6 +44,7 @@ class EventWriter:
         self.cost: float | None = None
         self.stop_reason: StopReason | None = None
         self.failure: Failure | None = None
+        self.damage: Failure | None = None  # why the answer, though completed, is not whole
         self.response_id: str | None = None
         self.model: str | None = None
         self.finished = False
@@ -211,7 +212,7 @@ class EventWriter:
         self._calls, self._extra = OpenCalls(), Metadata()
         if self.usage_seen is not None:
             self.voided = self.usage_seen + (self.voided or Usage())
-        self.stop_reason = self.usage_seen = self.response_id = self.model = None
+        self.stop_reason = self.usage_seen = self.response_id = self.model = self.damage = None
 
     def notice(self, code: str, detail: str = "") -> None:
         """Tell observers something that is not content."""

@@ -28,7 +28,7 @@ FINAL = "core:total"
 
 def is_retryable(error: ev.Error) -> bool:
     """Tell whether the same call may succeed later, whatever the policy allows."""
-    return KINDS[error.error_kind or Kind.UNKNOWN].retries > 0 and error.rule != FINAL
+    return KINDS[error.error_kind or Kind.UNKNOWN].retries > 0 and most_retries(error.rule) != 0
 
 
 class Next(NamedTuple):

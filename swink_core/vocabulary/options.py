@@ -14,7 +14,7 @@ from swink_core.vocabulary.outcome import StreamErrorKind
 
 Transport: TypeAlias = Literal["auto", "sse", "websocket", "buffered"]
 
-MalformedPolicy: TypeAlias = Literal["skip", "fail"]
+MalformedPolicy: TypeAlias = Literal["read_on", "skip", "fail"]
 
 
 class ThinkingLevel(StrEnum):
@@ -246,11 +246,12 @@ class StreamOptions:
     """How the model should answer; `None` leaves a choice to the provider.
 
     `thinking` is a level or a budget of tokens; `tool_choice` is `auto`, `none`, `required` or a
-    tool's name; `response_format` is `json` or a JSON schema; `malformed` is what happens to a
-    frame that does not parse; `max_output_chars` bounds the answer's size in characters; `extra`
-    is merged into the request body, where the typed fields win. `api_key`, `headers` and what
-    may be secret in `base_url` never show in a repr. Raises TypeError or ValueError for a value
-    that no provider could take.
+    tool's name; `response_format` is `json` or a JSON schema; `malformed` is what follows from a
+    damaged frame: the rest is read and the attempt fails at its end (`read_on`), the rest is the
+    answer (`skip`), or the attempt fails at once (`fail`); `max_output_chars` bounds the answer's
+    size in characters; `extra` is merged into the request body, where the typed fields win.
+    `api_key`, `headers` and what may be secret in `base_url` never show in a repr. Raises
+    TypeError or ValueError for a value that no provider could take.
     """
 
     temperature: float | None = field(default=None, validator=_number)
@@ -276,7 +277,9 @@ class StreamOptions:
     )
     timeouts: Timeouts = field(default=_TIMEOUTS, converter=_timeouts, validator=_of(Timeouts))
     retry: RetryPolicy = field(default=_POLICY, converter=_policy, validator=_of(RetryPolicy))
-    malformed: MalformedPolicy | None = field(default=None, validator=_one_of("skip", "fail"))
+    malformed: MalformedPolicy | None = field(
+        default=None, validator=_one_of("read_on", "skip", "fail")
+    )
     max_output_chars: int | None = field(default=32 * 1024 * 1024, validator=_count)
     extra: Mapping[str, Any] = field(
         factory=dict, converter=_mapping, validator=_unquoted(Mapping), repr=False

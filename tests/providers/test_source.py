@@ -157,6 +157,8 @@ async def test_taps_get_every_byte_as_it_was_read() -> None:
 
 # -- malformed frames ----------------------------------------------------------------------------
 
+NOISE = b"data: ping\n\n"
+
 # (name, frames that do not parse at each place, how many notices, whether it fails)
 SKIPS: list[tuple[str, list[bytes], int, bool]] = [
     ("none", [], 0, False),
@@ -170,6 +172,11 @@ SKIPS: list[tuple[str, list[bytes], int, bool]] = [
     ("a_lone_surrogate", [b'data: {"text": "\\ud83e"}\n\n'], 0, False),
     ("unknown_keys", [b'data: {"new": 1}\n\n'], 0, False),
     ("nested_too_deep", [b"data: " + b"[" * 100_000 + b"\n\n"], 1, False),
+    ("noise", [NOISE] * 4, 4, False),
+    ("noise_between", [BAD, BAD, NOISE, BAD], 4, False),
+    ("noise_does_not_break_a_run", [BAD, BAD, BAD, NOISE, BAD], 4, True),
+    ("noise_without_end", [NOISE] * 100, 10, False),
+    ("numbers_are_noise", [b"data: 5\n\n"] * 4, 4, False),
 ]
 
 
@@ -189,14 +196,76 @@ async def test_malformed_frames_are_skipped_up_to_a_bound_and_seen(
 
 
 @pytest.mark.parametrize("at", range(len(HELLO)))
-async def test_a_malformed_frame_at_any_place_fails_where_the_policy_says_so(at: int) -> None:
+async def test_a_damaged_frame_at_any_place_means_what_the_policy_says(at: int) -> None:
     pieces = [*HELLO[:at], BAD, *HELLO[at:]]
-    failed = (await events_of(*pieces, malformed="fail"))[-1]
-    assert isinstance(failed, Error)
-    assert failed.error_kind is Kind.PROTOCOL
-    skipped = await events_of(*pieces, malformed="skip")
-    assert fold(skipped).text == "Hello"
-    assert [e.code for e in skipped if isinstance(e, Notice)] == ["malformed_frame"]
+    ends = {}
+    for policy in ("read_on", "skip", "fail"):
+        events = await events_of(*pieces, malformed=policy)
+        codes = [e.code for e in events if isinstance(e, Notice)]
+        kind = getattr(events[-1], "error_kind", None)
+        ends[policy] = (fold(events).text, codes, kind, getattr(events[-1], "rule", None))
+    before = "".join(event.delta for event in await events_of(*HELLO[:at]) if is_text(event))
+    notices = ["malformed_frame"]
+    assert ends == {
+        "read_on": ("Hello", notices, Kind.PROTOCOL, "core:damaged_frame"),
+        "skip": ("Hello", notices, None, None),
+        "fail": (before, [], Kind.PROTOCOL, "core:damaged_frame"),
+    }
+
+
+def is_text(event: Any) -> bool:
+    return isinstance(event, swink.TextDelta)
+
+
+@pytest.mark.parametrize("policy", ["read_on", "skip", "fail"])
+@pytest.mark.parametrize("at", range(len(HELLO)))
+async def test_noise_at_any_place_takes_nothing_away(at: int, policy: str) -> None:
+    events = await events_of(*HELLO[:at], NOISE, *HELLO[at:], malformed=policy)
+    assert fold(events).text == "Hello"
+    assert isinstance(events[-1], Done)
+    assert [e.code for e in events if isinstance(e, Notice)] == ["noise"]
+
+
+NOT = frame(text="NOT ")
+DAMAGED = {
+    "a raw null": NOT.replace(b"O", b"\0"),
+    "a raw tab": NOT.replace(b"O", b"\t"),
+    "no brace at its end": NOT.replace(b"}", b""),
+    "no brace at its beginning": NOT.replace(b"{", b""),
+    "no quotation mark": NOT.replace(b'"', b"", 1),
+    "no colon": NOT.replace(b'": ', b'" '),
+    "a number for its text": b'data: {"text": 5}\n\n',
+    "a list for its text": b'data: {"text": ["NOT "]}\n\n',
+    "a list around it": b'data: [{"text": "NOT "}]\n\n',
+    "something after it": NOT.replace(b"}", b"} x"),
+    "cut in two": b'data: {"text": "N\n\ndata: OT "}\n\n',
+    "its text alone": b'data: "NOT "\n\n',
+    "a bad escape": NOT.replace(b"O", b"\\O"),
+    "half an escape": NOT.replace(b"O", b"\\u00"),
+    "compressed bytes": b'data: \x1f\x8b\x08\xff"\xfe\n\n',
+}
+
+
+@pytest.mark.parametrize("way", DAMAGED)
+async def test_a_part_of_an_answer_is_never_given_out_as_the_whole(way: str) -> None:
+    events = await events_of(frame(text="Do "), DAMAGED[way], frame(text="delete it."), END)
+    assert isinstance(events[-1], Error)
+    assert (events[-1].error_kind, events[-1].rule) == (Kind.PROTOCOL, "core:damaged_frame")
+    assert fold(events).text == "Do delete it."
+
+
+@pytest.mark.parametrize(("malformed", "code"), [("read_on", "damaged_frame"), ("skip", "cut")])
+async def test_a_stream_without_its_completing_frame_was_damaged_if_a_frame_was(
+    malformed: str, code: str
+) -> None:
+    events = await events_of(frame(text="a"), BAD, malformed=malformed)
+    assert events[-1].rule == f"core:{code}"
+
+
+async def test_what_was_damaged_in_an_answer_that_is_begun_anew_is_void() -> None:
+    events = await events_of(frame(text="a"), BAD, frame(restart="again"), *HELLO)
+    assert isinstance(events[-1], Done)
+    assert fold(events).text == "Hello"
 
 
 async def test_what_is_repaired_is_what_was_meant() -> None:

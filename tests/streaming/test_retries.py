@@ -100,6 +100,7 @@ def test_each_kind_is_retried_as_often_as_the_policy_says(kind: Kind) -> None:
         Kind.TIMEOUT: 3,
         Kind.RESOURCE: 2,
         Kind.EMPTY_RESPONSE: 1,
+        Kind.PROTOCOL: 1,
     }.get(kind, 0)
 
 
@@ -113,12 +114,46 @@ def test_each_kind_is_retried_as_often_as_the_policy_says(kind: Kind) -> None:
         ("core:connect", Kind.TIMEOUT, 3),
         ("core:idle", Kind.TIMEOUT, 3),
         ("core:total", Kind.TIMEOUT, 0),
+        ("core:damaged_frame", Kind.PROTOCOL, 1),
+        ("core:content_type", Kind.PROTOCOL, 1),
+        ("core:redirect", Kind.PROTOCOL, 0),
+        ("core:grammar", Kind.PROTOCOL, 0),
+        ("core:bad_event", Kind.PROTOCOL, 0),
     ],
 )
 def test_failures_that_rarely_pass_by_themselves_are_retried_less(
     rule: str, kind: Kind, retries: int
 ) -> None:
     assert len(waits(RetryPolicy(base=0.0), *[error(kind, rule=rule)] * 9)) == retries
+    assert is_retryable(error(kind, rule=rule)) is (retries > 0)
+
+
+DAMAGED = (frame(text="Do "), b'data: {"text": "NOT \n\n', frame(text="it."), *HELLO[-1:])
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_a_damaged_answer_is_asked_for_once_more_while_nobody_has_seen_it(
+    times: int,
+) -> None:
+    http = PipeClient(*[Pipe(*DAMAGED) for _ in range(times)], good())
+    async with client_of(http=http, retry=RetryPolicy(base=0.0)) as client:
+        stream = client.stream(MODEL, "Hi")
+        if times == 1:
+            assert (await stream.result()).text == "Hello"
+        else:
+            with pytest.raises(swink.ProtocolError) as caught:
+                await stream.result()
+            assert caught.value.partial is not None
+            assert caught.value.partial.text == "Do it."
+    assert len(http.requests) == 2
+
+
+async def test_a_damaged_answer_that_was_seen_ends_in_an_error() -> None:
+    http = PipeClient(Pipe(*DAMAGED), good())
+    async with client_of(http=http) as client, client.stream(MODEL, "Hi") as stream:
+        events = await collect(stream)
+    assert (events[-1].error_kind, len(http.requests)) == (Kind.PROTOCOL, 1)
+    assert stream.message.text == "Do it."
 
 
 def test_waits_for_a_rate_limit_do_not_eat_the_retries_for_faults() -> None:
@@ -493,7 +528,7 @@ async def test_only_some_kinds_fall_back_to_the_next_model(kind: Kind) -> None:
         events = await collect(s)
     falls = kind in {
         Kind.THROTTLED, Kind.OVERLOADED, Kind.NETWORK, Kind.EMPTY_RESPONSE, Kind.TIMEOUT,
-        Kind.QUOTA_EXHAUSTED, Kind.MODEL_NOT_FOUND, Kind.UNSUPPORTED, Kind.RESOURCE,
+        Kind.PROTOCOL, Kind.QUOTA_EXHAUSTED, Kind.MODEL_NOT_FOUND, Kind.UNSUPPORTED, Kind.RESOURCE,
     }  # fmt: skip
     assert types(events)[-1] == ("done" if falls else "error")
     assert [e.model for e in events if isinstance(e, Retry)] == (["spare/small"] if falls else [])

@@ -71,7 +71,7 @@ class ToyParser:
 
 
 _TELL: dict[str, Callable[[EventWriter, Any], None]] = {
-    "text": lambda out, text: out.text(text),
+    "text": lambda out, text: out.text(_string(text)),
     "thinking": lambda out, text: out.thinking(text),
     "signature": lambda out, text: out.thinking("", signature=text),
     "call": lambda out, call: out.tool_call(**call),
@@ -81,8 +81,15 @@ _TELL: dict[str, Callable[[EventWriter, Any], None]] = {
     "model": lambda out, model: out.response(model=model),
     "stop": lambda out, reason: out.stop(swink.StopReason(reason)),
     "finish": lambda out, _: out.finish(),
+    "restart": lambda out, why: out.restart(why),
     "error": lambda out, error: out.fail(_failure(**error)),
 }
+
+
+def _string(value: Any) -> str:
+    if not isinstance(value, str):
+        raise MalformedFrame("text is a string")
+    return value
 
 
 def _failure(kind: str | None = None, **facts: Any) -> swink.Failure:

@@ -93,7 +93,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("headers", {"X-A": 1}, "headers is a mapping of strings to strings"),
     ("timeouts", 5, "timeouts is Timeouts, not 5"),
     ("retry", 5, "retry is RetryPolicy, not 5"),
-    ("malformed", "ignore", "malformed is one of skip, fail, not 'ignore'"),
+    ("malformed", "ignore", "malformed is one of read_on, skip, fail, not 'ignore'"),
     ("max_output_chars", 0, "max_output_chars is a positive whole number"),
     ("extra", "a", "extra is Mapping"),
 ]

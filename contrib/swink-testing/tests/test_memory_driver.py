@@ -89,8 +89,10 @@ def test_failures_are_classified_by_the_provider_first() -> None:
     assert other[-1].error_kind is StreamErrorKind.UNKNOWN
 
 
-@pytest.mark.parametrize(("malformed", "end"), [("skip", Done), ("fail", Error)])
-def test_options_decide_about_malformed_frames(malformed: str, end: type) -> None:
+@pytest.mark.parametrize(
+    ("malformed", "end"), [(None, Error), ("read_on", Error), ("skip", Done), ("fail", Error)]
+)
+def test_options_decide_about_malformed_frames(malformed: Any, end: type) -> None:
     body = b'data: {"text": 1}\n\n' + BODY
 
     events = events_of(body, options=StreamOptions(malformed=malformed))

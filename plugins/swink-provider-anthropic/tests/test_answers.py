@@ -265,12 +265,13 @@ async def test_an_error_in_the_stream_has_the_kind_of_its_http_twin(type: str, k
     assert (last.error_kind, last.error_message) == (kind, "Sorry")
 
 
-async def test_a_frame_that_does_not_parse_is_skipped_with_a_notice() -> None:
+async def test_a_frame_that_does_not_parse_leaves_a_part_of_the_answer() -> None:
     good = body(START, *block(0, TEXT, text("a")))
     bad = b'event: content_block_delta\ndata: {"type": "content_block_delta", "index": \n\n'
     events = await drive_bytes(PROVIDER, "any", [good, bad, body(ended(), STOP)])
     assert [event.code for event in events if isinstance(event, Notice)] == ["malformed_frame"]
-    assert isinstance(events[-1], Done)
+    assert isinstance(events[-1], Error)
+    assert events[-1].rule == "core:damaged_frame"
 
 
 # -- answers that are not streamed -----------------------------------------------------------

@@ -129,8 +129,16 @@ def test_lengths_are_bounded(name: str, total: int, headers: int, error: type[Fr
 def test_what_came_before_the_break_is_handed_over() -> None:
     first, second = delta(0, text="one"), delta(0, text="two")
     with pytest.raises(FrameError) as caught:
-        EventStreamDecoder().feed(first + second[:-1] + b"\x00")
+        EventStreamDecoder().feed(first + b"\x00" + second)
     assert caught.value.frames == [first]
+
+
+def test_a_message_with_a_wrong_checksum_does_not_take_the_next_with_it() -> None:
+    first, second = delta(0, text="one"), delta(0, text="two")
+    damaged = first[:-1] + bytes([first[-1] ^ 1])
+    assert EventStreamDecoder().feed(damaged + second) == [damaged, second]
+    with pytest.raises(FrameError, match="checksum"):
+        eventstream.message(damaged)
 
 
 def test_a_message_at_the_limit_is_taken_and_one_beyond_is_not() -> None:
@@ -189,4 +197,4 @@ def test_a_message_that_comes_in_small_reads_is_looked_at_twice(
     monkeypatch.setattr(eventstream, "crc32", counted)
     decoder = EventStreamDecoder()
     assert [frame for piece in byte_by_byte(body) for frame in decoder.feed(piece)] == [body]
-    assert sizes == [8, 8, len(body) - 4]  # its prelude when it is there, and all of it at its end
+    assert sizes == [8, 8]  # its prelude when it is there, and when all of it is

@@ -421,12 +421,12 @@ def test_a_malformed_event_is_skipped_and_said(name: str, frame: bytes) -> None:
 
 
 @pytest.mark.parametrize("at", [0, 1, 2, 3])
-def test_a_wrong_checksum_ends_the_attempt_with_what_came_before(at: int) -> None:
+def test_a_wrong_checksum_is_damage_and_the_rest_is_read(at: int) -> None:
     frames = [START, delta(0, text="Hel"), delta(0, text="lo"), stop()]
     frames[at] = frames[at][:-1] + bytes([frames[at][-1] ^ 1])
     error = _error(b"".join(frames))
-    assert (error.error_kind, error.rule) == (Kind.PROTOCOL, "core:frame")
-    assert _message(b"".join(frames)).text == ["", "", "Hel", "Hello"][at]
+    assert (error.error_kind, error.rule) == (Kind.PROTOCOL, "core:damaged_frame")
+    assert _message(b"".join(frames)).text == ["Hello", "lo", "Hel", "Hello"][at]
 
 
 # -- answers that are not streamed -----------------------------------------------------------

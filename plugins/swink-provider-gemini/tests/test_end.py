@@ -202,11 +202,12 @@ async def test_a_frame_with_a_call_that_is_none_is_skipped_whole() -> None:
     assert fold(events, "gemini").content == [TextBlock("ab")]
 
 
-async def test_a_frame_that_is_not_json_is_skipped_and_told() -> None:
+async def test_a_frame_that_is_not_json_leaves_a_part_of_the_answer() -> None:
     data = body(frame(text("a"))) + b"data: {nonsense\r\n\r\n" + body(frame(finish="STOP"))
     events = await drive_bytes(PROVIDER, "any", [data])
     assert [e.code for e in events if isinstance(e, Notice)] == ["malformed_frame"]
-    assert isinstance(events[-1], Done)
+    assert isinstance(events[-1], Error)
+    assert events[-1].rule == "core:damaged_frame"
 
 
 # -- usage ---------------------------------------------------------------------------------------

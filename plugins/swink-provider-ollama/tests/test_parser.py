@@ -183,9 +183,9 @@ def test_lines_of_unknown_fields_say_nothing() -> None:
     assert message.content == [TextBlock("Hi")]
 
 
-def test_a_malformed_line_is_skipped_with_a_notice() -> None:
+def test_a_line_of_something_else_is_noise() -> None:
     events = _events(_says("Hi"), b"<html>", END)
-    assert [event.code for event in events if isinstance(event, Notice)] == ["malformed_frame"]
+    assert [event.code for event in events if isinstance(event, Notice)] == ["noise"]
     assert isinstance(events[-1], Done)
 
 

@@ -30,6 +30,7 @@ from swink_recorder.loopback import HOST, Exchange, LoopbackServer
 from swink_recorder.recording import Recording
 from swink_testing.chaos_answers import Answer
 from swink_testing.chaos_faults import (
+    NOISE,
     Broken,
     Claim,
     Cut,
@@ -238,6 +239,7 @@ def standard_faults(answer: Answer) -> dict[str, Fault]:
             "broken-frames-3": Broken((frames // 2,) * 3),
             "broken-frames-4": Broken((frames // 2,) * 4),
             "broken-frames-spread": Broken(spread),
+            "noise": Insert(answer.frame(NOISE), (0, frames // 2, frames // 2)),
             "terminal-twice": Encore(-1),
             "content-after-terminal": Encore(0, max(1, frames - 1)),
             "keep-alives-only": Drip(every=0.002, comments=True),

@@ -40,6 +40,9 @@ PIECE = 64 * 1024
 """Bytes of one write of a body that is too large to be built."""
 
 UNPARSABLE = b'{"broken'
+
+NOISE = b"still here"
+"""What some gateways send where JSON is expected, to keep a connection alive."""
 """A frame's payload that no parser takes for a frame of its own."""
 
 

@@ -7,11 +7,12 @@
 
 All numbers are big endian. Source: https://smithy.io/2.0/aws/amazon-eventstream.html.
 
-A frame is a whole message whose checksums and headers have been verified; `message` is the view
-of it that a parser wants. The prelude is verified as soon as it is there, so that a wrong length
-is never waited for. Messages of one type have equal header bytes, so these are decoded once and
-looked up from then on. Bytes that wait for the rest of their message are only appended until as
-many are there as it has, which keeps the cost linear however small the reads are.
+A frame is a whole message; `message` is the view of it that a parser wants, and verifies its
+checksum: what is damaged is one message, and those after it can be read. The prelude is verified
+as soon as it is there, so that a wrong length is never waited for. Messages of one type have
+equal header bytes, so these are decoded once and looked up from then on. Bytes that wait for the
+rest of their message are only appended until as many are there as it has, which keeps the cost
+linear however small the reads are.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ class Message(NamedTuple):
 
 
 def message(frame: bytes) -> Message:
-    """Return the parts of a frame that `EventStreamDecoder` made."""
+    """Return the parts of a frame that `EventStreamDecoder` made. Raises FrameError."""
+    if crc32(frame[:-_CRC_SIZE]) != int.from_bytes(frame[-_CRC_SIZE:]):
+        raise FrameError("the checksum of an event stream message is wrong")
     end = _headers_end(frame)
     return Message(_headers(frame[_PRELUDE_SIZE:end]), frame[end:-_CRC_SIZE])
 
@@ -78,8 +81,8 @@ class EventStreamDecoder:
     def feed(self, data: bytes) -> list[bytes]:
         """Return the messages that `data` completes, in order.
 
-        Raises `FrameTooLong` when a message exceeds the limit, and `FrameError` for a checksum,
-        a length or headers that are wrong.
+        Raises `FrameTooLong` when a message exceeds the limit, and `FrameError` for a prelude
+        whose checksum or lengths are wrong.
         """
         if self._partial:
             self._partial += data
@@ -95,7 +98,7 @@ class EventStreamDecoder:
                 if len(data) - start < total:
                     self._wanted = total
                     break
-                frames.append(_verified(data[start : start + total]))
+                frames.append(data[start : start + total])
                 start += total
         except FrameError as error:
             error.frames = frames
@@ -119,13 +122,6 @@ class EventStreamDecoder:
         if total > self._limit:
             raise FrameTooLong("an event stream message", self._limit)
         return int(total)
-
-
-def _verified(frame: bytes) -> bytes:
-    if crc32(frame[:-_CRC_SIZE]) != int.from_bytes(frame[-_CRC_SIZE:]):
-        raise FrameError("the checksum of an event stream message is wrong")
-    _headers(frame[_PRELUDE_SIZE : _headers_end(frame)])
-    return frame
 
 
 def _headers_end(frame: bytes) -> int:

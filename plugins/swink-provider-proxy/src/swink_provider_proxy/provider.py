@@ -29,7 +29,6 @@ from swink_core.providers import (
     EventWriter,
     HTTPProvider,
     HTTPRequest,
-    MalformedFrame,
     RelayWriter,
     by_tables,
     load_event,
@@ -63,7 +62,9 @@ class _Parser:
         try:
             event = load_event(msgspec.json.decode(frame))
         except CodecError as error:
-            raise MalformedFrame(str(error)) from error
+            why = f"a frame is no event: {error}"
+            out.fail(Failure("streaming", kind=Kind.PROTOCOL, code="bad_event", message=why))
+            return
         assert isinstance(out, RelayWriter)
         out.relay(event)
 
@@ -72,7 +73,7 @@ class ProxyProvider(HTTPProvider):
     """Any model behind a gateway that speaks `POST {base}/v1/stream`.
 
     A frame that is not an event ends the stream as `protocol`: the gateway is broken, and
-    nothing is retried.
+    nothing is retried. One that was damaged on its way ends it at once, too.
     """
 
     features = frozenset(
