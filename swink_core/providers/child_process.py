@@ -23,6 +23,9 @@ from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 GRACE_SECONDS = 2.0
 """How long a process may take to end after it was asked to."""
 
+REAP_SECONDS = 10.0
+"""How long the system may take to end a process that was killed."""
+
 LAST_SECONDS = 0.5
 """How long the output of a process that has exited may take to come: it is in the pipe already."""
 
@@ -81,11 +84,11 @@ class ChildProcess(asyncio.SubprocessProtocol):
     async def aclose(self) -> None:
         """End it and what it started, first by asking, and give everything back."""
         try:
-            for force in (False, True):
+            for force, seconds in ((False, GRACE_SECONDS), (True, REAP_SECONDS)):
                 if not self._exited.is_set():
                     end_group(self._transport.get_pid(), force)
                     with suppress(TimeoutError):
-                        async with asyncio.timeout(GRACE_SECONDS):
+                        async with asyncio.timeout(seconds):
                             await self._exited.wait()
         finally:
             if not self._exited.is_set():  # a second cancellation
