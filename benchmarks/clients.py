@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing
 from typing import Any, Protocol
 
 import aiohttp
@@ -114,7 +114,12 @@ class Swink:
         self._swink: Any = swink_core
         self._base_url = base_url
         self._stack = AsyncExitStack()
-        self._client: Any = await self._stack.enter_async_context(self._swink.Client())
+        client = self._swink.Client(plugins=self.plugins())
+        self._client: Any = await self._stack.enter_async_context(client)
+
+    def plugins(self) -> list[Any]:
+        """Return what stands between swink and the caller."""
+        return []
 
     async def close(self) -> None:
         await self._stack.aclose()
@@ -152,6 +157,50 @@ class SwinkBatches(Swink):
         return _joined(parts, event)
 
 
+class _Through:
+    """A wrapper that passes every event on, one at a time or a network read at a time."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    async def __aiter__(self) -> Any:
+        async with aclosing(aiter(self.inner)) as events:
+            async for event in events:
+                yield event
+
+
+class _ThroughBatches(_Through):
+    async def batches(self) -> Any:
+        async with aclosing(self.inner.batches()) as batches:
+            async for batch in batches:
+                yield batch
+
+
+class SwinkWrapped(Swink):
+    """swink with a pass-through wrapper around the stream."""
+
+    name = "wrapped"
+    through: type[_Through] = _Through
+
+    def plugins(self) -> list[Any]:
+        through = self.through
+
+        class Wrapper:
+            @self._swink.hookimpl(wrapper=True)  # type: ignore[untyped-decorator]  # it is Any here
+            def stream(self) -> Any:
+                inner = yield
+                return through(inner)
+
+        return [Wrapper()]
+
+
+class SwinkWrappedBatches(SwinkWrapped):
+    """The same, where the wrapper offers batches."""
+
+    name = "wrapped-b"
+    through = _ThroughBatches
+
+
 def _joined(parts: list[str], last: object) -> str:
     # swink's failures are events; without this, a failed call would only be a wrong text.
     if not parts:
@@ -164,6 +213,8 @@ CONTENDERS: dict[str, type[Contender]] = {
     "hand": Hand,
     "swink": Swink,
     "batches": SwinkBatches,
+    "wrapped": SwinkWrapped,
+    "wrapped-b": SwinkWrappedBatches,
 }
 
 

@@ -32,6 +32,8 @@ PACED_LIMIT = 1.3
 # What "flat" means: a delta of the longest answer against one of the answer before it. The
 # shortest carries the fixed cost of a request and would flatter the comparison.
 GROWTH_LIMIT = 1.25
+# What a pass-through wrapper may cost in a burst, against none: event by event, and in batches.
+WRAPPER_LIMITS = {"wrapped": 1.8, "wrapped-b": 1.3}
 
 PACKAGES = ("swink-core", "swink-provider-openai", "aiohttp", "orjson", "msgspec")
 
@@ -258,6 +260,13 @@ def _failures(
         ratio = summary["swink"]["ratio_to_floor"]
         if ratio > limit:
             failures.append(f"swink, {kind}: {ratio:.2f}x the floor, the limit is {limit}x")
+    burst = next(rows for name, rows in results.items() if name.startswith("burst"))
+    for name, limit in WRAPPER_LIMITS.items():
+        if name in burst:
+            pairs = zip(burst[name]["cpu_us_rounds"], burst["swink"]["cpu_us_rounds"], strict=True)
+            ratio = statistics.median(wrapped / plain for wrapped, plain in pairs)
+            if ratio > limit:
+                failures.append(f"{name}, burst: {ratio:.2f}x no wrapper, the limit is {limit}x")
     ratio = _growth_ratio(growth, "swink")
     if ratio > GROWTH_LIMIT:
         failures.append(f"swink, growth: {ratio:.2f}x a delta, the limit is {GROWTH_LIMIT}x")

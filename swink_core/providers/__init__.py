@@ -32,9 +32,9 @@ from swink_core.providers.fields import (
     with_extra,
     with_metadata,
 )
+from swink_core.providers.forwarding import ForwardingWriter
 from swink_core.providers.media import media_base64, media_type_of
 from swink_core.providers.provider import HTTPProvider
-from swink_core.providers.relay import RelayWriter
 from swink_core.providers.source import EventSource, Parser, repaired_json
 from swink_core.providers.writer import EventWriter
 from swink_core.vocabulary.clock import Timer
@@ -45,9 +45,9 @@ from swink_core.vocabulary.options import THINKING_BUDGETS
 
 __all__ = [
     "DEFAULT_FRAME_LIMIT", "THINKING_BUDGETS", "AiohttpClient", "ChildProcess", "Decoder",
-    "EventSource", "EventWriter", "FrameError", "FrameTooLong", "HTTPClient", "HTTPProvider",
-    "HTTPRequest", "HTTPResponse", "LoopClock", "MalformedFrame", "MessageConverter",
-    "NDJSONDecoder", "Parser", "Phase", "RelayWriter", "SSEDecoder", "Timer", "accepted_id",
+    "EventSource", "EventWriter", "ForwardingWriter", "FrameError", "FrameTooLong", "HTTPClient",
+    "HTTPProvider", "HTTPRequest", "HTTPResponse", "LoopClock", "MalformedFrame",
+    "MessageConverter", "NDJSONDecoder", "Parser", "Phase", "SSEDecoder", "Timer", "accepted_id",
     "arguments_object", "by_tables", "changed_options", "closed_schema", "context_notices",
     "duration_seconds", "end_group", "folded_system", "is_synthetic_id", "load_event",
     "media_base64", "media_type_of", "merge_fields", "merged_turns", "model_path", "normalise",

@@ -12,11 +12,11 @@ from swink_core.framing.frame import FrameTooLong
 from swink_core.providers.writer import EventWriter
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
-WHOLE_LIMIT = 64 * 1024 * 1024
+BUFFERED_LIMIT = 64 * 1024 * 1024
 """Bytes of an answer that is not streamed."""
 
 
-class WholeDecoder:
+class BufferedDecoder:
     """Collects a body: its only frame comes at the end."""
 
     def __init__(self) -> None:
@@ -25,8 +25,8 @@ class WholeDecoder:
     def feed(self, data: bytes) -> list[bytes]:
         """Return nothing yet. Raises FrameTooLong."""
         self._body += data
-        if len(self._body) > WHOLE_LIMIT:
-            raise FrameTooLong("an answer", WHOLE_LIMIT)
+        if len(self._body) > BUFFERED_LIMIT:
+            raise FrameTooLong("an answer", BUFFERED_LIMIT)
         return []
 
     def finish(self) -> list[bytes]:
@@ -34,17 +34,17 @@ class WholeDecoder:
         return [bytes(self._body)]
 
 
-class WholeParser:
-    """Hands a body to a parser's `whole(body, out)`."""
+class BufferedParser:
+    """Hands a body to a parser's `buffered(body, out)`."""
 
     def __init__(self, parser: Any) -> None:
-        self._whole = parser.whole
+        self._buffered = parser.buffered
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
         """Tell `out` what the body says. Raises ProviderFailure where it does not parse:
         it came to its end, so it was not cut."""
         try:
-            self._whole(frame, out)
+            self._buffered(frame, out)
         except (msgspec.DecodeError, MalformedFrame) as error:
             message = f"the answer does not parse: {error}"
             failure = Failure("finalize", kind=Kind.PROTOCOL, code="malformed", message=message)

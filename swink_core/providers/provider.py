@@ -24,7 +24,7 @@ from swink_core.plugins.binding import first_set
 from swink_core.plugins.call import Call
 from swink_core.plugins.hookspecs import hookimpl
 from swink_core.plugins.package_data import package_catalog
-from swink_core.providers.buffered import WholeDecoder, WholeParser
+from swink_core.providers.buffered import BufferedDecoder, BufferedParser
 from swink_core.providers.conversion import folded_system
 from swink_core.providers.exchange import (
     Body,
@@ -64,7 +64,7 @@ class HTTPProvider:
     malformed: str = "read_on"
     buffered: bool = False
     """Whether the provider also reads whole answers: `request` asks for one where
-    `options.transport` is `buffered`, and the parser has `whole(body, out)`."""
+    `options.transport` is `buffered`, and the parser has `buffered(body, out)`."""
 
     websocket: bool = False
     """Whether `options.transport` may be `websocket`."""
@@ -237,7 +237,7 @@ class HTTPProvider:
         notices += context_notices(api.knobs, model, context)
         parser, decoder = api.parser(model), type(self).decoder()
         if options.transport == "buffered" and api.buffered:
-            parser, decoder = WholeParser(parser), WholeDecoder()
+            parser, decoder = BufferedParser(parser), BufferedDecoder()
         chunks = self.chunks(model, context, options, call)
         malformed = options.malformed or self.malformed
         return EventSource(call, chunks, decoder, parser, malformed=malformed, notices=notices)

@@ -530,7 +530,7 @@ async def test_a_whole_answer_that_is_cut_is_no_success(cut: int) -> None:
 
 
 async def test_a_whole_answer_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swink_core.providers.buffered.WHOLE_LIMIT", len(WHOLE) - 1)
+    monkeypatch.setattr("swink_core.providers.buffered.BUFFERED_LIMIT", len(WHOLE) - 1)
     pipe = Pipe(WHOLE, headers=JSON, end=True)
     async with client_of(http=PipeClient(pipe)) as client:
         events = await collect(client.stream(MODEL, "Hi", transport="buffered"))

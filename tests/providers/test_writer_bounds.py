@@ -9,7 +9,7 @@ import pytest
 from fakes import broken_rules
 
 from swink_core import StopReason, StreamErrorKind
-from swink_core.providers import EventWriter, RelayWriter
+from swink_core.providers import EventWriter, ForwardingWriter
 from swink_core.providers.writer import MOST_BLOCKS
 from swink_core.streaming.builder import MessageBuilder
 from swink_core.vocabulary import events as ev
@@ -71,10 +71,10 @@ def test_an_answer_that_begins_anew_has_the_whole_bound_again() -> None:
 
 
 def test_relayed_blocks_are_bounded_too() -> None:
-    out = RelayWriter("toy", "1")
-    out.relay(ev.Start())
+    out = ForwardingWriter("toy", "1")
+    out.forward(ev.Start())
     for number in range(MOST_BLOCKS + 1):
-        out.relay(ev.TextStart(number))
+        out.forward(ev.TextStart(number))
     assert out.failure is not None
     assert out.failure.kind is StreamErrorKind.OUTPUT_TOO_LARGE
     out.close()
@@ -149,7 +149,7 @@ def test_what_is_void_is_not_kept() -> None:
 
 
 def test_relayed_events_are_counted() -> None:
-    out = RelayWriter("toy", "1")
+    out = ForwardingWriter("toy", "1")
     for event in [
         ev.Start(),
         ev.TextStart(0),
@@ -160,7 +160,7 @@ def test_relayed_events_are_counted() -> None:
         ev.ThinkingEnd(1, "s" * 1000),
         ev.Extension(2, "toy", "k", "d" * 1000),
     ]:
-        out.relay(event)
+        out.forward(event)
     assert 3_005 <= out.kept <= 3_100
 
 

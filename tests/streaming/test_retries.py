@@ -704,7 +704,7 @@ class Greedy(Toy):
     def parser(self, model: swink.Model) -> Any:
         parser = super().parser(model)
         parser.feed_all, parser.feed = parser.feed, self._exhausted
-        parser.whole = lambda data, out: [
+        parser.buffered = lambda data, out: [
             parser.feed_all(json.dumps(part).encode(), out) for part in json.loads(data)
         ]
         return parser
@@ -775,7 +775,7 @@ class Whole(Toy):
 
     def parser(self, model: swink.Model) -> Any:
         parser = super().parser(model)
-        parser.whole = lambda data, out: [
+        parser.buffered = lambda data, out: [
             parser.feed(json.dumps(part).encode(), out) for part in json.loads(data)
         ]
         return parser

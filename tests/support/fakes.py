@@ -65,7 +65,7 @@ class ToyParser:
             if (tell := _TELL.get(name)) is not None:
                 tell(out, value)
 
-    def whole(self, data: bytes, out: EventWriter) -> None:
+    def buffered(self, data: bytes, out: EventWriter) -> None:
         for said in msgspec.json.decode(data):
             self.feed(msgspec.json.encode(said), out)
 

@@ -108,7 +108,7 @@ class MessagesParser:
             case "error":
                 _fail(data.error, out)
 
-    def whole(self, body: bytes, out: EventWriter) -> None:
+    def buffered(self, body: bytes, out: EventWriter) -> None:
         """Read an answer that was not streamed."""
         message = decode_message(body)
         if message.error is not None:

@@ -109,7 +109,7 @@ class ConverseParser:
             case "exception" | "error":
                 self._failed(headers, body, out)
 
-    def whole(self, body: bytes, out: EventWriter) -> None:
+    def buffered(self, body: bytes, out: EventWriter) -> None:
         """Read an answer that was not streamed."""
         answer = decode_answer(body)
         if answer.output is None or answer.output.message is None:

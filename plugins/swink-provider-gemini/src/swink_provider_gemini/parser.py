@@ -104,7 +104,7 @@ class GenerateContentParser:
         for chunk in decode_chunks(frame):
             self._chunk(chunk, frame, out)
 
-    def whole(self, body: bytes, out: EventWriter) -> None:
+    def buffered(self, body: bytes, out: EventWriter) -> None:
         """Read an answer that was not streamed, or streamed as one JSON array."""
         self.feed(body.removeprefix(_BOM).strip(), out)
 

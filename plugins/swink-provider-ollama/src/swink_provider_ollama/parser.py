@@ -94,7 +94,7 @@ class ChatParser:
         if line.done:
             self._done(line, out)
 
-    def whole(self, body: bytes, out: EventWriter) -> None:
+    def buffered(self, body: bytes, out: EventWriter) -> None:
         """Read an answer that was not streamed: the same object, complete."""
         self.feed(body, out)
 

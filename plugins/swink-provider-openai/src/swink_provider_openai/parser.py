@@ -105,7 +105,7 @@ class ChatParser:
                     return
         self._take(chunk, frame, out)
 
-    def whole(self, body: bytes, out: EventWriter) -> None:
+    def buffered(self, body: bytes, out: EventWriter) -> None:
         """Tell `out` what a response that is not streamed says."""
         answer = _decode_answer(body)
         out.response(_word(answer.id), answer.model)

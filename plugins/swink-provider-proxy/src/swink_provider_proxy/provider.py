@@ -27,9 +27,9 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import (
     EventWriter,
+    ForwardingWriter,
     HTTPProvider,
     HTTPRequest,
-    RelayWriter,
     by_tables,
     load_event,
     media_base64,
@@ -53,7 +53,7 @@ SENT = (
 
 
 class _Parser:
-    writer = RelayWriter
+    writer = ForwardingWriter
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
         """Pass on the event of a frame; the end marker of other protocols is ignored."""
@@ -65,8 +65,8 @@ class _Parser:
             why = f"a frame is no event: {error}"
             out.fail(Failure("streaming", kind=Kind.PROTOCOL, code="bad_event", message=why))
             return
-        assert isinstance(out, RelayWriter)
-        out.relay(event)
+        assert isinstance(out, ForwardingWriter)
+        out.forward(event)
 
 
 class ProxyProvider(HTTPProvider):

@@ -101,7 +101,7 @@ class ResponsesParser:
         elif event.type is None and event.error:
             self._error(event, out)
 
-    def whole(self, body: bytes, out: EventWriter) -> None:
+    def buffered(self, body: bytes, out: EventWriter) -> None:
         """Tell `out` what a response that is not streamed says."""
         response = _decode_response(body)
         if response.status is None and not response.error:

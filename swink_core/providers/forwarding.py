@@ -1,4 +1,4 @@
-"""`RelayWriter`: passes on the events of a remote swink.
+"""`ForwardingWriter`: passes on the events of a remote swink.
 
 A parser that reads whole events instead of learning parts of them names this class as its
 `writer`. What it passes on is held against the grammar, and what a cut leaves open is closed.
@@ -14,7 +14,7 @@ from swink_core.vocabulary.grammar import Automaton
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 
-class RelayWriter(EventWriter):
+class ForwardingWriter(EventWriter):
     """A writer for events that are complete already; its other methods are not to be mixed in."""
 
     def __init__(self, provider: str = "", id_prefix: str = "0", model: str = "") -> None:
@@ -22,7 +22,7 @@ class RelayWriter(EventWriter):
         self._grammar = Automaton()
         self._restarted = False
 
-    def relay(self, event: ev.AssistantMessageEvent) -> None:
+    def forward(self, event: ev.AssistantMessageEvent) -> None:
         """Pass an event on. Its first `Start` is taken as read.
 
         A broken rule fails the attempt as `protocol`.

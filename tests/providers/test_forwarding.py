@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swink_core import StreamErrorKind
-from swink_core.providers import RelayWriter
+from swink_core.providers import ForwardingWriter
 from swink_core.vocabulary import events as ev
 from swink_testing.strategies import event_streams
 
@@ -14,9 +14,9 @@ from swink_testing.strategies import event_streams
 @given(st.data())
 def test_a_relayed_stream_is_the_same_stream(data: st.DataObject) -> None:
     events = data.draw(event_streams())
-    out = RelayWriter("toy", "1", "toy/large")
+    out = ForwardingWriter("toy", "1", "toy/large")
     for event in events:
-        out.relay(event)
+        out.forward(event)
     relayed = out.take()
     started = next(n for n, event in enumerate(events) if isinstance(event, ev.Start))
     assert relayed == [e for n, e in enumerate(events[:-1]) if n != started]
@@ -25,9 +25,9 @@ def test_a_relayed_stream_is_the_same_stream(data: st.DataObject) -> None:
 
 
 def test_a_relayed_stream_that_breaks_a_rule_fails_with_its_blocks_closed() -> None:
-    out = RelayWriter("toy", "1")
+    out = ForwardingWriter("toy", "1")
     for event in [ev.Start(), ev.TextStart(0), ev.TextStart(0)]:
-        out.relay(event)
+        out.forward(event)
     assert out.failure is not None
     assert out.failure.kind is StreamErrorKind.PROTOCOL
     out.close()
