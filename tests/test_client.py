@@ -330,7 +330,7 @@ FALLS_BACK = [
     (Kind.CONTEXT_WINDOW_EXCEEDED, False),
     (Kind.CONTENT_FILTERED, False),
     (Kind.INVALID_REQUEST, False),
-    (Kind.PROTOCOL, False),
+    (Kind.PROTOCOL, True),
     (Kind.INTERNAL, False),
     (Kind.UNKNOWN, False),
     (Kind.OUTPUT_TOO_LARGE, False),

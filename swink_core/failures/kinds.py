@@ -63,7 +63,7 @@ KINDS: dict[Kind, KindRow] = {
         "{provider} sent something unexpected",
         "Check that the address ({endpoint}) is the right API and that no proxy alters the "
         "answer. If both are right, please report it with a recording.",
-        retries=1,
+        retries=1, falls_back=True,
     ),
     Kind.AUTH: KindRow(
         "{provider} does not accept the credentials",

@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import secrets as _secrets
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import length_hint
 from typing import Any, Protocol
 
 from attrs import define, field
@@ -20,7 +21,7 @@ from swink_core.failures.failure import Classification, Failure
 from swink_core.failures.redaction import credentials_in, public_url, redact
 from swink_core.plugins.binding import Target
 from swink_core.vocabulary.clock import Clock
-from swink_core.vocabulary.events import Done, Error, Notice
+from swink_core.vocabulary.events import AssistantMessageEvent, Done, Error, Notice
 from swink_core.vocabulary.http import HTTPClient, HTTPRequest, ResponseHead
 from swink_core.vocabulary.messages import Context
 from swink_core.vocabulary.models import Model, ProviderInfo, cost_of
@@ -70,6 +71,7 @@ class Attempt:
     reads: int = 0
     reported_cost: float | None = None
     notices: list[Notice] = field(factory=list, repr=False)
+    _rest: Iterator[AssistantMessageEvent] = field(factory=lambda: iter(()), repr=False, init=False)
 
     @options.default
     def _options_of_the_target(self) -> StreamOptions:
@@ -122,6 +124,16 @@ class Attempt:
     def count_read(self) -> None:
         """Take note of a network read."""
         self.reads += 1
+
+    def hand_out(self, batch: Sequence[AssistantMessageEvent]) -> Iterator[AssistantMessageEvent]:
+        """Return the events of a network read one by one, and know whether any are left."""
+        self._rest = iter(batch)
+        return self._rest
+
+    @property
+    def has_rest(self) -> bool:
+        """Whether events of the last network read are still to be handed out."""
+        return length_hint(self._rest) > 0
 
     def notice(self, code: str, detail: str) -> None:
         """Have observers told, with the next events, of something that is not content."""

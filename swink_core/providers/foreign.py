@@ -2,13 +2,15 @@
 
 It stands where an `EventSource` would, for a hand-written `stream` hook, an iterator that a wrapper
 put around another, or whatever else a plugin hands over. What has a `batches()` is asked for its
-events a list at a time, so that wrapping a source need not cost its batches.
+events a list at a time. An iterator around the core's own source is asked for all events that came
+with one network read before they are handed on together, as long as it does not wait in between:
+each of them would otherwise cost what a read costs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, Self
 
 from swink_core.failures.failure import Failure
 from swink_core.plugins.call import Call
@@ -31,7 +33,11 @@ class ForeignSource:
         batches = getattr(events, "batches", None)
         self._batched = batches is not None
         iterator = aiter(events) if batches is None else batches()
-        self.pull: Callable[[], Awaitable[Any]] = iterator.__anext__
+        self._next: Callable[[], Awaitable[Any]] = iterator.__anext__
+        self.pull = self._next if self._batched else self._gather
+        self._made: list[Any] = []
+        self._raised: Exception | None = None
+        self._waits = False
         self.ended = False
         self.kept = 0
         self._close = getattr(iterator, "aclose", None)
@@ -43,10 +49,31 @@ class ForeignSource:
         """Return no events: the first one, too, is theirs to make."""
         return []
 
+    async def _gather(self) -> list[Any]:
+        """Return the events that they make of one network read, or one for which they wait."""
+        if self._raised is not None:
+            raise self._raised
+        made = self._made
+        made.append(await self._next())
+        while self._call.attempt.has_rest and not self._waits:
+            step = self._next().__await__()
+            try:
+                waiting = step.send(None)
+            except StopIteration as done:
+                made.append(done.value)
+            except Exception as error:
+                self._raised = error
+                break
+            else:  # from now on each is handed on as it comes
+                self._waits = True
+                made.append(await _Resumed(step, waiting))
+        return made
+
     def take(self, made: Any) -> Batch:
         """Return the events that they made, up to the first that is against the rules."""
+        self._made = []
         batch: Batch = [*self._call.attempt.take_notices()]
-        for event in made if self._batched else (made,):
+        for event in made:
             broken = self._automaton.step(event)
             if broken is not None:
                 message = f'plugin "{self._plugin}" broke the event grammar: {broken}'
@@ -65,6 +92,9 @@ class ForeignSource:
 
     def cut(self, failure: Failure) -> Batch:
         """Return what ends the attempt from outside: open blocks closed, then the error."""
+        if self._made:  # a wait for more of them was ended
+            batch = self.take(self._made)
+            return batch if self.ended else batch + self.cut(failure)
         self.ended = True
         start: Batch = [ev.Start()] if self._automaton.phase == "before" else []
         error = self._call.error(failure, self._call.attempt.usage)
@@ -74,6 +104,27 @@ class ForeignSource:
         """Close their iterator."""
         if self._close is not None:
             await self._close()
+
+
+class _Resumed:
+    """What was begun by hand and has to wait, for a task to go on with."""
+
+    def __init__(self, step: Generator[Any, Any, Any], waiting: Any) -> None:
+        self._step = step
+        self._waiting = [waiting]
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self  # type: ignore[return-value]  # it has what a task asks of one
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        return self._waiting.pop() if self._waiting else next(self._step)
+
+    def throw(self, *error: Any) -> Any:
+        """Let what is waited for end so."""
+        return self._step.throw(*error)
 
 
 def open_source(call: Call) -> EventSource | ForeignSource:

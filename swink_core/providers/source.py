@@ -111,7 +111,7 @@ class EventSource:
     async def __aiter__(self) -> AsyncGenerator[ev.AssistantMessageEvent, None]:
         async with aclosing(self.batches()) as batches:
             async for batch in batches:
-                for event in batch:
+                for event in self._attempt.hand_out(batch):
                     yield event
 
     async def batches(self) -> AsyncGenerator[list[ev.AssistantMessageEvent], None]:

@@ -125,7 +125,7 @@ class Driver:
         try:
             while builder.terminal is None:
                 watchdog.wait()
-                source = self._source if self._attempt is not None else None
+                source: Any = self._source if self._attempt is not None else None
                 try:
                     if source is None:
                         batch = await self._begin()

@@ -62,6 +62,7 @@ CONTENT = _that("open", "whole")
 """The events that hand content out."""
 
 DELTAS = _that("more")
+_MORE = {kind: rule.block for kind, rule in RULES.items() if rule.effect == "more"}
 TERMINAL = _that("end")
 ENDS: dict[str, Any] = {rule.block: kind for kind, rule in RULES.items() if rule.effect == "close"}
 """What closes a block, by its kind: called with its index."""
@@ -96,6 +97,11 @@ class Automaton:
 
         After a broken rule the automaton stands where it stood before the event.
         """
+        if (block := _MORE.get(type(event))) and self.phase == "attempt":  # nearly all that comes
+            more: Any = event
+            at_home = self.open.get(more.content_index) == block
+            if at_home and type(more.delta) is str:
+                return None
         rule = RULES.get(type(event))
         if rule is None:
             return f"{type(event).__name__} is not an event of the protocol"

@@ -271,9 +271,62 @@ async def batches_through(*plugins: Any) -> list[list[str]]:
 async def test_a_wrapper_that_offers_batches_keeps_them(seams: Any) -> None:
     plain = await batches_through()
     assert await batches_through(seams.ThroughBatches()) == plain
-    one_by_one = await batches_through(seams.Through())
-    assert [len(batch) for batch in one_by_one] == [1] * sum(map(len, plain))
-    assert [*chain(*one_by_one)] == [*chain(*plain)]
+    assert await batches_through(seams.Through()) == plain  # it never waits
+
+
+async def test_a_wrapper_that_waits_hands_each_event_on_as_it_comes(seams: Any) -> None:
+    class Pacing:
+        def __init__(self) -> None:
+            self.turn = asyncio.Semaphore(0)
+
+        @swink.hookimpl(wrapper=True)
+        def stream(self) -> Any:
+            inner = yield
+            return self.paced(inner)
+
+        async def paced(self, inner: Any) -> Any:
+            async for event in inner:
+                yield event
+                await self.turn.acquire()
+
+    pacing, seen = Pacing(), []
+    async with (
+        client_of(good(), plugins=[pacing]) as client,
+        client.stream(MODEL, "Hi") as stream,
+    ):
+        events = aiter(stream)
+        while not isinstance(seen and seen[-1], swink.Done):
+            reading = asyncio.ensure_future(anext(events))
+            await asyncio.sleep(0)
+            pacing.turn.release()
+            seen.append(await reading)
+    assert [event.type for event in seen] == [*chain(*await batches_through())]
+
+
+async def test_what_a_wrapper_had_made_when_it_was_left_is_kept(seams: Any) -> None:
+    class Stuck:
+        @swink.hookimpl(wrapper=True)
+        def stream(self) -> Any:
+            inner = yield
+            return self.stuck(inner)
+
+        async def stuck(self, inner: Any) -> Any:
+            async for event in inner:
+                yield event
+                if isinstance(event, swink.TextDelta):
+                    await asyncio.Event().wait()
+
+    async with client_of(good(), plugins=[Stuck()]) as client:
+        stream = client.stream(MODEL, "Hi")
+        reader = asyncio.ensure_future(stream.result())
+        await until(lambda: stream.call.attempt.reads == 1)
+        for _ in range(9):
+            await asyncio.sleep(0)
+        await stream.aclose()
+        with pytest.raises(swink.StreamAborted) as caught:
+            await reader
+    assert caught.value.partial is not None
+    assert caught.value.partial.text == "Hel"
 
 
 async def test_batches_of_a_wrapper_are_held_to_the_grammar(seams: Any) -> None:
