@@ -178,7 +178,7 @@ class EventSource:
         """Return what ends the attempt from outside: open blocks closed, then the error."""
         start: list[ev.AssistantMessageEvent] = [] if self._begun else [ev.Start()]
         # what the parser said last, and signatures that came before their blocks ended
-        return [*start, *self._rest(), self._call.error(failure, self._attempt.usage)]
+        return [*start, *self._rest(), self._error(failure)]
 
     async def aclose(self) -> None:
         """Close the input, after what little may be left of one read to its end."""
@@ -263,15 +263,20 @@ class EventSource:
                 code="cut",
                 message="the stream ended before the provider completed its answer",
             )
-        usage = self._attempt.usage
         if failure is not None:
-            batch.append(call.error(failure, usage))
+            batch.append(self._error(failure))
         else:
             assert out.stop_reason is not None
-            batch.append(
-                ev.Done(out.stop_reason, usage, None, out.response_id, out.model, call.request_id)
-            )
+            done = ev.Done(out.stop_reason, self._attempt.usage, metadata=out.metadata)
+            done.response_id, done.model = out.response_id, out.model
+            done.request_id = call.request_id
+            batch.append(done)
         return batch
+
+    def _error(self, failure: Failure) -> ev.Error:
+        error = self._call.error(failure, self._attempt.usage)
+        error.metadata = self._out.metadata
+        return error
 
     def _rest(self) -> list[ev.AssistantMessageEvent]:
         """Close what is open, tell the attempt what was learnt, and return the last events."""

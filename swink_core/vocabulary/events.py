@@ -189,7 +189,10 @@ class Retry(AssistantMessageEvent):
 
 @define
 class Done(AssistantMessageEvent):
-    """The provider completed its answer. `usage` and `cost` are `None` where unknown."""
+    """The provider completed its answer. `usage` and `cost` are `None` where unknown.
+
+    `metadata` is the provider's own: facts of the whole answer that fit nowhere else.
+    """
 
     type: ClassVar[str] = "done"
     stop_reason: StopReason
@@ -198,6 +201,7 @@ class Done(AssistantMessageEvent):
     response_id: str | None = None
     model: str | None = None
     request_id: str | None = None
+    metadata: dict[str, Any] | None = None
 
 
 @define
@@ -205,7 +209,8 @@ class Error(AssistantMessageEvent):
     """The stream failed, or was aborted; what came before stays valid.
 
     `error_kind` is `None` only where an adapter did not say. `retry_after` is in seconds, as the
-    provider asked. `title` and `resolution` are for people; `rule` names what matched.
+    provider asked. `title` and `resolution` are for people; `rule` names what matched;
+    `metadata` is as on `Done`.
     """
 
     type: ClassVar[str] = "error"
@@ -223,3 +228,4 @@ class Error(AssistantMessageEvent):
     title: str | None = None
     resolution: str | None = None
     rule: str | None = None
+    metadata: dict[str, Any] | None = None

@@ -117,6 +117,7 @@ _facts: dict[str, st.SearchStrategy[Any]] = {
     "response_id": _name_or_none,
     "model": _name_or_none,
     "request_id": _name_or_none,
+    "metadata": _metadata,
 }
 
 _FIELDS: dict[type[ev.AssistantMessageEvent], dict[str, st.SearchStrategy[Any]]] = {
@@ -266,6 +267,7 @@ def assistant_messages(
         usage=draw(_usage_or_none),
         cost=draw(_cost_or_none),
         stop_reason=StopReason.TOOL_USE if tool_call_ids else draw(_successes),
+        metadata=draw(_metadata),
     )
 
 
