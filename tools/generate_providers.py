@@ -40,8 +40,8 @@ FEATURES = (
     "tools", "tool_choice", "images", "documents", "audio", "json", "structured_output", "stop",
 )  # fmt: skip
 KNOBS = (
-    "temperature", "top_p", "max_tokens", "seed", "thinking", "parallel_tool_calls", "cache",
-    "session_id",
+    "temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "max_tokens", "seed",
+    "thinking", "parallel_tool_calls", "cache", "session_id", "user", "strict",
 )  # fmt: skip
 
 

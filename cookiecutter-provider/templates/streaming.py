@@ -47,7 +47,7 @@ class {{ cookiecutter.class_name }}(providers.HTTPProvider):
         return {"system": context.system_prompt, "messages": messages, "tools": tools}
 
     def request(self, model: swink.Model, payload: Any, options: Any) -> providers.HTTPRequest:
-        tuning = {name: value for name in self.knobs if (value := getattr(options, name))}
+        tuning = {n: v for n in self.knobs if (v := getattr(options, n)) is not None}
         body = providers.with_extra(options.extra, {**payload, **tuning, "model": model.id})
         return self.json_request(f"{self.base_url(options)}/generate", body)
 

@@ -18,8 +18,8 @@ from swink_core.vocabulary.options import CacheStrategy, StreamOptions, Thinking
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 KNOBS = (
-    "temperature", "top_p", "max_tokens", "seed", "session_id", "thinking",
-    "parallel_tool_calls", "cache",
+    "temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "max_tokens", "seed",
+    "session_id", "user", "thinking", "parallel_tool_calls", "cache",
 )  # fmt: skip
 """Options that tune an answer: a provider without one says so in a notice and goes on."""
 

@@ -49,7 +49,7 @@ class ForwardingWriter(EventWriter):
     def _end(self, event: ev.Done | ev.Error) -> None:
         self.usage_seen = event.usage
         self.cost = event.cost.total if event.cost else None
-        self.response(event.response_id, event.model)
+        self.response(event.response_id, event.model, event.metadata)
         self._answered = True  # whether it is one, the remote side has said
         if isinstance(event, ev.Done):
             self.stop_reason = event.stop_reason

@@ -189,7 +189,7 @@ class EventSource:
         """Return what ends the attempt from outside: open blocks closed, then the error."""
         start: list[ev.AssistantMessageEvent] = [] if self._begun else [ev.Start()]
         # what the parser said last, and signatures that came before their blocks ended
-        return [*start, *self._rest(), self._call.error(failure, self._attempt.usage)]
+        return [*start, *self._rest(), self._error(failure)]
 
     async def aclose(self) -> None:
         """Close the input, after what little may be left of one read to its end."""
@@ -268,12 +268,16 @@ class EventSource:
             why = "the stream ended before the provider completed its answer"
             cut = Failure(self._phase, kind=Kind.NETWORK, code="cut", message=why)
             failure = out.damage or cut
-        usage = self._attempt.usage
         if failure is not None:
-            return [*batch, call.error(failure, usage)]
+            return [*batch, self._error(failure)]
         assert out.stop_reason is not None
-        known = (out.response_id, out.model, call.request_id)
-        return [*batch, ev.Done(out.stop_reason, usage, None, *known)]
+        known = (out.response_id, out.model, call.request_id, out.metadata)
+        return [*batch, ev.Done(out.stop_reason, self._attempt.usage, None, *known)]
+
+    def _error(self, failure: Failure) -> ev.Error:
+        error = self._call.error(failure, self._attempt.usage)
+        error.metadata = self._out.metadata
+        return error
 
     def _rest(self) -> list[ev.AssistantMessageEvent]:
         """Close what is open, tell the attempt what was learnt, and return the last events."""

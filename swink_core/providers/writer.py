@@ -56,7 +56,7 @@ class EventWriter:
         self._started = 0
         self._run = _NO_RUN
         self._calls = OpenCalls()
-        self._extra = Metadata()
+        self._extra, self._facts = Metadata(), Metadata()
         self._has_calls = self._is_full = False
 
     # -- what a parser says ------------------------------------------------------------------
@@ -192,10 +192,18 @@ class EventWriter:
         if cost is not None:
             self.cost = cost
 
-    def response(self, id: str | None = None, model: str | None = None) -> None:
-        """Record the provider's id of the response and the model that answers."""
+    def response(
+        self,
+        id: str | None = None,
+        model: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Record the provider's id of the response, the model that answers, and in `metadata`
+        facts of the whole answer that fit nowhere else; the last of a name wins."""
         self.response_id = id or self.response_id
         self.model = model or self.model
+        if metadata:
+            self._kept += self._facts.merge(metadata)
 
     def restart(self, why: str) -> None:
         """Void all that was said: the provider's side begins its answer anew.
@@ -209,7 +217,7 @@ class EventWriter:
         self._append(ev.Start())
         self._started = self._said = self._kept = 0
         self._has_calls = self._answered = False
-        self._calls, self._extra = OpenCalls(), Metadata()
+        self._calls, self._extra, self._facts = OpenCalls(), Metadata(), Metadata()
         if self.usage_seen is not None:
             self.voided = self.usage_seen + (self.voided or Usage())
         self.stop_reason = self.usage_seen = self.response_id = self.model = self.damage = None
@@ -252,6 +260,11 @@ class EventWriter:
     def has_answer(self) -> bool:
         """Whether anything was said that answers; a block of metadata alone does not."""
         return self._answered or self._said > 0
+
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """What was noted of the answer; `None` where nothing was."""
+        return self._facts.data or None
 
     @property
     def kept(self) -> int:

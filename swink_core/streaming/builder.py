@@ -89,7 +89,7 @@ class MessageBuilder:
         )
         if terminal is not None:
             message.usage, message.cost = terminal.usage, terminal.cost
-            message.stop_reason = terminal.stop_reason
+            message.stop_reason, message.metadata = terminal.stop_reason, terminal.metadata
             message.response_id = terminal.response_id or self.response_id
             message.request_id = terminal.request_id or self.request_id
             message.model = terminal.model or self.model

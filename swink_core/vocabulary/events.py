@@ -180,7 +180,10 @@ class Retry(AssistantMessageEvent, type="retry"):
 
 @define
 class Done(AssistantMessageEvent, type="done"):
-    """The provider completed its answer. `usage` and `cost` are `None` where unknown."""
+    """The provider completed its answer. `usage` and `cost` are `None` where unknown.
+
+    `metadata` is the provider's own: facts of the whole answer that fit nowhere else.
+    """
 
     stop_reason: StopReason
     usage: Usage | None = None
@@ -188,6 +191,7 @@ class Done(AssistantMessageEvent, type="done"):
     response_id: str | None = None
     model: str | None = None
     request_id: str | None = None
+    metadata: dict[str, Any] | None = None
 
 
 @define
@@ -195,7 +199,8 @@ class Error(AssistantMessageEvent, type="error"):
     """The stream failed, or was aborted; what came before stays valid.
 
     `error_kind` is `None` only where an adapter did not say. `retry_after` is in seconds, as the
-    provider asked. `title` and `resolution` are for people; `rule` names what matched.
+    provider asked. `title` and `resolution` are for people; `rule` names what matched;
+    `metadata` is as on `Done`.
     """
 
     stop_reason: StopReason = StopReason.ERROR
@@ -212,3 +217,4 @@ class Error(AssistantMessageEvent, type="error"):
     title: str | None = None
     resolution: str | None = None
     rule: str | None = None
+    metadata: dict[str, Any] | None = None

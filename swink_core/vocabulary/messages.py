@@ -190,7 +190,8 @@ class AssistantMessage:
 
     `model` is the model that answered, in the provider's own words. `usage` and `cost` are
     `None` where nothing is known. `stop_reason` is `None` only on a message that a caller wrote
-    or that is still being received.
+    or that is still being received. `metadata` holds the provider's facts of the whole answer
+    that fit nowhere else.
     """
 
     role: ClassVar[str] = "assistant"
@@ -204,6 +205,7 @@ class AssistantMessage:
     stop_reason: StopReason | None = None
     error_kind: StreamErrorKind | None = None
     error_message: str | None = None
+    metadata: Metadata | None = None
 
     @property
     def text(self) -> str:

@@ -246,20 +246,25 @@ class StreamOptions:
     """How the model should answer; `None` leaves a choice to the provider.
 
     `thinking` is a level or a budget of tokens; `tool_choice` is `auto`, `none`, `required` or a
-    tool's name; `response_format` is `json` or a JSON schema; `malformed` is what follows from a
-    damaged frame: the rest is read and the attempt fails at its end (`read_on`), the rest is the
-    answer (`skip`), or the attempt fails at once (`fail`); `max_output_chars` bounds the answer's
-    size in characters; `extra` is merged into the request body, where the typed fields win.
-    `api_key`, `headers` and what may be secret in `base_url` never show in a repr. Raises
-    TypeError or ValueError for a value that no provider could take.
+    tool's name; `response_format` is `json` or a JSON schema; `user` names whoever asks, for the
+    provider to tell its users' users apart; `malformed` is what follows from a damaged frame: the
+    rest is read and the attempt fails at its end (`read_on`), the rest is the answer (`skip`), or
+    the attempt fails at once (`fail`); `max_output_chars` bounds the answer's size in characters;
+    `extra` is merged into the request body, where the typed fields win. `api_key`, `headers` and
+    what may be secret in `base_url` never show in a repr. Raises TypeError or ValueError for a
+    value that no provider could take.
     """
 
     temperature: float | None = field(default=None, validator=_number)
     top_p: float | None = field(default=None, validator=_number)
+    top_k: int | None = field(default=None, validator=_of(int))
+    presence_penalty: float | None = field(default=None, validator=_number)
+    frequency_penalty: float | None = field(default=None, validator=_number)
     max_tokens: int | None = field(default=None, validator=_count)
     stop: tuple[str, ...] = field(default=(), converter=_stop)
     seed: int | None = field(default=None, validator=_of(int))
     session_id: str | None = field(default=None, validator=_of(str))
+    user: str | None = field(default=None, validator=_of(str))
     transport: Transport = field(
         default="auto",
         converter=_transport,

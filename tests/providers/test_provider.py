@@ -105,6 +105,10 @@ async def test_features_that_are_there_are_not_refused() -> None:
 KNOBS = {
     "temperature": 0.5,
     "top_p": 0.5,
+    "top_k": 0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": -0.5,
+    "user": "u",
     "max_tokens": 5,
     "seed": 1,
     "session_id": "s",

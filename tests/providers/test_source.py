@@ -295,6 +295,22 @@ async def test_usage_after_the_stop_is_waited_for() -> None:
     )
 
 
+@pytest.mark.parametrize("ending", [END, CUT, STOP])
+async def test_facts_of_the_answer_are_on_its_terminal_event_whichever(ending: Any) -> None:
+    events = await events_of(frame(facts={"tier": "auto"}), frame(text="a"), ending)
+    assert events[-1].metadata == {"tier": "auto"}
+    assert fold(events).metadata == {"tier": "auto"}
+
+
+async def test_facts_of_an_answer_that_is_aborted_are_kept() -> None:
+    source = source_of(frame(facts={"tier": "auto"}))
+    source.begin()
+    source.take(await source.pull())
+    cancelled = Failure("streaming", kind=Kind.CANCELLED)
+    assert source.cut(cancelled)[-1].metadata == {"tier": "auto"}  # type: ignore[attr-defined]  # Error
+    await source.aclose()
+
+
 async def test_usage_is_on_the_terminal_event_of_a_failure_too() -> None:
     events = await events_of(frame(id="r1"), frame(usage={"input": 1}), CUT)
     assert events[-1].usage == swink.Usage(input=1, reported=True)

@@ -609,10 +609,12 @@ def test_facts_of_the_response_are_kept_once_they_are_known() -> None:
     out = EventWriter()
     out.response("r1")
     out.response(None, "large-2")
-    out.response("", "")
+    out.response("", "", {"tier": "auto", "prompt": 1})
+    out.response(metadata={"tier": "flex"})
     out.usage(cost=0.5)
     out.usage()
     assert (out.response_id, out.model, out.cost) == ("r1", "large-2", 0.5)
+    assert out.metadata == {"tier": "flex", "prompt": 1}
 
 
 def test_a_failure_ends_the_reading() -> None:

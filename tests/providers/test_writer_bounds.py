@@ -121,6 +121,11 @@ KEPT: list[tuple[str, Callable[[EventWriter], Any], int]] = [
         lambda out: _each(lambda s: out.usage(extra={"a": s}), "12345", "12345"),
         8,
     ),
+    (
+        "facts_that_come_with_every_frame",
+        lambda out: _each(lambda s: out.response(metadata={"a": s}), "12345", "12345"),
+        8,
+    ),
     ("an_extension", lambda out: out.extension("kind", {"d": "12345"}), 24),
     ("surrogates_and_what_is_no_json", lambda out: out.text("", metadata={"a": "\ud800"}), 9),
 ]

@@ -12,7 +12,7 @@ from swink_core.vocabulary.grammar import Automaton
 
 def _restarted() -> tuple[EventWriter, list[AssistantMessageEvent]]:
     out = EventWriter("acme", "7", "acme/large")
-    out.response("first", "large-1")
+    out.response("first", "large-1", {"tier": "void"})
     out.usage(input=5, output=1)
     out.thinking("hm", signature="one")
     out.tool_call(0, id="a", name="look", arguments='{"at": ')
@@ -48,7 +48,8 @@ def test_a_restarted_stream_keeps_to_the_grammar() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fact", "expected"), [("response_id", "second"), ("model", "large-2"), ("usage_seen", None)]
+    ("fact", "expected"),
+    [("response_id", "second"), ("model", "large-2"), ("usage_seen", None), ("metadata", None)],
 )
 def test_facts_of_the_void_answer_are_forgotten(fact: str, expected: object) -> None:
     assert getattr(_restarted()[0], fact) == expected

@@ -96,8 +96,10 @@ FOLDS: list[tuple[str, list[Any], AssistantMessage]] = [
     ),
     (
         "the_end_says_what_is_known",
-        [Start(), Done(StopReason.LENGTH, USAGE, COST, "r1", "large-2", "q1")],
-        AssistantMessage([], "toy", "large-2", "r1", "q1", USAGE, COST, StopReason.LENGTH),
+        [Start(), Done(StopReason.LENGTH, USAGE, COST, "r1", "large-2", "q1", {"a": 1})],
+        AssistantMessage(
+            [], "toy", "large-2", "r1", "q1", USAGE, COST, StopReason.LENGTH, metadata={"a": 1}
+        ),
     ),
     (
         "an_error_says_what_is_known",
@@ -110,6 +112,7 @@ FOLDS: list[tuple[str, list[Any], AssistantMessage]] = [
                 cost=COST,
                 response_id="r1",
                 request_id="q1",
+                metadata={"a": 1},
             ),
         ],
         AssistantMessage(
@@ -123,6 +126,7 @@ FOLDS: list[tuple[str, list[Any], AssistantMessage]] = [
             StopReason.ERROR,
             swink.StreamErrorKind.NETWORK,
             "so",
+            {"a": 1},
         ),
     ),
     (

@@ -79,6 +79,7 @@ _TELL: dict[str, Callable[[EventWriter, Any], None]] = {
     "usage": lambda out, usage: out.usage(**usage),
     "id": lambda out, id: out.response(id=id),
     "model": lambda out, model: out.response(model=model),
+    "facts": lambda out, facts: out.response(metadata=facts),
     "stop": lambda out, reason: out.stop(swink.StopReason(reason)),
     "finish": lambda out, _: out.finish(),
     "restart": lambda out, why: out.restart(why),

@@ -243,7 +243,7 @@ NORMATIVE: list[tuple[Any, dict[str, Any], Any, dict[str, Any]]] = [
         },
     ),
     (
-        Done(StopReason.PAUSE, WHOLE_USAGE, WHOLE_COST, "r", "m", "q"),
+        Done(StopReason.PAUSE, WHOLE_USAGE, WHOLE_COST, "r", "m", "q", M),
         {
             "type": "done",
             "stop_reason": "pause",
@@ -252,6 +252,7 @@ NORMATIVE: list[tuple[Any, dict[str, Any], Any, dict[str, Any]]] = [
             "response_id": "r",
             "model": "m",
             "request_id": "q",
+            "metadata": M,
         },
         Done(StopReason.STOP),
         {"type": "done", "stop_reason": "stop"},
@@ -259,7 +260,7 @@ NORMATIVE: list[tuple[Any, dict[str, Any], Any, dict[str, Any]]] = [
     (
         Error(
             StopReason.ABORTED, "so", WHOLE_USAGE, StreamErrorKind.CANCELLED, 1.5, WHOLE_COST,
-            "r", "m", "q", 429, "streaming", "title", "do this", "status:429",
+            "r", "m", "q", 429, "streaming", "title", "do this", "status:429", M,
         ),
         {
             "type": "error",
@@ -277,6 +278,7 @@ NORMATIVE: list[tuple[Any, dict[str, Any], Any, dict[str, Any]]] = [
             "title": "title",
             "resolution": "do this",
             "rule": "status:429",
+            "metadata": M,
         },
         Error(),
         {"type": "error"},
@@ -362,7 +364,7 @@ NORMATIVE: list[tuple[Any, dict[str, Any], Any, dict[str, Any]]] = [
     (
         AssistantMessage(
             [TextBlock("x")], "acme", "m", "r", "q", WHOLE_USAGE, WHOLE_COST,
-            StopReason.ERROR, StreamErrorKind.NETWORK, "so",
+            StopReason.ERROR, StreamErrorKind.NETWORK, "so", M,
         ),
         {
             "role": "assistant",
@@ -376,6 +378,7 @@ NORMATIVE: list[tuple[Any, dict[str, Any], Any, dict[str, Any]]] = [
             "stop_reason": "error",
             "error_kind": "network",
             "error_message": "so",
+            "metadata": M,
         },
         AssistantMessage([]),
         {"role": "assistant", "content": []},

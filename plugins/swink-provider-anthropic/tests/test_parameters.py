@@ -72,6 +72,8 @@ FIELDS: list[tuple[str, Model, dict[str, Any], dict[str, Any]]] = [
             "metadata": {"user_id": "s"},
         },
     ),
+    ("top_k", BUDGET, {"max_tokens": 9, "top_k": 0}, {"max_tokens": 9, "top_k": 0}),
+    ("who asks", UNKNOWN, {"user": "u"}, {"max_tokens": 4096, "metadata": {"user_id": "u"}}),
     ("top_p alone", BUDGET, {"max_tokens": 9, "top_p": 0.3}, {"max_tokens": 9, "top_p": 0.3}),
     (
         "a thinking level",
@@ -268,6 +270,20 @@ CHANGES: list[tuple[str, Model, dict[str, Any], dict[str, Any], list[str]]] = [
         {"temperature": 0.2, "top_p": 0.5},
         {"temperature": 0.2},
         ["top_p: not together with temperature; left out"],
+    ),
+    (
+        "top_k with thinking",
+        BUDGET,
+        {"thinking": 3000, "top_k": 5},
+        {"max_tokens": 64_000, **_enabled(3000)},
+        ["top_k: not together with thinking; left out"],
+    ),
+    (
+        "a session beside who asks",
+        BUDGET,
+        {"user": "u", "session_id": "s"},
+        {"max_tokens": 64_000, "metadata": {"user_id": "u"}},
+        ["session_id: its place is taken by user; left out"],
     ),
     (
         "no room for thinking",

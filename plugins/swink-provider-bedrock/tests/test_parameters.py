@@ -80,6 +80,15 @@ ROWS: list[tuple[str, Model, dict[str, Any], dict[str, Any], list[str]]] = [
         {"inferenceConfig": {"temperature": 0.2}},
         ["top_p: not together with temperature; left out"],
     ),
+    ("Claude's top_k", OLD, {"top_k": 5}, {"additionalModelRequestFields": {"top_k": 5}}, []),
+    ("top_k of a newer Claude", NEW, {"top_k": 5}, {}, ["top_k: not with this model; left out"]),
+    (
+        "top_k of others",
+        LLAMA,
+        {"top_k": 5},
+        {},
+        ["top_k: how to ask this model for it is not known; left out"],
+    ),
     ("top_p alone", OLD, {"top_p": 0.9}, {"inferenceConfig": {"topP": 0.9}}, []),
     (
         "a model without sampling",

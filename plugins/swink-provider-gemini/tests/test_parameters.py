@@ -34,6 +34,9 @@ PLAIN: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("temperature", {"temperature": 0.5}, {"temperature": 0.5}),
     ("temperature 0", {"temperature": 0}, {"temperature": 0}),
     ("top_p", {"top_p": 0.9}, {"topP": 0.9}),
+    ("top_k", {"top_k": 40}, {"topK": 40}),
+    ("presence_penalty", {"presence_penalty": 0.0}, {"presencePenalty": 0.0}),
+    ("frequency_penalty", {"frequency_penalty": 0.5}, {"frequencyPenalty": 0.5}),
     ("max_tokens", {"max_tokens": 7}, {"maxOutputTokens": 7}),
     ("seed", {"seed": 0}, {"seed": 0}),
     ("stop", {"stop": ["a", "b"]}, {"stopSequences": ["a", "b"]}),
@@ -121,11 +124,12 @@ def test_models_that_always_think_are_asked_for_the_least(
 
 
 def test_newer_models_get_no_sampling_and_a_notice_says_so() -> None:
-    body, told = _asked("gemini-3.8-flash", temperature=0.5, top_p=0.5, seed=1)
+    body, told = _asked("gemini-3.8-flash", temperature=0.5, top_p=0.5, top_k=0, seed=1)
     assert body == {"generationConfig": {"seed": 1}}
     assert told == [
         "temperature: this model has none; left out",
         "top_p: this model has none; left out",
+        "top_k: this model has none; left out",
     ]
 
 

@@ -37,7 +37,16 @@ _WITH_PARTS = {
     "extra": "extra.top_k=40",
 }
 """Options that are given part by part, with an example."""
-_WORDS = ("session_id", "transport", "tool_choice", "api_key", "base_url", "malformed", "headers")
+_WORDS = (
+    "session_id",
+    "user",
+    "transport",
+    "tool_choice",
+    "api_key",
+    "base_url",
+    "malformed",
+    "headers",
+)
 """Options whose value is text even where it reads like a number."""
 
 Function: TypeAlias = Callable[..., Any]

@@ -117,6 +117,7 @@ _facts: dict[str, st.SearchStrategy[Any]] = {
     "response_id": _name_or_none,
     "model": _name_or_none,
     "request_id": _name_or_none,
+    "metadata": _metadata,
 }
 
 _FIELDS: dict[type[ev.AssistantMessageEvent], dict[str, st.SearchStrategy[Any]]] = {
@@ -266,6 +267,7 @@ def assistant_messages(
         usage=draw(_usage_or_none),
         cost=draw(_cost_or_none),
         stop_reason=StopReason.TOOL_USE if tool_call_ids else draw(_successes),
+        metadata=draw(_metadata),
     )
 
 
@@ -331,7 +333,11 @@ def stream_options() -> st.SearchStrategy[StreamOptions]:
         max_tokens=st.none() | st.integers(1, 10_000),
         stop=st.lists(st.text(min_size=1, max_size=4), max_size=2),
         seed=st.none() | st.integers(0, 2**31 - 1),
+        top_k=st.none() | st.integers(0, 100),
+        presence_penalty=st.none() | st.floats(-2, 2),
+        frequency_penalty=st.none() | st.floats(-2, 2),
         session_id=_name_or_none,
+        user=_name_or_none,
         thinking=st.none() | st.sampled_from(ThinkingLevel) | st.integers(0, 30_000),
         tool_choice=st.sampled_from([None, "auto", "none", "required"]),
         parallel_tool_calls=st.none() | st.booleans(),

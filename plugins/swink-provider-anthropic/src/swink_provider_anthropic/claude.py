@@ -99,11 +99,12 @@ def thinking(options: StreamOptions, limit: int) -> tuple[dict[str, Any] | None,
 def sampling(
     options: StreamOptions, facts: Mapping[str, Any], thinks: bool
 ) -> tuple[dict[str, float], list[str]]:
-    """Return what may be sent of `temperature` and `top_p`; `thinks`: thinking was asked for.
+    """Return what may be sent of `temperature`, `top_p` and `top_k`; `thinks`: thinking was
+    asked for.
 
     Newer models refuse both at once, and a temperature left unsaid is 1.
     """
-    given = {"temperature": options.temperature, "top_p": options.top_p}
+    given = {name: getattr(options, name) for name in ("temperature", "top_p", "top_k")}
     wanted = {name: value for name, value in given.items() if value is not None}
     if facts.get("sampling") is False:
         return {}, [f"{name}: not with this model; left out" for name in wanted]
@@ -114,7 +115,9 @@ def sampling(
         if wanted.get("top_p", 1) < LEAST_TOP_P_WITH_THINKING:
             changed.append(f"top_p: with thinking at least {LEAST_TOP_P_WITH_THINKING}; left out")
             del wanted["top_p"]
-    elif len(wanted) > 1:
+        if wanted.pop("top_k", None) is not None:
+            changed.append("top_k: not together with thinking; left out")
+    elif {"temperature", "top_p"} <= wanted.keys():
         changed.append("top_p: not together with temperature; left out")
         del wanted["top_p"]
     return wanted, changed

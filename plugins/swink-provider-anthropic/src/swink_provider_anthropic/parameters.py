@@ -9,7 +9,7 @@ Models differ by what the catalogue says of them in `extra`:
     efforts       the efforts that it takes
     thinking_off  how it is told not to think where it would: "disabled", "between_tools", or
                   "never", where it cannot be told
-    sampling      false: it takes neither temperature nor top_p
+    sampling      false: it takes neither temperature nor top_p nor top_k
 """
 
 from __future__ import annotations
@@ -43,8 +43,10 @@ def parameters(model: Model, options: StreamOptions) -> tuple[dict[str, Any], li
         body["output_config"] = {**body.get("output_config", {}), "format": form}
     if options.stop:
         body["stop_sequences"] = list(options.stop)
-    if options.session_id is not None:
-        body["metadata"] = {"user_id": options.session_id}
+    if (user := options.user if options.user is not None else options.session_id) is not None:
+        body["metadata"] = {"user_id": user}
+    if options.user is not None and options.session_id is not None:
+        changed.append("session_id: its place is taken by user; left out")
     return body, changed
 
 

@@ -28,7 +28,7 @@ class AnthropicProvider(HTTPProvider):
     )
     knobs = frozenset(
         {
-            "temperature", "top_p", "max_tokens", "session_id", "thinking",
+            "temperature", "top_p", "top_k", "max_tokens", "session_id", "user", "thinking",
             "parallel_tool_calls", "cache", "strict",
         }
     )  # fmt: skip

@@ -9,7 +9,7 @@ the `extra` of its catalogue row, or follows from its family, whose name is part
     efforts       the efforts that an adaptive Claude takes
     thinking_off  how it is told not to think where it would: "disabled", "between_tools", or
                   "never", where it cannot be told
-    sampling      false: it takes neither temperature nor top_p
+    sampling      false: it takes neither temperature nor top_p nor top_k
     cache         where it takes cache points: among "tools", "system" and "messages"
     cache_ttl     false: it takes no ttl
 
@@ -144,10 +144,15 @@ def _sample(body: dict[str, Any], options: StreamOptions, facts: Mapping[str, An
         thinks = fields.get("thinking", {}).get("type") in ("enabled", "adaptive")
         wanted, changed = claude.sampling(options, facts, thinks)
     else:
-        given = {"temperature": options.temperature, "top_p": options.top_p}
+        given = {name: getattr(options, name) for name in ("temperature", "top_p", "top_k")}
         wanted, changed = {n: v for n, v in given.items() if v is not None}, []
+    top_k = wanted.pop("top_k", None)
     for name, value in wanted.items():
         body["inferenceConfig"]["topP" if name == "top_p" else name] = value
+    if top_k is not None and facts.get("thinking") in CLAUDE:
+        body.setdefault(FIELDS, {})["top_k"] = top_k
+    elif top_k is not None:
+        changed.append("top_k: how to ask this model for it is not known; left out")
     return changed
 
 

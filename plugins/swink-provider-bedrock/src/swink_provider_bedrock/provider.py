@@ -58,7 +58,9 @@ class BedrockProvider(HTTPProvider):
     features = frozenset(
         {"tools", "tool_choice", "stop", "images", "documents", "audio", "structured_output"}
     )
-    knobs = frozenset({"temperature", "top_p", "max_tokens", "thinking", "cache", "strict"})
+    knobs = frozenset(
+        {"temperature", "top_p", "top_k", "max_tokens", "thinking", "cache", "strict"}
+    )
     decoder = EventStreamDecoder
     content_types = ("application/vnd.amazon.eventstream",)
     buffered = True

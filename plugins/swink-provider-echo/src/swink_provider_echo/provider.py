@@ -40,7 +40,10 @@ __all__ = ["EchoProvider"]
 _DELTAS = (TextDelta, ThinkingDelta, ToolCallDelta)
 _ENDS = (TextEnd, ThinkingEnd, ToolCallEnd)
 
-_UNUSED = ("temperature", "top_p", "seed", "session_id")
+_UNUSED = (
+    "temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "seed", "session_id",
+    "user",
+)  # fmt: skip
 
 
 class EchoProvider:

@@ -6,7 +6,7 @@ in a notice, never silently. Models differ by what the catalogue says of them in
     levels      how much it thinks is said in a word, and which words it knows
     budget      how much it thinks is said in tokens, between these two
     never_off   it cannot be told not to think
-    sampling    false: it takes no temperature and top_p
+    sampling    false: it takes no temperature, top_p, top_k and penalties
 
 Of a model outside the catalogue its generation is read from its name.
 """
@@ -35,6 +35,14 @@ LEVELS = {
 COMMON_LEVELS = ("LOW", "MEDIUM", "HIGH")
 COMMON_BUDGET = (0, 24_576)
 
+SAMPLING = {
+    "temperature": "temperature",
+    "top_p": "topP",
+    "top_k": "topK",
+    "presence_penalty": "presencePenalty",
+    "frequency_penalty": "frequencyPenalty",
+}
+
 CHOICES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 
 _GENERATION = re.compile(r"gemini-(\d+)")
@@ -51,11 +59,12 @@ def parameters(model: Model, options: StreamOptions) -> tuple[dict[str, Any], li
     facts: Mapping[str, Any] = model.info.extra if model.info else {}
     config: dict[str, Any] = {}
     changed = _think(config, model, options, facts)
-    for name, value in (("temperature", options.temperature), ("top_p", options.top_p)):
+    for name, field in SAMPLING.items():
+        value = getattr(options, name)
         if value is not None and facts.get("sampling") is False:
             changed.append(f"{name}: this model has none; left out")
         elif value is not None:
-            config["topP" if name == "top_p" else name] = value
+            config[field] = value
     if options.max_tokens is not None:
         config["maxOutputTokens"] = options.max_tokens
     if options.seed is not None:

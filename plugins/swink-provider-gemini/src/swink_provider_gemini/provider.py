@@ -17,6 +17,7 @@ from swink_provider_gemini import errors
 from swink_provider_gemini.converter import conversation
 from swink_provider_gemini.parameters import (
     FIRST_WITH_LEVELS,
+    SAMPLING,
     generation,
     parameters,
     tool_config,
@@ -41,7 +42,7 @@ class GeminiProvider(HTTPProvider):
             "structured_output",
         }
     )  # fmt: skip
-    knobs = frozenset({"temperature", "top_p", "max_tokens", "seed", "thinking"})
+    knobs = frozenset({*SAMPLING, "max_tokens", "seed", "thinking"})
     decoder = StreamDecoder
     buffered = True
 

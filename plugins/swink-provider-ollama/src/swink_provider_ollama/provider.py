@@ -61,7 +61,12 @@ class OllamaProvider(HTTPProvider):
     """Ollama's native chat API."""
 
     features = frozenset({"tools", "images", "json", "structured_output", "stop"})
-    knobs = frozenset({"temperature", "top_p", "max_tokens", "seed", "thinking"})
+    knobs = frozenset(
+        {
+            "temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "max_tokens",
+            "seed", "thinking",
+        }
+    )  # fmt: skip
     decoder = NDJSONDecoder
     # a load notice and the answers of some proxies are labelled as plain JSON
     content_types = ("application/x-ndjson", "application/json")
@@ -122,6 +127,9 @@ def _tuning(options: StreamOptions) -> dict[str, Any]:
     named = {
         "temperature": options.temperature,
         "top_p": options.top_p,
+        "top_k": options.top_k,
+        "presence_penalty": options.presence_penalty,
+        "frequency_penalty": options.frequency_penalty,
         "num_predict": options.max_tokens,
         "seed": options.seed,
         "stop": list(options.stop) or None,

@@ -17,7 +17,8 @@ FEATURES = frozenset({
     "tools", "tool_choice", "stop", "images", "documents", "audio", "json", "structured_output",
 })  # fmt: skip
 KNOBS = frozenset({
-    "temperature", "top_p", "max_tokens", "seed", "thinking", "parallel_tool_calls",
+    "temperature", "top_p", "presence_penalty", "frequency_penalty", "max_tokens", "seed",
+    "thinking", "parallel_tool_calls",
 })  # fmt: skip
 
 
@@ -36,6 +37,8 @@ class ChatAPI:
         self.knobs = (KNOBS | dialect.adds) - dialect.lacks
         if dialect.cache_key is not None:
             self.knobs |= {"session_id", "cache"}
+        if dialect.user is not None:
+            self.knobs |= {"user"}
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Return `messages` and `tools`."""

@@ -30,7 +30,8 @@ class Dialect:
     `max_tokens` is the name of that field. `include_usage`: `stream_options` asks for token
     counts. `json_object`: plain JSON mode exists; without it a schema that allows any object
     stands for it. `developer_role`: models that think take the system prompt as `developer`.
-    `cache_key` is the field for the session's id, `None` where there is none. `headers` maps
+    `cache_key` is the field for the session's id, `user` that for whoever asks, `None` where there
+    is none. `headers` maps
     names of request headers to environment variables. `file_urls`: a document may be an address.
     `tool_id_length` is how long a tool call's id may be, in characters; `None`: any length.
 
@@ -46,7 +47,7 @@ class Dialect:
 
     `own_server`: whoever calls it runs it, so that an answer costs nothing unless it says so.
     `lacks` names features and tuning options of swink's that the endpoint does not have, `adds`
-    those that few have: `strict` (of tools).
+    those that few have: `strict` (of tools), `top_k`.
     """
 
     max_tokens: str = "max_tokens"
@@ -54,6 +55,7 @@ class Dialect:
     json_object: bool = True
     developer_role: bool = False
     cache_key: str | None = None
+    user: str | None = None
     headers: Mapping[str, str] = field(factory=dict)
     file_urls: bool = False
     tool_id_length: int | None = None

@@ -23,6 +23,9 @@ def parameters(model: Model, options: StreamOptions, dialect: Dialect) -> dict[s
         "model": model.id,
         "temperature": options.temperature,
         "top_p": options.top_p,
+        "top_k": options.top_k if "top_k" in dialect.adds else None,
+        "presence_penalty": options.presence_penalty,
+        "frequency_penalty": options.frequency_penalty,
         dialect.max_tokens: options.max_tokens,
         "stop": list(options.stop) or None,
         "seed": options.seed,
@@ -31,6 +34,8 @@ def parameters(model: Model, options: StreamOptions, dialect: Dialect) -> dict[s
         "response_format": response_format(options.response_format, dialect),
         **_thinking(model, options, dialect),
     }
+    if dialect.user is not None:
+        found[dialect.user] = options.user
     if dialect.cache_key is not None:
         found[dialect.cache_key] = options.session_id
         if keeps_long(options):

@@ -46,8 +46,9 @@ STATUSES = {
 }
 
 SENT = (
-    "temperature", "top_p", "max_tokens", "stop", "seed", "session_id", "thinking",
-    "tool_choice", "parallel_tool_calls", "response_format",
+    "temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "max_tokens", "stop",
+    "seed", "session_id", "user", "thinking", "tool_choice", "parallel_tool_calls",
+    "response_format",
 )  # fmt: skip
 """Options that travel; what is about the connection to this gateway does not."""
 
@@ -81,8 +82,17 @@ class ProxyProvider(HTTPProvider):
         | {"structured_output"}
     )
     knobs = frozenset(
-        {"temperature", "top_p", "max_tokens", "seed", "session_id", "thinking"}
-        | {"parallel_tool_calls", "cache", "system_messages", "strict"}
+        {"temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "max_tokens"}
+        | {
+            "seed",
+            "session_id",
+            "user",
+            "thinking",
+            "parallel_tool_calls",
+            "cache",
+            "system_messages",
+            "strict",
+        }
     )
     malformed = "fail"
 

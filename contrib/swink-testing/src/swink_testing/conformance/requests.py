@@ -104,14 +104,22 @@ def _transport_probes() -> Iterator[_Probe]:
 def _option_probes() -> Iterator[_Probe]:
     for name, value in (
         ("temperature", 0.25),
+        ("temperature", 0),
         ("top_p", 0.75),
+        ("top_k", 7),
+        ("presence_penalty", 0.5),
+        ("presence_penalty", 0.0),
+        ("frequency_penalty", 0.5),
+        ("frequency_penalty", 0.0),
         ("max_tokens", 321),
         ("seed", 77),
+        ("seed", 0),
         ("session_id", "swink-session"),
+        ("user", "swink-user"),
         ("thinking", "low"),
         ("cache", "auto"),
     ):
-        yield _Probe(name, options={name: value})
+        yield _Probe(f"{name} {value}", options={name: value})
     yield _tools("parallel_tool_calls", parallel_tool_calls=False)
     strict = evolve(LOOK_UP, strict=True)
     yield _Probe("strict", Context([UserMessage("Hello")], tools=[strict]))

@@ -42,6 +42,8 @@ class ResponsesAPI:
         self.knobs = KNOBS - dialect.lacks
         if dialect.cache_key is not None:
             self.knobs |= {"session_id", "cache"}
+        if dialect.user is not None:
+            self.knobs |= {"user"}
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Return `input`, `instructions` and `tools`."""
@@ -81,6 +83,8 @@ class ResponsesAPI:
             "text": self._text(options),
             "reasoning": self._reasoning(model, options),
         }
+        if self._dialect.user is not None:
+            found[self._dialect.user] = options.user
         if self._dialect.cache_key is not None:
             found["prompt_cache_key"] = options.session_id
             if keeps_long(options):
