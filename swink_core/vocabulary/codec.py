@@ -30,7 +30,7 @@ _BLOCKS = (
     ms.AudioBlock, ms.ExtensionBlock,
 )  # fmt: skip
 
-_SOURCES = (ms.Base64Source, ms.UrlSource, ms.FileSource)
+_SOURCES = (ms.Base64Source, ms.UrlSource, ms.FileSource, ms.FileIdSource)
 
 _MESSAGES = (ms.SystemMessage, ms.UserMessage, ms.AssistantMessage, ms.ToolResultMessage)
 
