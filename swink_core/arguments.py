@@ -22,6 +22,7 @@ from swink_core.vocabulary.messages import (
     TextBlock,
     Tool,
     ToolResultMessage,
+    UserMessage,
 )
 from swink_core.vocabulary.options import StreamOptions
 
@@ -97,17 +98,26 @@ def _check_content(where: str, message: Message) -> None:
     for block in content:
         known = "Use the blocks of swink_core: TextBlock, ImageBlock, …"
         _expect(block, Block, f"{where} holds", known)
-        if isinstance(message, SystemMessage) and not isinstance(block, TextBlock):
+        if not isinstance(block, _HOLDS.get(type(message), Block)):
             raise InvalidContext(
-                f"{where}: {block.type} in a system message",
-                resolution="Instructions are text; put the rest into a UserMessage.",
+                f"{where}: {block.type} in a message with the role {message.role}",
+                resolution="Thinking and tool calls are the model's; instructions are text alone.",
             )
         _check_fields(where, block)
+        if isinstance(block, ms.ExtensionBlock) and type(message) in _HOLDS:
+            _expect_field(
+                where, block, "data", (dict,)
+            )  # a part of a request, an object in every API
         if (source := getattr(block, "source", None)) is not None:
             _check_fields(where, source)
         for name in ("arguments", "data", "metadata"):
             _check_json(getattr(block, name, None), f"{where}: {name}", InvalidContext)
 
+
+_SAID = TextBlock | ms.ImageBlock | ms.DocumentBlock | ms.AudioBlock | ms.ExtensionBlock
+
+_HOLDS: dict[type, Any] = {SystemMessage: TextBlock, UserMessage: _SAID, ToolResultMessage: _SAID}
+"""Blocks that a message may hold; an answer holds any."""
 
 _MAYBE = (str, NoneType)
 
@@ -123,6 +133,7 @@ _FIELDS: dict[type, dict[str, tuple[type, ...]]] = {
     ms.ExtensionBlock: {"provider": (str,), "kind": (str,)},
     ms.Base64Source: {"media_type": (str,), "data": (str,)},
     ms.UrlSource: {"url": (str,), "media_type": _MAYBE},
+    ms.FileIdSource: {"provider": (str,), "id": (str,)},
     ms.FileSource: {"path": (str, PathLike), "media_type": _MAYBE},
     ms.ToolResultMessage: {"tool_call_id": (str,), "tool_name": (str,)},
     ms.Tool: {
@@ -143,13 +154,17 @@ def _expect(value: object, kind: Any, what: str, resolution: str) -> None:
 
 def _check_fields(where: str, value: Any) -> None:
     for name, types in _FIELDS.get(type(value), {}).items():
-        held = getattr(value, name)
-        if not isinstance(held, types):
-            wanted = " or ".join(kind.__name__ for kind in types)
-            raise InvalidContext(
-                f"{where}: {name} is a {type(held).__name__}",
-                resolution=f"In {type(value).__name__} it is {wanted}.",
-            )
+        _expect_field(where, value, name, types)
+
+
+def _expect_field(where: str, value: Any, name: str, types: tuple[type, ...]) -> None:
+    held = getattr(value, name)
+    if not isinstance(held, types):
+        wanted = " or ".join(kind.__name__ for kind in types)
+        raise InvalidContext(
+            f"{where}: {name} is a {type(held).__name__}",
+            resolution=f"In {type(value).__name__} it is {wanted}.",
+        )
 
 
 def _check_json(value: Any, where: str, fault: type[UsageError]) -> None:

@@ -15,6 +15,7 @@ from swink_core import (
     Context,
     DocumentBlock,
     ExtensionBlock,
+    FileIdSource,
     FileSource,
     ImageBlock,
     InvalidContext,
@@ -56,7 +57,7 @@ REFUSED: list[tuple[str, Context, str]] = [
     (
         "an_instruction_with_an_image",
         Context([HI, SystemMessage([ImageBlock(UrlSource("https://a.example/b.png"))])]),
-        "message 1: image in a system message",
+        "message 1: image in a message with the role system",
     ),
     ("an_instruction_of_nothing", Context([HI, SystemMessage(NOTHING)]), "content is a NoneType"),
     ("a_source_as_text", user(ImageBlock(WORD)), "message 0: source is a str"),
@@ -65,6 +66,24 @@ REFUSED: list[tuple[str, Context, str]] = [
     ("an_address_of_bytes", user(ImageBlock(UrlSource(b"x"))), "message 0: url is a bytes"),  # type: ignore[arg-type]  # on purpose
     ("data_of_bytes", user(AudioBlock(Base64Source("audio/wav", b"x"))), "0: data is a bytes"),  # type: ignore[arg-type]  # on purpose
     ("no_media_type", user(ImageBlock(Base64Source(NOTHING, "eA=="))), "media_type is a NoneType"),
+    ("an_uploaded_file_of_nobody", user(ImageBlock(FileIdSource(NOTHING, "f"))), "provider is a N"),
+    ("an_uploaded_file_without_id", user(ImageBlock(FileIdSource("a", NOTHING))), "id is a None"),
+    (
+        "a_part_that_is_no_object",
+        user(ExtensionBlock("a", "k", "text")),
+        "message 0: data is a str",
+    ),
+    ("a_user_who_thinks", user(ThinkingBlock("hm")), "thinking in a message with the role user"),
+    (
+        "a_tool_that_calls_tools",
+        Context(
+            [
+                AssistantMessage([ToolCallBlock("a", "f")]),
+                ToolResultMessage("a", "f", [ToolCallBlock("b", "g")]),
+            ]
+        ),
+        "message 1: tool_call in a message with the role tool_result",
+    ),
     ("a_call_without_an_id", said(ToolCallBlock(NOTHING, "f")), "message 1: id is a NoneType"),
     ("a_call_without_a_name", said(ToolCallBlock("a", NOTHING)), "message 1: name is a NoneType"),
     ("arguments_as_text", said(ToolCallBlock("a", "f", "{}")), "message 1: arguments is a str"),  # type: ignore[arg-type]  # on purpose

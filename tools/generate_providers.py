@@ -38,6 +38,7 @@ NOTHING = "-"
 BASE, KEY = "https://base.example", "AIza-or-any-key"  # Vertex AI takes others for access tokens
 FEATURES = (
     "tools", "tool_choice", "images", "documents", "audio", "json", "structured_output", "stop",
+    "file_ids", "extensions",
 )  # fmt: skip
 KNOBS = (
     "temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "max_tokens", "seed",

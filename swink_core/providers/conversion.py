@@ -31,6 +31,7 @@ from swink_core.vocabulary.messages import (
     Context,
     DocumentBlock,
     ExtensionBlock,
+    FileIdSource,
     ImageBlock,
     SystemMessage,
     TextBlock,
@@ -120,8 +121,11 @@ def trim_prefill(turns: Sequence[dict[str, Any]]) -> None:
             last["text"] = last["text"].rstrip()
 
 
-def required_features(context: Context, options: StreamOptions) -> set[str]:
-    """Name the features without which a call would lose its meaning."""
+def required_features(context: Context, options: StreamOptions, provider: str = "") -> set[str]:
+    """Name the features without which a call to `provider` would lose its meaning.
+
+    Extensions and file ids of others are features too, for providers that pass them on.
+    """
     wanted = set()
     if context.tools:
         wanted.add("tools")
@@ -139,6 +143,11 @@ def required_features(context: Context, options: StreamOptions) -> set[str]:
         for block in message.content:
             if isinstance(block, ImageBlock | DocumentBlock | AudioBlock):
                 wanted.add(block.type if block.type == "audio" else f"{block.type}s")
+            source = getattr(block, "source", None)
+            if isinstance(source, FileIdSource):
+                wanted.add("file_ids" if source.provider == provider else "file_ids_of_others")
+            elif isinstance(block, ExtensionBlock):
+                wanted.add("extensions" if block.provider == provider else "extensions_of_others")
     return wanted
 
 

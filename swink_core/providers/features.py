@@ -66,7 +66,7 @@ def context_notices(knobs: frozenset[str], model: Model, context: Context) -> tu
 
 def unsupported(api: API, model: Model, context: Context, options: StreamOptions) -> Failure | None:
     """Return the failure of a call that needs what the API or the model lacks."""
-    wanted = required_features(context, options)
+    wanted = required_features(context, options, model.provider)
     if options.transport == "buffered" and not api.buffered:
         wanted.add("buffered_transport")
     if options.transport == "websocket" and not api.websocket:

@@ -18,7 +18,14 @@ from urllib.parse import urlsplit
 from attrs import evolve
 
 from swink_core.failures.exceptions import MediaError
-from swink_core.vocabulary.messages import Base64Source, Context, FileSource, Message, Source
+from swink_core.vocabulary.messages import (
+    Base64Source,
+    Context,
+    FileIdSource,
+    FileSource,
+    Message,
+    Source,
+)
 
 MOST_FILE_BYTES = 50 * 1024 * 1024
 """The size of a file, unless a caller of `read_files` says otherwise."""
@@ -29,6 +36,8 @@ MOST_CALL_BYTES = 100 * 1024 * 1024
 
 def media_type_of(source: Source) -> str | None:
     """Return a source's media type, for a file or address by its suffix if need be."""
+    if isinstance(source, FileIdSource):
+        return None
     if source.media_type or isinstance(source, Base64Source):
         return source.media_type
     name = source.path if isinstance(source, FileSource) else urlsplit(source.url).path
@@ -36,7 +45,7 @@ def media_type_of(source: Source) -> str | None:
 
 
 def media_base64(source: Source) -> Base64Source | None:
-    """Return media as base64, reading a file; `None` for an address.
+    """Return media as base64, reading a file; `None` for an address or an uploaded file.
 
     Raises MediaError for a file that cannot be read or whose type is unknown.
     """

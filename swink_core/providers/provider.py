@@ -51,10 +51,10 @@ class HTTPProvider:
 
     Facts that do not need the plugin (address, variables, wire format) come from the package's
     `models.toml`. Attributes of the class: `features` (what a call may need: `tools`, `images`,
-    `documents`, `audio`, `json`, `structured_output`, `stop`, `tool_choice`), `knobs` (what tunes
-    an answer and is sent: options, and `strict` tools, and `system_messages` taken anywhere),
-    `decoder` (makes a decoder), `content_types` that a stream may have, and `malformed`, the
-    default policy for frames that do not parse.
+    `documents`, `audio`, `json`, `structured_output`, `stop`, `tool_choice`, `file_ids`,
+    `extensions`), `knobs` (what tunes an answer and is sent: options, and `strict` tools, and
+    `system_messages` taken anywhere), `decoder` (makes a decoder), `content_types` that a stream
+    may have, and `malformed`, the default policy for frames that do not parse.
     """
 
     features: frozenset[str] = frozenset({"tools", "tool_choice", "stop"})

@@ -72,7 +72,16 @@ class FileSource:
     media_type: str | None = None
 
 
-Source: TypeAlias = Base64Source | UrlSource | FileSource
+@define
+class FileIdSource:
+    """A file that was uploaded to `provider` before, by the `id` that its Files API gave."""
+
+    type: ClassVar[str] = "file_id"
+    provider: str
+    id: str
+
+
+Source: TypeAlias = Base64Source | UrlSource | FileSource | FileIdSource
 
 
 @define
@@ -178,7 +187,10 @@ class SystemMessage:
 
 @define
 class UserMessage:
-    """What the user says: a string, or blocks of text, images, documents and audio."""
+    """What the user says: a string, or blocks of text, images, documents and audio.
+
+    An extension's `data` goes to its own provider as it is: a part that swink has no word for.
+    """
 
     role: ClassVar[str] = "user"
     content: str | list[Block]

@@ -18,6 +18,7 @@ from swink_core import (
     Context,
     DocumentBlock,
     ExtensionBlock,
+    FileIdSource,
     FileSource,
     ImageBlock,
     InvalidContext,
@@ -431,6 +432,26 @@ FEATURES: list[tuple[str, Context, dict[str, Any], set[str]]] = [
         {},
         {"images"},
     ),
+    (
+        "an_uploaded_file",
+        Context([UserMessage([DocumentBlock(FileIdSource("toy", "f"))])]),
+        {},
+        {"documents", "file_ids"},
+    ),
+    (
+        "a_file_of_others",
+        Context([UserMessage([DocumentBlock(FileIdSource("other", "f"))])]),
+        {},
+        {"documents", "file_ids_of_others"},
+    ),
+    ("an_extension", Context([UserMessage([ExtensionBlock("toy", "k", {})])]), {}, {"extensions"}),
+    (
+        "an_extension_of_others_in_a_tools_result",
+        Context([said(CALL_A), ToolResultMessage("a", "f", [ExtensionBlock("other", "k", {})])]),
+        {},
+        {"extensions_of_others"},
+    ),
+    ("an_answers_extension_of_others", Context([said(ExtensionBlock("other", "k", 1))]), {}, set()),
 ]
 
 
@@ -442,4 +463,4 @@ FEATURES: list[tuple[str, Context, dict[str, Any], set[str]]] = [
 def test_features_are_what_a_call_would_lose_its_meaning_without(
     context: Context, options: dict[str, Any], features: set[str]
 ) -> None:
-    assert required_features(context, StreamOptions(**options)) == features
+    assert required_features(context, StreamOptions(**options), "toy") == features

@@ -20,6 +20,7 @@ from swink_core import (
     Error,
     Extension,
     ExtensionBlock,
+    FileIdSource,
     FileSource,
     ImageBlock,
     Message,
@@ -289,6 +290,12 @@ NORMATIVE: list[tuple[Any, dict[str, Any], Any, dict[str, Any]]] = [
         {"type": "url", "url": "https://a", "media_type": "image/png"},
         UrlSource("https://a"),
         {"type": "url", "url": "https://a"},
+    ),
+    (
+        FileIdSource("acme", "file-1"),
+        {"type": "file_id", "provider": "acme", "id": "file-1"},
+        FileIdSource("", ""),
+        {"type": "file_id", "provider": "", "id": ""},
     ),
     (
         FileSource("a.png", "image/png"),

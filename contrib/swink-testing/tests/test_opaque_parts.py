@@ -1,25 +1,40 @@
 """What swink has no words for goes to the provider it was meant for, and to no other.
 
-Every installed provider and API over HTTP is asked with tools' metadata of its own and of others.
+Every installed provider and API over HTTP is asked with parts of its own and of others: tools'
+metadata, extensions in what the user says and in tools' results, ids of uploaded files.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from swink_core import (
+    AssistantMessage,
+    Block,
     Client,
     Context,
+    DocumentBlock,
     Error,
+    ExtensionBlock,
+    FileIdSource,
     Host,
+    ImageBlock,
+    Message,
     RetryPolicy,
+    StreamErrorKind,
     StreamOptions,
+    SystemMessage,
+    TextBlock,
     Tool,
+    ToolCallBlock,
+    ToolResultMessage,
     UserMessage,
+    load,
 )
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 from swink_testing.participants import Participant, participants
@@ -63,3 +78,88 @@ def test_a_tools_metadata_goes_to_its_own_provider_alone(target: Participant) ->
 
     assert OWN in body
     assert (OTHER in body) == (target.wire == "swink")  # which goes on to whoever knows
+
+
+def user_says(block: Block) -> list[Message]:
+    return [UserMessage([TextBlock("See this."), block])]
+
+
+def tool_says(block: Block) -> list[Message]:
+    return [
+        UserMessage("Look."),
+        AssistantMessage([ToolCallBlock("call_1", "look")]),
+        ToolResultMessage("call_1", "look", [TextBlock("See this."), block]),
+    ]
+
+
+SAYS = pytest.mark.parametrize("says", [user_says, tool_says])
+
+
+@EACH
+@SAYS
+def test_an_extension_goes_to_its_own_provider_as_it_is_or_nowhere(
+    target: Participant, says: Callable[[Block], list[Message]]
+) -> None:
+    data = {"text": OWN, "swink_part": {"value": 1}}
+
+    body, terminal = ask(target, Context(says(ExtensionBlock(target.provider, "part", data))))
+
+    if "extensions" in features_of(target):
+        assert json.dumps(data) in body
+    else:
+        assert (body, terminal.error_kind) == ("", StreamErrorKind.UNSUPPORTED)
+
+
+@EACH
+@SAYS
+def test_an_uploaded_file_is_named_to_its_own_provider_or_refused(
+    target: Participant, says: Callable[[Block], list[Message]]
+) -> None:
+    block = DocumentBlock(FileIdSource(target.provider, OWN))
+
+    body, terminal = ask(target, Context(says(block)))
+
+    if {"documents", "file_ids"} <= features_of(target):
+        assert OWN in body
+    else:
+        assert (body, terminal.error_kind) == ("", StreamErrorKind.UNSUPPORTED)
+
+
+@EACH
+@SAYS
+@pytest.mark.parametrize(
+    "block",
+    [
+        ExtensionBlock("elsewhere", "part", {"value": OTHER}),
+        ImageBlock(FileIdSource("elsewhere", OTHER)),
+        DocumentBlock(FileIdSource("elsewhere", OTHER)),
+    ],
+    ids=["extension", "image", "document"],
+)
+def test_what_is_anothers_is_refused_before_anything_is_sent(
+    target: Participant, says: Callable[[Block], list[Message]], block: Block
+) -> None:
+    body, terminal = ask(target, Context(says(block)))
+
+    if target.wire == "swink":  # which goes on to whoever it is meant for
+        assert OTHER in body
+    else:
+        assert (body, terminal.error_kind) == ("", StreamErrorKind.UNSUPPORTED)
+
+
+@pytest.mark.parametrize("target", [p for p in ASKED if p.wire == "swink"], ids=str)
+def test_a_conversation_of_opaque_parts_is_the_same_behind_the_proxy(target: Participant) -> None:
+    context = Context(
+        [
+            SystemMessage("Be brief."),
+            *user_says(DocumentBlock(FileIdSource("elsewhere", OTHER), "page.pdf")),
+            SystemMessage([TextBlock("Be kind.")]),
+            *tool_says(ExtensionBlock("elsewhere", "part", {"value": OTHER})),
+        ],
+        tools=[Tool("look", strict=True, metadata={"elsewhere": {"value": OTHER}})],
+    )
+
+    body, _ = ask(target, context)
+
+    sent = json.loads(body)
+    assert load(Context, {name: sent[name] for name in ("messages", "tools")}) == context

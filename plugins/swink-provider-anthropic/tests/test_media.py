@@ -13,6 +13,7 @@ from swink_core import (
     Block,
     Context,
     DocumentBlock,
+    FileIdSource,
     FileSource,
     ImageBlock,
     MediaError,
@@ -50,6 +51,20 @@ MEDIA: list[tuple[str, Block, dict[str, Any]]] = [
         "an image's address",
         ImageBlock(UrlSource("https://example.com/a.png")),
         {"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}},
+    ),
+    (
+        "an uploaded image",
+        ImageBlock(FileIdSource("anthropic", "file_1")),
+        {"type": "image", "source": {"type": "file", "file_id": "file_1"}},
+    ),
+    (
+        "an uploaded document",
+        DocumentBlock(FileIdSource("anthropic", "file_1"), "a.pdf"),
+        {
+            "type": "document",
+            "source": {"type": "file", "file_id": "file_1"},
+            "title": "a.pdf",
+        },
     ),
     (
         "a document with a name",

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from attrs import evolve
 
 from swink_core import (
     AssistantMessage,
@@ -15,10 +16,12 @@ from swink_core import (
     Context,
     DocumentBlock,
     ExtensionBlock,
+    FileIdSource,
     ImageBlock,
     Model,
     ModelInfo,
     StreamOptions,
+    SystemMessage,
     TextBlock,
     ThinkingBlock,
     Tool,
@@ -44,6 +47,7 @@ HI = UserMessage("Hi")
 SAID = {"role": "user", "content": [{"type": "text", "text": "Hi"}]}
 SCHEMA = {"type": "object", "properties": {"at": {"type": "integer"}}, "required": ["at"]}
 LOOK = Tool("look", "Looks.", SCHEMA)
+OWN_PART = ExtensionBlock("anthropic", "upload", {"type": "container_upload", "file_id": "file_2"})
 LOOK_PARAM = {"name": "look", "description": "Looks.", "input_schema": SCHEMA}
 SEARCH = {"type": "web_search_20250305", "name": "web_search", "max_uses": 2}
 SEARCHED = {
@@ -121,6 +125,33 @@ REQUESTS: list[tuple[str, Model, Context, dict[str, Any], dict[str, Any]]] = [
             "messages": [SAID],
             "tools": [LOOK_PARAM, SEARCH],
             "tool_choice": {"type": "tool", "name": "look", "disable_parallel_tool_use": True},
+        },
+    ),
+    (
+        "a strict tool, an uploaded file, a part of the API's own, an instruction further on",
+        MODEL,
+        Context(
+            [
+                UserMessage([DocumentBlock(FileIdSource("anthropic", "file_1")), OWN_PART]),
+                SystemMessage("Be quick."),
+            ],
+            tools=[evolve(LOOK, strict=True, metadata={"anthropic": {"defer_loading": True}})],
+        ),
+        {"user": "u"},
+        {
+            "max_tokens": 4096,
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "document", "source": {"type": "file", "file_id": "file_1"}},
+                        {"type": "container_upload", "file_id": "file_2"},
+                        {"type": "text", "text": "<system>\nBe quick.\n</system>"},
+                    ],
+                },
+            ],
+            "tools": [{**LOOK_PARAM, "strict": True, "defer_loading": True}],
+            "metadata": {"user_id": "u"},
         },
     ),
     (

@@ -21,6 +21,7 @@ from swink_core import (
     Client,
     Context,
     DocumentBlock,
+    FileIdSource,
     ImageBlock,
     Message,
     TextBlock,
@@ -60,11 +61,13 @@ ROWS: list[tuple[str, Context, dict[str, Any], dict[str, Any]]] = [
         "options",
         Context(HI),
         {
+            "presence_penalty": 0.0, "frequency_penalty": 0.5, "user": "u",
             "temperature": 0.2, "top_p": 0.9, "max_tokens": 50, "stop": ["END", "."], "seed": 7,
             "thinking": "low", "session_id": "s", "cache": CacheStrategy(ttl=86400),
         },
         {
             "messages": SAID, "temperature": 0.2, "top_p": 0.9, "max_completion_tokens": 50,
+            "presence_penalty": 0.0, "frequency_penalty": 0.5, "safety_identifier": "u",
             "stop": ["END", "."], "seed": 7, "reasoning_effort": "low", "prompt_cache_key": "s",
             "prompt_cache_retention": "24h",
         },
@@ -76,6 +79,7 @@ ROWS: list[tuple[str, Context, dict[str, Any], dict[str, Any]]] = [
             ImageBlock(Base64Source("image/png", "aVBORw==")),
             AudioBlock(Base64Source("audio/wav", "UklGRg==")),
             DocumentBlock(Base64Source("application/pdf", "JVBERg=="), "a.pdf"),
+            DocumentBlock(FileIdSource("openai", "file-1")),
         ])]),
         {},
         {"messages": [{"role": "user", "content": [
@@ -84,6 +88,7 @@ ROWS: list[tuple[str, Context, dict[str, Any], dict[str, Any]]] = [
             {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}},
             {"type": "file", "file": {
                 "filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERg=="}},
+            {"type": "file", "file": {"file_id": "file-1"}},
         ]}]},
     ),
     (
@@ -95,7 +100,7 @@ ROWS: list[tuple[str, Context, dict[str, Any], dict[str, Any]]] = [
                 ToolResultMessage("call_a", "weather", "sunny"),
                 ToolResultMessage("call_b", "weather", "snow"),
             ],
-            tools=[Tool("weather", "The weather.", SCHEMA)],
+            tools=[Tool("weather", "The weather.", SCHEMA, strict=True)],
         ),
         {"tool_choice": "weather", "parallel_tool_calls": False},
         {
@@ -111,7 +116,8 @@ ROWS: list[tuple[str, Context, dict[str, Any], dict[str, Any]]] = [
                 {"role": "tool", "tool_call_id": "call_b", "content": "snow"},
             ],
             "tools": [{"type": "function", "function": {
-                "name": "weather", "description": "The weather.", "parameters": SCHEMA}}],
+                "name": "weather", "description": "The weather.", "parameters": SCHEMA,
+                "strict": True}}],
             "tool_choice": {"type": "function", "function": {"name": "weather"}},
             "parallel_tool_calls": False,
         },

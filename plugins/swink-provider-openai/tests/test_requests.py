@@ -17,6 +17,8 @@ from swink_core import (
     Context,
     DocumentBlock,
     Error,
+    ExtensionBlock,
+    FileIdSource,
     FileSource,
     ImageBlock,
     Message,
@@ -88,6 +90,10 @@ CONVERSATIONS: list[tuple[str, list[Message], list[dict[str, Any]]]] = [
     ("a document", [UserMessage([DocumentBlock(Base64Source("application/pdf", "JVBE"), "a.pdf")])],
      [{"role": "user", "content": [{"type": "file", "file": {
          "filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBE"}}]}]),
+    ("an uploaded document", [UserMessage([DocumentBlock(FileIdSource("openai", "file-1"))])],
+     [{"role": "user", "content": [{"type": "file", "file": {"file_id": "file-1"}}]}]),
+    ("a part of the API's own", [UserMessage([ExtensionBlock("openai", "x", {"type": "new"})])],
+     [{"role": "user", "content": [{"type": "new"}]}]),
     ("sound", [UserMessage([AudioBlock(Base64Source("audio/mpeg", "SUQz"))])],
      [{"role": "user", "content": [
          {"type": "input_audio", "input_audio": {"data": "SUQz", "format": "mp3"}}]}]),

@@ -22,6 +22,7 @@ from swink_core import (
     Context,
     DocumentBlock,
     Error,
+    FileIdSource,
     ImageBlock,
     Message,
     Model,
@@ -89,6 +90,8 @@ ROWS: list[tuple[str, Context, dict[str, Any], dict[str, Any]]] = [
             ImageBlock(UrlSource("https://swink.invalid/a.png")),
             DocumentBlock(Base64Source("application/pdf", "JVBERg=="), "a.pdf"),
             DocumentBlock(UrlSource("https://swink.invalid/b.pdf")),
+            ImageBlock(FileIdSource("openai", "file-1")),
+            DocumentBlock(FileIdSource("openai", "file-2")),
         ])]),
         {},
         {"input": [{"role": "user", "content": [
@@ -99,6 +102,8 @@ ROWS: list[tuple[str, Context, dict[str, Any], dict[str, Any]]] = [
             {"type": "input_file", "filename": "a.pdf",
              "file_data": "data:application/pdf;base64,JVBERg=="},
             {"type": "input_file", "file_url": "https://swink.invalid/b.pdf"},
+            {"type": "input_image", "file_id": "file-1", "detail": "auto"},
+            {"type": "input_file", "file_id": "file-2"},
         ]}]},
     ),
     (

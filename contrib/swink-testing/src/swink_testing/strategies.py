@@ -23,6 +23,7 @@ from swink_core import (
     Cost,
     DocumentBlock,
     ExtensionBlock,
+    FileIdSource,
     ImageBlock,
     Message,
     StopReason,
@@ -212,8 +213,10 @@ def _event(
 def _sources(media_type: str) -> st.SearchStrategy[Any]:
     data = st.binary(min_size=1, max_size=8).map(lambda raw: base64.b64encode(raw).decode())
     addresses = _names.map(lambda name: f"https://example.org/{name}")
-    return st.builds(Base64Source, st.just(media_type), data) | st.builds(
-        UrlSource, addresses, st.just(media_type)
+    return (
+        st.builds(Base64Source, st.just(media_type), data)
+        | st.builds(UrlSource, addresses, st.just(media_type))
+        | st.builds(FileIdSource, _names, _names)
     )
 
 
@@ -223,6 +226,7 @@ _shown: st.SearchStrategy[Block] = st.one_of(
     st.builds(ImageBlock, _sources("image/png")),
     st.builds(DocumentBlock, _sources("application/pdf"), _name_or_none),
     st.builds(AudioBlock, _sources("audio/wav")),
+    st.builds(ExtensionBlock, _names, _names, _data),
 )
 _text_messages = st.builds(UserMessage, _texts | st.lists(_said, min_size=1, max_size=3))
 _media_messages = st.builds(UserMessage, _texts | st.lists(_shown, min_size=1, max_size=3))

@@ -20,6 +20,7 @@ from swink_core import (
     Context,
     DocumentBlock,
     ExtensionBlock,
+    FileIdSource,
     ImageBlock,
     Source,
     StopReason,
@@ -163,11 +164,12 @@ def _worded(content: list[dict[str, Any]]) -> list[dict[str, Any]]:
     message that is left with nothing is left out. Beside other text white space stays, since
     answers have it between cited passages and newer models check that their own words come back
     unchanged."""
-    worded = any(block["type"] == "text" and block["text"].strip() for block in content)
+    texts = [block.get("text") if block.get("type") == "text" else None for block in content]
+    worded = any(text and text.strip() for text in texts)
     return [
         block
-        for block in content
-        if block["type"] != "text" or (block["text"] if worded else block["text"].strip())
+        for block, text in zip(content, texts, strict=True)
+        if text is None or (text if worded else text.strip())
     ]
 
 
@@ -179,6 +181,8 @@ def _said(block: Block) -> dict[str, Any] | None:
             return {"type": "image", "source": _source(block.source)}
         case DocumentBlock():
             return _document(block)
+        case ExtensionBlock():
+            return dict(block.data)
     return None
 
 
@@ -199,8 +203,10 @@ def _document(block: DocumentBlock) -> dict[str, Any]:
 def _source(source: Source) -> dict[str, Any]:
     if isinstance(source, UrlSource):
         return {"type": "url", "url": source.url}
+    if isinstance(source, FileIdSource):
+        return {"type": "file", "file_id": source.id}
     data = media_base64(source)
-    assert data is not None  # only an address has none
+    assert data is not None  # only what is elsewhere has none
     return {"type": "base64", "media_type": data.media_type, "data": data.data}
 
 

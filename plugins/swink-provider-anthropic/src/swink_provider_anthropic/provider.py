@@ -24,8 +24,11 @@ class AnthropicProvider(HTTPProvider):
     """The Messages API, Anthropic's own or another's that speaks it."""
 
     features = frozenset(
-        {"tools", "tool_choice", "stop", "images", "documents", "structured_output"}
-    )
+        {
+            "tools", "tool_choice", "stop", "images", "documents", "structured_output", "file_ids",
+            "extensions",
+        }
+    )  # fmt: skip
     knobs = frozenset(
         {
             "temperature", "top_p", "top_k", "max_tokens", "session_id", "user", "thinking",

@@ -128,6 +128,8 @@ class _Converter(MessageConverter):
     def _part(self, block: Block) -> dict[str, Any] | None:
         if isinstance(block, TextBlock):
             return {"text": block.text} if block.text.strip() else None  # blank text is refused
+        if isinstance(block, ExtensionBlock):
+            return dict(block.data)
         native = media(block)
         if native is not None and isinstance(block, DocumentBlock):
             native["document"]["name"] = self._name(block)

@@ -56,8 +56,11 @@ class BedrockProvider(HTTPProvider):
     """Amazon Bedrock's runtime. `now` tells the time in UTC, which signatures carry."""
 
     features = frozenset(
-        {"tools", "tool_choice", "stop", "images", "documents", "audio", "structured_output"}
-    )
+        {
+            "tools", "tool_choice", "stop", "images", "documents", "audio", "structured_output",
+            "extensions",
+        }
+    )  # fmt: skip
     knobs = frozenset(
         {"temperature", "top_p", "top_k", "max_tokens", "thinking", "cache", "strict"}
     )

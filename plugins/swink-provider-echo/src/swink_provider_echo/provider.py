@@ -93,7 +93,7 @@ class EchoProvider:
             yield event
 
     def _check(self, model: Model, context: Context, options: StreamOptions) -> None:
-        for feature in sorted(required_features(context, options) - self.features):
+        for feature in sorted(required_features(context, options, self.name) - self.features):
             raise ProviderFailure(
                 Failure(
                     "request",

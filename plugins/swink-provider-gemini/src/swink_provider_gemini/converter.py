@@ -177,6 +177,8 @@ def _part(block: Block) -> dict[str, Any] | None:
         case ImageBlock() | DocumentBlock() | AudioBlock():
             fields = block.metadata or {}
             return {**_source(block), **{k: fields[k] for k in MEDIA_FIELDS if k in fields}}
+        case ExtensionBlock():
+            return dict(block.data)
     return None
 
 
@@ -193,7 +195,7 @@ def _source(block: ImageBlock | DocumentBlock | AudioBlock) -> dict[str, Any]:
 def _media(content: str | Sequence[Block]) -> list[dict[str, Any]]:
     if isinstance(content, str):
         return []
-    return [part for part in _said(content) if "text" not in part]
+    return _said([block for block in content if not isinstance(block, TextBlock)])
 
 
 def _result(message: ToolResultMessage) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class GeminiProvider(HTTPProvider):
     features = frozenset(
         {
             "tools", "tool_choice", "stop", "images", "documents", "audio", "json",
-            "structured_output",
+            "structured_output", "extensions",
         }
     )  # fmt: skip
     knobs = frozenset({*SAMPLING, "max_tokens", "seed", "thinking"})

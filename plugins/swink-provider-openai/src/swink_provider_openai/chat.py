@@ -15,6 +15,7 @@ __all__ = ["ChatAPI"]
 
 FEATURES = frozenset({
     "tools", "tool_choice", "stop", "images", "documents", "audio", "json", "structured_output",
+    "extensions",
 })  # fmt: skip
 KNOBS = frozenset({
     "temperature", "top_p", "presence_penalty", "frequency_penalty", "max_tokens", "seed",
@@ -33,7 +34,7 @@ class ChatAPI:
         self._provider = provider
         self._dialect = dialect
         self._converter = converter
-        self.features = FEATURES - dialect.lacks
+        self.features = (FEATURES | (dialect.adds & {"file_ids"})) - dialect.lacks
         self.knobs = (KNOBS | dialect.adds) - dialect.lacks
         if dialect.cache_key is not None:
             self.knobs |= {"session_id", "cache"}

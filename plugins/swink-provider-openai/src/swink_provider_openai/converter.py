@@ -17,7 +17,9 @@ from swink_core import (
     Block,
     Context,
     DocumentBlock,
+    ExtensionBlock,
     Failure,
+    FileIdSource,
     ImageBlock,
     Model,
     ProviderFailure,
@@ -173,6 +175,8 @@ class ChatConverter(OpenAIConverter):
         match block:
             case TextBlock():
                 return {"type": "text", "text": block.text}
+            case ImageBlock(source=FileIdSource()):
+                raise unsupported("Chat Completions", "images by a file's id; use a document")
             case ImageBlock():
                 return {"type": "image_url", "image_url": {"url": media_url(block)}}
             case DocumentBlock():
@@ -184,10 +188,14 @@ class ChatConverter(OpenAIConverter):
                 subtype = media.media_type.partition("/")[2]
                 sound = {"data": media.data, "format": AUDIO_FORMATS.get(subtype, subtype)}
                 return {"type": "input_audio", "input_audio": sound}
+            case ExtensionBlock():
+                return dict(block.data)
         raise unsupported("Chat Completions", f"{block.type} blocks in what a user says")
 
     def document(self, block: DocumentBlock) -> dict[str, Any]:
         """Convert a document, whose data or, by dialect, address is `file_data`."""
+        if isinstance(block.source, FileIdSource):
+            return {"type": "file", "file": {"file_id": block.source.id}}
         if isinstance(block.source, UrlSource) and not self.dialect.file_urls:
             raise unsupported("Chat Completions", "documents that are an address; send the data")
         return {
@@ -211,7 +219,7 @@ def media_url(block: ImageBlock | DocumentBlock) -> str:
     if isinstance(block.source, UrlSource):
         return block.source.url
     media = media_base64(block.source)
-    assert media is not None  # only an address has none
+    assert media is not None  # only what is elsewhere has none
     return f"data:{media.media_type};base64,{media.data}"
 
 

@@ -47,7 +47,7 @@ class Dialect:
 
     `own_server`: whoever calls it runs it, so that an answer costs nothing unless it says so.
     `lacks` names features and tuning options of swink's that the endpoint does not have, `adds`
-    those that few have: `strict` (of tools), `top_k`.
+    those that few have: `strict` (of tools), `top_k`, `file_ids`.
     """
 
     max_tokens: str = "max_tokens"

@@ -79,7 +79,8 @@ class ProxyProvider(HTTPProvider):
 
     features = frozenset(
         {"tools", "tool_choice", "stop", "images", "documents", "audio", "json"}
-        | {"structured_output"}
+        | {"structured_output", "file_ids", "file_ids_of_others"}
+        | {"extensions", "extensions_of_others"}
     )
     knobs = frozenset(
         {"temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "max_tokens"}

@@ -19,6 +19,8 @@ from swink_core import (
     Context,
     DocumentBlock,
     Error,
+    ExtensionBlock,
+    FileIdSource,
     ImageBlock,
     Notice,
     ProviderFailure,
@@ -82,7 +84,7 @@ def _media(name: str, block: Block, data: str) -> _Probe:
     return _Probe(name, Context([UserMessage([block, TextBlock("What is it?")])]), {}, data)
 
 
-def _feature_probes() -> Iterator[_Probe]:
+def _feature_probes(provider: str) -> Iterator[_Probe]:
     probe = _tools("tools")
     probe.shows = "look_up"
     yield probe
@@ -94,6 +96,11 @@ def _feature_probes() -> Iterator[_Probe]:
     yield _media("audio", AudioBlock(Base64Source("audio/wav", _SILENCE)), _SILENCE)
     document = DocumentBlock(Base64Source("application/pdf", _PAGE), "page.pdf")
     yield _media("documents", document, _PAGE)
+    for owner, whose in ((provider, ""), ("elsewhere", "_of_others")):
+        part = ExtensionBlock(owner, "probe", {"type": "text", "text": "swink-extension"})
+        yield _media(f"extensions{whose}", part, "swink-extension")
+        uploaded = DocumentBlock(FileIdSource(owner, "file-swink-probe"))
+        yield _media(f"file_ids{whose}", uploaded, "file-swink-probe")
 
 
 def _transport_probes() -> Iterator[_Probe]:
@@ -171,7 +178,8 @@ def check_unsupported_features(subject: Subject) -> None:
     declares = hasattr(subject.provider, "features")
     if not declares or not (subject.speaks_http or subject.can_be_called):
         raise DoesNotApply("it does not say which features it has")
-    probes = [*_feature_probes(), *(_transport_probes() if subject.speaks_http else ())]
+    probes = list(_feature_probes(subject.model.provider))
+    probes += _transport_probes() if subject.speaks_http else ()
     lacking = [probe for probe in probes if _lacks(subject, probe)]
     if not lacking:
         raise DoesNotApply("it has every feature")
@@ -194,7 +202,8 @@ def check_nothing_dropped(subject: Subject) -> None:
     """Every feature and option is in the request, refused, or said in a Notice to be ignored."""
     if not subject.speaks_http:
         raise DoesNotApply("it sends no HTTP request that could be looked at")
-    probes = [p for p in (*_feature_probes(), *_option_probes()) if not _lacks(subject, p)]
+    asked = (*_feature_probes(subject.model.provider), *_option_probes())
+    probes = [probe for probe in asked if not _lacks(subject, probe)]
 
     async def ask() -> None:
         plain, again = [(await _sent(subject, _Probe("plain")))[0] for _ in range(2)]
@@ -222,7 +231,7 @@ def _lacks(subject: Subject, probe: _Probe) -> bool:
     provider, model = subject.provider, subject.model
     if subject.speaks_http:
         return unsupported(provider.api(model, options), model, probe.context, options) is not None
-    return not required_features(probe.context, options) <= provider.features
+    return not required_features(probe.context, options, model.provider) <= provider.features
 
 
 async def _ask(subject: Subject, probe: _Probe, http: MemoryHTTPClient) -> list[Any]:

@@ -20,6 +20,7 @@ __all__ = ["ResponsesAPI"]
 
 FEATURES = frozenset({
     "tools", "tool_choice", "images", "documents", "json", "structured_output",
+    "extensions",
 })  # fmt: skip
 KNOBS = frozenset({
     "temperature", "top_p", "max_tokens", "thinking", "parallel_tool_calls", "strict",
@@ -38,7 +39,7 @@ class ResponsesAPI:
         self._provider = provider
         self._dialect = dialect
         self.websocket = dialect.websocket != "none"
-        self.features = FEATURES - dialect.lacks
+        self.features = (FEATURES | (dialect.adds & {"file_ids"})) - dialect.lacks
         self.knobs = KNOBS - dialect.lacks
         if dialect.cache_key is not None:
             self.knobs |= {"session_id", "cache"}

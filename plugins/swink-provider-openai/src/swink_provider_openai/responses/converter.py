@@ -21,6 +21,7 @@ from swink_core import (
     Context,
     DocumentBlock,
     ExtensionBlock,
+    FileIdSource,
     ImageBlock,
     TextBlock,
     ThinkingBlock,
@@ -140,10 +141,16 @@ class ResponsesConverter(OpenAIConverter):
         match block:
             case TextBlock():
                 return {"type": "input_text", "text": block.text}
+            case ImageBlock(source=FileIdSource(id=id)):
+                return {"type": "input_image", "file_id": id, "detail": "auto"}
             case ImageBlock():
                 return {"type": "input_image", "image_url": media_url(block), "detail": "auto"}
             case DocumentBlock(source=UrlSource(url=url)):
                 return {"type": "input_file", "file_url": url}
+            case DocumentBlock(source=FileIdSource(id=id)):
+                return {"type": "input_file", "file_id": id}
+            case ExtensionBlock():
+                return dict(block.data)
             case DocumentBlock():
                 name = block.name or "document.pdf"
                 return {"type": "input_file", "filename": name, "file_data": media_url(block)}
