@@ -8,6 +8,8 @@ Each module is imported by its own name.
     driver         bytes through a provider, or a client, with no network
     chunking       a body cut in every way
     clock          a clock that tests turn
+    freeze         how long what a server sends holds the event loop
+    inflated       JSON data made large in one place
     strategies     events and conversations for Hypothesis (extra `swink-testing[pytest]`)
     acme           a provider that exists only in tests
     installed      distributions that a test installs

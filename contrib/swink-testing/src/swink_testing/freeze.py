@@ -3,23 +3,41 @@
 Times are the processor time of the thread, so that a busy machine changes nothing.
 
     assert cpu_seconds(lambda: parse(hostile)) < FREEZE
-    assert growth(lambda size: lambda: parse(b"x" * size), 1000, 8000) < 30
+    assert growth(lambda size: lambda: parse(b"x" * size), 1000) < LINEAR
+
+`long_frames` and `long_errors` put what a hostile server sends to a provider, one thing after the
+other, and yield what took longer than it may.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
 
-from swink_core.providers import EventWriter, Parser
+import msgspec
 
-__all__ = ["FREEZE", "HOSTILE_SIZE", "LINEAR", "cpu_seconds", "growth", "parsing"]
+from swink_core import StreamOptions
+from swink_core.providers import EventSource, EventWriter, Parser
+from swink_core.streaming.builder import MessageBuilder
+from swink_testing.calls import call_of
+from swink_testing.conformance.subject import Subject
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.inflated import TEXTS, inflated
+
+__all__ = ["FREEZE", "HOSTILE_SIZE", "LINEAR", "PER_BYTE", "Frames", "cpu_seconds", "growth"]
+__all__ += ["frame_costs", "frames_of", "growing_frames", "long_errors", "long_frames", "parsing"]
 
 FREEZE = 0.1
 """Seconds that `HOSTILE_SIZE` of anything a server sends may take in one go."""
 
 HOSTILE_SIZE = 256 * 1024
+
+PER_BYTE = 1.5
+"""How many times as much a byte of a frame of 8 MB may cost as one of a frame of 0.1 MB."""
 
 TIMES = 8
 
@@ -28,12 +46,17 @@ LINEAR = 30.0
 take; work that is quadratic takes sixty-four times."""
 
 
-def cpu_seconds(work: Callable[[], object]) -> float:
-    """Return the time that `work` takes, the best of three.
+def cpu_seconds(work: Callable[[], object], enough: float = 0.0) -> float:
+    """Return the time that `work` takes: the best of three, or the first below `enough`.
 
     The garbage collector's is left out: it depends on what came before.
     """
-    return min(_once(work) for _ in range(3))
+    best = float("inf")
+    for _ in range(3):
+        best = min(best, _once(work))
+        if best < enough:
+            break
+    return best
 
 
 def growth(make: Callable[[int], Callable[[], object]], size: int, times: int = TIMES) -> float:
@@ -59,8 +82,153 @@ def parsing(
     return of_size
 
 
+_CONTENT = ("x", "1", '{"a":')
+"""What is repeated where nobody looks for a wait in the text."""
+
+
+class Frames:
+    """The frames of a recorded answer, and what one more of them costs."""
+
+    def __init__(self, subject: Subject, name: str, frames: list[bytes]) -> None:
+        self.name = name
+        self.frames = frames
+        self._provider, self._model = subject.provider, subject.model
+
+    def step(self, before: int, frame: bytes) -> Callable[[], object]:
+        """Return the work of a read of `frame` that comes after so many good ones."""
+
+        def work() -> None:
+            batch = [*source.take(frame), *source.fail(StopAsyncIteration())]
+            builder.feed(batch)
+            builder.message  # noqa: B018  # it is made when it is asked for
+
+        source, builder = self._source(), MessageBuilder()
+        builder.feed(source.begin())
+        for earlier in self.frames[:before]:
+            builder.feed(source.take(earlier))
+        return work if not source.ended else lambda: None
+
+    def _source(self) -> EventSource:
+        call = call_of(self._provider, self._model, options=StreamOptions())
+        parser = self._provider.parser(call.model)
+        return EventSource(call, _nothing(), _AsItIs(), parser, malformed="skip")
+
+
+def frames_of(subject: Subject) -> list[Frames]:
+    """Return the frames of each recorded answer whose frames are JSON."""
+    found = []
+    for recording in subject.recordings:
+        if recording.status == 200:
+            decoder = type(subject.provider).decoder()
+            frames = [*decoder.feed(recording.body), *decoder.finish()]
+            found.append(Frames(subject, recording.name, frames))
+    return found
+
+
+def long_frames(subject: Subject, size: int = HOSTILE_SIZE) -> Iterator[str]:
+    """Yield what frames of `size` bytes hold the loop for longer than they may."""
+    for where, seconds in frame_costs(subject, size):
+        if seconds > FREEZE:
+            yield f"{where} takes {seconds:.2f} s"
+
+
+def frame_costs(subject: Subject, size: int) -> Iterator[tuple[str, float]]:
+    """Yield every place that can be made large, with how long its frame takes."""
+    for where, answer, at, frame in _large_frames(subject, size):
+        yield where, _step_seconds(answer, at, frame, FREEZE / 2)
+
+
+def _large_frames(subject: Subject, size: int) -> Iterator[tuple[str, Frames, int, bytes]]:
+    known = set()
+    for answer in frames_of(subject):
+        for at, frame in enumerate(answer.frames):
+            try:
+                data = msgspec.json.decode(frame)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                continue
+            kind = data.get("type") if isinstance(data, dict) else None
+            for where, large in inflated(data, size, _CONTENT):
+                if (kind, where) not in known:
+                    known.add((kind, where))
+                    yield f"{answer.name}, frame {at}, {where}", answer, at, large
+
+
+def _step_seconds(answer: Frames, at: int, frame: bytes, enough: float = 0.0) -> float:
+    best = float("inf")
+    for _ in range(3):
+        best = min(best, _once(answer.step(at, frame)))
+        if best < enough:
+            break
+    return best
+
+
+_GROWTH = (100_000, 8_000_000)
+
+
+def growing_frames(subject: Subject, most: int = 2) -> Iterator[str]:
+    """Yield which of the dearest frames cost more by the byte as they grow from 0.1 to 8 MB."""
+    found = list(_large_frames(subject, HOSTILE_SIZE // 8))
+    dearest = sorted(found, key=lambda place: -_step_seconds(*place[1:]))[:most]
+    for where, answer, at, _ in dearest:
+        data, way = msgspec.json.decode(answer.frames[at]), where.split(", ", 2)[2]
+        small, large = (
+            _over_decoding(answer, at, frame)
+            for size in _GROWTH
+            for _, frame in inflated(data, size, _CONTENT, {way})
+        )
+        times = min(most / least for most, least in zip(large, small, strict=True))
+        if times > PER_BYTE:
+            yield f"{where} costs {times:.1f} times as much by the byte"
+
+
+def _over_decoding(answer: Frames, at: int, frame: bytes) -> tuple[float, float]:
+    """Return what a frame costs by the byte, and over what it takes just to decode it: large
+    mappings leave the processor's caches behind, whoever reads them."""
+    cost = _step_seconds(answer, at, frame)
+    try:
+        msgspec.json.decode(frame)
+    except (msgspec.DecodeError, RecursionError):
+        return cost / len(frame), cost / len(frame)
+    return cost / len(frame), cost / cpu_seconds(lambda: msgspec.json.decode(frame))
+
+
+def long_errors(subject: Subject, size: int = HOSTILE_SIZE) -> Iterator[str]:
+    """Yield what refusals of `size` bytes, in a header or a body, hold the loop for longer than
+    they may."""
+    bodies: list[Any] = [{"error": {"message": "no", "code": 1, "type": "no", "details": [{}]}}]
+    for recording in subject.failures():
+        if recording.status != 200:
+            try:
+                bodies.append(msgspec.json.decode(recording.body))
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                continue
+    answers: list[tuple[str, dict[str, str], bytes]] = [
+        (where, {}, body) for data in bodies for where, body in inflated(data, size)
+    ]
+    for name in ("Retry-After", "retry-after-ms", "x-ratelimit-reset-requests", "Location"):
+        for text in (*TEXTS, "1.", "Mon, ", "-1", "9e"):
+            answers.append((f"{name} of {text!r}", {name: text * (size // len(text))}, b"{}"))
+    for where, headers, body in answers:
+        seconds = cpu_seconds(partial(_refused, subject, headers, body), FREEZE / 2)
+        if seconds > FREEZE:
+            yield f"{where} takes {seconds:.2f} s"
+
+
+def _refused(subject: Subject, headers: dict[str, str], body: bytes) -> None:
+    headers = {"Content-Type": "application/json", **headers}
+    http = MemoryHTTPClient(MemoryResponse([body], 429, headers))
+
+    async def ask() -> None:
+        async with subject.client(http).stream(
+            subject.model, "Hello", **subject.call_options()
+        ) as stream:
+            async for _ in stream:
+                pass
+
+    asyncio.run(ask())
+
+
 def _once(work: Callable[[], object]) -> float:
-    gc.collect()
     gc.disable()
     try:
         begun = time.thread_time()
@@ -68,3 +236,18 @@ def _once(work: Callable[[], object]) -> float:
         return time.thread_time() - begun
     finally:
         gc.enable()
+
+
+class _AsItIs:
+    """Takes every read for a frame."""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        return [data]
+
+    def finish(self) -> list[bytes]:
+        return []
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    for data in ():
+        yield data

@@ -103,6 +103,8 @@ class GenerateContentParser:
             return
         for chunk in decode_chunks(frame):
             self._chunk(chunk, frame, out)
+            if out.finished:
+                break
 
     def buffered(self, body: bytes, out: EventWriter) -> None:
         """Read an answer that was not streamed, or streamed as one JSON array."""

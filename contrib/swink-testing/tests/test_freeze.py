@@ -1,0 +1,76 @@
+"""Nothing that a server sends holds the event loop: asked of every provider that is installed."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import pytest
+
+from swink_core import Host
+from swink_testing.conformance import Subject
+from swink_testing.freeze import (
+    FREEZE,
+    HOSTILE_SIZE,
+    LINEAR,
+    cpu_seconds,
+    growing_frames,
+    growth,
+    long_errors,
+    long_frames,
+)
+from swink_testing.inflated import inflated
+
+EVERY = [Subject.find(name) for name in Host(environ={}).provider_names()]
+PARSING = [(type(s.provider.parser(s.model)), s) for s in reversed(EVERY) if s.parses]
+BY_PARSER = dict(PARSING)
+# presets without recordings of their own read the same answers with the same parser
+BY_ANSWERS = {(parser, *(r.name for r in s.recordings)): s for parser, s in PARSING}
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL + 1)  # what is kept of the log is no part of the step
+
+
+@pytest.mark.parametrize("subject", BY_ANSWERS.values(), ids=lambda s: s.name)
+def test_no_frame_holds_the_loop(subject: Subject) -> None:
+    with subject.environment():
+        assert list(long_frames(subject)) == []
+
+
+@pytest.mark.parametrize("subject", BY_PARSER.values(), ids=lambda s: s.name)
+def test_a_byte_of_a_large_frame_costs_what_one_of_a_small_frame_does(subject: Subject) -> None:
+    with subject.environment():
+        assert list(growing_frames(subject)) == []
+
+
+@pytest.mark.parametrize("subject", [s for s in EVERY if s.speaks_http], ids=lambda s: s.name)
+def test_no_header_and_no_error_holds_the_loop(subject: Subject) -> None:
+    with subject.environment():
+        assert list(long_errors(subject)) == []
+
+
+# -- the meter itself -----------------------------------------------------------------------------
+
+
+def test_time_that_others_have_is_not_counted() -> None:
+    assert cpu_seconds(lambda: time.sleep(FREEZE / 3)) < FREEZE / 3
+
+
+def test_quadratic_work_is_told_from_linear() -> None:
+    assert growth(lambda n: lambda: [0] * (n * n), 500) > LINEAR
+    assert growth(lambda n: lambda: sum(range(n)), 100_000) < LINEAR
+
+
+def test_every_place_is_made_large_in_every_way_that_its_value_allows() -> None:
+    data = {"text": "Hi", "index": 1, "cites": [{"type": "cite", "url": "a"}], "none": None}
+    made = dict(inflated(data, HOSTILE_SIZE, ["x"]))
+
+    assert {where.partition(":")[0] for where in made} == {
+        "all of it", "text", "index", "cites", "cites.0", "cites.0.type", "cites.0.url", "none",
+    }  # fmt: skip
+    assert all(HOSTILE_SIZE / 2 < len(frame) < HOSTILE_SIZE * 2 for frame in made.values())
+    assert made["cites: with other texts"].startswith(
+        b'{"text":"Hi","index":1,"cites":[{"type":"cite","url":"a0"},{"type":"cite","url":"a1"}'
+    )
