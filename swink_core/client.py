@@ -133,8 +133,8 @@ class Client:
             name, own = _with_options(choice)
             model = self._model(name)
             given = {**self._defaults, **options}
-            if targets and model.provider != targets[0].model.provider:
-                # what belongs to the first target's provider does not travel to the next
+            if targets and (model.provider != targets[0].model.provider or "base_url" in own):
+                # what belongs to the first target's provider, or address, does not travel on
                 given = {k: v for k, v in given.items() if k not in _PERSONAL}
             binding = self.host.bind(model.provider)
             targets.append(
@@ -156,6 +156,7 @@ class Client:
             )
         try:
             model = Model.parse(name) if isinstance(name, str) else name
+            str(model).encode()  # half a character can be sent nowhere
         except ValueError as error:
             owners = [
                 f"{provider}/{name}"

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from swink_core.failures.failure import Failure
 from swink_core.providers.open_blocks import kept_of
-from swink_core.providers.writer import MOST_BLOCKS, EventWriter
+from swink_core.providers.writer import MOST_BLOCKS, NUMBERS, EventWriter
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.grammar import Automaton
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
+from swink_core.vocabulary.outcome import Usage
 
 
 class RelayWriter(EventWriter):
@@ -47,7 +48,10 @@ class RelayWriter(EventWriter):
             self._append(event)
 
     def _end(self, event: ev.Done | ev.Error) -> None:
-        self.usage_seen = event.usage
+        if (said := event.usage) is not None:
+            self.usage_seen = Usage(reported=said.reported)
+            counts = {name: getattr(said, name) for name in NUMBERS}
+            self.usage(**counts, extra=said.extra)
         self.cost = event.cost.total if event.cost else None
         self.response(event.response_id, event.model)
         self._answered = True  # whether it is one, the remote side has said

@@ -22,7 +22,10 @@ from swink_core.vocabulary.outcome import StopReason, StreamErrorKind, Usage
 MOST_BLOCKS = 4_096
 """Blocks of an answer; one with more fails as `output_too_large`."""
 
-_NUMBERS = ("input", "output", "cache_read", "cache_write", "reasoning", "total")
+MOST_TOKENS = 10**12
+"""More tokens than any answer takes: a larger count is none."""
+
+NUMBERS = ("input", "output", "cache_read", "cache_write", "reasoning", "total")
 
 _NO_RUN = Run("", None, -1)
 
@@ -183,9 +186,11 @@ class EventWriter:
         """
         seen = self.usage_seen = self.usage_seen or Usage(reported=True)
         numbers = (input, output, cache_read, cache_write, reasoning, total)
-        for name, value in zip(_NUMBERS, numbers, strict=True):
-            if value is not None:
+        for name, value in zip(NUMBERS, numbers, strict=True):
+            if value is not None and 0 <= value <= MOST_TOKENS:
                 setattr(seen, name, int(value))
+            elif value is not None:
+                self.notice("usage", f"what is said of {name} tokens is no count of them")
         if extra:
             self._kept += self._extra.merge(extra)
             seen.extra.update(extra)

@@ -268,6 +268,7 @@ class Driver:
                 error = fault
         failure = raised(error)
         if failure.code == FAULT:
+            failure.message = self.call.attempt.target.binding.blame(error)
             self._log_fault(error)
         return self._cut(failure)
 
@@ -326,9 +327,9 @@ class Driver:
         if not self._content_shown and any(type(event) in CONTENT for event in batch):
             self._content_shown = True
             call.show_content()
+        self._builder.feed(batch)  # first: an observer that changes events spoils its own view
         if self._observers.bound:
             self._observers.show(batch)
-        self._builder.feed(batch)
         if self.terminal is not None:
             call.end()
             log_end(call, self.terminal)

@@ -121,9 +121,9 @@ class Retries:
         return Next(self.target, self._made, self._made + left - 1, delay)
 
     def _elsewhere(self, error: ev.Error) -> Next | None:
-        if not KINDS[error.error_kind or Kind.UNKNOWN].falls_back or self._is_last():
-            return None
-        return self._on_next_target()
+        kind = error.error_kind or Kind.UNKNOWN
+        goes_on = KINDS[kind].falls_back or kind in self._policy.fall_back_on
+        return self._on_next_target() if goes_on and not self._is_last() else None
 
     def _on_next_target(self) -> Next:
         self._turn_to(self.target + 1)
