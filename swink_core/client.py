@@ -151,8 +151,8 @@ class Client:
             name, own = _with_options(choice)
             model = self._model(name)
             given = {**self._defaults, **options}
-            if targets and model.provider != targets[0].model.provider:
-                # what belongs to the first target's provider does not travel to the next
+            if targets and (model.provider != targets[0].model.provider or "base_url" in own):
+                # what belongs to the first target's provider, or address, does not travel on
                 given = {k: v for k, v in given.items() if k not in _PERSONAL}
             binding, info = self.host.bind(model.provider), self.catalog.provider(model.provider)
             is_last = len(targets) == len(chain) - 1

@@ -40,6 +40,7 @@ from swink_core import StreamErrorKind as Kind
 MISTAKES: list[tuple[str, Any, Any, dict[str, Any], type[Exception], str]] = [
     ("no_slash", "large", "Hi", {}, InvalidModel, "'large' is not a model name"),
     ("no_name", 5, "Hi", {}, InvalidModel, "not int"),
+    ("half_a_character", "toy/\ud800", "Hi", {}, InvalidModel, "surrogates not allowed"),
     ("nothing", None, "Hi", {}, InvalidModel, "names no model"),
     ("an_empty_chain", [], "Hi", {}, InvalidModel, "the chain of models is empty"),
     ("a_chain_in_a_chain", [["toy/a"]], "Hi", {}, InvalidModel, "not list"),
@@ -326,6 +327,7 @@ FALLS_BACK = [
     (Kind.MODEL_NOT_FOUND, True),
     (Kind.UNSUPPORTED, True),
     (Kind.RESOURCE, True),
+    (Kind.PROTOCOL, True),
     (Kind.AUTH, False),
     (Kind.CONTEXT_WINDOW_EXCEEDED, False),
     (Kind.CONTENT_FILTERED, False),
@@ -347,6 +349,45 @@ async def test_the_kind_decides_whether_the_next_model_is_tried(
         events = await collect(client.stream(chain, "Hi"))
     assert (types(events)[-1] == "done") is falls_back
     assert len(http.requests) == 1 + falls_back
+
+
+@pytest.mark.parametrize("kind", [kind for kind, falls_back in FALLS_BACK if not falls_back])
+async def test_a_kind_that_ends_a_chain_may_be_let_through(kind: Kind) -> None:
+    policy = swink.RetryPolicy(retries=dict.fromkeys(Kind, 0), fall_back_on={kind})
+    http = PipeClient(Pipe(frame(error={"kind": kind})), Pipe(*HELLO))
+    async with chain_client(http) as client:
+        chain = [("one/a", {"api_key": "k"}), ("two/b", {"api_key": "k"})]
+        events = await collect(client.stream(chain, "Hi", retry=policy))
+    assert types(events)[-1] == "done"
+
+
+async def test_a_rate_limit_beyond_the_cap_is_waited_for_by_nobody_and_the_chain_goes_on() -> None:
+    limited = Pipe(b"{}", status=429, end=True, headers={"Retry-After": "7200"})
+    http = PipeClient(limited, Pipe(*HELLO))
+    async with chain_client(http) as client:
+        chain = [("one/a", {"api_key": "k"}), ("two/b", {"api_key": "k"})]
+        events = await collect(client.stream(chain, "Hi", retry=swink.RetryPolicy()))
+    assert [e.error_kind for e in events if e.type == "retry"] == [Kind.THROTTLED]
+    assert types(events)[-1] == "done"
+
+
+@pytest.mark.parametrize(
+    ("own", "travels"), [({}, True), ({"base_url": "http://b.invalid"}, False)]
+)
+async def test_an_address_of_its_own_gets_nothing_that_was_given_for_another(
+    own: dict[str, Any], travels: bool
+) -> None:
+    http = PipeClient(Pipe(frame(error={"kind": Kind.OVERLOADED})), Pipe(*HELLO))
+    async with chain_client(http) as client:
+        await client.complete(
+            ["one/a", ("one/b", {"api_key": "own", **own} if own else {})], "Hi",
+            base_url="http://a.invalid", api_key="key-of-a", headers={"X-Sec": "canary"},
+        )  # fmt: skip
+    first, second = http.requests
+    assert (first.headers["Authorization"], first.headers["X-Sec"]) == ("Bearer key-of-a", "canary")
+    assert ("X-Sec" in second.headers) is travels
+    assert (second.headers["Authorization"] == "Bearer key-of-a") is travels
+    assert second.url.startswith("http://a.invalid" if travels else "http://b.invalid")
 
 
 # -- connections ---------------------------------------------------------------------------------

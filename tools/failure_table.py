@@ -118,7 +118,8 @@ of a chain is tried.
 {chr(10).join(kinds())}
 
 *Retries* are for each kind and each target on their own: waits for a rate limit do not eat the
-retries for faults. `RetryPolicy.retries` names the kinds for which it is another number.
+retries for faults. `RetryPolicy.retries` names the kinds for which it is another number, and
+`RetryPolicy.fall_back_on` further kinds after which the next model of a chain is tried.
 
 ## What the core checks
 
@@ -147,8 +148,8 @@ The wait before a retry is random between nothing and {policy.base:g} s at first
 {policy.factor:g} times with each retry of the kind, up to {policy.max_delay:g} s. What the provider
 asks for wins: `retry-after-ms`, `Retry-After` in seconds or as a date, the reset of an exhausted
 `x-ratelimit-*` allowance, or a form of the provider's own. Beyond {policy.retry_after_cap:g} s
-(`retry_after_cap`) the failure is final, and a rate limit is then `quota_exhausted`. All waits of a
-call together are bounded by {policy.budget:g} s (`budget`), over all models of a chain.
+(`retry_after_cap`) the failure is final for this model, and a chain goes on to the next. All waits
+of a call together are bounded by {policy.budget:g} s (`budget`), over all models of a chain.
 
 ## What is not tried again
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import traceback
 from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pluggy
@@ -27,6 +30,33 @@ class Binding:
     def hook(self) -> Any:
         """The hook relay."""
         return self.manager.hook
+
+    def owner(self, module: str) -> str | None:
+        """Return the name of the plugin whose package a module is of."""
+        for name, plugin in self.manager.list_name_plugin():
+            home = plugin.__name__ if isinstance(plugin, ModuleType) else type(plugin).__module__
+            if home.partition(".")[0] == module.partition(".")[0] != "swink_core":
+                return name
+        return None
+
+    def blame(self, error: BaseException) -> str:
+        """Say which plugin raised an exception, and where in its code."""
+        who, place = self.name, ""
+        for frame, line in traceback.walk_tb(error.__traceback__):
+            where = f"{'/'.join(Path(frame.f_code.co_filename).parts[-2:])}:{line}"
+            owner = self.owner(frame.f_globals.get("__name__", ""))
+            if owner or not place:
+                who, place = owner or who, where
+        at = f" ({place})" if place else ""
+        return f'plugin "{who}" raised {type(error).__name__}: {error}{at}'
+
+    def maker(self, events: Any) -> str:
+        """Return who made the events of a `stream` hook, or may have: the outermost plugin that its
+        iterator tells of, else all that have a hand in it."""
+        frame = getattr(events, "ag_frame", None)
+        module = frame.f_globals.get("__name__", "") if frame else type(events).__module__
+        names = [impl.plugin_name for impl in reversed(self.hook.stream.get_hookimpls())]
+        return self.owner(module) or '" or "'.join(names)
 
 
 @define(eq=False)

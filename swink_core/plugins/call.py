@@ -242,7 +242,7 @@ class Call:
 
     def error(self, failure: Failure, usage: Usage | None = None) -> Error:
         """Make the terminal event for a failure: classified, explained, redacted."""
-        meaning = self._within_cap(self.classify(failure))
+        meaning = self.classify(failure)
         what = failure.message
         if not what and failure.exception is not None:
             error = failure.exception
@@ -274,13 +274,6 @@ class Call:
         error.error_message = redact(error.error_message or advice.title, self.secrets)
         error.title = error.title or advice.title
         error.resolution = error.resolution or redact(advice.resolution, self.secrets)
-
-    def _within_cap(self, meaning: Classification) -> Classification:
-        """Turn a rate limit that asks for more patience than the call has into a quota used up."""
-        wait, cap = meaning.retry_after or 0.0, self.options.retry.retry_after_cap
-        if meaning.kind is not StreamErrorKind.THROTTLED or wait <= cap:
-            return meaning
-        return Classification(StreamErrorKind.QUOTA_EXHAUSTED, wait, f"{meaning.rule} beyond cap")
 
     def trace(self, error: BaseException) -> str:
         """Return an exception's traceback for the log, without secrets that it quotes."""

@@ -86,6 +86,10 @@ class Catalog:
                     resolution="swink models lists known ones.",
                 )
             model = Model(owner, name) if owner else Model(provider, model_id)
+        try:
+            str(model).encode()  # half a character can be sent nowhere
+        except ValueError as error:
+            raise InvalidModel(str(error), resolution="swink models lists known ones.") from None
         self._host.entry(model.provider)  # raises for an unknown provider
         if model.info is not None:
             return model

@@ -183,7 +183,7 @@ class Host:
                     if isinstance(plugin, type):
                         plugin = plugin()
                     check_plugin(plugin, entry.name)
-                except Exception as error:
+                except (Exception, SystemExit) as error:
                     entry.error = f"{type(error).__name__}: {error}"
                     log.error("plugin %s is left out: %s", entry.name, entry.error)
                 else:
@@ -214,7 +214,7 @@ def _made(entry: PluginEntry) -> Any:
     """Import a provider's plugin and make it. Raises PluginError, whatever the plugin raises."""
     try:
         return entry.load()(entry.name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         entry.error = f"{type(error).__name__}: {error}"
         reason = error.message if isinstance(error, SwinkError) else repr(error)
         owner = f"{entry.distribution} {entry.version}"

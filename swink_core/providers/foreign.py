@@ -130,10 +130,12 @@ class _Resumed:
 def open_source(call: Call) -> EventSource | ForeignSource:
     """Return the source of the attempt that a call turned to. Raises what the hook raises."""
     attempt = call.attempt
-    name = attempt.model.provider
-    made = attempt.target.binding.hook.stream(
+    binding = attempt.target.binding
+    made = binding.hook.stream(
         model=attempt.model, context=call.context, options=attempt.options, call=call
     )
     if made is None:
-        raise TypeError(f'provider "{name}" has no stream hook')
-    return made if type(made) is EventSource else ForeignSource(call, made, name)
+        raise TypeError(f'provider "{binding.name}" has no stream hook')
+    if type(made) is EventSource:
+        return made
+    return ForeignSource(call, made, binding.maker(made))

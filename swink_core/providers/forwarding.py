@@ -11,6 +11,7 @@ from swink_core.providers.open_blocks import kept_of
 from swink_core.providers.writer import MOST_BLOCKS, EventWriter
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.grammar import Automaton
+from swink_core.vocabulary.outcome import TOKENS, Usage
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 
@@ -47,7 +48,10 @@ class ForwardingWriter(EventWriter):
             self._append(event)
 
     def _end(self, event: ev.Done | ev.Error) -> None:
-        self.usage_seen = event.usage
+        if (said := event.usage) is not None:
+            self.usage_seen = Usage(reported=said.reported)
+            counts = {name: getattr(said, name) for name in TOKENS}
+            self.usage(**counts, extra=said.extra)
         self.cost = event.cost.total if event.cost else None
         self.response(event.response_id, event.model, event.metadata)
         self._answered = True  # whether it is one, the remote side has said

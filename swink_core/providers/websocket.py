@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Self
 from attrs import define
 
 from swink_core.failures.exceptions import ProviderFailure
+from swink_core.failures.failure import Failure
 from swink_core.framing.frame import DEFAULT_FRAME_LIMIT
 from swink_core.providers.network import failure_of
 from swink_core.vocabulary.http import SWITCHED, HTTPRequest, HTTPResponse
+from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 if TYPE_CHECKING:
     import aiohttp
@@ -62,6 +64,13 @@ class _Refusal:
         """Do nothing: the connection is closed already."""
 
 
+_ORDINARY = (None, 0, 1000, 1005)
+"""Codes of a close that is an end and no more (RFC 6455 section 7.4.1)."""
+
+_SAYING = (1003, 1007, 1008, 1009, 1013)
+"""Codes that say what is wrong with the request or the service, which the provider knows to read;
+others are the connection's."""
+
 MOST_AT_ONCE = 256
 """Empty messages between two chances for the event loop to do something else."""
 
@@ -93,6 +102,11 @@ class _WebSocket:
                 return data
         if message.type is aiohttp.WSMsgType.ERROR:
             raise ProviderFailure(failure_of(message.data, "streaming"))
+        if message.type is aiohttp.WSMsgType.CLOSE and message.data not in _ORDINARY:
+            why = message.extra or f"the WebSocket was closed with code {message.data}"
+            kind = None if message.data in _SAYING or message.data >= 3000 else Kind.NETWORK
+            code = f"close_{message.data}"
+            raise ProviderFailure(Failure("streaming", kind=kind, code=code, message=why))
         raise StopAsyncIteration
 
     def close(self) -> None:

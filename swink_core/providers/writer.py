@@ -22,6 +22,9 @@ from swink_core.vocabulary.outcome import TOKENS, StopReason, StreamErrorKind, U
 MOST_BLOCKS = 4_096
 """Blocks of an answer; one with more fails as `output_too_large`."""
 
+MOST_TOKENS = 10**12
+"""More tokens than any answer takes: a larger count is none."""
+
 _NO_RUN = Run(None)
 
 
@@ -184,8 +187,10 @@ class EventWriter:
         seen = self.usage_seen = self.usage_seen or Usage(reported=True)
         numbers = (input, output, cache_read, cache_write, reasoning, total)
         for name, value in zip(TOKENS, numbers, strict=True):
-            if value is not None:
+            if value is not None and 0 <= value <= MOST_TOKENS:
                 setattr(seen, name, int(value))
+            elif value is not None:
+                self.notice("usage", f"what is said of {name} tokens is no count of them")
         if extra:
             self._kept += self._extra.merge(extra)
             seen.extra.update(extra)

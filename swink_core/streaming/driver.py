@@ -265,6 +265,7 @@ class Driver:
                 error = fault
         failure = raised(error)
         if failure.code == FAULT:
+            failure.message = self.call.attempt.target.binding.blame(error)
             self._log_fault(error)
         return self._cut(failure)
 
@@ -318,9 +319,9 @@ class Driver:
         if not self._content_shown and any(type(event) in CONTENT for event in batch):
             self._content_shown = True
             call.show_content()
+        self._builder.feed(batch)  # first: an observer that changes events spoils its own view
         if self._observers.bound:
             self._observers.show(batch)
-        self._builder.feed(batch)
         terminal: Any = batch[-1]
         if type(terminal) in TERMINAL:
             call.end()

@@ -38,7 +38,9 @@ class Observers:
             try:
                 for event in batch:
                     observer(event)
-            except Exception as error:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # whose cancellation would it be?
                 trace = self._call.trace(error)
                 log.error("observer %s raised; it is left out of this call:\n%s", name, trace)
                 del self.bound[name]

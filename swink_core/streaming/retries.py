@@ -79,7 +79,8 @@ class Retries:
         """Return what follows a failed attempt; `None` if the failure is final."""
         if error.rule == FINAL:
             return None
-        falls_back = KINDS[error.error_kind or Kind.UNKNOWN].falls_back
+        kind = error.error_kind or Kind.UNKNOWN
+        falls_back = KINDS[kind].falls_back or kind in self._policy.fall_back_on
         return self._again(error) or (self._on_next_target() if falls_back else None)
 
     def pass_over(self, why: str) -> bool:

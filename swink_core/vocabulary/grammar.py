@@ -113,6 +113,8 @@ class Automaton:
                 return f"{event.type} whose {name} is of type {type(value).__name__}"
         if rule.effect in ("open", "more", "close", "whole"):
             return self._block(event.content_index, event.type, rule)  # type: ignore[attr-defined]
+        if type(event) is ev.Done and event.stop_reason in (StopReason.ERROR, StopReason.ABORTED):
+            return f"done whose stop_reason is {event.stop_reason}"
         if rule.effect in ("retry", "end"):
             if self.open:
                 indexes = ", ".join(map(str, self.open))

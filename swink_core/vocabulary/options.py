@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from math import isfinite
 from typing import Any, Literal, TypeAlias
@@ -186,17 +186,22 @@ class Timeouts:
     window: float = field(default=30.0, validator=_above_zero)
 
 
+def _kinds(value: Iterable[StreamErrorKind | str]) -> frozenset[StreamErrorKind]:
+    return frozenset(map(StreamErrorKind, value))
+
+
 @define(frozen=True, kw_only=True)
 class RetryPolicy:
     """When a failed attempt is made again.
 
     `retries`, per kind of failure and per target, names only kinds for which it is not what
-    docs/reference/failures.md says. `budget` bounds the waits of a call, together, in seconds. The
-    wait grows from `base` by `factor` to `max_delay`, with full jitter; a provider's Retry-After
-    wins up to `retry_after_cap`, beyond which the failure is final. `restart_after_output` allows
-    a restart, announced by a `Retry` event, after the caller has been handed content. In a chain
-    of models, one that failed `circuit_threshold` times in a row is passed over for
-    `circuit_cooldown` seconds.
+    docs/reference/failures.md says. `budget` bounds the waits of a call, together, in seconds.
+    The wait grows from `base` by `factor` to `max_delay`, with full jitter; a provider's Retry-
+    After wins up to `retry_after_cap`, beyond which the failure is final. `restart_after_output`
+    allows a restart, announced by a `Retry` event, after the caller has been handed content. In a
+    chain of models, the kinds in `fall_back_on` let the next one be tried, which would end it;
+    one that failed `circuit_threshold` times in a row is passed over for `circuit_cooldown`
+    seconds.
     """
 
     retries: Mapping[StreamErrorKind, int] = field(factory=dict, validator=_retries)
@@ -206,6 +211,7 @@ class RetryPolicy:
     max_delay: float = field(default=30.0, validator=_at_least_zero)
     retry_after_cap: float = field(default=60.0, validator=_at_least_zero)
     restart_after_output: bool = field(default=False, validator=_given(_of(bool)))
+    fall_back_on: frozenset[StreamErrorKind] = field(default=frozenset(), converter=_kinds)
     circuit_threshold: int = field(default=5, validator=_given(_count))
     circuit_cooldown: float = field(default=30.0, validator=_at_least_zero)
 

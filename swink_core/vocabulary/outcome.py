@@ -45,8 +45,7 @@ class StreamErrorKind(StrEnum):
     AUTH = "auth"
     """Credentials are missing, invalid, expired or not enough: HTTP 401, 403."""
     QUOTA_EXHAUSTED = "quota_exhausted"
-    """The account's quota or credit is used up: HTTP 402, or a wait asked for beyond the
-    cap (`RetryPolicy.retry_after_cap`)."""
+    """The account's quota or credit is used up: HTTP 402."""
     CONTEXT_WINDOW_EXCEEDED = "context_window_exceeded"
     """The conversation is longer than the model can read."""
     CONTENT_FILTERED = "content_filtered"

@@ -128,8 +128,9 @@ def test_a_broken_provider_breaks_nothing_until_it_is_addressed_and_then_says_wh
     assert host.bind("toy").name == "toy"
 
 
-async def test_a_broken_provider_raises_before_the_first_event() -> None:
-    client = swink.Client(host=host_with(entry_point("broken", ImportError("no sdk"))))
+@pytest.mark.parametrize("why", [ImportError("no sdk"), SystemExit("no sdk")])
+async def test_a_broken_provider_raises_before_the_first_event(why: BaseException) -> None:
+    client = swink.Client(host=host_with(entry_point("broken", why)))
     with pytest.raises(PluginError, match="no sdk"):
         client.stream("broken/m", "Hi")
 
@@ -269,6 +270,8 @@ class Old:
     def on_event(self) -> None: ...
 
 
+UNIMPORTABLE = [(ImportError("no sdk"), "no sdk"), (SystemExit("bye"), "bye")]
+
 # (plugin, part of the message)
 REFUSED = [
     (AsyncStream, "async generator function"),
@@ -289,7 +292,10 @@ def test_a_plugin_given_by_hand_that_would_break_every_call_is_refused(
     assert caught.value.resolution
 
 
-@pytest.mark.parametrize(("plugin", "message"), [*REFUSED, (ImportError("no sdk"), "no sdk")])
+@pytest.mark.parametrize(
+    ("plugin", "message"),
+    [*REFUSED, *UNIMPORTABLE],
+)
 async def test_an_installed_plugin_that_is_broken_is_logged_recorded_and_left_out(
     plugin: Any, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:

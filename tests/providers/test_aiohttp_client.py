@@ -173,8 +173,10 @@ async def test_idle_connections_can_be_closed_while_others_stay_open() -> None:
         busy = await client.send(HTTPRequest(server.url), HTTP_TIMEOUT)
         await read_all(await client.send(HTTPRequest(server.url), HTTP_TIMEOUT))
         client.close_idle()
-        assert await read_all(busy) == b"x"
         await read_all(await client.send(HTTPRequest(server.url), HTTP_TIMEOUT))
+        assert await read_all(busy) == b"x"
+        *earlier, last = [exchange._connection for exchange in server.exchanges]
+        assert last not in earlier
 
 
 # -- failures ------------------------------------------------------------------------------------
@@ -393,6 +395,37 @@ async def test_over_a_websocket_the_body_is_the_first_message_and_a_read_is_a_me
         reads = [await anext(response, b"") for _ in range(3)]
         response.close()
     assert reads == [b"heard hello", "ü".encode(), b""]
+
+
+@pytest.mark.parametrize(
+    ("code", "why", "kind", "said"),
+    [
+        (1000, b"bye", None, None),
+        (1008, b"invalid api key", None, "invalid api key"),
+        (1013, b"", None, "the WebSocket was closed with code 1013"),
+        (4000, b"no", None, "no"),
+        (1011, b"restarting", Kind.NETWORK, "restarting"),
+    ],
+)
+async def test_a_websocket_that_is_closed_says_why(
+    code: int, why: bytes, kind: Kind | None, said: str | None
+) -> None:
+    async def answer(socket: web.WebSocketResponse, first: str) -> None:
+        await socket.send_str("a")
+        await socket.close(code=code, message=why)
+
+    async with websocket_server(answer) as url, http_client() as client:
+        response = await client.send(HTTPRequest(url, b"hello"), HTTP_TIMEOUT)
+        assert await anext(response) == b"a"
+        if said is None:
+            assert await anext(response, b"") == b""
+        else:
+            with pytest.raises(ProviderFailure) as caught:
+                await anext(response)
+            failure = caught.value.failure
+            assert (failure.code, failure.message) == (f"close_{code}", said)
+            assert failure.kind is kind
+        response.close()
 
 
 async def test_closing_a_websocket_closes_its_connection() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swink_core import StreamErrorKind
+from swink_core import StopReason, StreamErrorKind, Usage
 from swink_core.providers import ForwardingWriter
 from swink_core.vocabulary import events as ev
 from swink_testing.strategies import event_streams
@@ -22,6 +22,21 @@ def test_a_relayed_stream_is_the_same_stream(data: st.DataObject) -> None:
     assert relayed == [e for n, e in enumerate(events[:-1]) if n != started]
     assert out.finished
     assert (out.failure is None) == isinstance(events[-1], ev.Done)
+
+
+def test_what_a_remote_side_counts_wrongly_is_not_counted() -> None:
+    out = ForwardingWriter("toy", "1")
+    out.forward(ev.Start())
+    out.forward(ev.Done(StopReason.STOP, Usage(input=-5, output=10**30, total=7, reported=True)))
+    assert out.final_usage() == Usage(total=7, reported=True)
+
+
+def test_an_answer_that_ends_as_aborted_is_not_done() -> None:
+    out = ForwardingWriter("toy", "1")
+    out.forward(ev.Start())
+    out.forward(ev.Done(StopReason.ABORTED))
+    assert out.failure is not None
+    assert (out.failure.code, out.stop_reason) == ("bad_event", None)
 
 
 def test_a_relayed_stream_that_breaks_a_rule_fails_with_its_blocks_closed() -> None:

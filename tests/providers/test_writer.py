@@ -605,6 +605,14 @@ def test_usage_is_what_was_said_of_it(
     assert out.final_usage() == usage
 
 
+@pytest.mark.parametrize("count", [-1, 10**13, 1e300, float("inf"), float("-inf"), float("nan")])
+def test_what_is_no_count_of_tokens_is_not_taken_for_one(count: Any) -> None:
+    out = EventWriter()
+    out.usage(input=3, output=count)
+    assert out.final_usage() == swink.Usage(input=3, reported=True)
+    assert [event.code for event in out.take() if isinstance(event, swink.Notice)] == ["usage"]
+
+
 def test_facts_of_the_response_are_kept_once_they_are_known() -> None:
     out = EventWriter()
     out.response("r1")

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, suppress
 from typing import Any
@@ -521,6 +522,117 @@ async def test_an_observer_that_raises_is_logged_and_left_out_while_others_get_e
     assert ["broken" in record.getMessage() for record in errors] == [True, True]
 
 
+@pytest.mark.parametrize(
+    "raised", [asyncio.CancelledError, GeneratorExit, SystemExit, StopIteration, ValueError]
+)
+async def test_nothing_that_an_observer_raises_takes_the_end_away(
+    raised: type[BaseException],
+) -> None:
+    class Broken:
+        @swink.hookimpl
+        def on_event(self, event: Any) -> None:
+            if isinstance(event, TextDelta):
+                raise raised
+
+    after = Observer()
+    async with client_of(Broken(), after, http=PipeClient(Pipe(*HELLO))) as client:
+        events = await collect(client.stream(MODEL, "Hi"))
+    assert types(events)[-1] == "done"
+    assert after.events == events
+
+
+async def test_an_observer_that_changes_events_changes_no_message() -> None:
+    class Meddler:
+        @swink.hookimpl
+        def on_event(self, event: Any) -> None:
+            for name, value in {"content_index": 99, "delta": "HACKED"}.items():
+                if hasattr(event, name):
+                    setattr(event, name, value)
+
+    async with client_of(Meddler(), http=PipeClient(Pipe(*HELLO))) as client:
+        stream = client.stream(MODEL, "Hi")
+        assert types(await collect(stream))[-1] == "done"
+    assert stream.message.text == "Hello"
+
+
+# -- who is at fault -----------------------------------------------------------------------------
+
+
+class Deaf:
+    """A wrapper around the stream that loses the end of every block."""
+
+    name = "deaf"
+
+    @swink.hookimpl(wrapper=True)
+    def stream(self) -> Any:
+        inner = yield
+
+        async def heard() -> AsyncIterator[Any]:
+            async with aclosing(aiter(inner)) as events:
+                async for event in events:
+                    if not event.type.endswith("_end"):
+                        yield event
+
+        return heard()
+
+
+class Patient:
+    """A wrapper that hands on what it was given."""
+
+    name = "patient"
+
+    @swink.hookimpl(wrapper=True)
+    def stream(self) -> Any:
+        return (yield)
+
+
+async def test_a_wrapper_that_breaks_the_grammar_is_named() -> None:
+    async with client_of(Deaf(), http=PipeClient(Pipe(*HELLO))) as client:
+        events = await collect(client.stream(MODEL, "Hi"))
+    assert (events[-1].error_kind, events[-1].rule) == (Kind.PROTOCOL, "core:grammar")
+    assert events[-1].error_message.startswith('plugin "deaf#0" broke the event grammar: done with')
+    assert "address" not in events[-1].resolution
+
+
+async def test_where_nothing_tells_who_broke_the_grammar_all_that_may_have_are_named() -> None:
+    class Elsewhere(list[Any]):
+        """Events that no plugin's own code makes."""
+
+        def __aiter__(self) -> Any:
+            return events_of(*self)
+
+    Elsewhere.__module__ = "somewhere_else"
+
+    class Listing:
+        name = "listing"
+
+        @swink.hookimpl(tryfirst=True)
+        def stream(self) -> Any:
+            return Elsewhere([TextStart(0)])
+
+    async with client_of(Listing(), Patient(), http=PipeClient()) as client:
+        events = await collect(client.stream(MODEL, "Hi"))
+    assert '"patient#1" or "listing#0" or "toy" broke' in events[-1].error_message
+
+
+async def test_a_plugin_that_raises_is_named_with_the_place() -> None:
+    async with client_of(Raising("convert_messages"), http=PipeClient()) as client:
+        events = await collect(client.stream(MODEL, "Hi"))
+    message = events[-1].error_message
+    assert message.startswith(
+        'plugin "Raising#0" raised ZeroDivisionError: convert_messages raised'
+    )
+    assert re.search(r" \(streaming/test_driver\.py:\d+\)$", message)
+
+
+async def test_a_provider_that_raises_is_named_with_the_place() -> None:
+    async with client_of(Patient(), http=PipeClient(Pipe(frame(call=5)))) as client:
+        events = await collect(client.stream(MODEL, "Hi"))
+    assert re.fullmatch(
+        r'plugin "toy" raised TypeError: .* \(support/fakes\.py:\d+\)', events[-1].error_message
+    )
+
+
 async def test_an_observer_finds_what_is_known_of_the_call() -> None:
     seen: dict[str, tuple[Any, ...]] = {}
 
@@ -562,6 +674,18 @@ async def test_a_cost_that_the_provider_reports_outranks_the_catalogue() -> None
         message = await client.complete(PRICED, "Hi")
     assert message.cost is not None
     assert message.cost.total == 0.5
+
+
+async def test_usage_of_an_answer_that_was_begun_anew_in_its_body_is_in_the_calls_sum() -> None:
+    pieces = (frame(text="a"), frame(usage={"input": 3, "output": 2}), frame(restart="anew"))
+    last = (*HELLO[:-1], frame(usage={"input": 4, "output": 1}), HELLO[-1])
+    async with client_of(http=PipeClient(Pipe(*pieces, *last))) as client:
+        stream = client.stream(MODEL, "Hi")
+        message = await stream.result()
+    assert message.usage is not None
+    assert (message.usage.input, message.usage.output) == (4, 1)
+    assert stream.call.usage is not None
+    assert (stream.call.usage.input, stream.call.usage.output) == (7, 3)
 
 
 async def test_usage_and_cost_of_voided_attempts_are_in_the_calls_sums_only() -> None:

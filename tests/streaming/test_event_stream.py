@@ -395,7 +395,7 @@ async def test_the_server_sees_the_close_at_once_and_nothing_is_left_open(
             await leave(client.stream(MODEL, "Hi"))
             left_at = time.monotonic()
             delays.append(await server.exchanges[-1].disconnected() - left_at)
-        assert min(delays) < CLOSE_WITHIN_SECONDS  # a busy machine may delay some
+        assert max(delays) < CLOSE_WITHIN_SECONDS
     await settled()
     assert asyncio.all_tasks() == tasks
     assert descriptors() == before

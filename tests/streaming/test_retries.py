@@ -276,22 +276,23 @@ async def test_a_reset_of_an_allowance_that_is_not_used_up_is_no_wait() -> None:
     assert clock.sleeps == [0.0]
 
 
-async def test_a_rate_limit_beyond_the_cap_is_a_quota_used_up_and_final() -> None:
+async def test_a_rate_limit_beyond_the_cap_is_final_and_stays_one() -> None:
     http = PipeClient(refused(429, {"Retry-After": "7200"}))
     client = client_of(http=http, retry=RetryPolicy())
-    with pytest.raises(swink.QuotaExhausted) as caught:
+    with pytest.raises(swink.ModelThrottled) as caught:
         await client.complete(MODEL, "Hi")
     assert len(http.requests) == 1
     assert caught.value.retry_after == 7200
-    assert caught.value.rule == "status:429 beyond cap"
-    assert not caught.value.retryable
     assert "Wait 2 h" in caught.value.resolution
+    assert "credit" not in caught.value.resolution
 
 
-async def test_an_overload_beyond_the_cap_is_final_and_stays_an_overload() -> None:
-    http = PipeClient(refused(503, {"Retry-After": "7200"}))
+@pytest.mark.parametrize("wait", ["61", "7200"])  # 61 s are within the budget
+async def test_an_overload_beyond_the_cap_is_final_and_stays_an_overload(wait: str) -> None:
+    http = PipeClient(refused(503, {"Retry-After": wait}), good())
+    client = client_of(http=http, retry=RetryPolicy(), clock=ManualClock(jump=True))
     with pytest.raises(swink.ModelOverloaded):
-        await client_of(http=http, retry=RetryPolicy()).complete(MODEL, "Hi")
+        await client.complete(MODEL, "Hi")
     assert len(http.requests) == 1
 
 

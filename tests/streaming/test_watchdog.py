@@ -289,6 +289,27 @@ async def test_the_consumers_own_time_counts_for_no_limit_but_the_total(name: st
     assert types(got)[-1] == "done"
 
 
+@pytest.mark.parametrize("name", ["first_event", "no_progress"])
+async def test_what_the_consumer_took_is_not_counted_while_the_stream_waits(name: str) -> None:
+    clock, pipe = ManualClock(), Pipe()
+    given = {"clock": clock, "timeouts": limits(**{name: 10.0})}
+    async with client_of(http=PipeClient(pipe), **given) as client:
+        stream = client.stream(MODEL, "Hi")
+        batches = stream.batches()
+        await anext(batches)  # the start
+        if name == "no_progress":
+            pipe.send(frame(text="x"))
+            await anext(batches)
+        await clock.advance(8)  # the consumer thinks
+        reading = asyncio.ensure_future(anext(batches))
+        await settled()
+        await clock.advance(8)  # the provider does
+        assert not reading.done()
+        await clock.advance(3)
+        assert (await reading)[-1].rule == f"core:{name}"
+        await stream.aclose()
+
+
 async def test_after_a_slow_consumer_the_limits_hold_again() -> None:
     clock, pipe = ManualClock(), Pipe(frame(text="x"))
     given = {"clock": clock, "timeouts": limits(idle=10)}

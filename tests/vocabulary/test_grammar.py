@@ -147,6 +147,8 @@ MORE: list[tuple[str, list[Any], Any, str]] = [
     ("no_id", [Start()], ToolCallStart(0, None, "f"), "whose id is of type NoneType"),  # type: ignore[arg-type]  # on purpose
     ("no_name", [Start()], ToolCallStart(0, "a", None), "whose name is of type NoneType"),  # type: ignore[arg-type]  # on purpose
     ("a_reason_as_text", [Start()], Done("stop"), "whose stop_reason is of type str"),  # type: ignore[arg-type]  # on purpose
+    ("done_in_error", [Start()], Done(StopReason.ERROR), "done whose stop_reason is error"),
+    ("done_aborted", [Start()], Done(StopReason.ABORTED), "done whose stop_reason is aborted"),
     ("usage_as_a_dict", [Start()], Done(StopReason.STOP, {}), "whose usage is of type dict"),  # type: ignore[arg-type]  # on purpose
 ]  # fmt: skip
 

@@ -163,3 +163,21 @@ def test_a_header_outranks_the_wording() -> None:
 
     assert found is not None
     assert found.retry_after == 7.0
+
+
+# -- why a WebSocket was closed -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "why", "kind"),
+    [
+        (1008, "invalid api key", Kind.AUTH),
+        (1008, "the request is against a policy", Kind.INVALID_REQUEST),
+        (1013, "try again later", Kind.OVERLOADED),
+        (4000, "unheard of", None),
+    ],
+)
+def test_a_socket_that_is_closed_says_why(code: int, why: str, kind: Kind | None) -> None:
+    failure = Failure("streaming", code=f"close_{code}", message=why)
+    found = OpenAIProvider("openai").classify(failure)
+    assert (found and found.kind) == kind

@@ -249,5 +249,5 @@ class _AsItIs:
 
 
 async def _nothing() -> AsyncIterator[bytes]:
-    for data in ():
+    for data in list[bytes]():
         yield data

@@ -94,6 +94,7 @@ SPECIFIC_CODES: dict[str, Kind] = {
 }
 
 SPECIFIC_WORDINGS: tuple[tuple[str, Kind], ...] = (
+    ("invalid api key", Kind.AUTH),  # why a WebSocket was closed
     ("maximum context length", Kind.CONTEXT_WINDOW_EXCEEDED),
     ("max context length", Kind.CONTEXT_WINDOW_EXCEEDED),
     ("context window", Kind.CONTEXT_WINDOW_EXCEEDED),
@@ -134,6 +135,8 @@ CODES: dict[str, Kind] = {
     "slow_down": Kind.OVERLOADED,
     "server_is_overloaded": Kind.OVERLOADED,
     "overloaded_error": Kind.OVERLOADED,
+    "close_1008": Kind.INVALID_REQUEST,  # RFC 6455 section 7.4.1: a policy was violated
+    "close_1013": Kind.OVERLOADED,  # IANA's registry of close codes: try again later
     "MODEL_CAPACITY_EXHAUSTED": Kind.OVERLOADED,
     "insufficient_system_resource": Kind.OVERLOADED,  # DeepSeek's finish reason
     "model_not_found": Kind.MODEL_NOT_FOUND,
