@@ -72,7 +72,7 @@ class Driver:
         self._moved: asyncio.Event | None = None  # set for closers when the driver pauses or ends
         self._on_close = on_close
         call.start()
-        call.turn_to(call.attempt)  # a stream that is never read still ends in its provider's terms
+        call.turn_to(call.attempt)  # one that is never read still ends in its provider's terms
         log.info("call %s: %s begins", call.id, call.model)
 
     # -- for the stream ----------------------------------------------------------------------

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from swink_core import StopReason, StreamErrorKind, Usage
 from swink_core.providers import ForwardingWriter
 from swink_core.vocabulary import events as ev
-from swink_testing.strategies import event_streams
+from swink_testing.event_strategies import event_streams
 
 
 @given(st.data())

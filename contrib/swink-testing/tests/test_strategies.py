@@ -17,6 +17,7 @@ from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.codec import load_event
 from swink_core.vocabulary.grammar import RULES, Automaton
 from swink_testing import strategies as sw
+from swink_testing.event_strategies import event_streams
 from swink_testing.driver import fold
 
 
@@ -24,7 +25,7 @@ def through_json(data: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(data))
 
 
-@given(sw.event_streams())
+@given(event_streams())
 def test_every_stream_keeps_to_the_grammar_and_ends_once(
     events: list[ev.AssistantMessageEvent],
 ) -> None:
@@ -38,7 +39,7 @@ def test_every_stream_keeps_to_the_grammar_and_ends_once(
 def test_every_event_of_the_protocol_is_drawn() -> None:
     seen: set[type] = set()
 
-    @given(sw.event_streams())
+    @given(event_streams())
     def collect(events: list[ev.AssistantMessageEvent]) -> None:
         seen.update(map(type, events))
 
@@ -47,12 +48,12 @@ def test_every_event_of_the_protocol_is_drawn() -> None:
     assert seen == set(RULES)
 
 
-@given(sw.event_streams())
+@given(event_streams())
 def test_events_survive_json(events: list[ev.AssistantMessageEvent]) -> None:
     assert [load_event(through_json(dump(event))) for event in events] == events
 
 
-@given(sw.event_streams())
+@given(event_streams())
 def test_a_message_has_the_blocks_of_the_last_attempt(
     events: list[ev.AssistantMessageEvent],
 ) -> None:
@@ -64,7 +65,7 @@ def test_a_message_has_the_blocks_of_the_last_attempt(
     assert [block.type for block in message.content] == [RULES[type(e)].block for e in begun]
 
 
-@given(sw.event_streams(), st.data())
+@given(event_streams(), st.data())
 def test_a_message_is_the_same_however_its_events_are_batched(
     events: list[ev.AssistantMessageEvent], data: st.DataObject
 ) -> None:
@@ -78,7 +79,7 @@ def test_a_message_is_the_same_however_its_events_are_batched(
     assert builder.message == fold(events)
 
 
-@given(sw.event_streams())
+@given(event_streams())
 def test_tool_calls_keep_the_text_of_their_arguments(
     events: list[ev.AssistantMessageEvent],
 ) -> None:
