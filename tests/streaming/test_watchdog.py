@@ -17,6 +17,7 @@ from fakes import (
     SSE,
     Pipe,
     PipeClient,
+    Yielding,
     broken_rules,
     client_of,
     collect,
@@ -289,16 +290,25 @@ async def test_the_consumers_own_time_counts_for_no_limit_but_the_total(name: st
     assert types(got)[-1] == "done"
 
 
-@pytest.mark.parametrize("name", ["first_event", "no_progress"])
-async def test_what_the_consumer_took_is_not_counted_while_the_stream_waits(name: str) -> None:
-    clock, pipe = ManualClock(), Pipe()
+async def starting_alone(*rest: swink.AssistantMessageEvent) -> AsyncIterator[Any]:
+    for event in (swink.Start(), *rest):
+        yield event
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(
+    ("name", "events"), [("first_event", []), ("no_progress", [swink.TextStart(0)])]
+)
+async def test_what_the_consumer_took_is_not_counted_while_the_stream_waits(
+    name: str, events: list[swink.AssistantMessageEvent]
+) -> None:
+    clock = ManualClock()
     given = {"clock": clock, "timeouts": limits(**{name: 10.0})}
-    async with client_of(http=PipeClient(pipe), **given) as client:
+    provider = Yielding(lambda: starting_alone(*events))
+    async with client_of(providers={"toy": provider}, **given) as client:
         stream = client.stream(MODEL, "Hi")
         batches = stream.batches()
-        await anext(batches)  # the start
-        if name == "no_progress":
-            pipe.send(frame(text="x"))
+        for _ in range(1 + len(events)):
             await anext(batches)
         await clock.advance(8)  # the consumer thinks
         reading = asyncio.ensure_future(anext(batches))
