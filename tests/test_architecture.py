@@ -28,7 +28,7 @@ SANS_IO = ("framing", "vocabulary", "failures")
 NO_IO = {"aiohttp", "asyncio", "logging", "os", "socket", "ssl", "subprocess", "threading", "time"}
 
 MOST_NAMES = 95
-LONG = 340
+LONG = 330
 """Lines beyond which a module has a seam somewhere."""
 
 MODULES = sorted(path for path in CORE.rglob("*.py") if path != CORE / "__init__.py")

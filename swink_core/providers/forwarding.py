@@ -7,8 +7,8 @@ A parser that reads whole events instead of learning parts of them names this cl
 from __future__ import annotations
 
 from swink_core.failures.failure import Failure
-from swink_core.providers.open_blocks import kept_of
-from swink_core.providers.writer import MOST_BLOCKS, EventWriter
+from swink_core.providers.open_blocks import MOST_BLOCKS, kept_of
+from swink_core.providers.writer import EventWriter
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.grammar import Automaton
 from swink_core.vocabulary.outcome import TOKENS, Usage

@@ -11,6 +11,9 @@ from attrs import define, field
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.grammar import DELTAS
 
+MOST_BLOCKS = 4_096
+"""Blocks of an answer; one with more fails as `output_too_large`."""
+
 
 def size_of(data: Any) -> int:
     """Return about how many characters data takes: those of its JSON, where it has one."""

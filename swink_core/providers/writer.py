@@ -12,18 +12,12 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 from swink_core.failures.failure import Failure
-from swink_core.providers.open_blocks import TEXT, THINKING, Metadata, Run, size_of
+from swink_core.providers.open_blocks import MOST_BLOCKS, TEXT, THINKING, Metadata, Run, size_of
 from swink_core.providers.tool_calls import OpenCalls, ToolCall
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.events import TextDelta
 from swink_core.vocabulary.messages import synthetic_id
 from swink_core.vocabulary.outcome import TOKENS, StopReason, StreamErrorKind, Usage
-
-MOST_BLOCKS = 4_096
-"""Blocks of an answer; one with more fails as `output_too_large`."""
-
-MOST_TOKENS = 10**12
-"""More tokens than any answer takes: a larger count is none."""
 
 _NO_RUN = Run(None)
 
@@ -32,10 +26,9 @@ class EventWriter:
     """Turns what a parser learns into events.
 
     `provider` labels extension blocks; `id_prefix` makes synthetic tool-call ids unique; `model`
-    (`provider/id`) is the one that was asked, for the event that announces a restart. What
-    was said is in `usage`, `cost` (US dollars, as the provider reported), `stop_reason` (set:
-    the provider completed its answer), `failure`, `response_id` and `model`; `finished` means
-    that no further input is wanted.
+    (`provider/id`) was asked. What was said is in `cost` (US dollars, as the provider reported),
+    `stop_reason` (set: the provider completed its answer), `failure`, `response_id` and `model`;
+    `finished`: no further input is wanted.
     """
 
     def __init__(self, provider: str = "", id_prefix: str = "0", model: str = "") -> None:
@@ -187,9 +180,7 @@ class EventWriter:
         seen = self.usage_seen = self.usage_seen or Usage(reported=True)
         numbers = (input, output, cache_read, cache_write, reasoning, total)
         for name, value in zip(TOKENS, numbers, strict=True):
-            if value is not None and 0 <= value <= MOST_TOKENS:
-                setattr(seen, name, int(value))
-            elif value is not None:
+            if value is not None and not seen.count(name, value):
                 self.notice("usage", f"what is said of {name} tokens is no count of them")
         if extra:
             self._kept += self._extra.merge(extra)
@@ -203,8 +194,7 @@ class EventWriter:
         model: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        """Record the provider's id of the response, the model that answers, and in `metadata`
-        facts of the whole answer that fit nowhere else; the last of a name wins."""
+        """Record the response's id, the model that answers, and facts that fit nowhere else."""
         self.response_id = id or self.response_id
         self.model = model or self.model
         if metadata:
@@ -234,7 +224,7 @@ class EventWriter:
     def stop(self, reason: StopReason) -> None:
         """Record that the provider completed its answer, and why it stopped.
 
-        A plain stop after a tool call is a stop for tool use.
+        A plain stop after a tool call is one for tool use.
         """
         if reason is StopReason.STOP and self._has_calls:
             reason = StopReason.TOOL_USE
@@ -273,8 +263,7 @@ class EventWriter:
 
     @property
     def kept(self) -> int:
-        """How much of what was said stays, in characters: text, arguments, signatures, and
-        about as many for metadata and extensions."""
+        """How much of what was said stays, in characters, about so for metadata and extensions."""
         return self._said + self._kept
 
     def close(self) -> None:
@@ -286,10 +275,8 @@ class EventWriter:
 
     def final_usage(self) -> Usage | None:
         """Return what is known of the usage, with the sum where both parts are known."""
-        seen = self.usage_seen
-        if seen and seen.total is None and seen.input is not None and seen.output is not None:
-            seen.total = seen.input + seen.output
-        return seen
+        usage = self.usage_seen
+        return usage and usage.added_up()
 
     def _make_room(self) -> None:
         """Finish what is before a new block, which the answer may have one of too many."""
@@ -303,7 +290,7 @@ class EventWriter:
         if not self._is_full:
             self.close()
             self._is_full = True
-            self._append = _drop
+            self._append = lambda event: None
             message = f"the answer has more than {MOST_BLOCKS} blocks"
             kind = StreamErrorKind.OUTPUT_TOO_LARGE
             self.fail(Failure("streaming", kind=kind, code="blocks", message=message))
@@ -341,7 +328,3 @@ class EventWriter:
             self._announce(call)
         self._calls.close(call)
         self._append(ev.ToolCallEnd(call.index, call.metadata))
-
-
-def _drop(_: ev.AssistantMessageEvent) -> None:
-    """Take the place of the events' list where an answer is full."""

@@ -5,8 +5,8 @@
 * The caller pulls; nothing is read ahead and nothing per event crosses a task.
 * Exactly one terminal event reaches the observers and the message, however the stream ends: by
   itself, by `aclose()` from any task, by a cancelled task, by `break` and garbage collection.
-* What fails outside the source (a time limit, a plugin's exception) becomes that terminal here,
-  with open blocks closed and usage kept. Nothing that was taken from a source is thrown away.
+* What fails outside the source (a time limit, a plugin's exception) becomes that terminal here;
+  nothing that was taken from a source is thrown away.
 """
 
 from __future__ import annotations
@@ -54,8 +54,7 @@ class Driver:
         on_close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.call = call
-        self.result_only = False
-        """The caller waits for the result and is handed no event before it."""
+        self.result_only = False  # the caller waits for the result and is handed no event before
         self._targets = targets
         self._gates = Gates(call, gates if breaker is None else (breaker, *gates))
         self._breaker = breaker
@@ -176,12 +175,11 @@ class Driver:
     async def _begin(self) -> Batch:
         """Wait, begin the next attempt, and return its first events."""
         call, upcoming = self.call, self._retries.upcoming
-        assert upcoming is not None
+        assert upcoming
         if not call.attempts:
             call.resolve(await read_files(call.context))
         else:
-            await self._release()
-            # a sleep of nothing still lets the loop close what the attempt left
+            await self._release()  # which the loop goes on with even in a sleep of nothing
             await call.clock.sleep(upcoming.delay)
         told: Batch = []
         while True:
@@ -249,8 +247,8 @@ class Driver:
 
     def _bounded(self, batch: Batch) -> Batch:
         """Return what was taken of an answer that has grown too large."""
-        failed = batch and type(batch[-1]) is ev.Error
-        return batch if failed else self._instead(batch, too_large(self._limit))
+        has_failed = batch and type(batch[-1]) is ev.Error
+        return batch if has_failed else self._instead(batch, too_large(self._limit))
 
     def _instead(self, batch: Batch, reason: Failure) -> Batch:
         """Return what was taken, with another end than it may have."""

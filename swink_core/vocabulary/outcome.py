@@ -77,6 +77,10 @@ TOKENS = ("input", "output", "cache_read", "cache_write", "reasoning", "total")
 """The numbers of a `Usage`, in its order."""
 
 
+MOST_TOKENS = 10**12
+"""More tokens than any answer takes: a larger count is none."""
+
+
 @define
 class Usage:
     """Tokens that an answer took. A number that the provider did not report is `None`, not 0.
@@ -95,6 +99,19 @@ class Usage:
     total: int | None = None
     extra: dict[str, Any] = field(factory=dict)
     reported: bool = False
+
+    def count(self, name: str, tokens: float) -> bool:
+        """Take a provider's number; `False` for one that is no count of tokens."""
+        if not 0 <= tokens <= MOST_TOKENS:
+            return False
+        setattr(self, name, int(tokens))
+        return True
+
+    def added_up(self) -> Usage:
+        """Fill in the total, where its parts are known and the provider gave none."""
+        if self.total is None and self.input is not None and self.output is not None:
+            self.total = self.input + self.output
+        return self
 
     def __add__(self, other: Usage) -> Usage:
         """Return the sum of two attempts; a number unknown in both stays unknown."""

@@ -17,8 +17,8 @@ from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.codec import load_event
 from swink_core.vocabulary.grammar import RULES, Automaton
 from swink_testing import strategies as sw
-from swink_testing.event_strategies import event_streams
 from swink_testing.driver import fold
+from swink_testing.event_strategies import event_streams
 
 
 def through_json(data: Any) -> Any:

@@ -288,11 +288,8 @@ def _tools(files: Sequence[Path]) -> list[swink.Tool]:
         try:
             tools += swink.load(list[swink.Tool], data if isinstance(data, list) else [data])
         except swink.CodecError as error:
-            raise swink.MediaError(
-                f"{path}: {error}",
-                resolution="A tool is an object with name, description and parameters, "
-                "the last a JSON schema.",
-            ) from error
+            wanted = "A tool is an object with name, description and parameters, a JSON schema."
+            raise swink.MediaError(f"{path}: {error}", resolution=wanted) from error
     return tools
 
 

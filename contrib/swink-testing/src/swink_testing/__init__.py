@@ -10,7 +10,8 @@ Each module is imported by its own name.
     clock          a clock that tests turn
     freeze         how long what a server sends holds the event loop
     inflated       JSON data made large in one place
-    strategies     conversations for Hypothesis, beside event_strategies (extra `swink-testing[pytest]`)
+    strategies     conversations for Hypothesis (extra `swink-testing[pytest]`), events in
+                   `event_strategies`
     acme           a provider that exists only in tests
     installed      distributions that a test installs
     command_line   `swink` as a process
