@@ -6,7 +6,6 @@ import asyncio
 import difflib
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 from attrs import evolve
@@ -127,12 +126,7 @@ class Client:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         await self.aclose()
 
     def _targets(self, models: Any, options: dict[str, Any]) -> list[Target]:

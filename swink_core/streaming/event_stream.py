@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Iterator
-from types import AsyncGeneratorType, TracebackType
+from types import AsyncGeneratorType
 from typing import Self, cast
 
 from swink_core.failures.exceptions import StreamError
@@ -105,12 +105,7 @@ class EventStream:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         await self.aclose()
 
     def __del__(self) -> None:
