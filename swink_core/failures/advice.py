@@ -1,4 +1,4 @@
-"""What to tell people of a failure: its kind's title and resolution, with the names filled in.
+"""Fills names into what a kind of failure tells people.
 
 Texts name the provider, the model, the variable to set and the place to look, as far as they
 are known.

@@ -1,4 +1,4 @@
-"""What goes wrong, as facts, as a kind, and as an exception.
+"""The exceptions that callers catch, one for each kind of failure among them.
 
 SwinkError                       title, message, resolution
 ├── UsageError (ValueError)      the caller's mistake; raised before the first event

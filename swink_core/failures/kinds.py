@@ -1,4 +1,4 @@
-"""What the core knows of each kind of failure: one row a kind, which everything else reads.
+"""The kinds of failure, a row each: title, advice, retries, fallback, statuses.
 
 A new kind is a member of `StreamErrorKind` with its docstring, a row here, and a subclass of
 `StreamError`. Titles and resolutions are for people; `advice` fills in their names in braces.

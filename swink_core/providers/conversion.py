@@ -1,4 +1,4 @@
-"""Conversations into a provider's terms, and conversations that began elsewhere.
+"""Conversations into a provider's terms: turns merged, and what began elsewhere left out.
 
 `normalise` states the rules by which a conversation begun on one provider continues on another;
 no converter changes the context it is given.

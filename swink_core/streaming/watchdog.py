@@ -1,4 +1,4 @@
-"""Ends a wait from outside: time limits, and closing a stream from another task.
+"""The time limits of a call (first event, idle between reads, total), and closing from outside.
 
 While the stream waits for its source, the waiting task is known here. Interrupting it cancels
 that task with a reason; the stream catches the cancellation, takes it back (`uncancel`) and ends

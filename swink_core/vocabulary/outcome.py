@@ -1,4 +1,4 @@
-"""How an answer ended and what it took: the vocabulary that every other module may name."""
+"""How an answer ended and what it took: stop reasons, kinds of failure, usage, cost."""
 
 from __future__ import annotations
 
