@@ -75,9 +75,9 @@ class Subject:
 
     async def whole(self) -> swink.AssistantMessage:
         """What the good answer becomes."""
-        if self._buffered is None:
-            self._buffered = fold(await self.events(self.answer().body))
-        return self._buffered
+        if self._whole is None:
+            self._whole = fold(await self.events(self.answer().body))
+        return self._whole
 
     async def events(self, body: bytes) -> list[swink.AssistantMessageEvent]:
         """What the same body gives without any network."""

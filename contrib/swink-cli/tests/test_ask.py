@@ -218,6 +218,12 @@ def test_notices_are_told(swink: Any) -> None:
     assert "notice: echo/echo has no option seed" in done.stderr
 
 
+def test_a_model_is_known_by_its_id_alone_where_one_provider_lists_it(swink: Any) -> None:
+    assert swink("ask", "-m", "json", "Hi").stdout == swink("ask", "-m", "echo/json", "Hi").stdout
+    named = swink("ask", "Hi", SWINK_MODEL="echo")
+    assert (named.returncode, named.stdout) == (0, "Hi\n")
+
+
 def test_a_misspelt_model_is_pointed_out_but_asked(swink: Any) -> None:
     done = swink("ask", "-m", "echo/ecko", "Hi")
     assert "notice: echo/ecko is not in the catalogue; did you mean echo/echo?" in done.stderr

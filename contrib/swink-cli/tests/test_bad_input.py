@@ -41,11 +41,6 @@ TABLE: list[tuple[str, list[str], list[str]]] = [
     ),
     ("model without provider", ["-m", "gpt"], ["Not a model name", "'gpt'", "provider/id"]),
     (
-        "bare name of a known model",
-        ["-m", "think"],
-        ["Not a model name", "Did you mean echo/think?"],
-    ),
-    (
         "unknown option",
         ["-o", "temprature=1"],
         ["Invalid option", "'temprature'; did you mean 'temperature'?", "-o extra.temprature="],

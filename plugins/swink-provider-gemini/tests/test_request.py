@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from attrs import asdict
 from generate_content import SSE, body, frame, text
 
 from swink_core import AssistantMessage, Client, Done, Error, RetryPolicy
@@ -160,6 +159,6 @@ async def test_an_answer_costs_what_the_catalogue_says() -> None:
     assert info is not None
     assert info.prices is not None
     assert message.cost is not None
-    prices = asdict(info.prices)
+    prices = msgspec.structs.asdict(info.prices)
     expected = (prices["input"] + prices["cache_read"]) / 2 + prices["output"]
     assert message.cost.total == pytest.approx(expected)
