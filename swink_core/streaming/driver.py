@@ -297,7 +297,7 @@ class Driver:
             if terminal.error_kind is Kind.RESOURCE:
                 self._free(terminal)
         terminal.cost = call.attempt.price(terminal.usage, terminal.cost)
-        if self._source is not None:
+        if self._source is not None and self._attempt is not None:
             call.add(self._source.voided)
         call.add(terminal.usage, terminal.cost)
 

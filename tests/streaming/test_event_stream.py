@@ -747,3 +747,16 @@ async def test_usage_of_a_voided_attempt_counts_once_when_the_wait_after_it_is_l
     assert stream.call.usage == swink.Usage(input=3, reported=True)
     assert stream.message.usage is None  # that of the attempt that never began
     assert stream.message.response_id is None
+
+
+async def test_what_a_restart_voided_counts_once_when_the_stream_is_left_at_the_retry() -> None:
+    busy = frame(error={"kind": StreamErrorKind.OVERLOADED, "retry_after": 30.0})
+    begun_anew = [frame(usage={"input": 5}), frame(restart="lost"), frame(usage={"input": 3})]
+    http = PipeClient(Pipe(*begun_anew, busy))
+    async with client_of(http=http, retry=swink.RetryPolicy()) as client:
+        stream = client.stream(MODEL, "Hi")
+        async for event in stream:
+            if isinstance(event, swink.Retry) and event.delay:
+                break
+        await stream.aclose()
+    assert stream.call.usage == swink.Usage(input=8, reported=True)
