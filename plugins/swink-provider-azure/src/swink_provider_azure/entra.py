@@ -60,8 +60,9 @@ class ClientCredentials:
     authority: str = PUBLIC
 
     @classmethod
-    def of_environment(cls, environ: Mapping[str, str] = os.environ) -> ClientCredentials | None:
+    def of_environment(cls, environ: Mapping[str, str] | None = None) -> ClientCredentials | None:
         """Read `AZURE_TENANT_ID`, `_CLIENT_ID`, `_CLIENT_SECRET`, `_AUTHORITY_HOST`."""
+        environ = os.environ if environ is None else environ
         tenant, client, secret = (
             environ.get(f"AZURE_{name}") for name in ("TENANT_ID", "CLIENT_ID", "CLIENT_SECRET")
         )
@@ -171,8 +172,9 @@ def _identity_token(scope: str) -> Any:
         return credential.get_token(scope)
 
 
-def managed_identity(environ: Mapping[str, str] = os.environ) -> _ManagedIdentity | None:
+def managed_identity(environ: Mapping[str, str] | None = None) -> _ManagedIdentity | None:
     """Return azure-identity's default credential; `None` where it is not installed."""
+    environ = os.environ if environ is None else environ
     try:
         installed = find_spec("azure.identity")
     except ModuleNotFoundError:

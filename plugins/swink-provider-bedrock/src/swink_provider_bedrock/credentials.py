@@ -49,12 +49,13 @@ class SharedFiles:
     def __init__(self) -> None:
         self._read: dict[_Place, dict[str, str]] = {}
 
-    def profile(self, environ: Mapping[str, str] = os.environ) -> Mapping[str, str]:
+    def profile(self, environ: Mapping[str, str] | None = None) -> Mapping[str, str]:
         """Return the settings of the profile in use; those of the credentials file win.
 
         Raises ProviderFailure (`auth`) for a named profile that neither file has, and for a file
         that cannot be read.
         """
+        environ = os.environ if environ is None else environ
         name = _first(PROFILE_ENV, environ)
         place = _Place(
             name or "default",
@@ -79,8 +80,9 @@ class CredentialChain:
         self._source_profile: str | None = None
         self._finding = asyncio.Lock()
 
-    async def get(self, environ: Mapping[str, str] = os.environ) -> Credentials:
+    async def get(self, environ: Mapping[str, str] | None = None) -> Credentials:
         """Return keys to sign with. Raises ProviderFailure (`auth`) without any."""
+        environ = os.environ if environ is None else environ
         if found := _keys(environ, _KEYS_ENV):
             return found
         profile = self._files.profile(environ)
@@ -96,8 +98,9 @@ class CredentialChain:
         frozen = await asyncio.to_thread(_frozen, source)
         return Credentials(frozen.access_key, frozen.secret_key, frozen.token)
 
-    def forget(self, environ: Mapping[str, str] = os.environ) -> bool:
+    def forget(self, environ: Mapping[str, str] | None = None) -> bool:
         """Drop what may be renewed, and tell whether a new request could use others."""
+        environ = os.environ if environ is None else environ
         if _keys(environ, _KEYS_ENV):
             return False
         self._files.forget()
@@ -105,8 +108,9 @@ class CredentialChain:
         return True
 
 
-def region(files: SharedFiles, environ: Mapping[str, str] = os.environ) -> str | None:
+def region(files: SharedFiles, environ: Mapping[str, str] | None = None) -> str | None:
     """Return the region to use; `None` where neither environment nor profile has one."""
+    environ = os.environ if environ is None else environ
     return _first(REGION_ENV, environ) or files.profile(environ).get("region")
 
 
