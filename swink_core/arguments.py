@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from types import NoneType
@@ -110,6 +111,7 @@ def _check_content(where: str, message: Message) -> None:
             )  # a part of a request, an object in every API
         if (source := getattr(block, "source", None)) is not None:
             _check_fields(where, source)
+            _check_data(where, source)
         for name in ("arguments", "data", "metadata"):
             _check_json(getattr(block, name, None), f"{where}: {name}", InvalidContext)
 
@@ -165,6 +167,17 @@ def _expect_field(where: str, value: Any, name: str, types: tuple[type, ...]) ->
             f"{where}: {name} is a {type(held).__name__}",
             resolution=f"In {type(value).__name__} it is {wanted}.",
         )
+
+
+def _check_data(where: str, source: Source) -> None:
+    if isinstance(source, ms.Base64Source):
+        try:
+            binascii.a2b_base64(source.data, strict_mode=True)
+        except ValueError as error:
+            raise InvalidContext(
+                f"{where}: the data of a Base64Source is no base64: {error}",
+                resolution="Pass base64.b64encode(data).decode(), without a prefix or line breaks.",
+            ) from error
 
 
 def _check_json(value: Any, where: str, fault: type[UsageError]) -> None:

@@ -65,6 +65,15 @@ REFUSED: list[tuple[str, Context, str]] = [
     ("a_file_of_no_name", user(ImageBlock(FileSource(NOTHING))), "message 0: path is a NoneType"),
     ("an_address_of_bytes", user(ImageBlock(UrlSource(b"x"))), "message 0: url is a bytes"),  # type: ignore[arg-type]  # on purpose
     ("data_of_bytes", user(AudioBlock(Base64Source("audio/wav", b"x"))), "0: data is a bytes"),  # type: ignore[arg-type]  # on purpose
+    ("data_of_no_base64", user(ImageBlock(Base64Source("image/png", "a!b="))), "is no base64"),
+    (
+        "data_with_a_prefix",
+        user(ImageBlock(Base64Source("image/png", "data:image/png;base64,eA=="))),
+        "is no base64",
+    ),
+    ("data_in_lines", user(ImageBlock(Base64Source("image/png", "eHh4\neA=="))), "is no base64"),
+    ("data_cut_off", user(AudioBlock(Base64Source("audio/wav", "eHh4e"))), "is no base64"),
+    ("data_of_no_ascii", user(AudioBlock(Base64Source("audio/wav", "é"))), "is no base64"),
     ("no_media_type", user(ImageBlock(Base64Source(NOTHING, "eA=="))), "media_type is a NoneType"),
     ("an_uploaded_file_of_nobody", user(ImageBlock(FileIdSource(NOTHING, "f"))), "provider is a N"),
     ("an_uploaded_file_without_id", user(ImageBlock(FileIdSource("a", NOTHING))), "id is a None"),

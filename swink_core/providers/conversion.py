@@ -9,8 +9,9 @@ no converter changes the context it is given.
 3. A tool call that was never answered gets an error result, since every API wants one.
 4. A result whose call is gone becomes the user's words.
 5. Messages that end up empty are left out.
-6. An instruction inside the conversation becomes a user turn, in `<system>` marks; one between a
-   call and its results comes after these, which APIs want to have together.
+6. An instruction inside the conversation becomes a user turn, in `<system>` marks, unless the API
+   has a form for it; one between a call and its results comes after these, which APIs want to
+   have together.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from swink_core.vocabulary.messages import (
 from swink_core.vocabulary.options import StreamOptions
 from swink_core.vocabulary.outcome import StopReason
 
-Turn: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
+Turn: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolResultMessage
 
 NO_RESULT = "No result: the call was not carried out."
 
@@ -164,8 +165,11 @@ def folded_system(context: Context) -> Context:
     )
 
 
-def normalise(context: Context, provider: str) -> list[Turn]:
-    """Return the messages as `provider` may see them, by the rules above."""
+def normalise(context: Context, provider: str, system: bool = False) -> list[Turn]:
+    """Return the messages as `provider` may see them, by the rules above.
+
+    `system`: instructions stay what they are.
+    """
     result: list[Turn] = []
     waiting: dict[str, ToolCallBlock] = {}
     words: list[Turn] = []  # results without a call, instructions; said when the others are in
@@ -186,7 +190,7 @@ def normalise(context: Context, provider: str) -> list[Turn]:
             continue
         if isinstance(message, SystemMessage):
             if text := text_of(message.content):
-                words.append(UserMessage(f"<system>\n{text}\n</system>"))
+                words.append(message if system else marked_system(text))
             continue
         settle()
         if isinstance(message, UserMessage):
@@ -201,6 +205,11 @@ def normalise(context: Context, provider: str) -> list[Turn]:
             waiting.update((b.id, b) for b in content if isinstance(b, ToolCallBlock))
     settle()
     return result
+
+
+def marked_system(text: str) -> UserMessage:
+    """Return an instruction as a user turn that is told from what the user says."""
+    return UserMessage(f"<system>\n{text}\n</system>")
 
 
 def _in_words(message: ToolResultMessage) -> UserMessage:
@@ -252,6 +261,10 @@ class MessageConverter(ABC):
     tool results come together, since many APIs want them in one turn.
     """
 
+    native_system = False
+    """Whether `system` says how instructions inside the conversation are written; otherwise they
+    come as the user's."""
+
     def __init__(self, provider: str) -> None:
         self.provider = provider
 
@@ -259,7 +272,7 @@ class MessageConverter(ABC):
         """Return the native messages of a whole conversation."""
         native: list[Any] = []
         results: list[ToolResultMessage] = []
-        for message in normalise(context, self.provider):
+        for message in normalise(context, self.provider, self.native_system):
             if isinstance(message, ToolResultMessage):
                 results.append(message)
                 continue
@@ -268,11 +281,17 @@ class MessageConverter(ABC):
                 results = []
             if isinstance(message, UserMessage):
                 native.extend(self.user(message))
+            elif isinstance(message, SystemMessage):
+                native.extend(self.system(message))
             else:
                 native.extend(self.assistant(message))
         if results:
             native.extend(self.tool_results(results))
         return native
+
+    def system(self, message: SystemMessage) -> list[Any]:
+        """Convert an instruction inside the conversation, where `native_system` is set."""
+        raise NotImplementedError
 
     @abstractmethod
     def user(self, message: UserMessage) -> list[Any]:
