@@ -256,6 +256,7 @@ class StreamOptions:
     provider to tell its users' users apart; `malformed` is what follows from a damaged frame: the
     rest is read and the attempt fails at its end (`read_on`), the rest is the answer (`skip`), or
     the attempt fails at once (`fail`); `max_output_chars` bounds the answer's size in characters;
+    `rules=False` sends what the rules of models would change, leave out or refuse;
     `extra` is merged into the request body, where the typed fields win. `api_key`, `headers` and
     what may be secret in `base_url` never show in a repr. Raises TypeError or ValueError for a
     value that no provider could take.
@@ -292,6 +293,7 @@ class StreamOptions:
         default=None, validator=_one_of("read_on", "skip", "fail")
     )
     max_output_chars: int | None = field(default=32 * 1024 * 1024, validator=_count)
+    rules: bool = field(default=True, validator=_given(_of(bool)))
     extra: Mapping[str, Any] = field(
         factory=dict, converter=_mapping, validator=_unquoted(Mapping), repr=False
     )
