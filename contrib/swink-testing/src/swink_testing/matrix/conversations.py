@@ -45,11 +45,14 @@ COUNT = Tool("nonce_count", "nonce_counts", {"type": "object", "properties": {}}
 
 @define
 class Said:
-    """A conversation; `values` are the strings of it that must be in the request."""
+    """A conversation; `values` are what of it must be in the request.
+
+    Each is a string, or several forms of one value.
+    """
 
     name: str
     context: Context
-    values: tuple[str, ...] = field(default=(), repr=False)
+    values: tuple[str | tuple[str, ...], ...] = field(default=(), repr=False)
 
 
 def _data(kind: bytes, start: bytes) -> str:
@@ -59,7 +62,8 @@ def _data(kind: bytes, start: bytes) -> str:
 PNG = _data(b"png", b"\x89PNG\r\n\x1a\n")
 PDF = _data(b"pdf", b"%PDF-1.4\n")
 WAV = _data(b"wav", b"RIFF\x26\0\0\0WAVEfmt ")
-TEXT = base64.b64encode(b"nonce_of_a_text_file").decode()
+_WORDS = "nonce_of_a_text_file"
+TEXT = base64.b64encode(_WORDS.encode()).decode()
 _NAME = "nonce_page.v1 (2).pdf"
 
 
@@ -297,7 +301,7 @@ def conversation(name: str) -> Said:
     return Said(name, context, tuple(values))
 
 
-def _strings(context: Context) -> Iterator[str]:
+def _strings(context: Context) -> Iterator[str | tuple[str, ...]]:
     """Yield what of a conversation must go out: all that was made for it alone."""
     if context.system_prompt and _NONCE in context.system_prompt:
         yield context.system_prompt
@@ -309,7 +313,7 @@ def _strings(context: Context) -> Iterator[str]:
             yield from _of_block(block)
 
 
-def _of_block(block: Block) -> Iterator[str]:
+def _of_block(block: Block) -> Iterator[str | tuple[str, ...]]:
     match block:
         case TextBlock(text):
             yield from _nonces(text.strip())
@@ -317,7 +321,7 @@ def _of_block(block: Block) -> Iterator[str]:
             yield from _nonces([name, arguments])
         case ImageBlock(source) | DocumentBlock(source) | AudioBlock(source):
             if isinstance(source, Base64Source):
-                yield source.data
+                yield (TEXT, _WORDS) if source.data == TEXT else source.data
             elif isinstance(source, UrlSource):
                 yield source.url
 

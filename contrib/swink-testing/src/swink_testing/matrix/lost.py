@@ -18,6 +18,9 @@ _SENT_AS_GIVEN = (
 )  # fmt: skip
 """Options whose very value is in the request."""
 
+_OF_TOOLS = ("tool_choice", "parallel_tool_calls")
+"""Options that say nothing where there are no tools."""
+
 _AS_IT_IS: Mapping[str, tuple[Any, ...]] = {
     "thinking": (ThinkingLevel.OFF, 0),
     "tool_choice": ("auto",),
@@ -47,14 +50,15 @@ def lost_values(outcome: Outcome, plain: Outcome) -> list[str]:
     if outcome.asked is None or outcome.notices:
         return []
     texts = "\n".join(_strings(outcome.asked.body))
-    missing = [value for value in outcome.said.values if value not in texts]
+    values = (value if isinstance(value, tuple) else (value,) for value in outcome.said.values)
+    missing = [forms[0] for forms in values if not any(form in texts for form in forms)]
     if fault := _unpaired(outcome):
         missing.append(fault)
     if plain.asked is not None:
         sent = _leaves(outcome) - _leaves(plain)
         gone = _leaves(plain) - _leaves(outcome)
         for name, value in outcome.case.options.items():
-            idle = name == "parallel_tool_calls" and not outcome.said.context.tools
+            idle = name in _OF_TOOLS and not outcome.said.context.tools
             if idle or value in _AS_IT_IS.get(name, ()):
                 continue
             if name not in _SENT_AS_GIVEN:
