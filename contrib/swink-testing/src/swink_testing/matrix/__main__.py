@@ -20,7 +20,9 @@ def main() -> int:
     parser.add_argument("--models", default="", help="only ids that contain this")
     parser.add_argument("--what", help="only findings whose rule or words contain this")
     parser.add_argument("--bodies", type=int, default=0, help="show so many requests of each")
-    parser.add_argument("--all", action="store_true", help="notices and refusals before sending too")
+    parser.add_argument(
+        "--all", action="store_true", help="notices and refusals before sending too"
+    )
     given = parser.parse_args()
     run, started = Run(), time.monotonic()
     asyncio.run(_drain(RunOptions(given.providers, given.share, given.models), run))

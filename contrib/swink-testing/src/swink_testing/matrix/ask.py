@@ -32,7 +32,12 @@ from swink_testing.matrix.conversations import Said, conversation
 
 __all__ = ["Asker", "Outcome"]
 
-_ENVIRONMENT = {"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "none", "AWS_SECRET_ACCESS_KEY": "none"}  # fmt: skip
+_ENVIRONMENT = {
+    "AWS_REGION": "us-east-1",
+    "AWS_ACCESS_KEY_ID": "none",
+    "AWS_SECRET_ACCESS_KEY": "none",
+}
+"""What a provider wants to know before it makes a request, and cannot be told by an option."""
 
 
 @define
@@ -58,10 +63,15 @@ class _Wall:
     """Stands where the network is: keeps a request and answers that it is refused."""
 
     def __init__(self) -> None:
-        self.request: HTTPRequest | None = None
+        self._request: HTTPRequest | None = None
+
+    def take(self) -> HTTPRequest | None:
+        """Return the request that came since this was asked last."""
+        request, self._request = self._request, None
+        return request
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
-        self.request = request
+        self._request = request
         return MemoryResponse(status=400)
 
     def close_idle(self) -> None:
@@ -90,9 +100,7 @@ class Asker:
         self._stack.enter_context(_quiet())
         self._stack.enter_context(patch.dict(os.environ, _ENVIRONMENT))
         os.environ.pop(USER_FILE_ENV, None)
-        client = Client(
-            host=self._host, http=self._wall, retry=RetryPolicy.none(), **self._options
-        )
+        client = Client(host=self._host, http=self._wall, retry=RetryPolicy.none(), **self._options)
         self._client = await self._stack.enter_async_context(client)
         return self
 
@@ -112,25 +120,28 @@ class Asker:
         key = (case.provider, case.model.id)
         if key not in self._models:
             self._models[key] = self.catalog.resolve(Model(*key))
-        outcome, self._wall.request = Outcome(case, said), None
+        outcome = Outcome(case, said)
         options = {"base_url": f"http://{case.provider}.invalid/v1", **case.options, **more}
+        failure: Error | None = None
         try:
             stream = self._client.stream(self._models[key], said.context, **options)
             async with stream:
                 async for event in stream:
                     if isinstance(event, Notice):
                         outcome.notices.append(event)
-                    elif isinstance(event, Error) and self._wall.request is None:
-                        self._failed(outcome, event)
+                    elif isinstance(event, Error):
+                        failure = event
         except UsageError as error:
             outcome.usage_error = error
         except Exception as error:  # a plugin that breaks is a finding like any other
             outcome.fault = f"{type(error).__name__}: {error}"
-        if (request := self._wall.request) is not None:
-            outcome.request = request
+        request = outcome.request = self._wall.take()
+        if request is not None:
             outcome.asked = asked_of(case.provider, request.url, request.body)
             if outcome.asked is None:
                 outcome.fault = f"no API that there are rules for is asked at {request.url}"
+        elif failure is not None:
+            self._failed(outcome, failure)
         return outcome
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""The conversations that are sent: each value in them is one of its kind, so that it can be missed."""
+"""The conversations that are sent: each value in them is one of its kind, to be looked for."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from swink_core import (
     Context,
     DocumentBlock,
     ImageBlock,
+    Message,
     StopReason,
     SystemMessage,
     TextBlock,
@@ -90,7 +91,7 @@ def _used(
     """Make a conversation in which the tool was called and answered; `between` follows."""
     results = [ToolResultMessage(id, LOOK_UP.name, f"nonce_result{n}") for n, id in enumerate(ids)]
     calls = [_call(id, word=f"nonce_argument{n}") for n, id in enumerate(ids)]
-    messages = [UserMessage("nonce_question"), _calls(*calls), *results, *between]
+    messages: list[Message] = [UserMessage("nonce_question"), _calls(*calls), *results, *between]
     return Context(messages, tools=list(tools))
 
 

@@ -25,7 +25,7 @@ _DATES = {
 """How a dated id ends, by wire format."""
 
 _FINE_TUNED = "ft:{}:acme::b7x9"
-"""How OpenAI names a fine-tuned model (https://developers.openai.com/api/docs/guides/model-optimization)."""
+"""How OpenAI names a fine-tuned model (https://platform.openai.com/docs/guides/fine-tuning)."""
 
 _OPENAI = "openai"
 

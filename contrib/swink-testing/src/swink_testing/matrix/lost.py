@@ -92,7 +92,8 @@ def _unpaired(outcome: Outcome) -> str | None:
 
 def _leaves(outcome: Outcome) -> Counter[tuple[str, Any]]:
     """Count what a request says: each scalar of its body with its path, and its address."""
-    assert outcome.asked is not None and outcome.request is not None
+    assert outcome.asked is not None
+    assert outcome.request is not None
     found = Counter(_scalars(outcome.asked.body, ""))
     found["url", outcome.request.url] += 1
     return found
