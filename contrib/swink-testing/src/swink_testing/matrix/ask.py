@@ -28,7 +28,8 @@ from swink_core.providers import HTTPRequest, HTTPResponse
 from swink_testing.driver import MemoryResponse
 from swink_testing.judge import Asked, asked_of
 from swink_testing.matrix.cases import Case
-from swink_testing.matrix.conversations import Said, conversation
+from swink_testing.matrix.conversations import conversation
+from swink_testing.matrix.said import Said
 
 __all__ = ["Asker", "Outcome"]
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-from attrs import define, evolve, field
+from attrs import evolve
 
 from swink_core import (
     AssistantMessage,
@@ -27,10 +26,9 @@ from swink_core import (
     UrlSource,
     UserMessage,
 )
+from swink_testing.matrix.said import Said, encoded
 
-__all__ = ["LOOK_UP", "Said", "conversation", "conversation_names"]
-
-_NONCE = "nonce_"
+__all__ = ["conversation", "conversation_names"]
 
 LOOK_UP = Tool(
     "nonce_look_up",
@@ -44,27 +42,10 @@ LOOK_UP = Tool(
 COUNT = Tool("nonce_count", "nonce_counts", {"type": "object", "properties": {}})
 
 
-@define
-class Said:
-    """A conversation; `values` are what of it must be in the request.
-
-    Each is a string, or several forms of one value.
-    """
-
-    name: str
-    context: Context
-    values: tuple[str | tuple[str, ...], ...] = field(default=(), repr=False)
-
-
-def _data(kind: bytes, start: bytes) -> str:
-    return base64.b64encode(start + b" nonce of " + kind).decode()
-
-
-PNG = _data(b"png", b"\x89PNG\r\n\x1a\n")
-PDF = _data(b"pdf", b"%PDF-1.4\n")
-WAV = _data(b"wav", b"RIFF\x26\0\0\0WAVEfmt ")
-_WORDS = "nonce_of_a_text_file"
-TEXT = base64.b64encode(_WORDS.encode()).decode()
+PNG = encoded(b"\x89PNG\r\n\x1a\n nonce of png")
+PDF = encoded(b"%PDF-1.4\n nonce of pdf")
+WAV = encoded(b"RIFF\x26\0\0\0WAVEfmt  nonce of wav")
+TEXT = encoded(b"nonce_of_a_text_file")
 _NAME = "nonce_page.v1 (2).pdf"
 
 
@@ -98,7 +79,7 @@ def _used(
 def _named(name: str) -> Context:
     """Make a conversation with a tool of that name, called once."""
     call, result = _call("call_nonceA", name), ToolResultMessage("call_nonceA", name, "nonce_found")
-    messages = [UserMessage("nonce_question"), _calls(call), result]
+    messages: list[Message] = [UserMessage("nonce_question"), _calls(call), result]
     return Context(messages, tools=[evolve(LOOK_UP, name=name)])
 
 
@@ -286,9 +267,6 @@ _MADE: dict[str, Callable[[], Context]] = {
 
 _TOOLS = frozenset(name for name, make in _MADE.items() if make().tools)
 
-_NOT_KEPT = ("nonce_foreign",)
-"""Reasoning of another provider: nobody takes it."""
-
 
 def conversation_names(tools: bool | None = None) -> list[str]:
     """Return the names of all conversations, or of those with (or without) tools."""
@@ -297,43 +275,4 @@ def conversation_names(tools: bool | None = None) -> list[str]:
 
 def conversation(name: str) -> Said:
     """Make a conversation anew."""
-    context = _MADE[name]()
-    values = dict.fromkeys(v for v in _strings(context) if v not in _NOT_KEPT)
-    return Said(name, context, tuple(values))
-
-
-def _strings(context: Context) -> Iterator[str | tuple[str, ...]]:
-    """Yield what of a conversation must go out: all that was made for it alone."""
-    if context.system_prompt and _NONCE in context.system_prompt:
-        yield context.system_prompt
-    for tool in context.tools:
-        yield from _nonces([tool.name, tool.description, tool.parameters])
-    for message in context.messages:
-        content = message.content
-        for block in [TextBlock(content)] if isinstance(content, str) else content:
-            yield from _of_block(block)
-
-
-def _of_block(block: Block) -> Iterator[str | tuple[str, ...]]:
-    match block:
-        case TextBlock(text):
-            yield from _nonces(text.strip())
-        case ToolCallBlock(name=name, arguments=arguments):
-            yield from _nonces([name, arguments])
-        case ImageBlock(source) | DocumentBlock(source) | AudioBlock(source):
-            if isinstance(source, Base64Source):
-                yield (TEXT, _WORDS) if source.data == TEXT else source.data
-            elif isinstance(source, UrlSource):
-                yield source.url
-
-
-def _nonces(data: Any) -> Iterator[str]:
-    if isinstance(data, str):
-        if data.startswith("nonce"):
-            yield data
-    elif isinstance(data, dict):
-        for name, value in data.items():
-            yield from _nonces([name, value])
-    elif isinstance(data, list):
-        for item in data:
-            yield from _nonces(item)
+    return Said(name, _MADE[name]())
