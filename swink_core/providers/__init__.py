@@ -54,9 +54,9 @@ __all__ = [
     "MessageConverter", "NDJSONDecoder", "Parser", "Phase", "SSEDecoder", "Timer", "accepted_id",
     "api_of", "arguments_object", "by_tables", "changed_options", "closed_schema",
     "context_notices", "duration_seconds", "end_group", "fitted", "folded_system", "inlined_schema",
-    "is_synthetic_id", "joined_root", "load_event", "marked_system", "media_form", "media_type_of",
-    "merge_fields", "merged_turns", "model_path", "normalise", "not_started", "parse_arguments",
-    "redact", "repaired_json", "required_features", "retry_after_seconds", "rule_of",
-    "synthetic_id", "text_of", "trim_prefill", "unparsed", "unsupported", "with_extra",
+    "is_synthetic_id", "joined_root", "load_event", "marked_system", "media_base64", "media_form",
+    "media_type_of", "merge_fields", "merged_turns", "model_path", "normalise", "not_started",
+    "parse_arguments", "redact", "repaired_json", "required_features", "retry_after_seconds",
+    "rule_of", "synthetic_id", "text_of", "trim_prefill", "unparsed", "unsupported", "with_extra",
     "with_metadata", "without_unanswered",
 ]  # fmt: skip
