@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from types import NoneType
 from typing import Any, get_args
@@ -24,6 +24,7 @@ from swink_core.vocabulary.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from swink_core.vocabulary.models import ProviderInfo
 from swink_core.vocabulary.options import StreamOptions
 
 
@@ -64,6 +65,7 @@ def check_options(options: StreamOptions, context: Context) -> None:
     Raises InvalidOption.
     """
     _check_json(options.extra, "extra", InvalidOption)
+    _check_json(options.settings, "settings", InvalidOption)
     _check_json(options.response_format, "response_format", InvalidOption)
     choice = options.tool_choice
     if choice in (None, "auto", "none") or "tools" in options.extra:
@@ -78,6 +80,27 @@ def check_options(options: StreamOptions, context: Context) -> None:
             f"tool_choice names no tool: {choice!r}",
             resolution=f"Use auto, none, required or one of the tools: {', '.join(names) or '-'}.",
         )
+
+
+def check_settings(provider: str, info: ProviderInfo | None, settings: Mapping[str, Any]) -> None:
+    """Refuse settings that a provider does not declare, or declares otherwise.
+
+    Raises InvalidOption, which names those that it has.
+    """
+    declared = info.settings if info else {}
+    for name, value in settings.items():
+        kind = declared.get(name, declared.get("*"))
+        if kind is None:
+            raise InvalidOption(
+                f"{provider} has no setting {name!r}",
+                resolution=f"Its settings are {', '.join(declared)}." if declared else "",
+            )
+        if not (value in kind if isinstance(kind, tuple) else _SETTINGS[kind](value)):
+            wanted = "one of " + ", ".join(kind) if isinstance(kind, tuple) else kind
+            raise InvalidOption(
+                f"{provider}: the setting {name} does not fit: {type(value).__name__}",
+                resolution=f"It is {wanted}.",
+            )
 
 
 def _says_something(message: Message) -> bool:
@@ -118,6 +141,14 @@ _SAID = TextBlock | ms.ImageBlock | ms.DocumentBlock | ms.AudioBlock | ms.Extens
 
 _HOLDS: dict[type, Any] = {SystemMessage: TextBlock, UserMessage: _SAID, ToolResultMessage: _SAID}
 """Blocks that a message may hold; an answer holds any."""
+
+_SETTINGS: dict[str, Callable[[Any], bool]] = {
+    "string": lambda value: isinstance(value, str),
+    "integer": lambda value: type(value) is int,
+    "boolean": lambda value: isinstance(value, bool),
+    "strings": lambda value: isinstance(value, list | tuple) and all(type(v) is str for v in value),
+    "any": lambda value: True,
+}
 
 _MAYBE = (str, NoneType)
 

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeAlias
 
 from attrs import evolve
 
-from swink_core.arguments import check_context, check_options
+from swink_core.arguments import check_context, check_options, check_settings
 from swink_core.failures.exceptions import InvalidContext, InvalidModel, InvalidOption, UsageError
 from swink_core.plugins.binding import Target
 from swink_core.plugins.call import Attempt, Call, Gate
@@ -87,9 +87,9 @@ class Client:
         `model` is `provider/id`, or an id that one provider lists, or a chain of them to fall back
         through, each perhaps a pair of a name and its own options; `None` is the default.
         `context` is a conversation, a list of messages or a string; `system_prompt` and `tools`
-        complete it. Options are those of `StreamOptions`. Credentials, address and headers given
-        here are for the first target's provider only. Raises `UsageError` for a call that cannot
-        be made.
+        complete it. Options are those of `StreamOptions`. Credentials, address, headers, settings
+        and `extra` given here are for the first target's provider only. Raises `UsageError` for a
+        call that cannot be made.
         """
         if self._closed:
             raise UsageError("the client is closed", resolution="Make calls before it is closed.")
@@ -97,6 +97,7 @@ class Client:
         targets = self._targets(model, options)
         for target in targets:
             check_options(target.options, conversation)
+            check_settings(target.model.provider, target.info, target.options.settings)
         call = Call(Attempt(targets[0]), conversation, clock=self._clock, http=self._http)
         return EventStream(Driver(call, targets, self._breaker, self._gates, self._on_close))
 
@@ -165,7 +166,7 @@ class Client:
 MODEL_ENV = "SWINK_MODEL"
 """Names the model of calls that name none; several, separated by spaces, are a chain."""
 
-_PERSONAL = frozenset({"api_key", "base_url", "headers", "extra"})
+_PERSONAL = frozenset({"api_key", "base_url", "headers", "settings", "extra"})
 
 
 def _with_options(choice: Any) -> tuple[Any, Mapping[str, Any]]:

@@ -256,9 +256,10 @@ class StreamOptions:
     provider to tell its users' users apart; `malformed` is what follows from a damaged frame: the
     rest is read and the attempt fails at its end (`read_on`), the rest is the answer (`skip`), or
     the attempt fails at once (`fail`); `max_output_chars` bounds the answer's size in characters;
-    `extra` is merged into the request body, where the typed fields win. `api_key`, `headers` and
-    what may be secret in `base_url` never show in a repr. Raises TypeError or ValueError for a
-    value that no provider could take.
+    `settings` steer the provider's adapter, which declares them, and `extra` is fields of the
+    request body (docs/reference/extra-and-settings.md). `api_key`, `headers` and what may be secret
+    in `base_url` never show in a repr. Raises TypeError or ValueError for a value that no provider
+    could take.
     """
 
     temperature: float | None = field(default=None, validator=_number)
@@ -292,6 +293,9 @@ class StreamOptions:
         default=None, validator=_one_of("read_on", "skip", "fail")
     )
     max_output_chars: int | None = field(default=32 * 1024 * 1024, validator=_count)
+    settings: Mapping[str, Any] = field(
+        factory=dict, converter=_mapping, validator=_unquoted(Mapping), repr=False
+    )
     extra: Mapping[str, Any] = field(
         factory=dict, converter=_mapping, validator=_unquoted(Mapping), repr=False
     )
