@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from types import NoneType
 from typing import Any, get_args
@@ -89,17 +89,14 @@ def check_settings(provider: str, info: ProviderInfo | None, settings: Mapping[s
     """
     declared = info.settings if info else {}
     for name, value in settings.items():
-        kind = declared.get(name, declared.get("*"))
-        if kind is None:
+        kind = declared.get(name, declared.get("*", ()))
+        fits = value in kind if isinstance(kind, tuple) else isinstance(value, _SETTINGS[kind])
+        if not fits or (kind == "integer" and isinstance(value, bool)):
+            kinds = {n: k if isinstance(k, str) else " or ".join(k) for n, k in declared.items()}
+            known = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
             raise InvalidOption(
-                f"{provider} has no setting {name!r}",
-                resolution=f"Its settings are {', '.join(declared)}." if declared else "",
-            )
-        if not (value in kind if isinstance(kind, tuple) else _SETTINGS[kind](value)):
-            wanted = "one of " + ", ".join(kind) if isinstance(kind, tuple) else kind
-            raise InvalidOption(
-                f"{provider}: the setting {name} does not fit: {type(value).__name__}",
-                resolution=f"It is {wanted}.",
+                f"{provider} has no setting {name!r}" + " of this kind" * bool(kind),
+                resolution=f"Its settings are {known}." if known else "",
             )
 
 
@@ -142,13 +139,7 @@ _SAID = TextBlock | ms.ImageBlock | ms.DocumentBlock | ms.AudioBlock | ms.Extens
 _HOLDS: dict[type, Any] = {SystemMessage: TextBlock, UserMessage: _SAID, ToolResultMessage: _SAID}
 """Blocks that a message may hold; an answer holds any."""
 
-_SETTINGS: dict[str, Callable[[Any], bool]] = {
-    "string": lambda value: isinstance(value, str),
-    "integer": lambda value: type(value) is int,
-    "boolean": lambda value: isinstance(value, bool),
-    "strings": lambda value: isinstance(value, list | tuple) and all(type(v) is str for v in value),
-    "any": lambda value: True,
-}
+_SETTINGS = {"string": str, "integer": int, "boolean": bool, "strings": list, "any": object}
 
 _MAYBE = (str, NoneType)
 

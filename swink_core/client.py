@@ -18,6 +18,7 @@ from swink_core.plugins.catalog import Catalog
 from swink_core.plugins.host import Host
 from swink_core.providers.aiohttp_client import AiohttpClient
 from swink_core.providers.clock import LoopClock
+from swink_core.providers.fields import merge_fields
 from swink_core.streaming.breaker import CircuitBreaker
 from swink_core.streaming.driver import Driver
 from swink_core.streaming.event_stream import EventStream
@@ -145,13 +146,17 @@ class Client:
         for choice in chain:
             name, own = _with_options(choice)
             model = self._model(name)
-            given = {**self._defaults, **options}
+            given, asked = self._defaults, options
             if targets and (model.provider != targets[0].model.provider or "base_url" in own):
                 # what belongs to the first target's provider, or address, does not travel on
-                given = {k: v for k, v in given.items() if k not in _PERSONAL}
+                given, asked = _impersonal(given), _impersonal(asked)
+            asked = {**asked, **own}
             binding, info = self.host.bind(model.provider), self.catalog.provider(model.provider)
             is_last = len(targets) == len(chain) - 1
-            targets.append(Target(model, _options({**given, **own}), binding, info, is_last))
+            target = Target(model, _joined(given, asked), binding, info, is_last)
+            target.extra = asked.get("extra") or {}
+            target.inherited = frozenset(given.keys() - asked.keys() - _STEERING)
+            targets.append(target)
         return targets
 
     def _model(self, name: Any) -> Model:
@@ -167,6 +172,22 @@ MODEL_ENV = "SWINK_MODEL"
 """Names the model of calls that name none; several, separated by spaces, are a chain."""
 
 _PERSONAL = frozenset({"api_key", "base_url", "headers", "settings", "extra"})
+
+_STEERING = _PERSONAL | {"transport", "rules"}
+"""Options that are no part of what is said in a request's body."""
+
+
+def _impersonal(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in _PERSONAL}
+
+
+def _joined(given: Mapping[str, Any], asked: Mapping[str, Any]) -> StreamOptions:
+    """Return the client's options with the call's over them, `settings` and `extra` merged."""
+    values = {**given, **asked}
+    for name in ("settings", "extra"):
+        if given.get(name) and isinstance(asked.get(name), Mapping):
+            values[name] = merge_fields(given[name], asked[name])
+    return _options(values)
 
 
 def _with_options(choice: Any) -> tuple[Any, Mapping[str, Any]]:

@@ -273,10 +273,10 @@ async def test_models_that_chat_completions_lacks_are_asked_there(model: str) ->
 
 
 async def test_an_api_that_nobody_has_is_refused_before_anything_is_sent() -> None:
-    with pytest.raises(InvalidOption, match="setting api") as caught:
+    with pytest.raises(InvalidOption, match="no setting 'api' of this kind") as caught:
         await _events({"settings": {"api": "assistants"}})
 
-    assert caught.value.resolution == "It is one of chat, responses."
+    assert caught.value.resolution == "Its settings are api (chat or responses)."
 
 
 @pytest.mark.parametrize(
