@@ -7,6 +7,7 @@ them): snake case, messages tagged `role`, blocks tagged `type`, absent means de
 from __future__ import annotations
 
 import json
+from pathlib import PurePath
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
@@ -63,12 +64,16 @@ class UrlSource:
     media_type: str | None = None
 
 
+def _path(value: str | PurePath) -> str:
+    return str(value) if isinstance(value, PurePath) else value
+
+
 @define
 class FileSource:
     """A file on this machine, read when the request is built. `media_type` `None`: by suffix."""
 
     type: ClassVar[str] = "file"
-    path: str
+    path: str = field(converter=_path)
     media_type: str | None = None
 
 
@@ -265,7 +270,7 @@ class Tool:
     description: str = ""
     parameters: dict[str, Any] = field(factory=lambda: {"type": "object", "properties": {}})
     strict: bool | None = None
-    metadata: Metadata | None = None
+    metadata: dict[str, Metadata] | None = None
 
 
 @define
