@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import msgspec
@@ -26,6 +27,7 @@ from swink_core.vocabulary.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from swink_core.vocabulary.models import ProviderInfo
 from swink_core.vocabulary.options import StreamOptions
 
 
@@ -65,6 +67,7 @@ def check_options(options: StreamOptions, context: Context) -> None:
     Raises InvalidOption.
     """
     _check_json(options.extra, "extra", InvalidOption)
+    _check_json(options.settings, "settings", InvalidOption)
     _check_json(options.response_format, "response_format", InvalidOption)
     choice = options.tool_choice
     if choice in (None, "auto", "none") or "tools" in options.extra:
@@ -79,6 +82,27 @@ def check_options(options: StreamOptions, context: Context) -> None:
             f"tool_choice names no tool: {choice!r}",
             resolution=f"Use auto, none, required or one of the tools: {', '.join(names) or '-'}.",
         )
+
+
+def check_settings(provider: str, info: ProviderInfo | None, settings: Mapping[str, Any]) -> None:
+    """Refuse settings that a provider does not declare, or declares otherwise.
+
+    Raises InvalidOption, which names those that it has.
+    """
+    declared = info.settings if info else {}
+    for name, value in settings.items():
+        kind = declared.get(name, declared.get("*", ()))
+        fits = value in kind if isinstance(kind, tuple) else isinstance(value, _SETTINGS[kind])
+        if not fits or (kind == "integer" and isinstance(value, bool)):
+            kinds = {n: k if isinstance(k, str) else " or ".join(k) for n, k in declared.items()}
+            known = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
+            near = [] if kind else get_close_matches(name, [*declared, *StreamOptions.names()], 1)
+            raise InvalidOption(
+                f"{provider} has no setting {name!r}"
+                + " of this kind" * bool(kind)
+                + "".join(f"; did you mean {other!r}?" for other in near),
+                resolution=f"Its settings are {known}." if known else "",
+            )
 
 
 def _says_something(message: Message) -> bool:
@@ -115,6 +139,8 @@ _PARTS = TextBlock | ImageBlock | DocumentBlock | AudioBlock | ExtensionBlock
 
 _HOLDS: dict[type, Any] = {SystemMessage: TextBlock, UserMessage: _PARTS, ToolResultMessage: _PARTS}
 """Blocks that a message may hold; an answer holds any."""
+
+_SETTINGS = {"string": str, "integer": int, "boolean": bool, "strings": list, "any": object}
 
 
 def _expect(value: object, kind: Any, what: str, resolution: str) -> None:

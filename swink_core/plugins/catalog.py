@@ -27,6 +27,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from swink_core.failures.exceptions import InvalidModel, SwinkError
 from swink_core.plugins.package_data import PackageCatalog, package_catalog
 from swink_core.vocabulary.models import Model, ModelInfo, ProviderInfo
@@ -47,11 +49,14 @@ class Catalog:
         self._packages: dict[str, PackageCatalog | None] = {}
 
     def provider(self, name: str) -> ProviderInfo | None:
-        """Return what is known of an installed provider; `None` if its plugin is mute."""
-        if self._user and name in self._user.providers:
-            return self._user.providers[name]
+        """Return what is known of an installed provider; `None` if its plugin is mute.
+
+        What settings there are its package alone says.
+        """
         package = self._package(name)
-        return package.providers.get(name) if package else None
+        shipped = package.providers.get(name) if package else None
+        users = self._user.providers.get(name) if self._user else None
+        return replace(users, settings=shipped.settings) if users and shipped else users or shipped
 
     def model(self, provider: str, model_id: str) -> ModelInfo | None:
         """Return what is known of a model; `None` for an unknown one."""

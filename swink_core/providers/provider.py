@@ -34,6 +34,7 @@ from swink_core.providers.exchange import (
     request_id_of,
 )
 from swink_core.providers.features import API, context_notices, ignored_options, unsupported
+from swink_core.providers.fields import as_extra_says
 from swink_core.providers.source import EventSource, Parser, lenient_json
 from swink_core.vocabulary.events import Notice
 from swink_core.vocabulary.http import HTTPRequest, HTTPResponse, ResponseHead
@@ -266,6 +267,12 @@ class HTTPProvider:
         renewed = False
         while True:
             request = self.request(model, payload, options)
+            if request.body and (target := call.attempt.target).extra and target.inherited:
+                none: dict[str, Any] = dict.fromkeys(target.inherited)
+                own = evolve(options, **none)
+                bodies = (request.body, self.request(model, payload, own).body)
+                body, other = map(msgspec.json.decode, bodies)
+                request.body = msgspec.json.encode(as_extra_says(body, other, target.extra))
             call.attempt.ask(request)
             request.headers.update(call.headers)
             override(request.headers, options.headers)

@@ -15,7 +15,6 @@ from swink_core import (
     Classification,
     Context,
     Failure,
-    InvalidOption,
     Model,
     Notice,
     StreamOptions,
@@ -65,21 +64,15 @@ class OpenAIProvider(HTTPProvider):
         """Return the API that answers: the caller's choice, then the model's, then the
         service's.
 
-        Callers choose with `extra={"api": "responses"}` or `"chat"`, which is not sent. Only
-        Responses has WebSockets, so that asking for one asks for it.
+        Callers choose by the setting `api`. Only Responses has WebSockets, so that asking for one
+        asks for it.
         """
-        wanted = options.extra.get("api")
+        wanted = options.settings.get("api")
         if wanted is None and options.transport == "websocket":
             wanted = "responses"
         if wanted is None:
             wanted = (model.info.api if model.info else None) or self.dialect.api
-        if wanted == "chat":
-            return self._chat
-        if wanted == "responses":
-            return self._responses
-        raise InvalidOption(
-            f"{self.name} has no API {wanted!r}", resolution="Pass chat or responses."
-        )
+        return self._responses if wanted == "responses" else self._chat
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Return the conversation in the terms of the model's API."""
@@ -98,11 +91,7 @@ class OpenAIProvider(HTTPProvider):
 
     def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
         """Add the options; what the caller put in `extra` gives way to them."""
-        api = self.api(model, options)
-        if "api" in options.extra:
-            extra = {name: value for name, value in options.extra.items() if name != "api"}
-            options = evolve(options, extra=extra)
-        return api.body(model, payload, options)
+        return self.api(model, options).body(model, payload, options)
 
     async def respond(
         self, model: Model, payload: Any, options: StreamOptions, call: Call
@@ -116,8 +105,8 @@ class OpenAIProvider(HTTPProvider):
             response = await self._sockets.open(dial, call)
             if response is not None:
                 return response
-            chosen = {"api": "responses", **options.extra}
-            options = evolve(options, transport="sse", extra=chosen)
+            chosen = {"api": "responses", **options.settings}
+            options = evolve(options, transport="sse", settings=chosen)
         return await super().respond(model, payload, options, call)
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
