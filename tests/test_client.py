@@ -539,11 +539,14 @@ async def test_what_is_said_later_wins(
 @pytest.mark.parametrize("place", ["the client", "the call"])
 def test_settings_are_checked_before_anything_is_sent(place: str) -> None:
     host = host_of(toy=Toy)
-    with pytest.raises(swink.UsageError, match="toy has no setting 'region'"):
+
+    def ask() -> object:
         if place == "the client":
-            swink.Client(host=host, providers={"toy": {"region": "eu"}})
-        else:
-            swink.Client(host=host).stream("toy/a", "Hi", settings={"region": "eu"})
+            return swink.Client(host=host, providers={"toy": {"region": "eu"}})
+        return swink.Client(host=host).stream("toy/a", "Hi", settings={"region": "eu"})
+
+    with pytest.raises(swink.UsageError, match="toy has no setting 'region'"):
+        ask()
 
 
 # -- connections ---------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from swink_core.failures.waits import duration_seconds, retry_after_seconds
 from swink_core.framing.frame import DEFAULT_FRAME_LIMIT, Decoder, FrameError, FrameTooLong
 from swink_core.framing.ndjson import NDJSONDecoder
 from swink_core.framing.sse import SSEDecoder
+from swink_core.plugins.binding import first_set
 from swink_core.providers.aiohttp_client import AiohttpClient
 from swink_core.providers.child_process import ChildProcess, end_group, not_started
 from swink_core.providers.clock import LoopClock
@@ -49,7 +50,7 @@ __all__ = [
     "HTTPProvider", "HTTPRequest", "HTTPResponse", "LoopClock", "MalformedFrame",
     "MessageConverter", "NDJSONDecoder", "Parser", "Phase", "SSEDecoder", "Timer", "accepted_id",
     "arguments_object", "by_tables", "changed_options", "closed_schema", "context_notices",
-    "duration_seconds", "end_group", "folded_system", "is_synthetic_id", "load_event",
+    "duration_seconds", "end_group", "first_set", "folded_system", "is_synthetic_id", "load_event",
     "media_base64", "media_type_of", "merge_fields", "merged_turns", "model_path", "normalise",
     "not_started", "parse_arguments", "redact", "repaired_json", "required_features",
     "retry_after_seconds", "synthetic_id", "text_of", "trim_prefill", "unparsed", "with_extra",

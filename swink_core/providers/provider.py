@@ -8,7 +8,6 @@ without its decorator would silently not be one.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 from typing import Any, final
 
@@ -168,7 +167,7 @@ class HTTPProvider:
     # -- what it may use ---------------------------------------------------------------------
 
     def api_key(
-        self, options: StreamOptions, environ: Mapping[str, str] = os.environ
+        self, options: StreamOptions, environ: Mapping[str, str] | None = None
     ) -> str | None:
         """Return the caller's key, or that of the environment; `None` if none is needed.
 
@@ -184,7 +183,7 @@ class HTTPProvider:
             )
         return key or None
 
-    def base_url(self, options: StreamOptions, environ: Mapping[str, str] = os.environ) -> str:
+    def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
         """Return the address to use, without a slash at its end."""
         url = options.base_url or first_set(self.info.base_url_env, environ) or self.info.base_url
         if not url:
