@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -14,6 +15,7 @@ from swink_core.vocabulary.checks import annotations_of, held_to
 from swink_core.vocabulary.messages import (
     AssistantMessage,
     AudioBlock,
+    Base64Source,
     Block,
     Context,
     DocumentBlock,
@@ -133,6 +135,7 @@ def _check_content(where: str, message: Message) -> None:
             _expect(block.data, dict, f"{where}: data is", "In every API, a part is an object.")
         if (source := getattr(block, "source", None)) is not None:
             _check_fields(where, source)
+            _check_data(where, source)
 
 
 _PARTS = TextBlock | ImageBlock | DocumentBlock | AudioBlock | ExtensionBlock
@@ -160,6 +163,17 @@ def _check_fields(where: str, value: Any) -> None:
                 raise InvalidContext(what, resolution=f"Correct the {kind.__name__}.") from None
             if not isinstance(held, Source):
                 _check_json(held, f"{where}: {name}", InvalidContext)
+
+
+def _check_data(where: str, source: Source) -> None:
+    if isinstance(source, Base64Source):
+        try:
+            binascii.a2b_base64(source.data, strict_mode=True)
+        except ValueError as error:
+            raise InvalidContext(
+                f"{where}: the data of a Base64Source is no base64: {error}",
+                resolution="Pass base64.b64encode(data).decode(), without a prefix or line breaks.",
+            ) from error
 
 
 def _check_json(value: Any, where: str, fault: type[UsageError]) -> None:

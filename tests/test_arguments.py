@@ -89,6 +89,15 @@ REFUSED: list[tuple[str, Context, str]] = [
         user(ImageBlock(FileIdSource("a", NOTHING))),
         "id: expected `str`, got `None`",
     ),
+    ("data_of_no_base64", user(ImageBlock(Base64Source("image/png", "a!b="))), "is no base64"),
+    (
+        "data_with_a_prefix",
+        user(ImageBlock(Base64Source("image/png", "data:image/png;base64,eA=="))),
+        "is no base64",
+    ),
+    ("data_in_lines", user(ImageBlock(Base64Source("image/png", "eHh4\neA=="))), "is no base64"),
+    ("data_cut_off", user(AudioBlock(Base64Source("audio/wav", "eHh4e"))), "is no base64"),
+    ("data_of_no_ascii", user(AudioBlock(Base64Source("audio/wav", "é"))), "is no base64"),
     (
         "a_part_that_is_no_object",
         user(ExtensionBlock("a", "k", "text")),
