@@ -15,13 +15,20 @@ A plugin ships `models.toml`:
     prices = { input = 3.0, output = 15.0 }     # US dollars per million tokens
     as_of = "2026-11-01"
 
+    [[rules]]                                   # see `Rule`
+    match = "^acme-(large|huge)"
+    takes = { temperature = false }
+
 `[provider]` may stand for the only `[[providers]]`. A model belongs to the first provider of the
-file unless it says `provider`. A user's own file of the same form (`SWINK_MODELS`) overrides.
+file unless it says `provider`. Rules hold for all of the file's providers unless they say
+`providers`; `rules_of` names packages whose rules come before them. A user's own file of the same
+form (`SWINK_MODELS`) overrides; its rules come last.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -31,7 +38,7 @@ from msgspec.structs import replace
 
 from swink_core.failures.exceptions import InvalidModel, SwinkError
 from swink_core.plugins.package_data import PackageCatalog, package_catalog
-from swink_core.vocabulary.models import Model, ModelInfo, ProviderInfo
+from swink_core.vocabulary.models import Model, ModelInfo, ProviderInfo, Rule
 
 if TYPE_CHECKING:
     from swink_core.plugins.host import Host
@@ -72,6 +79,18 @@ class Catalog:
         found.update(self._user.models if self._user else {})
         return [info for (owner, _), info in found.items() if owner == provider]
 
+    def rules(self, provider: str, model_id: str) -> tuple[Rule, ...]:
+        """Return the rules for an id, known or not, in the order in which they apply."""
+        files = (self._package(provider), self._user)
+        named = {rule.name or id(rule): rule for file in files if file for rule in file.rules}
+        return tuple(
+            rule
+            for rule in named.values()
+            if (not rule.providers or provider in rule.providers)
+            and re.search(rule.match, model_id)
+            and not (rule.unless and re.search(rule.unless, model_id))
+        )
+
     def resolve(self, name: str | Model) -> Model:
         """Return a model with what is known of it, by `provider/id` or by its bare id.
 
@@ -96,9 +115,8 @@ class Catalog:
         except ValueError as error:
             raise InvalidModel(str(error), resolution="swink models lists known ones.") from None
         self._host.entry(model.provider)  # raises for an unknown provider
-        if model.info is not None:
-            return model
-        return Model(model.provider, model.id, self.model(model.provider, model.id))
+        info = model.info or self.model(model.provider, model.id)
+        return Model(model.provider, model.id, info, self.rules(model.provider, model.id))
 
     def _owner(self, model_id: str, installed: list[str]) -> str | None:
         """Return the provider that is meant by a bare id; `None` where nobody lists it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from functools import cached_property, partial
 from typing import Any
@@ -20,7 +19,7 @@ from swink_core import (
     StreamOptions,
     ThinkingLevel,
 )
-from swink_core.providers import HTTPProvider, HTTPRequest, HTTPResponse, Parser
+from swink_core.providers import HTTPProvider, HTTPRequest, HTTPResponse, Parser, first_set
 from swink_provider_openai.chat import ChatAPI
 from swink_provider_openai.converter import ChatConverter
 from swink_provider_openai.dialect import Dialect
@@ -116,12 +115,12 @@ class OpenAIProvider(HTTPProvider):
         if self.dialect.own_server and not priced:
             call.attempt.charge(0.0)
 
-    def own_headers(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    def own_headers(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the headers that the dialect takes from the environment."""
         return {
-            name: environ[variable]
+            name: value
             for name, variable in self.dialect.headers.items()
-            if environ.get(variable)
+            if (value := first_set([variable], environ))
         }
 
     def parser(self, model: Model) -> Parser:
