@@ -8,7 +8,7 @@ from typing import Any
 
 from swink_core import CacheStrategy, ThinkingLevel
 from swink_testing.matrix.ask import Outcome
-from swink_testing.request_readers import READERS, read_request
+from swink_testing.request_readers import read_request
 
 __all__ = ["lost_values"]
 
@@ -31,14 +31,6 @@ _AS_IT_IS: Mapping[str, tuple[Any, ...]] = {
     "stop": ([""],),
 }
 """Values that ask for nothing more than a request without them may already say."""
-
-_READERS = {
-    "chat": "openai-chat",
-    "responses": "openai-responses",
-    "messages": "anthropic-messages",
-    "converse": "bedrock-converse",
-    "generateContent": "gemini-generate-content",
-}
 
 
 def lost_values(outcome: Outcome, plain: Outcome) -> list[str]:
@@ -80,10 +72,8 @@ def _all_sent(value: Any, sent: list[Any]) -> bool:
 def _unpaired(outcome: Outcome) -> str | None:
     asked = outcome.asked
     assert asked is not None
-    api = "ollama-chat" if asked.provider == "ollama" else _READERS[asked.api]
-    assert api in READERS
     try:
-        reading = read_request(api, asked.body)
+        reading = read_request(asked.wire_format, asked.body)
     except (KeyError, TypeError) as error:
         return f"a request that cannot be read: {error!r}"
     calls, results = Counter(reading.ids("call")), Counter(reading.ids("result"))
