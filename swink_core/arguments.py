@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from os import PathLike
-from types import NoneType
-from typing import Any, get_args
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from swink_core.failures.exceptions import InvalidContext, InvalidOption, UsageError
 from swink_core.providers.media import MOST_CALL_BYTES, MOST_FILE_BYTES, check_file, files_of
-from swink_core.vocabulary import messages as ms
+from swink_core.vocabulary.checks import annotations_of, held_to
 from swink_core.vocabulary.messages import (
     AssistantMessage,
+    AudioBlock,
     Block,
     Context,
+    DocumentBlock,
+    ExtensionBlock,
+    ImageBlock,
     Message,
     Source,
     SystemMessage,
@@ -37,19 +39,18 @@ def check_context(context: Context) -> None:
     for number, message in enumerate(context.messages):
         known = "Use SystemMessage, UserMessage, AssistantMessage or ToolResultMessage."
         _expect(message, Message, f"message {number} is", known)
+        _check_fields(f"message {number}", message)
         _check_content(f"message {number}", message)
         for file in files_of(message):
             bytes_left -= check_file(file, min(bytes_left, MOST_FILE_BYTES))
         if isinstance(message, AssistantMessage):
             calls.update(block.id for block in message.tool_calls)
-        elif isinstance(message, ToolResultMessage):
-            _check_fields(f"message {number}", message)
-            if message.tool_call_id not in calls:
-                raise InvalidContext(
-                    f"message {number} answers tool call {message.tool_call_id!r}, which no "
-                    "message before it makes",
-                    resolution="Keep the assistant message with the call before its result.",
-                )
+        elif isinstance(message, ToolResultMessage) and message.tool_call_id not in calls:
+            raise InvalidContext(
+                f"message {number} answers tool call {message.tool_call_id!r}, which no "
+                "message before it makes",
+                resolution="Keep the assistant message with the call before its result.",
+            )
     if not any(_says_something(message) for message in context.messages):
         raise InvalidContext(
             "the conversation is empty", resolution="Pass at least one user message with content."
@@ -104,47 +105,16 @@ def _check_content(where: str, message: Message) -> None:
                 resolution="Thinking and tool calls are the model's; instructions are text alone.",
             )
         _check_fields(where, block)
-        if isinstance(block, ms.ExtensionBlock) and type(message) in _HOLDS:
-            _expect_field(
-                where, block, "data", (dict,)
-            )  # a part of a request, an object in every API
+        if isinstance(block, ExtensionBlock) and type(message) in _HOLDS:
+            _expect(block.data, dict, f"{where}: data is", "In every API, a part is an object.")
         if (source := getattr(block, "source", None)) is not None:
             _check_fields(where, source)
-        for name in ("arguments", "data", "metadata"):
-            _check_json(getattr(block, name, None), f"{where}: {name}", InvalidContext)
 
 
-_SAID = TextBlock | ms.ImageBlock | ms.DocumentBlock | ms.AudioBlock | ms.ExtensionBlock
+_PARTS = TextBlock | ImageBlock | DocumentBlock | AudioBlock | ExtensionBlock
 
-_HOLDS: dict[type, Any] = {SystemMessage: TextBlock, UserMessage: _SAID, ToolResultMessage: _SAID}
+_HOLDS: dict[type, Any] = {SystemMessage: TextBlock, UserMessage: _PARTS, ToolResultMessage: _PARTS}
 """Blocks that a message may hold; an answer holds any."""
-
-_MAYBE = (str, NoneType)
-
-_SOURCE = get_args(Source)
-
-_FIELDS: dict[type, dict[str, tuple[type, ...]]] = {
-    ms.TextBlock: {"text": (str,)},
-    ms.ThinkingBlock: {"thinking": (str,), "signature": _MAYBE},
-    ms.ToolCallBlock: {"id": (str,), "name": (str,), "arguments": (dict,), "raw_arguments": _MAYBE},
-    ms.ImageBlock: {"source": _SOURCE},
-    ms.DocumentBlock: {"source": _SOURCE, "name": _MAYBE},
-    ms.AudioBlock: {"source": _SOURCE},
-    ms.ExtensionBlock: {"provider": (str,), "kind": (str,)},
-    ms.Base64Source: {"media_type": (str,), "data": (str,)},
-    ms.UrlSource: {"url": (str,), "media_type": _MAYBE},
-    ms.FileIdSource: {"provider": (str,), "id": (str,)},
-    ms.FileSource: {"path": (str, PathLike), "media_type": _MAYBE},
-    ms.ToolResultMessage: {"tool_call_id": (str,), "tool_name": (str,)},
-    ms.Tool: {
-        "name": (str,),
-        "description": (str,),
-        "parameters": (Mapping,),
-        "strict": (bool, NoneType),
-        "metadata": (Mapping, NoneType),
-    },
-}
-"""What would be sent as it is, or break the plugin that sends it, were it of another type."""
 
 
 def _expect(value: object, kind: Any, what: str, resolution: str) -> None:
@@ -153,18 +123,17 @@ def _expect(value: object, kind: Any, what: str, resolution: str) -> None:
 
 
 def _check_fields(where: str, value: Any) -> None:
-    for name, types in _FIELDS.get(type(value), {}).items():
-        _expect_field(where, value, name, types)
-
-
-def _expect_field(where: str, value: Any, name: str, types: tuple[type, ...]) -> None:
-    held = getattr(value, name)
-    if not isinstance(held, types):
-        wanted = " or ".join(kind.__name__ for kind in types)
-        raise InvalidContext(
-            f"{where}: {name} is a {type(held).__name__}",
-            resolution=f"In {type(value).__name__} it is {wanted}.",
-        )
+    """Hold what would be sent as it is to what its class says of it."""
+    kind: Any = type(value)
+    for name, annotation in annotations_of(kind).items():
+        if name != "content":  # which has messages of its own
+            try:
+                held_to(annotation, held := getattr(value, name))
+            except ValueError as error:
+                what = f"{where}: {name}: {error}"
+                raise InvalidContext(what, resolution=f"Correct the {kind.__name__}.") from None
+            if not isinstance(held, Source):
+                _check_json(held, f"{where}: {name}", InvalidContext)
 
 
 def _check_json(value: Any, where: str, fault: type[UsageError]) -> None:
@@ -186,14 +155,7 @@ def _check_tools(tools: Sequence[Tool]) -> None:
         _expect(tool, Tool, f"tool {number} is", "Use Tool.")
         if not tool.name:
             raise InvalidContext(f"tool {number} has no name", resolution="Give it one.")
-        _check_fields(f"tool {number}", tool)
-        for part in ("parameters", "metadata"):
-            _check_json(getattr(tool, part), f"tool {tool.name!r}: {part}", InvalidContext)
-        if not all(isinstance(own, Mapping) for own in (tool.metadata or {}).values()):
-            raise InvalidContext(
-                f"tool {tool.name!r}: metadata is not by provider",
-                resolution='Write {"provider": {"field": value}}.',
-            )
+        _check_fields(f"tool {tool.name!r}", tool)
         if tool.name in names:
             raise InvalidContext(
                 f"two tools are called {tool.name!r}", resolution="Give each tool its own name."
