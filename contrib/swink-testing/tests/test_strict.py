@@ -15,7 +15,7 @@ from swink_testing.judge import Judge, Rule
 from swink_testing.strict import TEXT, StrictServer, strict_server
 
 CATALOG = swink.Catalog(swink.Host(environ={}), environ={})
-OPTIONS = {"api_key": "test", "retry": swink.RetryPolicy.none()}
+ONCE = {"retry": swink.RetryPolicy.none()}
 
 
 def _model(provider: str) -> str:
@@ -28,9 +28,9 @@ def _model(provider: str) -> str:
 async def test_every_provider_reads_the_answer_of_its_strict_server(
     provider: str, transport: str
 ) -> None:
-    async with strict_server(provider) as server, swink.Client(**OPTIONS) as client:
+    async with strict_server(provider) as server, swink.Client(**ONCE) as client:
         answer = await client.complete(
-            _model(provider), "Hello", base_url=server.url, transport=transport
+            _model(provider), "Hello", base_url=server.url, api_key="test", transport=transport
         )
     assert (answer.text, answer.stop_reason) == (TEXT, StopReason.STOP)
     assert answer.usage is not None
@@ -40,9 +40,13 @@ async def test_every_provider_reads_the_answer_of_its_strict_server(
 
 
 async def test_responses_are_answered_too() -> None:
-    async with strict_server("openai") as server, swink.Client(**OPTIONS) as client:
+    async with strict_server("openai") as server, swink.Client(**ONCE) as client:
         answer = await client.complete(
-            "openai/gpt-5.5", "Hello", base_url=server.url, extra={"api": "responses"}
+            "openai/gpt-5.5",
+            "Hello",
+            base_url=server.url,
+            api_key="test",
+            extra={"api": "responses"},
         )
     assert answer.text == TEXT
     assert [asked.api for asked in server.asked] == ["responses"]
@@ -71,8 +75,10 @@ async def test_a_refusal_is_understood_as_the_vendors_own(
     provider: str, api: str, status: int, kind: StreamErrorKind
 ) -> None:
     extra = {"extra": {"api": api}} if provider == "openai" else {}
-    async with _refusing(provider, api, status) as server, swink.Client(**OPTIONS) as client:
-        call = client.stream(_model(provider), "Hello", base_url=server.url, **extra)
+    async with _refusing(provider, api, status) as server, swink.Client(**ONCE) as client:
+        call = client.stream(
+            _model(provider), "Hello", base_url=server.url, api_key="test", **extra
+        )
         async with call as events:
             *_, last = [event async for event in events]
     assert isinstance(last, swink.Error)

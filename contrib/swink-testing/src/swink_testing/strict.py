@@ -1,7 +1,8 @@
 """A server on loopback that takes only what the real API takes.
 
     async with strict_server("openai") as server:                       # or `with`, in a thread
-        async with Client(base_url=server.url, api_key="test") as client:
+        own = {"openai": {"base_url": server.url, "api_key": "test"}}
+        async with Client(providers=own) as client:
             await client.complete("openai/gpt-5", "Hello", temperature=0.2)
     [(asked, rules)] = server.refused
 

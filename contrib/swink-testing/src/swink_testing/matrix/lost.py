@@ -18,6 +18,9 @@ _SENT_AS_GIVEN = (
 )  # fmt: skip
 """Options whose very value is in the request."""
 
+_NAME_LENGTH = 64
+"""Characters of a session's or a user's name above which another may stand for it."""
+
 _OF_TOOLS = ("tool_choice", "parallel_tool_calls")
 """Options that say nothing where there are no tools."""
 
@@ -37,7 +40,7 @@ def lost_values(outcome: Outcome, plain: Outcome) -> list[str]:
     """Name what is missing; `plain` is the call of the same conversation without options.
 
     With a Notice nothing counts as lost. A tool call's id may be replaced, in the call and in
-    its result alike.
+    its result alike, and so may names that are not words to the model.
     """
     if outcome.asked is None or outcome.notices:
         return []
@@ -53,7 +56,8 @@ def lost_values(outcome: Outcome, plain: Outcome) -> list[str]:
             idle = name in _OF_TOOLS and not outcome.said.context.tools
             if idle or value in _AS_IT_IS.get(name, ()):
                 continue
-            if name not in _SENT_AS_GIVEN:
+            too_long = isinstance(value, str) and len(value) > _NAME_LENGTH
+            if name not in _SENT_AS_GIVEN or too_long:
                 if not (sent or gone):
                     missing.append(f"{name}={value!r}")
             elif not _all_sent(value, [leaf for _, leaf in sent]):
