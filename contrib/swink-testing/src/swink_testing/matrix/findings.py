@@ -118,19 +118,33 @@ def _findings(judge: Judge, outcome: Outcome) -> Iterator[Finding]:
     if outcome.usage_error is not None:
         yield Finding(Kind.USAGE_ERROR, str(outcome.usage_error), outcome)
     if outcome.refusal is not None:
-        yield Finding(Kind.UNSUPPORTED, outcome.refusal.error_message, outcome)
+        yield Finding(Kind.UNSUPPORTED, _of_any(outcome, outcome.refusal.error_message), outcome)
     for notice in outcome.notices:
-        yield Finding(Kind.NOTICE, f"{notice.code}: {notice.detail}", outcome)
+        yield Finding(Kind.NOTICE, f"{notice.code}: {_of_any(outcome, notice.detail)}", outcome)
     if (asked := outcome.asked) is not None:
         for rule in judge.refusals(asked.provider, asked.api, asked.model, asked.body):
             kind = Kind.REFUSED if rule.refuses else Kind.WITHOUT_EFFECT
             yield Finding(kind, rule.id, outcome, rule)
 
 
+def _of_any(outcome: Outcome, words: str | None) -> str:
+    """Return what was said of a model as if it had been said of any."""
+    case = outcome.case
+    return (words or "").replace(f"{case.provider}/{case.model.id}", "…").strip("… :")
+
+
 def _needless(judge: Judge, outcome: Outcome, lifted: Outcome) -> Finding | None:
-    """Find out whether the request that was not sent would have been taken."""
+    """Find out whether the request that was not sent would have been taken.
+
+    Nothing is needless that `rules=False` cannot send: what the API has no place for.
+    """
     asked = lifted.asked
-    if asked is None or judge.refusals(asked.provider, asked.api, asked.model, asked.body):
+    if asked is None or (outcome.asked is not None and outcome.asked.body == asked.body):
         return None
-    said = outcome.refusal.error_message if outcome.refusal else outcome.notices[0].detail
-    return Finding(Kind.NEEDLESS, said, lifted)
+    if judge.refusals(asked.provider, asked.api, asked.model, asked.body):
+        return None
+    left = [notice.detail for notice in lifted.notices]
+    said = [notice.detail for notice in outcome.notices if notice.detail not in left]
+    if outcome.refusal is not None:
+        said = [outcome.refusal.error_message or ""]
+    return Finding(Kind.NEEDLESS, _of_any(lifted, said[0]), lifted) if said else None
