@@ -11,6 +11,7 @@ from swink_core import StreamOptions
 from swink_testing.judge import Judge, Rule
 from swink_testing.matrix.ask import Asker, Outcome
 from swink_testing.matrix.cases import Case, cases_of, sampled
+from swink_testing.matrix.exceptions import Excuse, excuses
 from swink_testing.matrix.ids import models_of
 from swink_testing.matrix.lost import lost_values
 
@@ -67,10 +68,16 @@ class Run:
     sent: int = 0
     found: dict[tuple[Kind, str, str], list[Finding]] = field(factory=dict)
     counts: dict[tuple[Kind, str, str], int] = field(factory=dict)
+    excused: set[Excuse] = field(factory=set)
 
     def add(self, finding: Finding) -> None:
-        """Count a finding."""
-        key = (finding.kind, finding.what, finding.outcome.case.provider)
+        """Count a finding, unless the list of exceptions has it."""
+        case = finding.outcome.case
+        about = (finding.kind.name.lower(), case.provider, finding.what, case.model.id)
+        if excuse := next((each for each in excuses() if each.covers(*about)), None):
+            self.excused.add(excuse)
+            return
+        key = (finding.kind, finding.what, case.provider)
         self.counts[key] = self.counts.get(key, 0) + 1
         kept = self.found.setdefault(key, [])
         if len(kept) < 5:
