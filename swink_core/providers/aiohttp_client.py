@@ -42,11 +42,11 @@ class AiohttpClient:
 
         session = await self._session()
         request = _sendable(request)
-        if request.url.startswith("ws"):
-            proxy = self._proxy("http" + request.url[2:])
-            return await open_websocket(session, request, connect_timeout, proxy)
+        proxy = self._proxy(request.url.replace("ws", "http", request.url.startswith("ws")))
         reused: list[bool] = []
         try:
+            if request.url.startswith("ws"):
+                return await open_websocket(session, request, connect_timeout, proxy)
             response = await session.request(
                 request.method,
                 request.url,
@@ -55,10 +55,10 @@ class AiohttpClient:
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=None, connect=connect_timeout),
                 trace_request_ctx=reused,
-                proxy=self._proxy(request.url),
+                proxy=proxy,
             )
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            failure = failure_of(error, "connect")
+            failure = failure_of(error, "connect", proxy)
             if reused and failure.code in ("disconnected", "connection"):
                 failure.code = STALE
             raise ProviderFailure(failure) from error

@@ -289,6 +289,8 @@ class HTTPProvider:
                 request.body = msgspec.json.encode(as_extra_says(body, other, target.extra))
             call.attempt.ask(request)
             request.headers.update(call.headers)
+            if options.transport == "buffered":
+                request.headers["Accept"] = _WHOLE[0]
             override(request.headers, options.headers)
             await self.authorize(request, options, call)
             override(request.headers, options.headers)

@@ -42,8 +42,6 @@ async def open_websocket(
                 raise
     except aiohttp.WSServerHandshakeError as error:
         return _Refusal(error.status, error.headers or {})
-    except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise ProviderFailure(failure_of(error, "connect")) from error
     return _WebSocket(socket)
 
 
