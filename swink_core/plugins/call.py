@@ -292,26 +292,10 @@ class Call:
             self.secrets.add(attempt.options.api_key)
         self.hide(attempt.options.headers, attempt.options.base_url or "")
 
-    def resolve(self, context: Context) -> None:
-        """Take the conversation with the content of its files in their place."""
-        self.context = context
-
-    def start(self) -> None:
-        """Take note of the time at which work began."""
-        self.started_at = self.clock.time()
-
-    def begin_attempt(self) -> None:
-        """Count the attempt that it answers for."""
-        self.attempts += 1
-
     def show_content(self) -> None:
         """Take note of the time at which content first came."""
         if self.first_event_at is None:
             self.first_event_at = self.clock.time()
-
-    def end(self) -> None:
-        """Take note of the time at which the call ended."""
-        self.ended_at = self.clock.time()
 
     def add(self, usage: Usage | None, cost: Cost | None = None) -> None:
         """Add what an attempt took to the sums."""

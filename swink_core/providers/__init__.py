@@ -8,8 +8,8 @@ from swink_core.framing.frame import DEFAULT_FRAME_LIMIT, Decoder, FrameError, F
 from swink_core.framing.ndjson import NDJSONDecoder
 from swink_core.framing.sse import SSEDecoder
 from swink_core.providers.aiohttp_client import AiohttpClient
-from swink_core.providers.child_process import ChildProcess, end_group, not_started
 from swink_core.providers.clock import LoopClock
+from swink_core.providers.commands import end_group, not_started
 from swink_core.providers.conversion import (
     MessageConverter,
     accepted_id,
@@ -44,7 +44,7 @@ from swink_core.vocabulary.messages import is_synthetic_id, parse_arguments, syn
 from swink_core.vocabulary.options import THINKING_BUDGETS
 
 __all__ = [
-    "DEFAULT_FRAME_LIMIT", "THINKING_BUDGETS", "AiohttpClient", "ChildProcess", "Decoder",
+    "DEFAULT_FRAME_LIMIT", "THINKING_BUDGETS", "AiohttpClient", "Decoder",
     "EventSource", "EventWriter", "ForwardingWriter", "FrameError", "FrameTooLong", "HTTPClient",
     "HTTPProvider", "HTTPRequest", "HTTPResponse", "LoopClock", "MalformedFrame",
     "MessageConverter", "NDJSONDecoder", "Parser", "Phase", "SSEDecoder", "Timer", "accepted_id",

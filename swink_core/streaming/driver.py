@@ -70,7 +70,7 @@ class Driver:
         self._parting: Batch = []  # how it ended, where no reader was there to be told
         self._moved: asyncio.Event | None = None  # set for closers when the driver pauses or ends
         self._on_close = on_close
-        call.start()
+        call.started_at = call.clock.time()
         call.turn_to(call.attempt)  # one that is never read still ends in its provider's terms
         log.info("call %s: %s begins", call.id, call.model)
 
@@ -119,7 +119,7 @@ class Driver:
     async def drive(self) -> AsyncGenerator[Batch, None]:
         """Yield every batch that the caller gets, having shown it to the observers."""
         watchdog, builder = self._watchdog, self._builder
-        self.call.start()  # anew: work begins with the first read
+        self.call.started_at = self.call.clock.time()  # anew: work begins with the first read
         self._retries = Retries(self.call, self._targets, self._breaker)
         try:
             while builder.terminal is None:
@@ -177,7 +177,7 @@ class Driver:
         call, upcoming = self.call, self._retries.upcoming
         assert upcoming
         if not call.attempts:
-            call.resolve(await read_files(call.context))
+            call.context = await read_files(call.context)
         else:
             await self._release()  # which the loop goes on with even in a sleep of nothing
             await call.clock.sleep(upcoming.delay)
@@ -193,7 +193,7 @@ class Driver:
             if not self._retries.pass_over(error.error_message):
                 return [*told, ev.Start(), error]
         attempt = self._attempt = call.attempt
-        call.begin_attempt()
+        call.attempts += 1
         self._content_shown = False
         self._limit = attempt.options.max_output_chars or inf
         self._watchdog.begin_attempt(attempt.options.timeouts)
@@ -322,7 +322,7 @@ class Driver:
             self._observers.show(batch)
         terminal: Any = batch[-1]
         if type(terminal) in TERMINAL:
-            call.end()
+            call.ended_at = call.clock.time()
             log_end(call, terminal)
 
 

@@ -30,13 +30,13 @@ from swink_core import (
 )
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import (
-    ChildProcess,
     HTTPProvider,
     NDJSONDecoder,
     by_tables,
     normalise,
     text_of,
 )
+from swink_provider_claude_code.child_process import ChildProcess
 from swink_provider_claude_code.parser import StreamJsonParser
 
 __all__ = ["ClaudeCodeProvider"]
