@@ -72,7 +72,9 @@ async def ask_swink(url: str, limit: float) -> AsyncIterator[str]:
 
     limits = swink.Timeouts(connect=limit, first_event=limit, idle=limit)
     async with (
-        swink.Client(api_key=KEY, base_url=url, timeouts=limits) as client,
+        swink.Client(
+            providers={"openai": {"api_key": KEY, "base_url": url}}, timeouts=limits
+        ) as client,
         client.stream(f"openai/{MODEL}", PROMPT) as stream,
     ):
         async for event in stream:

@@ -18,6 +18,8 @@ from swink_core.plugins.catalog import Catalog
 from swink_core.plugins.host import Host
 from swink_core.providers.aiohttp_client import AiohttpClient
 from swink_core.providers.clock import LoopClock
+from swink_core.providers.exchange import override
+from swink_core.providers.fields import merge_fields
 from swink_core.streaming.breaker import CircuitBreaker
 from swink_core.streaming.driver import Driver
 from swink_core.streaming.event_stream import EventStream
@@ -26,6 +28,7 @@ from swink_core.vocabulary.http import HTTPClient
 from swink_core.vocabulary.messages import AssistantMessage, Context, Message, Tool
 from swink_core.vocabulary.models import Model
 from swink_core.vocabulary.options import StreamOptions
+from swink_core.vocabulary.outcome import Cost, Totals, Usage
 
 Conversation: TypeAlias = Context | str | Sequence[Message]
 
@@ -44,8 +47,10 @@ class Client:
     `plugins` are shared plugins beside the installed ones; `host`, `http` and `clock` replace
     the parts that find plugins, send requests and tell the time; `default` is the model of calls
     that name none (`None`: that of the environment's `SWINK_MODEL`); `gates` are asked, in order,
-    before each attempt, after the circuit breaker, which `breaker=False` leaves out; keyword
-    options are the defaults of every call. Raises InvalidOption for an unknown one.
+    before each attempt, after the circuit breaker, which `breaker=False` leaves out; `providers`
+    has options for one provider each, credentials and address among them, by its name; keyword
+    options are the defaults of every call. Raises UsageError for one that is unknown, or would
+    hand a credential to every provider.
     """
 
     def __init__(
@@ -58,6 +63,7 @@ class Client:
         default: ModelChoice | Sequence[ModelChoice] | None = None,
         gates: Iterable[Gate] = (),
         breaker: bool = True,
+        providers: Mapping[str, Mapping[str, Any]] | None = None,
         **defaults: Any,
     ) -> None:
         self.host = host or Host(plugins)
@@ -68,10 +74,25 @@ class Client:
         self._gates = tuple(gates)
         self._default = default
         self._closed = False
-        self.host.join()
         self._defaults = defaults
+        self._providers = dict(providers or {})
+        self._totals = Totals()
         self._on_close: Callable[[], Awaitable[None]] | None = None  # of each stream
-        _options(defaults)
+        _options(_impersonal(defaults))
+        for name, own in self._providers.items():
+            self.host.entry(name)
+            _options(_of_provider(name, own))
+        self.host.join()
+
+    @property
+    def usage(self) -> Usage | None:
+        """What all attempts of all calls took so far; `None` while nothing is known."""
+        return self._totals.usage
+
+    @property
+    def cost(self) -> Cost | None:
+        """What all attempts of all calls cost so far, as far as is known."""
+        return self._totals.cost
 
     def stream(
         self,
@@ -98,6 +119,7 @@ class Client:
         for target in targets:
             check_options(target.options, conversation)
         call = Call(Attempt(targets[0]), conversation, clock=self._clock, http=self._http)
+        call.shared_totals = self._totals
         return EventStream(Driver(call, targets, self._breaker, self._gates, self._on_close))
 
     async def complete(
@@ -144,13 +166,18 @@ class Client:
         for choice in chain:
             name, own = _with_options(choice)
             model = self._model(name)
-            given = {**self._defaults, **options}
+            call, given = options, self._providers.get(model.provider, {})
             if targets and (model.provider != targets[0].model.provider or "base_url" in own):
                 # what belongs to the first target's provider, or address, does not travel on
-                given = {k: v for k, v in given.items() if k not in _PERSONAL}
+                call = {k: v for k, v in options.items() if k not in _PERSONAL}
+            address = own.get("base_url") or call.get("base_url")
+            if address and address != given.get("base_url", address):
+                # what was given together with an address is for no other
+                given = {k: v for k, v in given.items() if k not in _CREDENTIALS}
             binding, info = self.host.bind(model.provider), self.catalog.provider(model.provider)
             is_last = len(targets) == len(chain) - 1
-            targets.append(Target(model, _options({**given, **own}), binding, info, is_last))
+            values = _laid_over(self._defaults, given, call, own)
+            targets.append(Target(model, _options(values), binding, info, is_last))
         return targets
 
     def _model(self, name: Any) -> Model:
@@ -165,7 +192,45 @@ class Client:
 MODEL_ENV = "SWINK_MODEL"
 """Names the model of calls that name none; several, separated by spaces, are a chain."""
 
-_PERSONAL = frozenset({"api_key", "base_url", "headers", "extra"})
+_CREDENTIALS = frozenset({"api_key", "headers"})
+
+_PERSONAL = _CREDENTIALS | {"base_url", "extra"}
+
+
+def _impersonal(defaults: dict[str, Any]) -> dict[str, Any]:
+    """Return a client's options for all providers. Raises UsageError for what is one provider's."""
+    if personal := ", ".join(sorted(_PERSONAL & defaults.keys())):
+        raise UsageError(
+            f"{personal} would be sent to every provider that the client asks",
+            resolution='Name the one it is for, as in Client(providers={"acme": {"api_key": …}}), '
+            "or pass it to the call.",
+        )
+    return defaults
+
+
+def _of_provider(name: str, options: Any) -> dict[str, Any]:
+    if not isinstance(options, Mapping):
+        raise InvalidOption(
+            f"the options of provider {name!r} are a {type(options).__name__}",
+            resolution='Write Client(providers={"acme": {"api_key": …}}).',
+        )
+    return dict(options)
+
+
+def _laid_over(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay options over one another: the later wins, headers and fields of a body one by one."""
+    values: dict[str, Any] = {}
+    for layer in layers:
+        for name, value in layer.items():
+            known = values.get(name)
+            if name not in ("headers", "extra") or not isinstance(value, Mapping) or not known:
+                values[name] = value
+            elif name == "extra":
+                values[name] = merge_fields(known, value)
+            else:
+                override(known := dict(known), value)
+                values[name] = known
+    return values
 
 
 def _with_options(choice: Any) -> tuple[Any, Mapping[str, Any]]:

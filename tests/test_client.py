@@ -33,6 +33,7 @@ from fakes import (
 import swink_core as swink
 from swink_core import InvalidContext, InvalidModel, InvalidOption, UnknownProvider, UsageError
 from swink_core import StreamErrorKind as Kind
+from swink_testing.calls import client_with
 
 # -- mistakes of the caller's --------------------------------------------------------------------
 
@@ -185,7 +186,7 @@ async def test_options_of_the_call_win_over_the_clients_defaults() -> None:
     request = await sent(client=client, headers={"X-A": "call"})
     assert json.loads(request.body)["a"] == 1
     assert request.headers["X-A"] == "call"
-    assert "X-B" not in request.headers
+    assert request.headers["X-B"] == "client"
 
 
 async def test_a_conversation_is_completed_without_being_changed() -> None:
@@ -216,7 +217,7 @@ async def test_a_model_may_be_given_as_an_object_that_says_more() -> None:
 
 def chain_client(http: PipeClient, **given: Any) -> Any:
     given.setdefault("retry", NO_RETRY)
-    return swink.Client(host=host_of(one=Toy, two=Toy), http=http, **given)
+    return client_with(host=host_of(one=Toy, two=Toy), http=http, **given)
 
 
 def gone() -> Pipe:
@@ -265,8 +266,9 @@ async def test_nothing_of_the_firsts_credentials_reaches_the_second(
         def at_first(given: dict[str, Any]) -> dict[str, Any]:
             return {**given, "base_url": first.url} if given else {}
 
-        client = swink.Client(host=host_of(one=Toy, two=Toy), retry=NO_RETRY, **at_first(defaults))
-        async with client:
+        host = host_of(one=Toy, two=Toy)
+        given = {"one": at_first(defaults)}
+        async with swink.Client(host=host, retry=NO_RETRY, providers=given) as client:
             chain = [
                 ("one/a", at_first(own)),
                 ("two/b", {"api_key": "key-of-the-second", "base_url": second.url}),
@@ -286,10 +288,83 @@ async def test_without_credentials_of_its_own_the_second_is_not_asked_with_the_f
 ) -> None:
     monkeypatch.delenv("TOY_API_KEY", raising=False)
     http = PipeClient(gone(), Pipe(*HELLO))
-    async with chain_client(http, api_key=CANARY) as client:
+    async with swink.Client(
+        host=host_of(one=Toy, two=Toy), http=http, retry=NO_RETRY, providers={"one": FIRST_ONLY}
+    ) as client:
         events = await collect(client.stream(["one/a", "two/b"], "Hi"))
     assert events[-1].error_kind is Kind.AUTH
     assert len(http.requests) == 1
+
+
+@pytest.mark.parametrize("name", ["api_key", "base_url", "headers", "extra"])
+def test_what_is_one_providers_is_given_to_a_client_by_its_name(name: str) -> None:
+    with pytest.raises(swink.UsageError, match=name) as raised:
+        swink.Client(host=host_of(one=Toy), **{name: CANARY})
+    assert 'providers={"' in raised.value.resolution
+    assert CANARY not in str(raised.value)
+
+
+# (what stands in providers=…, what the error names)
+NO_PROVIDERS = [
+    ({"oen": {"api_key": CANARY}}, 'did you mean "one"'),
+    ({"one": CANARY}, "'one' are a str"),
+    ({"one": {"api_kye": CANARY}}, "did you mean 'api_key'"),
+    ({"one": {"temperature": "warm"}}, "temperature"),
+]
+
+
+@pytest.mark.parametrize(("providers", "named"), NO_PROVIDERS, ids=[r[1] for r in NO_PROVIDERS])
+def test_a_mistake_in_the_options_of_a_provider_is_told_at_once(providers: Any, named: str) -> None:
+    with pytest.raises(swink.SwinkError, match=named) as raised:
+        swink.Client(host=host_of(one=Toy), providers=providers)
+    assert CANARY not in str(raised.value)
+
+
+async def test_options_are_laid_over_one_another() -> None:
+    http = PipeClient(Pipe(*HELLO))
+    providers = {
+        "one": {
+            "api_key": "k",
+            "temperature": 0.1,
+            "headers": {"X-A": "1", "X-B": "1"},
+            "extra": {"a": {"b": 1, "c": 1}},
+        }
+    }
+    async with swink.Client(
+        host=host_of(one=Toy), http=http, retry=NO_RETRY, providers=providers, temperature=0.9
+    ) as client:
+        stream = client.stream("one/a", "Hi", headers={"x-b": "2"}, extra={"a": {"c": 2}})
+        assert stream.call.options.temperature == 0.1
+        await collect(stream)
+    [request] = http.requests
+    sent = {name.lower(): value for name, value in request.headers.items()}
+    assert len(sent) == len(request.headers)  # none twice, in another case
+    assert (sent["x-a"], sent["x-b"]) == ("1", "2")
+    assert json.loads(request.body)["a"] == {"b": 1, "c": 2}
+
+
+async def test_a_key_that_was_given_with_an_address_is_for_no_other() -> None:
+    http = PipeClient(Pipe(*HELLO), Pipe(*HELLO))
+    given = {"one": {"api_key": CANARY, "headers": {"X-Key": CANARY}, "base_url": "https://a.test"}}
+    async with swink.Client(
+        host=host_of(one=Toy), http=http, retry=NO_RETRY, providers=given
+    ) as client:
+        await client.complete("one/a", "Hi", base_url="https://b.test", api_key="other")
+        await client.complete("one/a", "Hi")
+    elsewhere, there = http.requests
+    assert CANARY not in repr(elsewhere.headers)
+    assert elsewhere.headers["Authorization"] == "Bearer other"
+    assert there.headers["Authorization"] == f"Bearer {CANARY}"
+
+
+async def test_a_client_sums_what_all_attempts_of_its_calls_took() -> None:
+    http = PipeClient(Pipe(*HELLO), gone(), Pipe(*HELLO))
+    async with chain_client(http, api_key="k") as client:
+        assert (client.usage, client.cost) == (None, None)
+        first = await client.complete("one/a", "Hi")
+        second = await client.complete(["one/a", "two/b"], "Hi")
+    assert first.total_usage == first.usage != client.usage
+    assert client.usage == sum([first.total_usage, second.total_usage])
 
 
 async def test_another_model_of_the_same_provider_has_the_same_credentials() -> None:

@@ -26,7 +26,7 @@ from swink_core.vocabulary.http import HTTPClient, HTTPRequest, ResponseHead
 from swink_core.vocabulary.messages import Context
 from swink_core.vocabulary.models import Model, ProviderInfo, cost_of
 from swink_core.vocabulary.options import StreamOptions
-from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Usage
+from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Totals, Usage
 
 log = logging.getLogger(__name__)
 
@@ -151,7 +151,7 @@ class Call:
 
     `attempt` is the try under way, or the last one; `attempts` is how many have begun; `model`,
     `options` and what else names the provider answer for it. Times are the clock's seconds.
-    `usage` and `cost` sum all attempts, the voided ones too; `None` while nothing is known.
+    `totals` sums all attempts, `shared_totals` those of all calls of the client.
     `headers` go out with every request of the call and may be changed (trace context); each of
     `taps` is called as `tap(attempt, data)` with every piece of an answer's body as it was read,
     and with an HTTP error's body once it was. `convert()` and
@@ -167,11 +167,21 @@ class Call:
     started_at: float = 0.0
     first_event_at: float | None = None
     ended_at: float | None = None
-    usage: Usage | None = None
-    cost: Cost | None = None
+    totals: Totals = field(factory=Totals, repr=False)
+    shared_totals: Totals = field(factory=Totals, repr=False)
     headers: dict[str, str] = field(factory=dict, repr=False)
     taps: list[Callable[[Attempt, bytes], None]] = field(factory=list, repr=False)
     secrets: set[str] = field(factory=set, repr=False)
+
+    @property
+    def usage(self) -> Usage | None:
+        """What all attempts took, the voided ones too; `None` while nothing is known."""
+        return self.totals.usage
+
+    @property
+    def cost(self) -> Cost | None:
+        """What all attempts cost, as far as is known; `None` while nothing is."""
+        return self.totals.cost
 
     @property
     def model(self) -> Model:
@@ -299,7 +309,5 @@ class Call:
 
     def add(self, usage: Usage | None, cost: Cost | None = None) -> None:
         """Add what an attempt took to the sums."""
-        if usage is not None:
-            self.usage = usage if self.usage is None else self.usage + usage
-        if cost is not None:
-            self.cost = cost if self.cost is None else self.cost + cost
+        self.totals.add(usage, cost)
+        self.shared_totals.add(usage, cost)

@@ -84,10 +84,11 @@ class Driver:
     @property
     def message(self) -> AssistantMessage:
         """What has arrived so far; complete after the terminal event."""
-        message = self._builder.message
+        message, call = self._builder.message, self.call
         if self.terminal is None and self._attempt is not None:
-            message.response_id, message.request_id = self.call.response_id, self.call.request_id
-            message.model = self.call.response_model or message.model
+            message.response_id, message.request_id = call.response_id, call.request_id
+            message.model = call.response_model or message.model
+        message.total_usage, message.total_cost = call.usage, call.cost
         return message
 
     def expect_result(self) -> None:

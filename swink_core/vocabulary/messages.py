@@ -206,7 +206,8 @@ class AssistantMessage:
     """What the model said, and everything known about how.
 
     `model` is the model that answered, in the provider's own words. `usage` and `cost` are
-    `None` where nothing is known. `stop_reason` is `None` only on a message that a caller wrote
+    `None` where nothing is known; they are this answer's own, `total_usage` and `total_cost` are
+    those of all attempts of its call. `stop_reason` is `None` only on a message that a caller wrote
     or that is still being received. `metadata` holds the provider's facts of the whole answer
     that fit nowhere else.
     """
@@ -223,6 +224,8 @@ class AssistantMessage:
     error_kind: StreamErrorKind | None = None
     error_message: str | None = None
     metadata: Metadata | None = None
+    total_usage: Usage | None = field(default=None, eq=False)
+    total_cost: Cost | None = field(default=None, eq=False)
 
     @property
     def text(self) -> str:

@@ -21,7 +21,6 @@ from messages_api import (
 
 from swink_core import (
     AssistantMessageEvent,
-    Client,
     Done,
     Error,
     ExtensionBlock,
@@ -37,6 +36,7 @@ from swink_core import (
 )
 from swink_core import StreamErrorKind as Kind
 from swink_provider_anthropic import AnthropicProvider
+from swink_testing.calls import client_with
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
 
 PROVIDER = AnthropicProvider("anthropic")
@@ -201,7 +201,7 @@ async def test_callers_and_observers_are_told_of_the_second_answer() -> None:
             seen.append(event)
 
     async with (
-        Client(http=http, api_key="test", plugins=[Observer()]) as client,
+        client_with(http=http, api_key="test", plugins=[Observer()]) as client,
         client.stream("anthropic/any", "Hi") as stream,
     ):
         events = [event async for event in stream]
@@ -296,7 +296,7 @@ WHOLE = {
 async def _ask_whole(data: dict[str, Any], status: int = 200) -> tuple[Any, MemoryHTTPClient]:
     http = MemoryHTTPClient(MemoryResponse.of_json(data, status))
     async with (
-        Client(http=http, api_key="test", retry=RetryPolicy.none()) as client,
+        client_with(http=http, api_key="test", retry=RetryPolicy.none()) as client,
         client.stream("anthropic/any", "Hi", transport="buffered") as stream,
     ):
         events = [event async for event in stream]

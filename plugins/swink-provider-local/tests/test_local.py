@@ -29,6 +29,7 @@ from swink_core import StreamErrorKind as Kind
 from swink_provider_local import Hub, LocalProvider
 from swink_provider_local.pool import EnginePool
 from swink_recorder.loopback import Exchange, LoopbackServer
+from swink_testing.calls import client_with
 from swink_testing.clock import ManualClock
 
 CONTEXT = 4096
@@ -67,7 +68,7 @@ def client_of(pool: EnginePool, hub: Hub | None = None, **options: Any) -> swink
     )
     host = swink.Host(entry_points=[point], environ={})
     defaults = {"temperature": 0, "max_tokens": 200, "retry": swink.RetryPolicy.none()}
-    return swink.Client(host=host, **{**defaults, **options})
+    return client_with(host=host, **{**defaults, **options})
 
 
 async def answer(

@@ -18,7 +18,6 @@ from swink_core import (
     AudioBlock,
     Base64Source,
     CacheStrategy,
-    Client,
     Context,
     DocumentBlock,
     Error,
@@ -40,6 +39,7 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_provider_openai import OpenAIProvider
 from swink_recorder.loopback import Exchange
+from swink_testing.calls import client_with
 from swink_testing.capture import CaptureServer
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 from swink_testing.typed_dicts import misfits
@@ -196,7 +196,7 @@ def server() -> Iterator[CaptureServer]:
 
 async def _sent(server: CaptureServer, context: Context, options: dict[str, Any]) -> Exchange:
     options = {"extra": RESPONSES, **options}
-    async with Client(api_key="test") as client:
+    async with client_with(api_key="test") as client:
         await client.complete("openai/any", context, base_url=f"{server.url}/v1", **options)
     return server.exchanges[-1]
 
@@ -264,7 +264,7 @@ def test_the_caller_chooses_the_api_before_the_catalogue(
 async def test_models_that_chat_completions_lacks_are_asked_there(model: str) -> None:
     http = MemoryHTTPClient(MemoryResponse([ANSWER]))
 
-    async with Client(http=http, api_key="test") as client:
+    async with client_with(http=http, api_key="test") as client:
         await client.complete(f"openai/{model}", "Hi")
 
     assert http.requests[0].url.endswith("/v1/responses")
@@ -313,7 +313,7 @@ async def test_reasoning_is_not_asked_for_in_a_form_that_the_model_lacks() -> No
     http = MemoryHTTPClient(MemoryResponse([ANSWER]))
     model = Model("openai", "m", ModelInfo("m", api="responses", capabilities=frozenset()))
 
-    async with Client(http=http, api_key="test") as client:
+    async with client_with(http=http, api_key="test") as client:
         await client.complete(model, "Hi", thinking="high")
 
     assert http.bodies == [
@@ -325,5 +325,5 @@ async def _events(
     options: dict[str, Any], context: Context | str = "Hi", answers: int = 0
 ) -> list[Any]:
     http = MemoryHTTPClient(*(MemoryResponse([ANSWER]) for _ in range(answers)))
-    async with Client(http=http, api_key="test", retry=RetryPolicy.none()) as client:
+    async with client_with(http=http, api_key="test", retry=RetryPolicy.none()) as client:
         return [event async for event in client.stream("openai/any", context, **options)]
