@@ -34,6 +34,7 @@ from swink_core.providers.fields import (
 )
 from swink_core.providers.forwarding import ForwardingWriter
 from swink_core.providers.media import media_base64, media_type_of
+from swink_core.providers.network import failure_of
 from swink_core.providers.provider import HTTPProvider
 from swink_core.providers.source import EventSource, Parser, repaired_json
 from swink_core.providers.writer import EventWriter
@@ -49,7 +50,7 @@ __all__ = [
     "HTTPProvider", "HTTPRequest", "HTTPResponse", "LoopClock", "MalformedFrame",
     "MessageConverter", "NDJSONDecoder", "Parser", "Phase", "SSEDecoder", "Timer", "accepted_id",
     "arguments_object", "by_tables", "changed_options", "closed_schema", "context_notices",
-    "duration_seconds", "end_group", "folded_system", "is_synthetic_id", "load_event",
+    "duration_seconds", "end_group", "failure_of", "folded_system", "is_synthetic_id", "load_event",
     "media_base64", "media_type_of", "merge_fields", "merged_turns", "model_path", "normalise",
     "not_started", "parse_arguments", "redact", "repaired_json", "required_features",
     "retry_after_seconds", "synthetic_id", "text_of", "trim_prefill", "unparsed", "with_extra",

@@ -260,8 +260,6 @@ class HTTPProvider:
         A provider with two ways to ask overrides it and tries one after the other. Raises
         ProviderFailure.
         """
-        if call.http is None:
-            raise PluginError("the call has no HTTP client")
         types = {*self.content_types, *(_WHOLE if options.transport == "buffered" else ())}
         renewed = False
         while True:
@@ -273,7 +271,7 @@ class HTTPProvider:
             override(request.headers, options.headers)
             call.hide(request.headers, request.url)
             renewals = self._renewals
-            response = await call.http.send(request, options.timeouts.connect)
+            response = await self.send(request, call)
             head = ResponseHead(response.status, response.headers, call.clock.time())
             call.attempt.answer(head, redact(request_id_of(response), call.secrets))
             try:
@@ -289,6 +287,15 @@ class HTTPProvider:
                 raise
             response.close()
             renewed = True
+
+    async def send(self, request: HTTPRequest, call: Call) -> HTTPResponse:
+        """Send one request; a provider that also speaks something else than HTTP overrides it.
+
+        Raises ProviderFailure.
+        """
+        if call.http is None:
+            raise PluginError("the call has no HTTP client")
+        return await call.http.send(request, call.options.timeouts.connect)
 
     async def _renew(self, call: Call, renewals: int) -> bool:
         """Renew once for calls that fail together: whoever comes later finds it done."""

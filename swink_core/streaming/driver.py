@@ -68,7 +68,7 @@ class Driver:
         self._handed_out = False  # the caller has been given events
         self._short_of_memory = False
         self._parting: Batch = []  # how it ended, where no reader was there to be told
-        self._moved: asyncio.Event | None = None  # set for closers when the driver pauses or ends
+        self._moved = asyncio.Event()  # set for closers when the driver pauses or ends
         self._on_close = on_close
         call.started_at = call.clock.time()
         call.turn_to(call.attempt)  # one that is never read still ends in its provider's terms
@@ -101,7 +101,6 @@ class Driver:
 
     async def pause(self) -> None:
         """Return when whoever reads has been handed a batch, or has left."""
-        self._moved = self._moved or asyncio.Event()
         self._moved.clear()
         await self._moved.wait()
 
@@ -148,8 +147,7 @@ class Driver:
                 if type(batch[-1]) in TERMINAL:
                     self._end(batch)
                 self._deliver(batch)
-                if self._moved is not None:
-                    self._moved.set()
+                self._moved.set()
                 yield batch
                 self._handed_out = True
         finally:
@@ -161,8 +159,7 @@ class Driver:
                 try:
                     await self.close()
                 finally:
-                    if self._moved is not None:
-                        self._moved.set()
+                    self._moved.set()
 
     def _abandon(self) -> None:
         """End a call that nobody reads any more."""

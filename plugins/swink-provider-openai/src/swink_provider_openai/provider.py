@@ -21,7 +21,7 @@ from swink_core import (
     StreamOptions,
     ThinkingLevel,
 )
-from swink_core.providers import HTTPProvider, HTTPRequest, HTTPResponse, Parser
+from swink_core.providers import AiohttpClient, HTTPProvider, HTTPRequest, HTTPResponse, Parser
 from swink_provider_openai.chat import ChatAPI
 from swink_provider_openai.converter import ChatConverter
 from swink_provider_openai.dialect import Dialect
@@ -29,6 +29,7 @@ from swink_provider_openai.errors import classify, read_error
 from swink_provider_openai.parameters import effort, keeps_long
 from swink_provider_openai.responses.api import ResponsesAPI
 from swink_provider_openai.responses.socket import Sockets, first_message
+from swink_provider_openai.responses.websocket import open_websocket
 
 __all__ = ["OpenAIProvider"]
 
@@ -119,6 +120,12 @@ class OpenAIProvider(HTTPProvider):
             chosen = {"api": "responses", **options.extra}
             options = evolve(options, transport="sse", extra=chosen)
         return await super().respond(model, payload, options, call)
+
+    async def send(self, request: HTTPRequest, call: Call) -> HTTPResponse:
+        """Open a WebSocket where one is asked for."""
+        if request.url.startswith("ws") and isinstance(call.http, AiohttpClient):
+            return await open_websocket(call.http, request, call.options.timeouts.connect)
+        return await super().send(request, call)
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
         """Add the key, and note that one's own server costs nothing."""
