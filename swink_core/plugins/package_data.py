@@ -25,7 +25,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 class PackageCatalog:
     """One file's providers and models by name."""
 
-    def __init__(self, data: bytes, where: str) -> None:
+    def __init__(self, data: bytes = b"", where: str = "") -> None:
         try:
             file = msgspec.toml.decode(data, type=_File)
         except msgspec.DecodeError as error:
@@ -57,14 +57,14 @@ def _rows(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def package_catalog(package: str) -> PackageCatalog | None:
-    """Read a package's `models.toml` without importing it; `None` where it has none."""
+def package_catalog(package: str) -> PackageCatalog:
+    """Read a package's `models.toml` without importing it; where it has none, it says nothing."""
     try:
         spec = find_spec(package)
     except (ImportError, ValueError):
-        return None
+        return PackageCatalog()
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         file = Path(folder) / FILE
         if file.is_file():
             return PackageCatalog(file.read_bytes(), f"{package}/{FILE}")
-    return None
+    return PackageCatalog()

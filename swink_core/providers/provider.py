@@ -74,8 +74,7 @@ class HTTPProvider:
         self._renewals = 0
         self._renewing = asyncio.Lock()
         catalog = package_catalog(type(self).__module__.partition(".")[0])
-        info = catalog.providers.get(name) if catalog else None
-        self.info = info or ProviderInfo(name, name)
+        self.info = catalog.providers.get(name) or ProviderInfo(name, name)
 
     # -- what a provider writes --------------------------------------------------------------
 
