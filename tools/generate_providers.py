@@ -66,8 +66,8 @@ class Row:
 
     @property
     def options(self) -> swink.StreamOptions:
-        extra = {"api": "responses"} if self.wire == RESPONSES else {}
-        return swink.StreamOptions(base_url=BASE, api_key=KEY, extra=extra)
+        settings = {"api": "responses"} if self.wire == RESPONSES else {}
+        return swink.StreamOptions(base_url=BASE, api_key=KEY, settings=settings)
 
     @property
     def api(self) -> Any:

@@ -64,7 +64,8 @@ class Target:
     """One model of a fallback chain with the options that are for it.
 
     `info` is what the catalogue knows of the provider; `is_last`: no other model of the chain
-    follows.
+    follows. `extra` is the call's own, which lies over the `inherited` options: those that the
+    client gives and the call does not.
     """
 
     model: Model
@@ -72,6 +73,8 @@ class Target:
     binding: Binding = field(repr=False)
     info: ProviderInfo | None = field(default=None, repr=False)
     is_last: bool = True
+    inherited: frozenset[str] = frozenset()
+    extra: Mapping[str, Any] = field(factory=dict, repr=False)
 
     @property
     def key(self) -> str:

@@ -238,8 +238,7 @@ class Driver:
         if reason is not None:
             whole = batch and type(batch[-1]) is ev.Done and reason.code != "closed"
             return batch if whole else self._instead(batch, reason)
-        batch = _unended(batch)
-        if batch:
+        if batch := _unended(batch):
             self._deliver(batch)
         raise asyncio.CancelledError  # somebody else's, whose task wants to end
 

@@ -150,7 +150,14 @@ REQUESTS: list[tuple[str, Model, Context, dict[str, Any], dict[str, Any]]] = [
                     ],
                 },
             ],
-            "tools": [{**LOOK_PARAM, "strict": True, "defer_loading": True}],
+            "tools": [
+                {
+                    **LOOK_PARAM,
+                    "input_schema": {**SCHEMA, "additionalProperties": False},
+                    "strict": True,
+                    "defer_loading": True,
+                }
+            ],
             "metadata": {"user_id": "u"},
         },
     ),

@@ -108,7 +108,7 @@ async def complete(*responses: MemoryResponse, calls: int = 1, **options: Any) -
     ],
 )
 def test_addresses_of_the_responses_api(base_url: str, expected: str) -> None:
-    options = swink.StreamOptions(base_url=base_url, extra={"api": "responses"})
+    options = swink.StreamOptions(base_url=base_url, settings={"api": "responses"})
     assert PROVIDER.url(MODEL, options, {}) == expected
 
 

@@ -27,6 +27,7 @@ class ChatAPI:
     """Chat Completions in a dialect; `converter` is the class that writes its messages."""
 
     path = "chat/completions"
+    api_name = "chat"
     buffered = True
     websocket = False
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from functools import cached_property, partial
 from typing import Any
@@ -15,13 +14,19 @@ from swink_core import (
     Classification,
     Context,
     Failure,
-    InvalidOption,
     Model,
     Notice,
     StreamOptions,
     ThinkingLevel,
 )
-from swink_core.providers import AiohttpClient, HTTPProvider, HTTPRequest, HTTPResponse, Parser
+from swink_core.providers import (
+    AiohttpClient,
+    HTTPProvider,
+    HTTPRequest,
+    HTTPResponse,
+    Parser,
+    first_set,
+)
 from swink_provider_openai.chat import ChatAPI
 from swink_provider_openai.converter import ChatConverter
 from swink_provider_openai.dialect import Dialect
@@ -66,21 +71,15 @@ class OpenAIProvider(HTTPProvider):
         """Return the API that answers: the caller's choice, then the model's, then the
         service's.
 
-        Callers choose with `extra={"api": "responses"}` or `"chat"`, which is not sent. Only
-        Responses has WebSockets, so that asking for one asks for it.
+        Callers choose by the setting `api`. Only Responses has WebSockets, so that asking for one
+        asks for it.
         """
-        wanted = options.extra.get("api")
+        wanted = options.settings.get("api")
         if wanted is None and options.transport == "websocket":
             wanted = "responses"
         if wanted is None:
             wanted = (model.info.api if model.info else None) or self.dialect.api
-        if wanted == "chat":
-            return self._chat
-        if wanted == "responses":
-            return self._responses
-        raise InvalidOption(
-            f"{self.name} has no API {wanted!r}", resolution="Pass chat or responses."
-        )
+        return self._responses if wanted == "responses" else self._chat
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Return the conversation in the terms of the model's API."""
@@ -99,11 +98,7 @@ class OpenAIProvider(HTTPProvider):
 
     def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
         """Add the options; what the caller put in `extra` gives way to them."""
-        api = self.api(model, options)
-        if "api" in options.extra:
-            extra = {name: value for name, value in options.extra.items() if name != "api"}
-            options = evolve(options, extra=extra)
-        return api.body(model, payload, options)
+        return self.api(model, options).body(model, payload, options)
 
     async def respond(
         self, model: Model, payload: Any, options: StreamOptions, call: Call
@@ -117,8 +112,8 @@ class OpenAIProvider(HTTPProvider):
             response = await self._sockets.open(dial, call)
             if response is not None:
                 return response
-            chosen = {"api": "responses", **options.extra}
-            options = evolve(options, transport="sse", extra=chosen)
+            chosen = {"api": "responses", **options.settings}
+            options = evolve(options, transport="sse", settings=chosen)
         return await super().respond(model, payload, options, call)
 
     async def send(self, request: HTTPRequest, call: Call) -> HTTPResponse:
@@ -134,12 +129,12 @@ class OpenAIProvider(HTTPProvider):
         if self.dialect.own_server and not priced:
             call.attempt.charge(0.0)
 
-    def own_headers(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    def own_headers(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the headers that the dialect takes from the environment."""
         return {
-            name: environ[variable]
+            name: value
             for name, variable in self.dialect.headers.items()
-            if environ.get(variable)
+            if (value := first_set([variable], environ))
         }
 
     def parser(self, model: Model) -> Parser:

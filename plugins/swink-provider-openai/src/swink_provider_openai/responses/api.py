@@ -33,6 +33,7 @@ class ResponsesAPI:
     """The Responses API in a dialect."""
 
     path = "responses"
+    api_name = "responses"
     buffered = True
 
     def __init__(self, provider: str, dialect: Dialect) -> None:

@@ -1,0 +1,98 @@
+"""Values of JSON data by a path, and what a rule says of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+__all__ = ["Holds", "condition", "values"]
+
+Holds = Callable[[Any], bool]
+
+_STEP = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "boolean": (bool,),
+    "null": (type(None),),
+}
+
+
+@cache
+def steps_of(path: str) -> tuple[str | int | None, ...]:
+    """Return a path's steps: a name, a place in a list, or `None` for all of a list."""
+    return tuple(
+        name or (None if place == "*" else int(place)) for name, place in _STEP.findall(path)
+    )
+
+
+def values(data: Any, steps: tuple[str | int | None, ...]) -> Iterator[Any]:
+    """Yield what is at a path."""
+    if not steps:
+        yield data
+        return
+    step, rest = steps[0], steps[1:]
+    if isinstance(step, str):
+        if isinstance(data, dict) and step in data:
+            yield from values(data[step], rest)
+    elif isinstance(data, list):
+        if step is None:
+            for item in data:
+                yield from values(item, rest)
+        elif -len(data) <= step < len(data):
+            yield from values(data[step], rest)
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _of_types(names: list[str]) -> Holds:
+    types = tuple(kind for name in names if name != "number" for kind in _TYPES[name])
+    numbers = "number" in names
+    return lambda value: isinstance(value, types) or (numbers and _number(value))
+
+
+def _pattern(pattern: str, found: bool) -> Holds:
+    search = re.compile(pattern).search
+    return lambda value: isinstance(value, str) and (search(value) is not None) is found
+
+
+OPERATORS: dict[str, Callable[[Any], Holds]] = {
+    "present": lambda _: lambda value: value is not None,
+    "eq": lambda want: lambda value: bool(value == want),
+    "ne": lambda want: lambda value: bool(value != want),
+    "in": lambda want: lambda value: value in want,
+    "not_in": lambda want: lambda value: value not in want,
+    "gt": lambda want: lambda value: _number(value) and value > want,
+    "lt": lambda want: lambda value: _number(value) and value < want,
+    "len_gt": lambda want: lambda value: hasattr(value, "__len__") and len(value) > want,
+    "type_in": _of_types,
+    "matches": lambda want: _pattern(want, True),
+    "not_matches": lambda want: _pattern(want, False),
+}
+"""What each operator makes of a rule's value: a test of a value that was found."""
+
+
+def condition(path: str, op: str, want: Any = None, absent: bool = False) -> Holds:
+    """Return a test of a request's body.
+
+    It holds where it holds for one of the values at `path`; with none but null there, where
+    `absent` says so. Raises KeyError for an unknown operator.
+    """
+    steps = steps_of(path)
+    if op == "absent":
+        return lambda body: all(value is None for value in values(body, steps))
+    holds, needs_one = OPERATORS[op](want), op == "present"
+
+    def met(body: Any) -> bool:
+        found = list(values(body, steps))
+        if all(value is None for value in found) and (absent or needs_one):
+            return absent
+        return any(map(holds, found))
+
+    return met

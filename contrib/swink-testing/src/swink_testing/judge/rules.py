@@ -1,0 +1,101 @@
+"""The rules and the judge that applies them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache, cached_property
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+
+from swink_testing.judge.paths import Holds, condition, steps_of
+
+__all__ = ["Judge", "Rule", "all_rules"]
+
+
+class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What one API refuses: a request of which every condition of `when` holds.
+
+    `provider` and `api` are names with `|` between them, `*` any; `model` and `unless_model` are
+    searched in the model's id. A condition is `[path, operator, value, absent]`: `tools[*].name`
+    is a value in every element of a list, `messages[-1]` the last one; it holds where it holds
+    for one value that is there, and with `absent` also where there is none. `status` is what the
+    server answers, 200 where it says nothing and the value has no effect. `confidence` is
+    `measured` where a server's own words were quoted, `documented`, or `reported`.
+    """
+
+    id: str
+    provider: str
+    api: str
+    model: str
+    when: list[list[Any]]
+    status: int
+    message: str
+    source: str
+    confidence: str
+    unless_model: str | None = None
+
+    @property
+    def refuses(self) -> bool:
+        """Whether the server says no; otherwise it ignores in silence what it was sent."""
+        return self.status != 200
+
+    def concerns(self, provider: str, api: str, model: str) -> bool:
+        """Tell whether it is a rule of this provider, for this API and model."""
+        if provider not in self.provider.split("|") or not {"*", api} & {*self.api.split("|")}:
+            return False
+        if re.search(self.model, model) is None:
+            return False
+        return not (self.unless_model and re.search(self.unless_model, model))
+
+
+class _Compiled:
+    """A rule ready to be asked: most ask for a field that most requests lack."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self.needs = {
+            steps_of(path)[0]
+            for path, op, *more in rule.when
+            if op != "absent" and not (len(more) > 1 and more[1])
+        }
+        self.conditions: list[Holds] = [condition(*row) for row in rule.when]
+
+    def refuses(self, body: Any) -> bool:
+        return self.needs <= body.keys() and all(met(body) for met in self.conditions)
+
+
+@cache
+def all_rules() -> tuple[Rule, ...]:
+    """Return the rules that come with this package, in the order of their files."""
+    folder = files(__package__) / "rules"
+    found: list[Rule] = []
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
+        found += msgspec.json.Decoder(Rule).decode_lines(file.read_bytes())
+    return tuple(found)
+
+
+class Judge:
+    """Says which rules a request breaks; `rules` are those of this package, or other ones."""
+
+    def __init__(self, rules: Iterable[Rule] | None = None) -> None:
+        self.rules = all_rules() if rules is None else tuple(rules)
+        self._concerned: dict[tuple[str, str, str], list[_Compiled]] = {}
+
+    @cached_property
+    def _compiled(self) -> list[_Compiled]:
+        return [_Compiled(rule) for rule in self.rules]
+
+    @cached_property
+    def providers(self) -> frozenset[str]:
+        """The providers that there are rules for."""
+        return frozenset(name for rule in self.rules for name in rule.provider.split("|"))
+
+    def refusals(self, provider: str, api: str, model: str, body: Any) -> list[Rule]:
+        """Return the rules that refuse a body, given as JSON data."""
+        asked = (provider, api, model)
+        if asked not in self._concerned:
+            self._concerned[asked] = [c for c in self._compiled if c.rule.concerns(*asked)]
+        return [compiled.rule for compiled in self._concerned[asked] if compiled.refuses(body)]

@@ -1,0 +1,165 @@
+"""Makes a call as an application does and reads what would leave, with no network."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from typing import Any, Self
+from unittest.mock import patch
+
+from attrs import define, field
+
+from swink_core import (
+    Catalog,
+    Client,
+    Error,
+    Host,
+    Model,
+    Notice,
+    ProviderInfo,
+    RetryPolicy,
+    StreamErrorKind,
+    UsageError,
+)
+from swink_core.plugins.catalog import USER_FILE_ENV
+from swink_core.providers import HTTPRequest, HTTPResponse
+from swink_testing.driver import MemoryResponse
+from swink_testing.judge import Asked, asked_of
+from swink_testing.matrix.cases import Case
+from swink_testing.matrix.conversations import conversation
+from swink_testing.matrix.said import Said
+
+__all__ = ["Asker", "Outcome"]
+
+_ENVIRONMENT = {
+    "AWS_REGION": "us-east-1",
+    "AWS_ACCESS_KEY_ID": "none",
+    "AWS_SECRET_ACCESS_KEY": "none",
+}
+"""What a provider wants to know before it makes a request, and cannot be told by an option."""
+
+
+@define
+class Outcome:
+    """What became of a call: a request, or the reason why there is none.
+
+    `asked` is `None` where nothing was sent, or nothing that there are rules for; `refusal` is
+    what the provider itself said instead (`unsupported`), `usage_error` what the client did, and
+    `fault` anything else.
+    """
+
+    case: Case
+    said: Said = field(repr=False)
+    asked: Asked | None = None
+    request: HTTPRequest | None = field(default=None, repr=False)
+    notices: list[Notice] = field(factory=list)
+    refusal: Error | None = None
+    usage_error: UsageError | None = None
+    fault: str | None = None
+
+
+class _Wall:
+    """Stands where the network is: keeps a request and answers that it is refused."""
+
+    def __init__(self) -> None:
+        self._request: HTTPRequest | None = None
+
+    def take(self) -> HTTPRequest | None:
+        """Return the request that came since this was asked last."""
+        request, self._request = self._request, None
+        return request
+
+    async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
+        self._request = request
+        return MemoryResponse(status=400)
+
+    def close_idle(self) -> None:
+        """There are no connections."""
+
+    async def aclose(self) -> None:
+        """There are no connections."""
+
+
+class Asker:
+    """Puts cases through a client of its own, in an environment without keys of the user's.
+
+    with-block: `async with Asker() as asker: await asker.outcome(case)`.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self._host = Host(environ={})
+        self.catalog = Catalog(self._host, environ={})
+        self._wall = _Wall()
+        self._options = {"api_key": "none", **options}
+        self._models: dict[tuple[str, str], Model] = {}
+        self._said: dict[str, Said] = {}
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        self._stack.enter_context(_quiet())
+        self._stack.enter_context(patch.dict(os.environ, _ENVIRONMENT))
+        os.environ.pop(USER_FILE_ENV, None)
+        client = Client(host=self._host, http=self._wall, retry=RetryPolicy.none(), **self._options)
+        self._client = await self._stack.enter_async_context(client)
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self._stack.aclose()
+
+    def providers(self, names: Sequence[str] = ()) -> list[ProviderInfo]:
+        """Return what the installed providers say of themselves, or those that are named."""
+        found = [self.catalog.provider(name) for name in names or self._host.provider_names()]
+        return [info for info in found if info is not None]
+
+    async def outcome(self, case: Case, **more: Any) -> Outcome:
+        """Make the call; `more` are further options."""
+        if case.conversation not in self._said:
+            self._said[case.conversation] = conversation(case.conversation)
+        said = self._said[case.conversation]
+        key = (case.provider, case.model.id)
+        if key not in self._models:
+            self._models[key] = self.catalog.resolve(Model(*key))
+        outcome = Outcome(case, said)
+        options = {"base_url": f"http://{case.provider}.invalid/v1", **case.options, **more}
+        failure: Error | None = None
+        try:
+            stream = self._client.stream(self._models[key], said.context, **options)
+            async with stream:
+                async for event in stream:
+                    if isinstance(event, Notice):
+                        outcome.notices.append(event)
+                    elif isinstance(event, Error):
+                        failure = event
+        except UsageError as error:
+            outcome.usage_error = error
+        except Exception as error:  # a plugin that breaks is a finding like any other
+            outcome.fault = f"{type(error).__name__}: {error}"
+        request = outcome.request = self._wall.take()
+        if request is not None:
+            outcome.asked = asked_of(case.provider, request.url, request.body)
+            if outcome.asked is None:
+                outcome.fault = f"no API that there are rules for is asked at {request.url}"
+        elif failure is not None:
+            self._failed(outcome, failure)
+        return outcome
+
+    @staticmethod
+    def _failed(outcome: Outcome, error: Error) -> None:
+        if error.error_kind is StreamErrorKind.UNSUPPORTED:
+            outcome.refusal = error
+        else:
+            outcome.fault = f"{error.error_kind}: {error.error_message}"
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the log of calls that fail on purpose to themselves."""
+    logger = logging.getLogger("swink_core")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

@@ -1,0 +1,136 @@
+"""What is found out about each case, and the tables of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from enum import StrEnum
+
+from attrs import define, field
+
+from swink_core import StreamOptions
+from swink_testing.judge import Judge, Rule
+from swink_testing.matrix.ask import Asker, Outcome
+from swink_testing.matrix.cases import Case, cases_of, sampled
+from swink_testing.matrix.ids import models_of
+from swink_testing.matrix.lost import lost_values
+
+__all__ = ["Finding", "Kind", "Run", "RunOptions", "can_lift_rules", "examined"]
+
+
+class Kind(StrEnum):
+    """What is wrong with a case, or how it ended without being sent."""
+
+    REFUSED = "refused by the judge"
+    WITHOUT_EFFECT = "taken and ignored by the server"
+    LOST = "lost in silence"
+    FAULT = "failed"
+    NEEDLESS = "refused or left out needlessly"
+    UNSUPPORTED = "refused before sending"
+    USAGE_ERROR = "refused as a wrong call"
+    NOTICE = "sent with a notice"
+
+
+FAULTS = (Kind.REFUSED, Kind.WITHOUT_EFFECT, Kind.LOST, Kind.FAULT, Kind.NEEDLESS)
+"""Findings that somebody has to do something about."""
+
+
+@define(frozen=True)
+class Finding:
+    """One thing about one case: `what` is a rule's id, a value, a message."""
+
+    kind: Kind
+    what: str
+    outcome: Outcome = field(repr=False)
+    rule: Rule | None = field(default=None, repr=False)
+
+
+@define
+class RunOptions:
+    """Which cases: of which providers, one in `share`, and whether rules are lifted too."""
+
+    providers: Sequence[str] = ()
+    share: int = 1
+    models: str = ""
+    reverse: bool = True
+
+
+def can_lift_rules() -> bool:
+    """Tell whether `StreamOptions` has the option that sends a call as it stands."""
+    return "rules" in StreamOptions.names()
+
+
+@define
+class Run:
+    """How many cases there were, and what was found; a finding's first cases are kept."""
+
+    cases: int = 0
+    sent: int = 0
+    found: dict[tuple[Kind, str, str], list[Finding]] = field(factory=dict)
+    counts: dict[tuple[Kind, str, str], int] = field(factory=dict)
+
+    def add(self, finding: Finding) -> None:
+        """Count a finding."""
+        key = (finding.kind, finding.what, finding.outcome.case.provider)
+        self.counts[key] = self.counts.get(key, 0) + 1
+        kept = self.found.setdefault(key, [])
+        if len(kept) < 5:
+            kept.append(finding)
+
+    def rows(self, kinds: Iterable[Kind]) -> Iterator[tuple[Kind, str, str, int, Finding]]:
+        """Yield kind, what, provider, count and an example, the most frequent first."""
+        wanted = set(kinds)
+        for key, count in sorted(self.counts.items(), key=lambda item: -item[1]):
+            if key[0] in wanted:
+                yield *key, count, self.found[key][0]
+
+
+async def examined(judge: Judge, given: RunOptions, run: Run) -> AsyncIterator[Outcome]:
+    """Make the calls, count in `run` what is found, and yield what became of each."""
+    async with Asker() as asker:
+        for info in asker.providers(given.providers):
+            if info.name not in judge.providers:
+                continue
+            models = models_of(asker.catalog, info.name, judge)
+            models = [model for model in models if given.models in model.id]
+            plain: dict[tuple[str, str], Outcome] = {}
+            for case in sampled(cases_of(info.name, models), given.share):
+                outcome = await asker.outcome(case)
+                run.cases += 1
+                run.sent += outcome.asked is not None
+                for finding in _findings(judge, outcome):
+                    run.add(finding)
+                key = (case.model.id, case.conversation)
+                if outcome.asked is not None and key not in plain:
+                    without = Case(case.provider, case.model, case.conversation, {})
+                    plain[key] = await asker.outcome(without) if case.options else outcome
+                for value in lost_values(outcome, plain.get(key, outcome)):
+                    run.add(Finding(Kind.LOST, value, outcome))
+                if given.reverse and can_lift_rules() and (outcome.refusal or outcome.notices):
+                    lifted = await asker.outcome(case, rules=False)
+                    if needless := _needless(judge, outcome, lifted):
+                        run.add(needless)
+                yield outcome
+
+
+def _findings(judge: Judge, outcome: Outcome) -> Iterator[Finding]:
+    if outcome.fault is not None:
+        yield Finding(Kind.FAULT, outcome.fault, outcome)
+    if outcome.usage_error is not None:
+        yield Finding(Kind.USAGE_ERROR, str(outcome.usage_error), outcome)
+    if outcome.refusal is not None:
+        yield Finding(Kind.UNSUPPORTED, outcome.refusal.error_message, outcome)
+    for notice in outcome.notices:
+        yield Finding(Kind.NOTICE, f"{notice.code}: {notice.detail}", outcome)
+    if (asked := outcome.asked) is not None:
+        for rule in judge.refusals(asked.provider, asked.api, asked.model, asked.body):
+            kind = Kind.REFUSED if rule.refuses else Kind.WITHOUT_EFFECT
+            yield Finding(kind, rule.id, outcome, rule)
+
+
+def _needless(judge: Judge, outcome: Outcome, lifted: Outcome) -> Finding | None:
+    """Find out whether the request that was not sent would have been taken."""
+    asked = lifted.asked
+    if asked is None or judge.refusals(asked.provider, asked.api, asked.model, asked.body):
+        return None
+    said = outcome.refusal.error_message if outcome.refusal else outcome.notices[0].detail
+    return Finding(Kind.NEEDLESS, said, lifted)

@@ -1,0 +1,123 @@
+"""What of a call is not in its request, though nothing was said of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from swink_core import CacheStrategy, ThinkingLevel
+from swink_testing.matrix.ask import Outcome
+from swink_testing.request_readers import READERS, read_request
+
+__all__ = ["lost_values"]
+
+_SENT_AS_GIVEN = (
+    "temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "max_tokens", "seed",
+    "session_id", "user", "stop",
+)  # fmt: skip
+"""Options whose very value is in the request."""
+
+_OF_TOOLS = ("tool_choice", "parallel_tool_calls")
+"""Options that say nothing where there are no tools."""
+
+_AS_IT_IS: Mapping[str, tuple[Any, ...]] = {
+    "thinking": (ThinkingLevel.OFF, 0),
+    "tool_choice": ("auto",),
+    "parallel_tool_calls": (True,),
+    "cache": (CacheStrategy("none"), "none"),
+    "session_id": ("",),
+    "user": ("",),
+    "stop": ([""],),
+}
+"""Values that ask for nothing more than a request without them may already say."""
+
+_READERS = {
+    "chat": "openai-chat",
+    "responses": "openai-responses",
+    "messages": "anthropic-messages",
+    "converse": "bedrock-converse",
+    "generateContent": "gemini-generate-content",
+}
+
+
+def lost_values(outcome: Outcome, plain: Outcome) -> list[str]:
+    """Name what is missing; `plain` is the call of the same conversation without options.
+
+    With a Notice nothing counts as lost. A tool call's id may be replaced, in the call and in
+    its result alike.
+    """
+    if outcome.asked is None or outcome.notices:
+        return []
+    texts = "\n".join(_strings(outcome.asked.body))
+    values = (value if isinstance(value, tuple) else (value,) for value in outcome.said.values)
+    missing = [forms[0] for forms in values if not any(form in texts for form in forms)]
+    if fault := _unpaired(outcome):
+        missing.append(fault)
+    if plain.asked is not None:
+        sent = _leaves(outcome) - _leaves(plain)
+        gone = _leaves(plain) - _leaves(outcome)
+        for name, value in outcome.case.options.items():
+            idle = name in _OF_TOOLS and not outcome.said.context.tools
+            if idle or value in _AS_IT_IS.get(name, ()):
+                continue
+            if name not in _SENT_AS_GIVEN:
+                if not (sent or gone):
+                    missing.append(f"{name}={value!r}")
+            elif not _all_sent(value, [leaf for _, leaf in sent]):
+                missing.append(f"{name}={value!r:.80}")
+    return missing
+
+
+def _all_sent(value: Any, sent: list[Any]) -> bool:
+    if isinstance(value, list):
+        return all(_all_sent(item, sent) for item in value)
+    if isinstance(value, str):
+        return any(isinstance(leaf, str) and value in leaf for leaf in sent)
+    return any(leaf == value for leaf in sent if not isinstance(leaf, bool | str))
+
+
+def _unpaired(outcome: Outcome) -> str | None:
+    asked = outcome.asked
+    assert asked is not None
+    api = "ollama-chat" if asked.provider == "ollama" else _READERS[asked.api]
+    assert api in READERS
+    try:
+        reading = read_request(api, asked.body)
+    except (KeyError, TypeError) as error:
+        return f"a request that cannot be read: {error!r}"
+    calls, results = Counter(reading.ids("call")), Counter(reading.ids("result"))
+    return None if calls == results else f"calls {dict(calls)} and results {dict(results)}"
+
+
+def _leaves(outcome: Outcome) -> Counter[tuple[str, Any]]:
+    """Count what a request says: each scalar of its body with its path, and its address."""
+    assert outcome.asked is not None
+    assert outcome.request is not None
+    found = Counter(_scalars(outcome.asked.body, ""))
+    found["url", outcome.request.url] += 1
+    return found
+
+
+def _scalars(data: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(data, dict):
+        yield path, len(data)
+        for name, value in data.items():
+            yield from _scalars(value, f"{path}.{name}")
+    elif isinstance(data, list):
+        for value in data:
+            yield from _scalars(value, path)
+    else:
+        yield path, data
+
+
+def _strings(data: Any) -> Iterator[str]:
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, dict):
+        for name, value in data.items():
+            yield name
+            yield from _strings(value)
+    elif isinstance(data, list):
+        for value in data:
+            yield from _strings(value)

@@ -1,0 +1,89 @@
+"""A conversation of the matrix, and the values in it that a request must hold."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from functools import cached_property
+
+from attrs import define, field
+
+from swink_core import (
+    AudioBlock,
+    Base64Source,
+    Block,
+    Context,
+    DocumentBlock,
+    ImageBlock,
+    TextBlock,
+    ToolCallBlock,
+    UrlSource,
+)
+
+__all__ = ["Said", "encoded"]
+
+_MARK = "nonce"
+"""How each value begins that was made for its conversation alone."""
+
+_NOT_KEPT = ("nonce_foreign",)
+"""Reasoning of another provider: nobody takes it."""
+
+
+def encoded(data: bytes) -> str:
+    """Return bytes as media blocks carry them."""
+    return base64.b64encode(data).decode()
+
+
+@define(slots=False)
+class Said:
+    """A conversation by its name."""
+
+    name: str
+    context: Context = field(repr=False)
+
+    @cached_property
+    def values(self) -> list[str | tuple[str, ...]]:
+        """What of it must be in the request: a string, or several forms of one value."""
+        return list(dict.fromkeys(v for v in _strings(self.context) if v not in _NOT_KEPT))
+
+
+def _strings(context: Context) -> Iterator[str | tuple[str, ...]]:
+    """Yield what of a conversation must go out: all that was made for it alone."""
+    yield from _nonces(context.system_prompt)
+    for tool in context.tools:
+        yield from _nonces([tool.name, tool.description, tool.parameters])
+    for message in context.messages:
+        content = message.content
+        for block in [TextBlock(content)] if isinstance(content, str) else content:
+            yield from _of_block(block)
+
+
+def _of_block(block: Block) -> Iterator[str | tuple[str, ...]]:
+    match block:
+        case TextBlock(text):
+            yield from _nonces(text.strip())
+        case ToolCallBlock(name=name, arguments=arguments):
+            yield from _nonces([name, arguments])
+        case ImageBlock(source) | DocumentBlock(source) | AudioBlock(source):
+            if isinstance(source, Base64Source):
+                yield (source.data, *_as_text(source))
+            elif isinstance(source, UrlSource):
+                yield source.url
+
+
+def _nonces(data: object) -> Iterator[str]:
+    if isinstance(data, str):
+        if data.startswith(_MARK):
+            yield data
+    elif isinstance(data, dict):
+        for name, value in data.items():
+            yield from _nonces([name, value])
+    elif isinstance(data, list):
+        for item in data:
+            yield from _nonces(item)
+
+
+def _as_text(source: Base64Source) -> tuple[str, ...]:
+    if not source.media_type.startswith("text/"):
+        return ()
+    return (base64.b64decode(source.data).decode(),)

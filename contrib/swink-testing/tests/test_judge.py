@@ -1,0 +1,184 @@
+"""The judge refuses what the real APIs refuse, and says by which source it knows."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from swink_testing.corpus import corpus_folder
+from swink_testing.judge import Asked, Judge, Rule, asked_of
+from swink_testing.judge.paths import OPERATORS, condition
+
+JUDGE = Judge()
+REFERENCE = corpus_folder().parent / "judge"
+
+
+class Example(msgspec.Struct, forbid_unknown_fields=True):
+    """A request that a rule refuses, and the like of it that is accepted."""
+
+    rule: str
+    provider: str
+    api: str
+    model: str
+    refused: dict[str, Any]
+    accepted: dict[str, Any]
+    accepted_model: str | None = None
+    accepted_api: str | None = None
+
+    def asks(self, accepted: bool) -> tuple[str, str, str, dict[str, Any]]:
+        """Return what the judge is asked."""
+        if not accepted:
+            return self.provider, self.api, self.model, self.refused
+        api, model = self.accepted_api or self.api, self.accepted_model or self.model
+        return self.provider, api, model, self.accepted
+
+
+EXAMPLES = msgspec.json.Decoder(Example).decode_lines(
+    Path(__file__).with_name("judge_examples.jsonl").read_bytes()
+)
+
+
+def _ids(rules: list[Rule]) -> list[str]:
+    return [rule.id for rule in rules]
+
+
+def test_every_rule_has_a_name_of_its_own_a_source_and_a_status() -> None:
+    assert len({rule.id for rule in JUDGE.rules}) == len(JUDGE.rules)
+    for rule in JUDGE.rules:
+        assert rule.source.startswith("https://"), rule.id
+        assert rule.status == 200 or 400 <= rule.status < 500, rule.id
+        assert rule.message, rule.id
+        assert rule.confidence in ("measured", "documented", "reported"), rule.id
+
+
+def test_every_rule_has_an_example_of_what_it_refuses_and_what_it_lets_through() -> None:
+    assert sorted(example.rule for example in EXAMPLES) == sorted(rule.id for rule in JUDGE.rules)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: str(example.rule))
+def test_a_rule_refuses_its_refused_example_and_not_the_other(example: Example) -> None:
+    assert example.rule in _ids(JUDGE.refusals(*example.asks(accepted=False)))
+    assert example.rule not in _ids(JUDGE.refusals(*example.asks(accepted=True)))
+
+
+@pytest.mark.parametrize(
+    ("path", "op", "more", "body", "holds"),
+    [
+        ("a", "present", [], {"a": 0}, True),
+        ("a", "present", [], {"a": None}, False),
+        ("a", "absent", [], {}, True),
+        ("a", "absent", [], {"a": None}, True),
+        ("a", "absent", [], {"a": False}, False),
+        ("a", "ne", [1], {}, False),
+        ("a", "ne", [1, True], {}, True),
+        ("a", "ne", [1], {"a": 1}, False),
+        ("a.b", "eq", [1], {"a": {"b": 1}}, True),
+        ("a.b", "eq", [1], {"a": [1]}, False),
+        ("a[*].b", "gt", [3], {"a": [{"b": 1}, {"b": 4}]}, True),
+        ("a[*].b", "gt", [3], {"a": [{"b": True}, {"b": "4"}]}, False),
+        ("a[-1]", "lt", [3], {"a": [9, 2]}, True),
+        ("a[1]", "eq", [2], {"a": [9]}, False),
+        ("a", "len_gt", [2], {"a": "abc"}, True),
+        ("a", "len_gt", [2], {"a": 99}, False),
+        ("a", "type_in", [["number"]], {"a": True}, False),
+        ("a", "type_in", [["string", "number"]], {"a": 0.5}, True),
+        ("a", "matches", ["^x"], {"a": "xy"}, True),
+        ("a", "not_matches", ["^x"], {"a": 7}, False),
+        ("a", "in", [["x", "y"]], {"a": "y"}, True),
+        ("a", "not_in", [["x"]], {"a": None}, True),
+    ],
+)
+def test_a_condition_holds(path: str, op: str, more: list[Any], body: Any, holds: bool) -> None:
+    assert condition(path, op, *more)(body) is holds
+
+
+def test_an_unknown_operator_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        condition("a", "resembles", "x")
+
+
+@pytest.mark.parametrize(
+    ("url", "body", "asked"),
+    [
+        ("https://api.openai.com/v1/chat/completions", b'{"model":"m"}', ("chat", "m")),
+        ("https://a.com/openai/v1/responses?v=1", b'{"model":"m"}', ("responses", "m")),
+        ("https://api.anthropic.com/v1/messages", b'{"model":"m"}', ("messages", "m")),
+        ("http://127.0.0.1:11434/api/chat", b'{"model":"q:4b"}', ("chat", "q:4b")),
+        ("https://b.com/model/us.a%3A0/converse-stream", b"{}", ("converse", "us.a:0")),
+        ("https://g.com/v1/models/g-3:streamGenerateContent", b"{}", ("generateContent", "g-3")),
+        ("https://v.com/p/anthropic/models/c@1:streamRawPredict", b"{}", ("messages", "c@1")),
+        ("https://api.openai.com/v1/embeddings", b"{}", None),
+        ("https://api.openai.com/v1/chat/completions", b"{", None),
+        ("https://api.openai.com/v1/chat/completions", b"[]", None),
+    ],
+)  # fmt: skip
+def test_a_request_tells_whom_it_asks(url: str, body: bytes, asked: tuple[str, str] | None) -> None:
+    found = asked_of("acme", url, body)
+    if asked is None:
+        assert found is None
+    else:
+        assert found == Asked("acme", *asked, msgspec.json.decode(body))
+
+
+def test_rules_of_ones_own_take_the_place_of_those_that_come_along() -> None:
+    rule = Rule(
+        "acme", "acme", "chat", ".", [["tools", "present"]], 422, "no", "https://a", "measured"
+    )  # fmt: skip
+    judge = Judge([rule])
+    assert judge.providers == {"acme"}
+    assert judge.refusals("acme", "chat", "large", {"tools": []}) == [rule]
+    assert judge.refusals("acme", "messages", "large", {"tools": []}) == []
+
+
+# -- beside the reference ------------------------------------------------------------------------
+
+needs_reference = pytest.mark.skipif(
+    not (REFERENCE / "judge.py").is_file(), reason="the reference judge is not beside the corpus"
+)
+
+
+@pytest.fixture(scope="module")
+def reference() -> Any:
+    """Return the reference judge."""
+    spec = importlib.util.spec_from_file_location("reference_judge", REFERENCE / "judge.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module.Judge(REFERENCE / "rules")
+
+
+def _mixed(chance: random.Random, example: Example) -> dict[str, Any]:
+    """Make a body of parts of others: rules that never met may meet."""
+    body = dict(example.refused)
+    for other in chance.sample(EXAMPLES, 3):
+        fields = other.refused if chance.random() < 0.7 else other.accepted
+        for name in chance.sample(sorted(fields), min(2, len(fields))):
+            body[name] = fields[name]
+    if body and chance.random() < 0.3:
+        body[chance.choice(sorted(body))] = chance.choice([None, 0, "", [], {}, True, [None], "x"])
+    return body
+
+
+@needs_reference
+def test_both_judges_agree_on_every_example_and_on_mixtures_of_them(reference: Any) -> None:
+    chance = random.Random(20261121)
+    asked = [example.asks(accepted) for example in EXAMPLES for accepted in (False, True)]
+    for _ in range(1500):
+        example, other = chance.choice(EXAMPLES), chance.choice(EXAMPLES)
+        model = example.model if chance.random() < 0.7 else other.model
+        asked.append((example.provider, example.api, model, _mixed(chance, example)))
+    for question in asked:
+        assert _ids(JUDGE.refusals(*question)) == _ids(reference.violations(*question)), question
+
+
+def test_the_operators_are_those_that_the_rules_use() -> None:
+    used = {op for rule in JUDGE.rules for _, op, *_ in rule.when}
+    assert used == {*OPERATORS, "absent"}
