@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import binascii
-from collections.abc import Mapping, Sequence
-from os import PathLike
-from types import NoneType
-from typing import Any, get_args
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
 
 import msgspec
 
 from swink_core.failures.exceptions import InvalidContext, InvalidOption, UsageError
 from swink_core.providers.media import MOST_CALL_BYTES, MOST_FILE_BYTES, check_file, files_of
-from swink_core.vocabulary import messages as ms
+from swink_core.vocabulary.checks import annotations_of, held_to
 from swink_core.vocabulary.messages import (
     AssistantMessage,
+    AudioBlock,
+    Base64Source,
     Block,
     Context,
+    DocumentBlock,
+    ExtensionBlock,
+    ImageBlock,
     Message,
     Source,
     SystemMessage,
@@ -25,6 +29,7 @@ from swink_core.vocabulary.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from swink_core.vocabulary.models import ProviderInfo
 from swink_core.vocabulary.options import StreamOptions
 
 
@@ -38,19 +43,18 @@ def check_context(context: Context) -> None:
     for number, message in enumerate(context.messages):
         known = "Use SystemMessage, UserMessage, AssistantMessage or ToolResultMessage."
         _expect(message, Message, f"message {number} is", known)
+        _check_fields(f"message {number}", message)
         _check_content(f"message {number}", message)
         for file in files_of(message):
             bytes_left -= check_file(file, min(bytes_left, MOST_FILE_BYTES))
         if isinstance(message, AssistantMessage):
             calls.update(block.id for block in message.tool_calls)
-        elif isinstance(message, ToolResultMessage):
-            _check_fields(f"message {number}", message)
-            if message.tool_call_id not in calls:
-                raise InvalidContext(
-                    f"message {number} answers tool call {message.tool_call_id!r}, which no "
-                    "message before it makes",
-                    resolution="Keep the assistant message with the call before its result.",
-                )
+        elif isinstance(message, ToolResultMessage) and message.tool_call_id not in calls:
+            raise InvalidContext(
+                f"message {number} answers tool call {message.tool_call_id!r}, which no "
+                "message before it makes",
+                resolution="Keep the assistant message with the call before its result.",
+            )
     if not any(_says_something(message) for message in context.messages):
         raise InvalidContext(
             "the conversation is empty", resolution="Pass at least one user message with content."
@@ -65,6 +69,7 @@ def check_options(options: StreamOptions, context: Context) -> None:
     Raises InvalidOption.
     """
     _check_json(options.extra, "extra", InvalidOption)
+    _check_json(options.settings, "settings", InvalidOption)
     _check_json(options.response_format, "response_format", InvalidOption)
     choice = options.tool_choice
     if choice in (None, "auto", "none") or "tools" in options.extra:
@@ -79,6 +84,26 @@ def check_options(options: StreamOptions, context: Context) -> None:
             f"tool_choice names no tool: {choice!r}",
             resolution=f"Use auto, none, required or one of the tools: {', '.join(names) or '-'}.",
         )
+
+
+def check_settings(provider: str, info: ProviderInfo | None, settings: Mapping[str, Any]) -> None:
+    """Refuse settings that a provider does not declare, or declares otherwise.
+
+    Raises InvalidOption, which names those that it has.
+    """
+    declared = info.settings if info else {}
+    for name, value in settings.items():
+        kind = declared.get(name, declared.get("*", ()))
+        if not (value in kind if isinstance(kind, tuple) else _SETTINGS[kind](value)):
+            kinds = {n: k if isinstance(k, str) else " or ".join(k) for n, k in declared.items()}
+            known = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
+            near = [] if kind else get_close_matches(name, [*declared, *StreamOptions.names()], 1)
+            raise InvalidOption(
+                f"{provider} has no setting {name!r}"
+                + " of this kind" * bool(kind)
+                + "".join(f"; did you mean {other!r}?" for other in near),
+                resolution=f"Its settings are {known}." if known else "",
+            )
 
 
 def _says_something(message: Message) -> bool:
@@ -105,48 +130,25 @@ def _check_content(where: str, message: Message) -> None:
                 resolution="Thinking and tool calls are the model's; instructions are text alone.",
             )
         _check_fields(where, block)
-        if isinstance(block, ms.ExtensionBlock) and type(message) in _HOLDS:
-            _expect_field(
-                where, block, "data", (dict,)
-            )  # a part of a request, an object in every API
+        if isinstance(block, ExtensionBlock) and type(message) in _HOLDS:
+            _expect(block.data, dict, f"{where}: data is", "In every API, a part is an object.")
         if (source := getattr(block, "source", None)) is not None:
             _check_fields(where, source)
             _check_data(where, source)
-        for name in ("arguments", "data", "metadata"):
-            _check_json(getattr(block, name, None), f"{where}: {name}", InvalidContext)
 
 
-_SAID = TextBlock | ms.ImageBlock | ms.DocumentBlock | ms.AudioBlock | ms.ExtensionBlock
+_PARTS = TextBlock | ImageBlock | DocumentBlock | AudioBlock | ExtensionBlock
 
-_HOLDS: dict[type, Any] = {SystemMessage: TextBlock, UserMessage: _SAID, ToolResultMessage: _SAID}
+_HOLDS: dict[type, Any] = {SystemMessage: TextBlock, UserMessage: _PARTS, ToolResultMessage: _PARTS}
 """Blocks that a message may hold; an answer holds any."""
 
-_MAYBE = (str, NoneType)
-
-_SOURCE = get_args(Source)
-
-_FIELDS: dict[type, dict[str, tuple[type, ...]]] = {
-    ms.TextBlock: {"text": (str,)},
-    ms.ThinkingBlock: {"thinking": (str,), "signature": _MAYBE},
-    ms.ToolCallBlock: {"id": (str,), "name": (str,), "arguments": (dict,), "raw_arguments": _MAYBE},
-    ms.ImageBlock: {"source": _SOURCE},
-    ms.DocumentBlock: {"source": _SOURCE, "name": _MAYBE},
-    ms.AudioBlock: {"source": _SOURCE},
-    ms.ExtensionBlock: {"provider": (str,), "kind": (str,)},
-    ms.Base64Source: {"media_type": (str,), "data": (str,)},
-    ms.UrlSource: {"url": (str,), "media_type": _MAYBE},
-    ms.FileIdSource: {"provider": (str,), "id": (str,)},
-    ms.FileSource: {"path": (str, PathLike), "media_type": _MAYBE},
-    ms.ToolResultMessage: {"tool_call_id": (str,), "tool_name": (str,)},
-    ms.Tool: {
-        "name": (str,),
-        "description": (str,),
-        "parameters": (Mapping,),
-        "strict": (bool, NoneType),
-        "metadata": (Mapping, NoneType),
-    },
+_SETTINGS: dict[str, Callable[[Any], bool]] = {
+    "string": lambda value: isinstance(value, str) and "\0" not in value,
+    "strings": lambda value: isinstance(value, list) and all(map(_SETTINGS["string"], value)),
+    "integer": lambda value: type(value) is int,
+    "boolean": lambda value: type(value) is bool,
+    "any": lambda value: True,
 }
-"""What would be sent as it is, or break the plugin that sends it, were it of another type."""
 
 
 def _expect(value: object, kind: Any, what: str, resolution: str) -> None:
@@ -155,22 +157,21 @@ def _expect(value: object, kind: Any, what: str, resolution: str) -> None:
 
 
 def _check_fields(where: str, value: Any) -> None:
-    for name, types in _FIELDS.get(type(value), {}).items():
-        _expect_field(where, value, name, types)
-
-
-def _expect_field(where: str, value: Any, name: str, types: tuple[type, ...]) -> None:
-    held = getattr(value, name)
-    if not isinstance(held, types):
-        wanted = " or ".join(kind.__name__ for kind in types)
-        raise InvalidContext(
-            f"{where}: {name} is a {type(held).__name__}",
-            resolution=f"In {type(value).__name__} it is {wanted}.",
-        )
+    """Hold what would be sent as it is to what its class says of it."""
+    kind: Any = type(value)
+    for name, annotation in annotations_of(kind).items():
+        if name != "content":  # which has messages of its own
+            try:
+                held_to(annotation, held := getattr(value, name))
+            except ValueError as error:
+                what = f"{where}: {name}: {error}"
+                raise InvalidContext(what, resolution=f"Correct the {kind.__name__}.") from None
+            if not isinstance(held, Source):
+                _check_json(held, f"{where}: {name}", InvalidContext)
 
 
 def _check_data(where: str, source: Source) -> None:
-    if isinstance(source, ms.Base64Source):
+    if isinstance(source, Base64Source):
         try:
             binascii.a2b_base64(source.data, strict_mode=True)
         except ValueError as error:
@@ -199,14 +200,7 @@ def _check_tools(tools: Sequence[Tool]) -> None:
         _expect(tool, Tool, f"tool {number} is", "Use Tool.")
         if not tool.name:
             raise InvalidContext(f"tool {number} has no name", resolution="Give it one.")
-        _check_fields(f"tool {number}", tool)
-        for part in ("parameters", "metadata"):
-            _check_json(getattr(tool, part), f"tool {tool.name!r}: {part}", InvalidContext)
-        if not all(isinstance(own, Mapping) for own in (tool.metadata or {}).values()):
-            raise InvalidContext(
-                f"tool {tool.name!r}: metadata is not by provider",
-                resolution='Write {"provider": {"field": value}}.',
-            )
+        _check_fields(f"tool {tool.name!r}", tool)
         if tool.name in names:
             raise InvalidContext(
                 f"two tools are called {tool.name!r}", resolution="Give each tool its own name."

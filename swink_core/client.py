@@ -10,7 +10,7 @@ from typing import Any, Self, TypeAlias
 
 from attrs import evolve
 
-from swink_core.arguments import check_context, check_options
+from swink_core.arguments import check_context, check_options, check_settings
 from swink_core.failures.exceptions import InvalidContext, InvalidModel, InvalidOption, UsageError
 from swink_core.plugins.binding import Target
 from swink_core.plugins.call import Attempt, Call, Gate
@@ -18,6 +18,8 @@ from swink_core.plugins.catalog import Catalog
 from swink_core.plugins.host import Host
 from swink_core.providers.aiohttp_client import AiohttpClient
 from swink_core.providers.clock import LoopClock
+from swink_core.providers.exchange import override
+from swink_core.providers.fields import merge_fields
 from swink_core.streaming.breaker import CircuitBreaker
 from swink_core.streaming.driver import Driver
 from swink_core.streaming.event_stream import EventStream
@@ -26,6 +28,7 @@ from swink_core.vocabulary.http import HTTPClient
 from swink_core.vocabulary.messages import AssistantMessage, Context, Message, Tool
 from swink_core.vocabulary.models import Model
 from swink_core.vocabulary.options import StreamOptions
+from swink_core.vocabulary.outcome import Cost, Totals, Usage
 
 Conversation: TypeAlias = Context | str | Sequence[Message]
 
@@ -44,8 +47,10 @@ class Client:
     `plugins` are shared plugins beside the installed ones; `host`, `http` and `clock` replace
     the parts that find plugins, send requests and tell the time; `default` is the model of calls
     that name none (`None`: that of the environment's `SWINK_MODEL`); `gates` are asked, in order,
-    before each attempt, after the circuit breaker, which `breaker=False` leaves out; keyword
-    options are the defaults of every call. Raises InvalidOption for an unknown one.
+    before each attempt, after the circuit breaker, which `breaker=False` leaves out; `providers`
+    has options for one provider each, credentials and address among them, by its name; keyword
+    options are the defaults of every call. Raises UsageError for one that is unknown, or would
+    hand a credential to every provider.
     """
 
     def __init__(
@@ -58,6 +63,7 @@ class Client:
         default: ModelChoice | Sequence[ModelChoice] | None = None,
         gates: Iterable[Gate] = (),
         breaker: bool = True,
+        providers: Mapping[str, Mapping[str, Any]] | None = None,
         **defaults: Any,
     ) -> None:
         self.host = host or Host(plugins)
@@ -68,10 +74,26 @@ class Client:
         self._gates = tuple(gates)
         self._default = default
         self._closed = False
-        self.host.join()
         self._defaults = defaults
+        self._providers: dict[str, dict[str, Any]] = {}
+        self._totals = Totals()
         self._on_close: Callable[[], Awaitable[None]] | None = None  # of each stream
-        _options(defaults)
+        _options(_impersonal(defaults))
+        for name, given in (providers or {}).items():
+            self.host.entry(name)
+            own = self._providers[name] = _of_provider(name, given)
+            check_settings(name, self.catalog.provider(name), _options(own).settings)
+        self.host.join()
+
+    @property
+    def usage(self) -> Usage | None:
+        """What all attempts of all calls took so far; `None` while nothing is known."""
+        return self._totals.usage
+
+    @property
+    def cost(self) -> Cost | None:
+        """What all attempts of all calls cost so far, as far as is known."""
+        return self._totals.cost
 
     def stream(
         self,
@@ -87,9 +109,9 @@ class Client:
         `model` is `provider/id`, or an id that one provider lists, or a chain of them to fall back
         through, each perhaps a pair of a name and its own options; `None` is the default.
         `context` is a conversation, a list of messages or a string; `system_prompt` and `tools`
-        complete it. Options are those of `StreamOptions`. Credentials, address and headers given
-        here are for the first target's provider only. Raises `UsageError` for a call that cannot
-        be made.
+        complete it. Options are those of `StreamOptions`. Credentials, address, headers, settings
+        and `extra` given here are for the first target's provider only. Raises `UsageError` for a
+        call that cannot be made.
         """
         if self._closed:
             raise UsageError("the client is closed", resolution="Make calls before it is closed.")
@@ -97,7 +119,9 @@ class Client:
         targets = self._targets(model, options)
         for target in targets:
             check_options(target.options, conversation)
+            check_settings(target.model.provider, target.info, target.options.settings)
         call = Call(Attempt(targets[0]), conversation, clock=self._clock, http=self._http)
+        call.shared_totals = self._totals
         return EventStream(Driver(call, targets, self._breaker, self._gates, self._on_close))
 
     async def complete(
@@ -144,13 +168,21 @@ class Client:
         for choice in chain:
             name, own = _with_options(choice)
             model = self._model(name)
-            given = {**self._defaults, **options}
+            given = {**self._defaults, **self._providers.get(model.provider, {})}
+            asked = options
             if targets and (model.provider != targets[0].model.provider or "base_url" in own):
                 # what belongs to the first target's provider, or address, does not travel on
-                given = {k: v for k, v in given.items() if k not in _PERSONAL}
+                asked = {name: value for name, value in asked.items() if name not in _PERSONAL}
+            asked = {**asked, **own}
+            if (address := asked.get("base_url")) and address != given.get("base_url", address):
+                # what was given together with an address is for no other
+                given = {name: v for name, v in given.items() if name not in _CREDENTIALS}
             binding, info = self.host.bind(model.provider), self.catalog.provider(model.provider)
             is_last = len(targets) == len(chain) - 1
-            targets.append(Target(model, _options({**given, **own}), binding, info, is_last))
+            target = Target(model, _options(_laid_over(given, asked)), binding, info, is_last)
+            target.extra = asked.get("extra") or {}
+            target.inherited = frozenset(given.keys() - asked.keys() - _STEERING)
+            targets.append(target)
         return targets
 
     def _model(self, name: Any) -> Model:
@@ -165,7 +197,47 @@ class Client:
 MODEL_ENV = "SWINK_MODEL"
 """Names the model of calls that name none; several, separated by spaces, are a chain."""
 
-_PERSONAL = frozenset({"api_key", "base_url", "headers", "extra"})
+_CREDENTIALS = frozenset({"api_key", "headers"})
+
+_PERSONAL = _CREDENTIALS | {"base_url", "settings", "extra"}
+
+_STEERING = _PERSONAL | {"transport", "rules"}
+"""Options that are no part of what is said in a request's body."""
+
+
+def _impersonal(defaults: dict[str, Any]) -> dict[str, Any]:
+    """Return a client's options for all providers. Raises UsageError for what is one provider's."""
+    if personal := ", ".join(sorted(_PERSONAL & defaults.keys())):
+        raise UsageError(
+            f"{personal} would be sent to every provider that the client asks",
+            resolution='Name the one it is for, as in Client(providers={"acme": {"api_key": …}}), '
+            "or pass it to the call.",
+        )
+    return defaults
+
+
+def _of_provider(name: str, given: Any) -> dict[str, Any]:
+    """Return what a client was given for a provider as options: the rest are its settings."""
+    if not isinstance(given, Mapping):
+        raise InvalidOption(
+            f"the options of provider {name!r} are a {type(given).__name__}",
+            resolution='Write Client(providers={"acme": {"api_key": …}}).',
+        )
+    settings = {key: value for key, value in given.items() if key not in _KNOWN}
+    options = {key: value for key, value in given.items() if key in _KNOWN}
+    return _laid_over({"settings": settings}, options)
+
+
+def _laid_over(given: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay options over others: headers, settings and fields of the body one by one."""
+    values = {**given, **asked}
+    for name in ("settings", "extra"):
+        if given.get(name) and isinstance(asked.get(name), Mapping):
+            values[name] = merge_fields(given[name], asked[name])
+    if given.get("headers") and isinstance(asked.get("headers"), Mapping):
+        override(headers := dict(given["headers"]), asked["headers"])
+        values["headers"] = headers
+    return values
 
 
 def _with_options(choice: Any) -> tuple[Any, Mapping[str, Any]]:

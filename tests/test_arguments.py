@@ -20,6 +20,7 @@ from swink_core import (
     ImageBlock,
     InvalidContext,
     InvalidOption,
+    ProviderInfo,
     RetryPolicy,
     StreamOptions,
     SystemMessage,
@@ -31,7 +32,7 @@ from swink_core import (
     UrlSource,
     UserMessage,
 )
-from swink_core.arguments import check_context, check_options
+from swink_core.arguments import check_context, check_options, check_settings
 
 HI = UserMessage("Hi")
 NOTHING: Any = None
@@ -60,11 +61,34 @@ REFUSED: list[tuple[str, Context, str]] = [
         "message 1: image in a message with the role system",
     ),
     ("an_instruction_of_nothing", Context([HI, SystemMessage(NOTHING)]), "content is a NoneType"),
-    ("a_source_as_text", user(ImageBlock(WORD)), "message 0: source is a str"),
-    ("no_source", user(DocumentBlock(NOTHING)), "message 0: source is a NoneType"),
-    ("a_file_of_no_name", user(ImageBlock(FileSource(NOTHING))), "message 0: path is a NoneType"),
-    ("an_address_of_bytes", user(ImageBlock(UrlSource(b"x"))), "message 0: url is a bytes"),  # type: ignore[arg-type]  # on purpose
-    ("data_of_bytes", user(AudioBlock(Base64Source("audio/wav", b"x"))), "0: data is a bytes"),  # type: ignore[arg-type]  # on purpose
+    ("a_source_as_text", user(ImageBlock(WORD)), "source: expected Base64Source"),
+    ("no_source", user(DocumentBlock(NOTHING)), "source: expected Base64Source"),
+    (
+        "a_file_of_no_name",
+        user(ImageBlock(FileSource(NOTHING))),
+        "path: expected `str`, got `None`",
+    ),
+    ("an_address_of_bytes", user(ImageBlock(UrlSource(b"x"))), "url: expected `str`, got `bytes`"),  # type: ignore[arg-type]  # on purpose
+    (
+        "data_of_bytes",
+        user(AudioBlock(Base64Source("audio/wav", b"x"))),
+        "data: expected `str`, got `bytes`",
+    ),  # type: ignore[arg-type]  # on purpose
+    (
+        "no_media_type",
+        user(ImageBlock(Base64Source(NOTHING, "eA=="))),
+        "media_type: expected `str`, got `None`",
+    ),
+    (
+        "an_uploaded_file_of_nobody",
+        user(ImageBlock(FileIdSource(NOTHING, "f"))),
+        "provider: expected `str`, got `None`",
+    ),
+    (
+        "an_uploaded_file_without_id",
+        user(ImageBlock(FileIdSource("a", NOTHING))),
+        "id: expected `str`, got `None`",
+    ),
     ("data_of_no_base64", user(ImageBlock(Base64Source("image/png", "a!b="))), "is no base64"),
     (
         "data_with_a_prefix",
@@ -74,9 +98,6 @@ REFUSED: list[tuple[str, Context, str]] = [
     ("data_in_lines", user(ImageBlock(Base64Source("image/png", "eHh4\neA=="))), "is no base64"),
     ("data_cut_off", user(AudioBlock(Base64Source("audio/wav", "eHh4e"))), "is no base64"),
     ("data_of_no_ascii", user(AudioBlock(Base64Source("audio/wav", "é"))), "is no base64"),
-    ("no_media_type", user(ImageBlock(Base64Source(NOTHING, "eA=="))), "media_type is a NoneType"),
-    ("an_uploaded_file_of_nobody", user(ImageBlock(FileIdSource(NOTHING, "f"))), "provider is a N"),
-    ("an_uploaded_file_without_id", user(ImageBlock(FileIdSource("a", NOTHING))), "id is a None"),
     (
         "a_part_that_is_no_object",
         user(ExtensionBlock("a", "k", "text")),
@@ -93,17 +114,33 @@ REFUSED: list[tuple[str, Context, str]] = [
         ),
         "message 1: tool_call in a message with the role tool_result",
     ),
-    ("a_call_without_an_id", said(ToolCallBlock(NOTHING, "f")), "message 1: id is a NoneType"),
-    ("a_call_without_a_name", said(ToolCallBlock("a", NOTHING)), "message 1: name is a NoneType"),
-    ("arguments_as_text", said(ToolCallBlock("a", "f", "{}")), "message 1: arguments is a str"),  # type: ignore[arg-type]  # on purpose
+    ("a_call_without_an_id", said(ToolCallBlock(NOTHING, "f")), "id: expected `str`, got `None`"),
+    (
+        "a_call_without_a_name",
+        said(ToolCallBlock("a", NOTHING)),
+        "name: expected `str`, got `None`",
+    ),
+    (
+        "arguments_as_text",
+        said(ToolCallBlock("a", "f", "{}")),
+        "arguments: expected `object`, got `str`",
+    ),  # type: ignore[arg-type]  # on purpose
     (
         "arguments_that_are_no_json",
         said(ToolCallBlock("a", "f", {"x": object()})),
         "message 1: arguments is no JSON data",
     ),
-    ("no_thoughts", said(ThinkingBlock(NOTHING)), "message 1: thinking is a NoneType"),
-    ("a_signature_of_bytes", said(ThinkingBlock("", b"x")), "message 1: signature is a bytes"),  # type: ignore[arg-type]  # on purpose
-    ("an_extension_of_nobody", said(ExtensionBlock(NOTHING, "k", {})), "1: provider is a NoneType"),
+    ("no_thoughts", said(ThinkingBlock(NOTHING)), "thinking: expected `str`, got `None`"),
+    (
+        "a_signature_of_bytes",
+        said(ThinkingBlock("", b"x")),
+        "signature: expected `str | None`, got `bytes`",
+    ),  # type: ignore[arg-type]  # on purpose
+    (
+        "an_extension_of_nobody",
+        said(ExtensionBlock(NOTHING, "k", {})),
+        "provider: expected `str`, got `None`",
+    ),
     ("an_extension_of_an_object", said(ExtensionBlock("p", "k", SOMETHING)), "1: data is no JSON"),
     ("metadata_of_an_object", said(TextBlock("x", {"a": object()})), "1: metadata is no JSON data"),
     (
@@ -111,23 +148,43 @@ REFUSED: list[tuple[str, Context, str]] = [
         Context(
             [HI, AssistantMessage([ToolCallBlock("a", "f")]), ToolResultMessage("a", NOTHING, "x")]
         ),
-        "message 2: tool_name is a NoneType",
+        "tool_name: expected `str`, got `None`",
     ),
-    ("a_tool_of_another_name", Context([HI], tools=[Tool(5)]), "tool 0: name is a int"),  # type: ignore[arg-type]  # on purpose
-    ("a_tool_described_by_none", Context([HI], tools=[Tool("f", NOTHING)]), "0: description is a"),
-    ("strict_as_text", Context([HI], tools=[Tool("f", strict=WORD)]), "0: strict is a str"),
-    ("metadata_as_text", Context([HI], tools=[Tool("f", metadata=WORD)]), "0: metadata is a str"),
+    (
+        "a_tool_of_another_name",
+        Context([HI], tools=[Tool(5)]),
+        "tool 5: name: expected `str`, got `int`",
+    ),  # type: ignore[arg-type]  # on purpose
+    (
+        "a_tool_described_by_none",
+        Context([HI], tools=[Tool("f", NOTHING)]),
+        "tool 'f': description: expected `str`",
+    ),
+    (
+        "strict_as_text",
+        Context([HI], tools=[Tool("f", strict=WORD)]),
+        "tool 'f': strict: expected `bool | None`",
+    ),
+    (
+        "metadata_as_text",
+        Context([HI], tools=[Tool("f", metadata=WORD)]),
+        "tool 'f': metadata: expected `object | None`",
+    ),
     (
         "metadata_of_nobody",
         Context([HI], tools=[Tool("f", metadata={"defer_loading": True})]),
-        "tool 'f': metadata is not by provider",
+        "tool 'f': metadata: expected `object`",
     ),
     (
         "metadata_that_is_no_json",
         Context([HI], tools=[Tool("f", metadata={"acme": {"x": object()}})]),
         "tool 'f': metadata is no JSON data",
     ),
-    ("parameters_as_text", Context([HI], tools=[Tool("f", "", "{}")]), "0: parameters is a str"),  # type: ignore[arg-type]  # on purpose
+    (
+        "parameters_as_text",
+        Context([HI], tools=[Tool("f", "", "{}")]),
+        "tool 'f': parameters: expected `object`",
+    ),  # type: ignore[arg-type]  # on purpose
     (
         "parameters_that_are_no_json",
         Context([HI], tools=[Tool("f", "", {"type": object})]),
@@ -229,3 +286,62 @@ def test_a_policy_of_values_that_mean_nothing_is_refused(
 ) -> None:
     with pytest.raises((TypeError, ValueError), match=next(iter(arguments))):
         policy(**arguments)
+
+
+DECLARED = ProviderInfo(
+    "acme",
+    settings={
+        "api": ("chat", "answers"),
+        "version": "string",
+        "threads": "integer",
+        "verbose": "boolean",
+        "args": "strings",
+        "more": "any",
+    },
+)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"api": "chat"},
+        {"version": "v1", "threads": 4, "verbose": False, "args": ["-x"], "more": {"a": [1]}},
+    ],
+)
+def test_settings_are_those_that_the_provider_declares(settings: dict[str, Any]) -> None:
+    check_settings("acme", DECLARED, settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"region": "eu"},
+        {"api": "words"},
+        {"api": ["chat"]},
+        {"version": 1},
+        {"version": "a\0b"},
+        {"threads": "4"},
+        {"threads": True},
+        {"verbose": 1},
+        {"args": "-x"},
+        {"args": ["-x", 1]},
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(InvalidOption, match=f"acme has no setting '{next(iter(settings))}'") as got:
+        check_settings("acme", DECLARED, settings)
+    assert got.value.resolution == (
+        "Its settings are api (chat or answers), version (string), threads (integer), "
+        "verbose (boolean), args (strings), more (any)."
+    )
+
+
+@pytest.mark.parametrize("info", [None, ProviderInfo("acme")])
+def test_a_provider_that_declares_nothing_has_no_settings(info: ProviderInfo | None) -> None:
+    with pytest.raises(InvalidOption, match="acme has no setting 'api'"):
+        check_settings("acme", info, {"api": "chat"})
+
+
+def test_one_that_hands_them_on_takes_any() -> None:
+    check_settings("remote", ProviderInfo("remote", settings={"*": "any"}), {"api": 1})

@@ -16,6 +16,7 @@ from fakes import broken_rules
 from hostile import Subject, subjects
 
 import swink_core as swink
+from swink_testing.calls import client_with
 from swink_testing.chaos import Answer, Broken, ChaosServer, Cut, Drip, Fault, Instead, Stall
 
 STREAMS = 200
@@ -150,7 +151,7 @@ async def test_streams_left_at_random_leave_no_task_and_no_descriptor(
     observer = ByCall()
     started: list[str] = []
     policy = swink.RetryPolicy(base=0.005)
-    async with swink.Client(plugins=[observer], api_key="test-key", retry=policy) as client:
+    async with client_with(plugins=[observer], api_key="test-key", retry=policy) as client:
         await _warm_up()
         before_tasks, before = asyncio.all_tasks(), descriptors()
         with warnings.catch_warnings():
@@ -172,7 +173,7 @@ async def test_streams_left_at_random_leave_no_task_and_no_descriptor(
 
 async def _warm_up() -> None:
     """Has everything imported that stays open, such as the resolver's threads."""
-    async with ChaosServer() as chaos, swink.Client(api_key="test-key") as client:
+    async with ChaosServer() as chaos, client_with(api_key="test-key") as client:
         for number, subject in enumerate(subjects()):
             url = chaos.add(f"warm{number}", subject.answer(), Fault())
             async with client.stream(subject.name, "Hello", base_url=url) as stream:

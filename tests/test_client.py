@@ -33,6 +33,8 @@ from fakes import (
 import swink_core as swink
 from swink_core import InvalidContext, InvalidModel, InvalidOption, UnknownProvider, UsageError
 from swink_core import StreamErrorKind as Kind
+from swink_core.providers import with_extra
+from swink_testing.calls import client_with
 
 # -- mistakes of the caller's --------------------------------------------------------------------
 
@@ -50,9 +52,9 @@ MISTAKES: list[tuple[str, Any, Any, dict[str, Any], type[Exception], str]] = [
     ("an_unknown_second_provider", [MODEL, "x/y"], "Hi", {}, UnknownProvider, 'no provider "x"'),
     ("an_unknown_option", MODEL, "Hi", {"temprature": 1}, InvalidOption,
      "no option 'temprature'; did you mean 'temperature'?"),
-    ("a_bad_option", MODEL, "Hi", {"max_tokens": 0}, InvalidOption, "max_tokens is a positive"),
+    ("a_bad_option", MODEL, "Hi", {"max_tokens": 0}, InvalidOption, "max_tokens=0: expected"),
     ("a_bad_option_in_a_chain", [MODEL, ("toy/b", {"seed": "x"})], "Hi", {}, InvalidOption,
-     "seed is int"),
+     "seed='x': expected `int"),
     ("no_conversation", MODEL, 5, {}, InvalidContext, "not int"),
     ("an_empty_conversation", MODEL, [], {}, InvalidContext, "the conversation is empty"),
     ("tools_as_one_tool", MODEL, "Hi", {"tools": swink.Tool("f")}, InvalidContext, "tools"),
@@ -185,7 +187,7 @@ async def test_options_of_the_call_win_over_the_clients_defaults() -> None:
     request = await sent(client=client, headers={"X-A": "call"})
     assert json.loads(request.body)["a"] == 1
     assert request.headers["X-A"] == "call"
-    assert "X-B" not in request.headers
+    assert request.headers["X-B"] == "client"
 
 
 async def test_a_conversation_is_completed_without_being_changed() -> None:
@@ -216,7 +218,7 @@ async def test_a_model_may_be_given_as_an_object_that_says_more() -> None:
 
 def chain_client(http: PipeClient, **given: Any) -> Any:
     given.setdefault("retry", NO_RETRY)
-    return swink.Client(host=host_of(one=Toy, two=Toy), http=http, **given)
+    return client_with(host=host_of(one=Toy, two=Toy), http=http, **given)
 
 
 def gone() -> Pipe:
@@ -265,8 +267,9 @@ async def test_nothing_of_the_firsts_credentials_reaches_the_second(
         def at_first(given: dict[str, Any]) -> dict[str, Any]:
             return {**given, "base_url": first.url} if given else {}
 
-        client = swink.Client(host=host_of(one=Toy, two=Toy), retry=NO_RETRY, **at_first(defaults))
-        async with client:
+        host = host_of(one=Toy, two=Toy)
+        given = {"one": at_first(defaults)}
+        async with swink.Client(host=host, retry=NO_RETRY, providers=given) as client:
             chain = [
                 ("one/a", at_first(own)),
                 ("two/b", {"api_key": "key-of-the-second", "base_url": second.url}),
@@ -286,10 +289,83 @@ async def test_without_credentials_of_its_own_the_second_is_not_asked_with_the_f
 ) -> None:
     monkeypatch.delenv("TOY_API_KEY", raising=False)
     http = PipeClient(gone(), Pipe(*HELLO))
-    async with chain_client(http, api_key=CANARY) as client:
+    async with swink.Client(
+        host=host_of(one=Toy, two=Toy), http=http, retry=NO_RETRY, providers={"one": FIRST_ONLY}
+    ) as client:
         events = await collect(client.stream(["one/a", "two/b"], "Hi"))
     assert events[-1].error_kind is Kind.AUTH
     assert len(http.requests) == 1
+
+
+@pytest.mark.parametrize("name", ["api_key", "base_url", "headers", "extra"])
+def test_what_is_one_providers_is_given_to_a_client_by_its_name(name: str) -> None:
+    with pytest.raises(swink.UsageError, match=name) as raised:
+        swink.Client(host=host_of(one=Toy), **{name: CANARY})
+    assert 'providers={"' in raised.value.resolution
+    assert CANARY not in str(raised.value)
+
+
+# (what stands in providers=…, what the error names)
+NO_PROVIDERS = [
+    ({"oen": {"api_key": CANARY}}, 'did you mean "one"'),
+    ({"one": CANARY}, "'one' are a str"),
+    ({"one": {"api_kye": CANARY}}, "did you mean 'api_key'"),
+    ({"one": {"temperature": "warm"}}, "temperature"),
+]
+
+
+@pytest.mark.parametrize(("providers", "named"), NO_PROVIDERS, ids=[r[1] for r in NO_PROVIDERS])
+def test_a_mistake_in_the_options_of_a_provider_is_told_at_once(providers: Any, named: str) -> None:
+    with pytest.raises(swink.SwinkError, match=named) as raised:
+        swink.Client(host=host_of(one=Toy), providers=providers)
+    assert CANARY not in str(raised.value)
+
+
+async def test_options_are_laid_over_one_another() -> None:
+    http = PipeClient(Pipe(*HELLO))
+    providers = {
+        "one": {
+            "api_key": "k",
+            "temperature": 0.1,
+            "headers": {"X-A": "1", "X-B": "1"},
+            "extra": {"a": {"b": 1, "c": 1}},
+        }
+    }
+    async with swink.Client(
+        host=host_of(one=Toy), http=http, retry=NO_RETRY, providers=providers, temperature=0.9
+    ) as client:
+        stream = client.stream("one/a", "Hi", headers={"x-b": "2"}, extra={"a": {"c": 2}})
+        assert stream.call.options.temperature == 0.1
+        await collect(stream)
+    [request] = http.requests
+    sent = {name.lower(): value for name, value in request.headers.items()}
+    assert len(sent) == len(request.headers)  # none twice, in another case
+    assert (sent["x-a"], sent["x-b"]) == ("1", "2")
+    assert json.loads(request.body)["a"] == {"b": 1, "c": 2}
+
+
+async def test_a_key_that_was_given_with_an_address_is_for_no_other() -> None:
+    http = PipeClient(Pipe(*HELLO), Pipe(*HELLO))
+    given = {"one": {"api_key": CANARY, "headers": {"X-Key": CANARY}, "base_url": "https://a.test"}}
+    async with swink.Client(
+        host=host_of(one=Toy), http=http, retry=NO_RETRY, providers=given
+    ) as client:
+        await client.complete("one/a", "Hi", base_url="https://b.test", api_key="other")
+        await client.complete("one/a", "Hi")
+    elsewhere, there = http.requests
+    assert CANARY not in repr(elsewhere.headers)
+    assert elsewhere.headers["Authorization"] == "Bearer other"
+    assert there.headers["Authorization"] == f"Bearer {CANARY}"
+
+
+async def test_a_client_sums_what_all_attempts_of_its_calls_took() -> None:
+    http = PipeClient(Pipe(*HELLO), gone(), Pipe(*HELLO))
+    async with chain_client(http, api_key="k") as client:
+        assert (client.usage, client.cost) == (None, None)
+        first = await client.complete("one/a", "Hi")
+        second = await client.complete(["one/a", "two/b"], "Hi")
+    assert first.total_usage == first.usage != client.usage
+    assert client.usage == sum([first.total_usage, second.total_usage])
 
 
 async def test_another_model_of_the_same_provider_has_the_same_credentials() -> None:
@@ -388,6 +464,89 @@ async def test_an_address_of_its_own_gets_nothing_that_was_given_for_another(
     assert ("X-Sec" in second.headers) is travels
     assert (second.headers["Authorization"] == "Bearer key-of-a") is travels
     assert second.url.startswith("http://a.invalid" if travels else "http://b.invalid")
+
+
+# (name, the client's options, the call's, what is sent)
+LAYERS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
+    ("nothing", {}, {}, {"n": 1}),
+    ("the_clients_extra", {"extra": {"n": 2, "a": {"b": 1}}}, {}, {"n": 2, "a": {"b": 1}}),
+    (
+        "the_clients_options_over_its_extra",
+        {"extra": {"temperature": 1}, "temperature": 0.5}, {},
+        {"n": 1, "temperature": 0.5},
+    ),
+    (
+        "the_calls_extra_over_the_clients_options",
+        {"temperature": 0.5, "top_p": 0.9}, {"extra": {"temperature": 1}},
+        {"n": 1, "temperature": 1, "top_p": 0.9},
+    ),
+    (
+        "the_calls_options_over_its_extra",
+        {"temperature": 0.5}, {"extra": {"temperature": 1}, "temperature": 0.5},
+        {"n": 1, "temperature": 0.5},
+    ),
+    (
+        "both_extras_merge_at_every_depth",
+        {"extra": {"a": {"b": 1, "c": 1}}}, {"extra": {"a": {"c": 2}}},
+        {"n": 1, "a": {"b": 1, "c": 2}},
+    ),
+    (
+        "tools_of_both_are_joined",
+        {"extra": {"tools": [{"type": "a"}]}}, {"extra": {"tools": [{"type": "b"}]}},
+        {"n": 1, "tools": [{"type": "b"}, {"type": "a"}]},
+    ),
+    (
+        "other_lists_are_replaced",
+        {"extra": {"words": ["a"]}}, {"extra": {"words": ["b"]}}, {"n": 1, "words": ["b"]},
+    ),
+    (
+        "none_removes_whatever_came_before",
+        {"extra": {"a": 1}, "temperature": 0.5},
+        {"extra": {"a": None, "n": None, "temperature": None}}, {},
+    ),
+    (
+        "only_the_named_part_of_an_object_gives_way",
+        {"max_tokens": 7, "seed": 3}, {"extra": {"config": {"seed": 4}}},
+        {"n": 1, "config": {"limit": 7, "seed": 4}},
+    ),
+]  # fmt: skip
+
+
+class Merging(Toy):
+    """A provider with a default of its own, and with options that stand in an object."""
+
+    def request(self, model: swink.Model, payload: Any, options: swink.StreamOptions) -> Any:
+        said = {"temperature": options.temperature, "top_p": options.top_p}
+        config = {"limit": options.max_tokens, "seed": options.seed}
+        fields = {name: value for name, value in said.items() if value is not None}
+        if any(config.values()):
+            fields["config"] = {name: value for name, value in config.items() if value}
+        return self.json_request("http://toy.invalid", with_extra(options.extra, fields, {"n": 1}))
+
+
+@pytest.mark.parametrize(
+    ("given", "asked", "sent"), [row[1:] for row in LAYERS], ids=[row[0] for row in LAYERS]
+)
+async def test_what_is_said_later_wins(
+    given: dict[str, Any], asked: dict[str, Any], sent: dict[str, Any]
+) -> None:
+    http = PipeClient(Pipe(*HELLO))
+    async with client_with(host=host_of(toy=Merging), http=http, api_key="k", **given) as client:
+        await client.complete("toy/a", "Hi", **asked)
+    assert json.loads(http.requests[0].body) == sent
+
+
+@pytest.mark.parametrize("place", ["the client", "the call"])
+def test_settings_are_checked_before_anything_is_sent(place: str) -> None:
+    host = host_of(toy=Toy)
+
+    def ask() -> object:
+        if place == "the client":
+            return swink.Client(host=host, providers={"toy": {"region": "eu"}})
+        return swink.Client(host=host).stream("toy/a", "Hi", settings={"region": "eu"})
+
+    with pytest.raises(swink.UsageError, match="toy has no setting 'region'"):
+        ask()
 
 
 # -- connections ---------------------------------------------------------------------------------

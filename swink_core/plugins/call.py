@@ -11,7 +11,7 @@ import secrets as _secrets
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import length_hint
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from attrs import define, field
 
@@ -26,9 +26,11 @@ from swink_core.vocabulary.http import HTTPClient, HTTPRequest, ResponseHead
 from swink_core.vocabulary.messages import Context
 from swink_core.vocabulary.models import Model, ProviderInfo, cost_of
 from swink_core.vocabulary.options import StreamOptions
-from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Usage
+from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Totals, Usage
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class Gate(Protocol):
@@ -145,13 +147,23 @@ class Attempt:
         return notices
 
 
+class _OfAttempt(Generic[T]):
+    """A fact for which a call's attempt answers."""
+
+    def __init__(self, fact: Callable[[Attempt], T]) -> None:
+        self._fact = fact
+
+    def __get__(self, call: Call, _: type) -> T:
+        return self._fact(call.attempt)
+
+
 @define(eq=False)
 class Call:
     """A call and what is known of it so far.
 
     `attempt` is the try under way, or the last one; `attempts` is how many have begun; `model`,
     `options` and what else names the provider answer for it. Times are the clock's seconds.
-    `usage` and `cost` sum all attempts, the voided ones too; `None` while nothing is known.
+    `totals` sums all attempts, `shared_totals` those of all calls of the client.
     `headers` go out with every request of the call and may be changed (trace context); each of
     `taps` is called as `tap(attempt, data)` with every piece of an answer's body as it was read,
     and with an HTTP error's body once it was. `convert()` and
@@ -167,46 +179,42 @@ class Call:
     started_at: float = 0.0
     first_event_at: float | None = None
     ended_at: float | None = None
-    usage: Usage | None = None
-    cost: Cost | None = None
+    totals: Totals = field(factory=Totals, repr=False)
+    shared_totals: Totals = field(factory=Totals, repr=False)
     headers: dict[str, str] = field(factory=dict, repr=False)
     taps: list[Callable[[Attempt, bytes], None]] = field(factory=list, repr=False)
     secrets: set[str] = field(factory=set, repr=False)
 
     @property
-    def model(self) -> Model:
-        """The model that is asked."""
-        return self.attempt.target.model
+    def usage(self) -> Usage | None:
+        """What all attempts took, the voided ones too; `None` while nothing is known."""
+        return self.totals.usage
 
     @property
-    def options(self) -> StreamOptions:
-        """The options of the attempt."""
-        return self.attempt.options
+    def cost(self) -> Cost | None:
+        """What all attempts cost, as far as is known; `None` while nothing is."""
+        return self.totals.cost
 
-    @property
-    def provider_info(self) -> ProviderInfo | None:
-        """What is known of the provider."""
-        return self.attempt.provider_info
+    model = _OfAttempt(lambda attempt: attempt.model)
+    """The model that is asked."""
 
-    @property
-    def endpoint(self) -> str | None:
-        """The address that is asked, without what is secret in it."""
-        return self.attempt.endpoint
+    options = _OfAttempt(lambda attempt: attempt.options)
+    """The options of the attempt."""
 
-    @property
-    def response_id(self) -> str | None:
-        """The provider's id of the response."""
-        return self.attempt.response_id
+    provider_info = _OfAttempt(lambda attempt: attempt.provider_info)
+    """What is known of the provider."""
 
-    @property
-    def response_model(self) -> str | None:
-        """The model that answers, in the provider's words."""
-        return self.attempt.response_model
+    endpoint = _OfAttempt(lambda attempt: attempt.endpoint)
+    """The address that is asked, without what is secret in it."""
 
-    @property
-    def request_id(self) -> str | None:
-        """The provider's id of the request."""
-        return self.attempt.request_id
+    response_id = _OfAttempt(lambda attempt: attempt.response_id)
+    """The provider's id of the response."""
+
+    response_model = _OfAttempt(lambda attempt: attempt.response_model)
+    """The model that answers, in the provider's words."""
+
+    request_id = _OfAttempt(lambda attempt: attempt.request_id)
+    """The provider's id of the request."""
 
     # -- for plugins -------------------------------------------------------------------------
 
@@ -292,30 +300,12 @@ class Call:
             self.secrets.add(attempt.options.api_key)
         self.hide(attempt.options.headers, attempt.options.base_url or "")
 
-    def resolve(self, context: Context) -> None:
-        """Take the conversation with the content of its files in their place."""
-        self.context = context
-
-    def start(self) -> None:
-        """Take note of the time at which work began."""
-        self.started_at = self.clock.time()
-
-    def begin_attempt(self) -> None:
-        """Count the attempt that it answers for."""
-        self.attempts += 1
-
     def show_content(self) -> None:
         """Take note of the time at which content first came."""
         if self.first_event_at is None:
             self.first_event_at = self.clock.time()
 
-    def end(self) -> None:
-        """Take note of the time at which the call ended."""
-        self.ended_at = self.clock.time()
-
     def add(self, usage: Usage | None, cost: Cost | None = None) -> None:
         """Add what an attempt took to the sums."""
-        if usage is not None:
-            self.usage = usage if self.usage is None else self.usage + usage
-        if cost is not None:
-            self.cost = cost if self.cost is None else self.cost + cost
+        self.totals.add(usage, cost)
+        self.shared_totals.add(usage, cost)

@@ -8,7 +8,6 @@ without its decorator would silently not be one.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 from typing import Any, final
 
@@ -33,7 +32,8 @@ from swink_core.providers.exchange import (
     request_id_of,
 )
 from swink_core.providers.features import API
-from swink_core.providers.rules import fitted
+from swink_core.providers.fields import as_extra_says
+from swink_core.providers.rules import Fitted, fitted
 from swink_core.providers.source import EventSource, Parser, lenient_json
 from swink_core.vocabulary.events import Notice
 from swink_core.vocabulary.http import HTTPRequest, HTTPResponse, ResponseHead
@@ -72,13 +72,15 @@ class HTTPProvider:
     websocket: bool = False
     """Whether `options.transport` may be `websocket`."""
 
+    credential_headers: tuple[str, ...] = ("authorization",)
+    """Headers in which a caller may send credentials, in lower case."""
+
     def __init__(self, name: str) -> None:
         self.name = name
         self._renewals = 0
         self._renewing = asyncio.Lock()
         catalog = package_catalog(type(self).__module__.partition(".")[0])
-        info = catalog.providers.get(name) if catalog else None
-        self.info = info or ProviderInfo(name, name)
+        self.info = catalog.providers.get(name) or ProviderInfo(name, name)
 
     # -- what a provider writes --------------------------------------------------------------
 
@@ -113,6 +115,13 @@ class HTTPProvider:
         """
         return ()
 
+    def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
+        """Return the call as the API and the model take it. Pure.
+
+        A provider whose models want what no rule can say adds to it.
+        """
+        return fitted(self.api(model, options), model, context, options)
+
     def error_facts(self, failure: Failure) -> None:
         """Fill `code`, `type` and `message` from the body of an HTTP error.
 
@@ -144,13 +153,12 @@ class HTTPProvider:
         return False
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """Add credentials to a request; the default is a bearer token.
+        """Add credentials to a request whose headers may carry the caller's own already.
 
-        Raises ProviderFailure where there are none.
+        The default is a bearer token. Raises ProviderFailure where there are none.
         """
-        key = self.api_key(options)
-        if key is not None:
-            request.headers.setdefault("Authorization", f"Bearer {key}")
+        if not self.has_credentials(request) and (key := self.api_key(options)) is not None:
+            request.headers["Authorization"] = f"Bearer {key}"
 
     def expired(self, response: HTTPResponse) -> bool:
         """Tell whether a response refuses credentials that `refresh` may renew.
@@ -166,8 +174,12 @@ class HTTPProvider:
 
     # -- what it may use ---------------------------------------------------------------------
 
+    def has_credentials(self, request: HTTPRequest) -> bool:
+        """Tell whether a request's headers carry credentials."""
+        return any(name.lower() in self.credential_headers for name in request.headers)
+
     def api_key(
-        self, options: StreamOptions, environ: Mapping[str, str] = os.environ
+        self, options: StreamOptions, environ: Mapping[str, str] | None = None
     ) -> str | None:
         """Return the caller's key, or that of the environment; `None` if none is needed.
 
@@ -183,7 +195,7 @@ class HTTPProvider:
             )
         return key or None
 
-    def base_url(self, options: StreamOptions, environ: Mapping[str, str] = os.environ) -> str:
+    def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
         """Return the address to use, without a slash at its end."""
         url = options.base_url or first_set(self.info.base_url_env, environ) or self.info.base_url
         if not url:
@@ -210,7 +222,7 @@ class HTTPProvider:
     @hookimpl
     def convert_messages(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Delegate to `convert`, with the call as API and model take it."""
-        call = fitted(self.api(model, options), model, context, options)
+        call = self.fit(model, context, options)
         return self.convert(model, call.context, call.options)
 
     @final
@@ -225,7 +237,7 @@ class HTTPProvider:
         self, model: Model, context: Context, options: StreamOptions, call: Call
     ) -> AsyncIterable[Any]:
         """Join request, connection, decoder and parser."""
-        fit = fitted(self.api(model, options), model, context, options)
+        fit = self.fit(model, context, options)
         if fit.failure is not None:
             raise ProviderFailure(fit.failure)
         options = fit.options
@@ -262,20 +274,26 @@ class HTTPProvider:
         A provider with two ways to ask overrides it and tries one after the other. Raises
         ProviderFailure.
         """
-        if call.http is None:
-            raise PluginError("the call has no HTTP client")
         types = {*self.content_types, *(_WHOLE if options.transport == "buffered" else ())}
         renewed = False
         while True:
             request = self.request(model, payload, options)
+            if request.body and (target := call.attempt.target).extra and target.inherited:
+                none: dict[str, Any] = dict.fromkeys(target.inherited)
+                own = evolve(options, **none)
+                bodies = (request.body, self.request(model, payload, own).body)
+                body, other = map(msgspec.json.decode, bodies)
+                request.body = msgspec.json.encode(as_extra_says(body, other, target.extra))
             call.attempt.ask(request)
             request.headers.update(call.headers)
+            if options.transport == "buffered":
+                request.headers["Accept"] = _WHOLE[0]
             override(request.headers, options.headers)
             await self.authorize(request, options, call)
             override(request.headers, options.headers)
             call.hide(request.headers, request.url)
             renewals = self._renewals
-            response = await call.http.send(request, options.timeouts.connect)
+            response = await self.send(request, call)
             head = ResponseHead(response.status, response.headers, call.clock.time())
             call.attempt.answer(head, redact(request_id_of(response), call.secrets))
             try:
@@ -291,6 +309,15 @@ class HTTPProvider:
                 raise
             response.close()
             renewed = True
+
+    async def send(self, request: HTTPRequest, call: Call) -> HTTPResponse:
+        """Send one request; a provider that also speaks something else than HTTP overrides it.
+
+        Raises ProviderFailure.
+        """
+        if call.http is None:
+            raise PluginError("the call has no HTTP client")
+        return await call.http.send(request, call.options.timeouts.connect)
 
     async def _renew(self, call: Call, renewals: int) -> bool:
         """Renew once for calls that fail together: whoever comes later finds it done."""

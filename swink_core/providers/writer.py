@@ -255,8 +255,8 @@ class EventWriter:
 
     @property
     def has_answer(self) -> bool:
-        """Whether anything was said that answers; a block of metadata alone does not."""
-        return self._answered or self._said > 0
+        """Whether anything answers: the caller's `stop_sequence` does, metadata alone not."""
+        return self._answered or self._said > 0 or "stop_sequence" in self._facts.data
 
     @property
     def metadata(self) -> dict[str, Any] | None:

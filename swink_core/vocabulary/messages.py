@@ -7,6 +7,7 @@ them): snake case, messages tagged `role`, blocks tagged `type`, absent means de
 from __future__ import annotations
 
 import json
+from pathlib import PurePath
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
@@ -63,12 +64,16 @@ class UrlSource:
     media_type: str | None = None
 
 
+def _path(value: str | PurePath) -> str:
+    return str(value) if isinstance(value, PurePath) else value
+
+
 @define
 class FileSource:
     """A file on this machine, read when the request is built. `media_type` `None`: by suffix."""
 
     type: ClassVar[str] = "file"
-    path: str
+    path: str = field(converter=_path)
     media_type: str | None = None
 
 
@@ -201,7 +206,8 @@ class AssistantMessage:
     """What the model said, and everything known about how.
 
     `model` is the model that answered, in the provider's own words. `usage` and `cost` are
-    `None` where nothing is known. `stop_reason` is `None` only on a message that a caller wrote
+    `None` where nothing is known; they are this answer's own, `total_usage` and `total_cost` are
+    those of all attempts of its call. `stop_reason` is `None` only on a message that a caller wrote
     or that is still being received. `metadata` holds the provider's facts of the whole answer
     that fit nowhere else.
     """
@@ -218,6 +224,8 @@ class AssistantMessage:
     error_kind: StreamErrorKind | None = None
     error_message: str | None = None
     metadata: Metadata | None = None
+    total_usage: Usage | None = field(default=None, eq=False)
+    total_cost: Cost | None = field(default=None, eq=False)
 
     @property
     def text(self) -> str:
@@ -262,7 +270,7 @@ class Tool:
     description: str = ""
     parameters: dict[str, Any] = field(factory=lambda: {"type": "object", "properties": {}})
     strict: bool | None = None
-    metadata: Metadata | None = None
+    metadata: dict[str, Metadata] | None = None
 
 
 @define

@@ -120,6 +120,10 @@ class Usage:
             setattr(total, name, _add(getattr(self, name), getattr(other, name)))
         return total
 
+    def __radd__(self, start: int) -> Usage:
+        """Return itself, so that `sum()`, which starts with 0, adds up any number of them."""
+        return NotImplemented if start else self
+
 
 @define
 class Cost:
@@ -137,3 +141,22 @@ class Cost:
     def __add__(self, other: Cost) -> Cost:
         """Return the sum of two attempts' costs."""
         return Cost(*(_add(getattr(self, f.name), getattr(other, f.name)) for f in fields(Cost)))
+
+    def __radd__(self, start: int) -> Cost:
+        """Return itself, so that `sum()`, which starts with 0, adds up any number of them."""
+        return NotImplemented if start else self
+
+
+@define
+class Totals:
+    """What several attempts took, the voided ones too; `None` while nothing is known."""
+
+    usage: Usage | None = None
+    cost: Cost | None = None
+
+    def add(self, usage: Usage | None, cost: Cost | None) -> None:
+        """Add what one attempt took."""
+        if usage is not None:
+            self.usage = (self.usage or Usage()) + usage
+        if cost is not None:
+            self.cost = (self.cost or Cost()) + cost

@@ -14,6 +14,7 @@ import swink_core as swink
 from swink_core import Host, PluginError, UnknownProvider, hookimpl
 from swink_core import StreamErrorKind as Kind
 from swink_core.failures.classification import classify_default
+from swink_testing.calls import client_with
 
 
 def host_with(*points: Any, plugins: tuple[Any, ...] = (), **environ: str) -> Host:
@@ -191,7 +192,7 @@ def test_the_environment_governs_what_may_load(
 
 async def events_with(*points: Any, plugins: tuple[Any, ...] = ()) -> list[Any]:
     host = host_with(entry_point("toy", Toy), *points, plugins=plugins)
-    async with swink.Client(host=host, http=PipeClient(Pipe(*HELLO)), api_key="k") as client:
+    async with client_with(host=host, http=PipeClient(Pipe(*HELLO)), api_key="k") as client:
         return await collect(client.stream(MODEL, "Hi"))
 
 
@@ -305,7 +306,7 @@ async def test_an_installed_plugin_that_is_broken_is_logged_recorded_and_left_ou
         entry_point("bad", plugin, group="swink.plugins"),
         entry_point("good", observer, group="swink.plugins"),
     )
-    async with swink.Client(host=host, http=PipeClient(Pipe(*HELLO)), api_key="k") as client:
+    async with client_with(host=host, http=PipeClient(Pipe(*HELLO)), api_key="k") as client:
         events = await collect(client.stream(MODEL, "Hi"))
     assert observer.events == events
     (record,) = [r for r in caplog.records if r.levelno == logging.ERROR]

@@ -31,6 +31,7 @@ from swink_core.providers import (
 )
 from swink_core.vocabulary.grammar import Automaton
 from swink_recorder.loopback import Exchange, LoopbackServer
+from swink_testing.calls import client_with
 
 MODEL = "toy/large"
 NO_RETRY = swink.RetryPolicy.none()
@@ -182,7 +183,7 @@ def client_of(*plugins: Any, providers: Mapping[str, Any] | None = None, **given
     given.setdefault("retry", NO_RETRY)
     if providers is None:
         given.setdefault("api_key", "test-key")
-    return swink.Client(host=host_of(*plugins, **(providers or {})), **given)
+    return client_with(host=host_of(*plugins, **(providers or {})), **given)
 
 
 class Observer:

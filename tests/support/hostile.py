@@ -25,6 +25,7 @@ from swink_core.providers import AiohttpClient, HTTPProvider, LoopClock
 from swink_core.vocabulary.grammar import CONTENT
 from swink_recorder.loopback import Exchange
 from swink_recorder.recording import Recording, bundled_recordings
+from swink_testing.calls import client_with
 from swink_testing.chaos import Answer, ChaosServer, Fault
 from swink_testing.clock import ManualClock
 from swink_testing.driver import comparable, drive_bytes, fold
@@ -220,7 +221,7 @@ class Connections:
 def _client() -> tuple[swink.Client, Connections, Observer]:
     """A client for all calls: finding and reading every installed plugin takes its time."""
     http, observer = Connections(), Observer()
-    return swink.Client(plugins=[observer], api_key=CANARY, http=http), http, observer
+    return client_with(plugins=[observer], api_key=CANARY, http=http), http, observer
 
 
 @define

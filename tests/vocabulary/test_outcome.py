@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from swink_core import Cost, Usage
+from swink_core.vocabulary.outcome import Totals
 
 # (name, one attempt, another, both)
 SUMS = [
@@ -43,6 +44,21 @@ def test_a_sum_changes_neither_part() -> None:
     whole = one + other
     whole.extra["c"] = 3
     assert (one, other) == (Usage(input=1, extra={"a": 1}), Usage(input=2, extra={"b": 2}))
+
+
+def test_any_number_of_usages_and_costs_are_summed() -> None:
+    assert sum([Usage(input=1), Usage(input=2), Usage(output=3)]) == Usage(input=3, output=3)
+    assert sum([Cost(total=1.0), Cost(), Cost(total=0.5)]) == Cost(total=1.5)
+    with pytest.raises(TypeError):
+        sum([Cost(total=1.0)], start=1)
+
+
+def test_totals_are_nobodys_event() -> None:
+    taken = Usage(input=1)
+    totals = Totals()
+    totals.add(taken, None)
+    taken.input = 10**6
+    assert totals == Totals(Usage(input=1), None)
 
 
 def test_cost_is_summed_part_by_part() -> None:

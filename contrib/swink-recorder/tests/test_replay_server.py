@@ -14,6 +14,7 @@ from swink_core import Client, RetryPolicy, StreamErrorKind, TextDelta
 from swink_recorder.recording import Recording
 from swink_recorder.replay import ReplayServer
 from swink_testing.acme import acme_host
+from swink_testing.calls import client_with
 from swink_testing.chunking import byte_by_byte
 from swink_testing.clock import ManualClock
 
@@ -37,7 +38,7 @@ BUSY = recording(
 
 
 def acme(**options: Any) -> Client:
-    return Client(host=acme_host(), api_key="key-1234567", retry=RetryPolicy.none(), **options)
+    return client_with(host=acme_host(), api_key="key-1234567", retry=RetryPolicy.none(), **options)
 
 
 async def fetch(url: str, data: Any = None) -> tuple[aiohttp.ClientResponse, bytes]:

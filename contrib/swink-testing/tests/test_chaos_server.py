@@ -14,6 +14,7 @@ from swink_core import StreamErrorKind as Kind
 from swink_core.providers import NDJSONDecoder, SSEDecoder
 from swink_recorder.recording import Recording
 from swink_testing.acme import acme_host
+from swink_testing.calls import client_with
 from swink_testing.chaos import (
     Answer,
     Broken,
@@ -34,7 +35,7 @@ GOOD = Answer.of_body(b'data: {"text": "Hello"}\n\ndata: {"stop": "stop"}\n\n', 
 
 def acme(**options: Any) -> swink.Client:
     options = {"api_key": "test-key", "retry": swink.RetryPolicy.none(), **options}
-    return swink.Client(host=acme_host(), **options)
+    return client_with(host=acme_host(), **options)
 
 
 async def last_of(stream: swink.EventStream) -> Any:

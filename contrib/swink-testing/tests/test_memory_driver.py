@@ -26,6 +26,7 @@ from swink_core.providers import SSEDecoder, is_synthetic_id
 from swink_core.vocabulary import events as ev
 from swink_recorder.recording import Recording
 from swink_testing.acme import AcmeProvider, acme_host
+from swink_testing.calls import client_with
 from swink_testing.chunking import chunkings, every_cut, frame_ends, truncations, whole
 from swink_testing.driver import (
     MemoryHTTPClient,
@@ -124,7 +125,7 @@ def test_made_up_ids_are_numbered_and_others_kept() -> None:
 
 
 def client(http: MemoryHTTPClient) -> Client:
-    return Client(
+    return client_with(
         host=acme_host(),
         http=http,
         api_key="key-1234567",

@@ -23,6 +23,7 @@ import swink_core as swink
 from swink_core.plugins import host as host_module
 from swink_recorder.recording import Recording
 from swink_recorder.replay import ReplayServer
+from swink_testing.calls import client_with
 from swink_testing.clock import ManualClock
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
@@ -71,7 +72,7 @@ def refused(status: int) -> MemoryResponse:
 
 def client_of(*answers: MemoryResponse, **given: Any) -> swink.Client:
     given.setdefault("retry", swink.RetryPolicy(base=0.0))
-    return swink.Client(http=MemoryHTTPClient(*answers), base_url="http://seams.invalid", **given)
+    return client_with(http=MemoryHTTPClient(*answers), base_url="http://seams.invalid", **given)
 
 
 def test_the_wheel_is_what_the_source_beside_it_says() -> None:
@@ -184,7 +185,7 @@ async def test_a_gate_that_raises_is_named_and_left_out(
 def test_a_targets_key_is_equal_in_every_process_and_tells_no_credential(installed: Path) -> None:
     program = (
         "import swink_core as s\n"
-        "c = s.Client(api_key='sk-canary', base_url='http://user:word@seams.invalid/v1')\n"
+        "c = s.Client(providers={'seams': {'api_key': 'sk-canary', 'base_url': 'http://user:word@seams.invalid/v1'}})\n"
         f"print(c._targets({MODEL!r}, {{}})[0].key)\n"
     )
     keys = {
@@ -251,7 +252,7 @@ async def test_what_its_recorder_keeps_can_be_replayed(
     assert "canary" not in "".join(p.read_text() for p in (tmp_path / "kept").iterdir())
     monkeypatch.delenv("SEAMS_FOLDER")
     with ReplayServer() as server:
-        async with swink.Client(base_url=server.add("case", recording), api_key="k") as client:
+        async with client_with(base_url=server.add("case", recording), api_key="k") as client:
             again = await client.complete(MODEL, "Hi")
     assert again.content == first.content
 

@@ -21,7 +21,6 @@ from messages_api import (
 
 from swink_core import (
     AssistantMessageEvent,
-    Client,
     Done,
     Error,
     ExtensionBlock,
@@ -37,6 +36,7 @@ from swink_core import (
 )
 from swink_core import StreamErrorKind as Kind
 from swink_provider_anthropic import AnthropicProvider
+from swink_testing.calls import client_with
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
 
 PROVIDER = AnthropicProvider("anthropic")
@@ -81,6 +81,16 @@ async def test_stop_reasons(raw: str | None, reason: StopReason, notices: list[N
     assert isinstance(events[-1], Done)
     assert events[-1].stop_reason is reason
     assert [event for event in events if isinstance(event, Notice)] == notices
+
+
+@pytest.mark.parametrize("said", [[], block(0, TEXT, text("a"))], ids=["nothing", "text"])
+async def test_a_stop_sequence_ends_an_answer_and_is_told(said: list[dict[str, Any]]) -> None:
+    """An empty answer is what the caller asked for, and is not asked for again."""
+    end = {"type": "message_delta", "delta": {"stop_reason": "stop_sequence", "stop_sequence": "B"}}
+    terminal = (await _events(START, *said, end, STOP))[-1]
+    assert isinstance(terminal, Done)
+    assert terminal.stop_reason is StopReason.STOP
+    assert terminal.metadata == {"stop_sequence": "B"}
 
 
 async def test_a_refusal_says_what_it_refused() -> None:
@@ -201,7 +211,7 @@ async def test_callers_and_observers_are_told_of_the_second_answer() -> None:
             seen.append(event)
 
     async with (
-        Client(http=http, api_key="test", plugins=[Observer()]) as client,
+        client_with(http=http, api_key="test", plugins=[Observer()]) as client,
         client.stream("anthropic/any", "Hi") as stream,
     ):
         events = [event async for event in stream]
@@ -296,7 +306,7 @@ WHOLE = {
 async def _ask_whole(data: dict[str, Any], status: int = 200) -> tuple[Any, MemoryHTTPClient]:
     http = MemoryHTTPClient(MemoryResponse.of_json(data, status))
     async with (
-        Client(http=http, api_key="test", retry=RetryPolicy.none()) as client,
+        client_with(http=http, api_key="test", retry=RetryPolicy.none()) as client,
         client.stream("anthropic/any", "Hi", transport="buffered") as stream,
     ):
         events = [event async for event in stream]

@@ -13,7 +13,6 @@ from swink_core import (
     Base64Source,
     CacheStrategy,
     Catalog,
-    Client,
     Context,
     DocumentBlock,
     ExtensionBlock,
@@ -32,6 +31,7 @@ from swink_core import (
 )
 from swink_provider_anthropic import AnthropicProvider
 from swink_recorder.loopback import LoopbackServer
+from swink_testing.calls import client_with
 from swink_testing.typed_dicts import misfits
 
 anthropic = pytest.importorskip("anthropic", reason="Anthropic's SDK is not installed")
@@ -301,7 +301,7 @@ async def test_we_send_the_headers_that_the_sdk_sends(server: LoopbackServer, sd
     with sdk.messages.create(model="any", max_tokens=1, messages=[SAID], stream=True) as stream:
         list(stream)
     async with (
-        Client(api_key="test", base_url=server.url) as client,
+        client_with(api_key="test", base_url=server.url) as client,
         client.stream("anthropic/any", "Hi") as events,
     ):
         async for _ in events:

@@ -11,7 +11,6 @@ from messages_api import START, STOP, TOOL, block, body, ended, input_json
 
 from swink_core import (
     AssistantMessage,
-    Client,
     Context,
     Message,
     StopReason,
@@ -21,6 +20,7 @@ from swink_core import (
     load,
 )
 from swink_provider_anthropic import AnthropicProvider
+from swink_testing.calls import client_with
 from swink_testing.corpus import Case, ids, shipped_answers, stream_cases
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
@@ -100,7 +100,7 @@ async def _turns(
     http = MemoryHTTPClient(
         MemoryResponse([data], headers=SSE), MemoryResponse([data], headers=SSE)
     )
-    async with Client(http=http, api_key="test", **options) as client:
+    async with client_with(http=http, api_key="test", **options) as client:
         answer = await client.complete("anthropic/any", "Hi")
         if stored:
             answer = load(AssistantMessage, json.loads(json.dumps(dump(answer))))

@@ -14,6 +14,7 @@ import pytest
 import swink_core as swink
 from swink_provider_azure import AzureProvider, entra
 from swink_recorder.loopback import Exchange, LoopbackServer
+from swink_testing.calls import client_with
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 from swink_testing.recorded_chat import RecordedChat
 
@@ -91,7 +92,7 @@ def test_addresses(base_url: str, environ: dict[str, str], expected: str) -> Non
 
 async def complete(*responses: MemoryResponse, calls: int = 1, **options: Any) -> MemoryHTTPClient:
     http = MemoryHTTPClient(*responses)
-    async with swink.Client(http=http, base_url="https://r.example", **options) as client:
+    async with client_with(http=http, base_url="https://r.example", **options) as client:
         await asyncio.gather(*(client.complete("azure/d", "Hi") for _ in range(calls)))
     return http
 
@@ -107,7 +108,7 @@ async def complete(*responses: MemoryResponse, calls: int = 1, **options: Any) -
     ],
 )
 def test_addresses_of_the_responses_api(base_url: str, expected: str) -> None:
-    options = swink.StreamOptions(base_url=base_url, extra={"api": "responses"})
+    options = swink.StreamOptions(base_url=base_url, settings={"api": "responses"})
     assert PROVIDER.url(MODEL, options, {}) == expected
 
 
@@ -118,13 +119,24 @@ async def test_a_key_travels_in_its_own_header() -> None:
     assert http.bodies[0]["model"] == "d"
 
 
+@pytest.mark.parametrize("name", ["Authorization", "API-Key"])
+async def test_credentials_that_the_caller_holds_are_sent_alone(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "of-the-environment")
+    http = await complete(MemoryResponse([DONE]), headers={name: "Bearer mine"})
+    sent = {n.lower(): v for n, v in http.requests[0].headers.items()}
+    own = {n: sent[n] for n in ("authorization", "api-key") if n in sent}
+    assert own == {name.lower(): "Bearer mine"}
+
+
 async def test_without_any_credentials_nothing_is_sent_and_the_variable_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("swink_provider_azure.provider.managed_identity", lambda: None)
     http = MemoryHTTPClient()
     with pytest.raises(swink.AuthenticationError, match="AZURE_OPENAI_API_KEY"):
-        async with swink.Client(http=http, base_url="https://r.example") as client:
+        async with client_with(http=http, base_url="https://r.example") as client:
             await client.complete("azure/d", "Hi")
     assert http.requests == []
 
@@ -149,7 +161,7 @@ async def test_an_application_signs_in_and_its_token_is_kept(
     _sign_in(monkeypatch)
     responses = [_token("token-one"), MemoryResponse([DONE]), MemoryResponse([DONE])]
     http = MemoryHTTPClient(*responses)
-    async with swink.Client(http=http, base_url="https://r.example") as client:
+    async with client_with(http=http, base_url="https://r.example") as client:
         await client.complete("azure/d", "Hi")
         await client.complete("azure/d", "Hi")
     asked, *chats = http.requests
@@ -173,7 +185,7 @@ async def test_a_token_is_renewed_five_minutes_before_its_end(
     http = MemoryHTTPClient(
         _token("short", 300), MemoryResponse([DONE]), _token("next"), MemoryResponse([DONE])
     )
-    async with swink.Client(http=http, base_url="https://r.example") as client:
+    async with client_with(http=http, base_url="https://r.example") as client:
         await client.complete("azure/d", "Hi")
         await client.complete("azure/d", "Hi")
     assert http.requests[3].headers["Authorization"] == "Bearer next"
@@ -241,7 +253,7 @@ async def test_a_managed_identity_is_asked_where_there_is_neither_key_nor_secret
         _in_an_app(server, monkeypatch)
         monkeypatch.setenv("AZURE_AUTHORITY_HOST", authority)
         http = MemoryHTTPClient(MemoryResponse([DONE]), MemoryResponse([DONE]))
-        async with swink.Client(http=http, base_url="https://r.example") as client:
+        async with client_with(http=http, base_url="https://r.example") as client:
             await client.complete("azure/d", "Hi")
             await client.complete("azure/d", "Hi")
     (asked,) = server.exchanges  # the token is kept
@@ -261,7 +273,7 @@ async def test_an_identity_that_is_refused_is_a_failure_that_names_the_key_too(
         _in_an_app(server, monkeypatch)
         http = MemoryHTTPClient()
         with pytest.raises(swink.AuthenticationError, match="azure-identity") as caught:
-            async with swink.Client(http=http, base_url="https://r.example") as client:
+            async with client_with(http=http, base_url="https://r.example") as client:
                 await client.complete("azure/d", "Hi")
     assert "AZURE_OPENAI_API_KEY" in caught.value.resolution
     assert (http.requests, capfd.readouterr().err) == ([], "")

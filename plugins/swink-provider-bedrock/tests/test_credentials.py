@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 from converse import CONTENT_TYPE, TEXT, said
 
-from swink_core import Client, Done, Error, ProviderFailure, RetryPolicy
+from swink_core import Done, Error, ProviderFailure, RetryPolicy
 from swink_core import StreamErrorKind as Kind
 from swink_provider_bedrock import credentials as module
 from swink_provider_bedrock.credentials import CredentialChain, SharedFiles, region
 from swink_provider_bedrock.sigv4 import Credentials
 from swink_recorder.loopback import Exchange, LoopbackServer
+from swink_testing.calls import client_with
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 needs_botocore = pytest.mark.skipif(
@@ -475,7 +476,7 @@ def _refusal(status: int, headers: dict[str, str]) -> MemoryResponse:
 
 async def _ask(http: MemoryHTTPClient, files: _Files, between: str, **options: Any) -> Any:
     """Asks with the first keys in the file, after which others stand there."""
-    async with Client(http=http, **OPTIONS) as client:
+    async with client_with(http=http, **OPTIONS) as client:
         files.credentials.write_text(_section("default", "first", "region = eu-west-1"))
         provider: Any = client.host.bind("bedrock").provider
         provider._files.profile()

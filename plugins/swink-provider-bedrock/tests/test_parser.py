@@ -26,7 +26,6 @@ from hypothesis import strategies as st
 from swink_core import (
     AssistantMessage,
     AssistantMessageEvent,
-    Client,
     Done,
     Error,
     ExtensionBlock,
@@ -41,6 +40,7 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_core.vocabulary.grammar import Automaton
 from swink_provider_bedrock import BedrockProvider
+from swink_testing.calls import client_with
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, fold, run_bytes
 
 PROVIDER = BedrockProvider("bedrock")
@@ -435,7 +435,7 @@ def test_a_wrong_checksum_is_damage_and_the_rest_is_read(at: int) -> None:
 async def _whole(answer: dict[str, Any]) -> AssistantMessage:
     http = MemoryHTTPClient(MemoryResponse.of_json(answer))
     async with (
-        Client(http=http, api_key="test", retry=RetryPolicy.none()) as client,
+        client_with(http=http, api_key="test", retry=RetryPolicy.none()) as client,
         client.stream(
             "bedrock/any", "Hi", base_url="http://bedrock.invalid", transport="buffered"
         ) as stream,

@@ -22,6 +22,7 @@ from swink_core import (
     load,
 )
 from swink_provider_bedrock.eventstream import EventStreamDecoder, message
+from swink_testing.calls import client_with
 from swink_testing.corpus import Case, ids, shipped_answers, stream_cases
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
@@ -99,7 +100,7 @@ async def _ask(client: Client, messages: list[Message]) -> AssistantMessage:
 @pytest.mark.parametrize("case", ANSWERS, ids=ids)
 async def test_an_answer_goes_back_as_it_came(case: Case) -> None:
     http = MemoryHTTPClient(_response(case.body), _response(case.body))
-    async with Client(http=http, api_key="test") as client:
+    async with client_with(http=http, api_key="test") as client:
         conversation: list[Message] = [UserMessage("Hello")]
         answer = await _ask(client, conversation)
         stored = load(AssistantMessage, json.loads(json.dumps(dump(answer))))

@@ -11,7 +11,6 @@ import pytest
 from swink_core import (
     AssistantMessage,
     AssistantMessageEvent,
-    Client,
     Done,
     Error,
     ExtensionBlock,
@@ -23,6 +22,7 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import is_synthetic_id
 from swink_provider_gemini import GeminiProvider
+from swink_testing.calls import client_with
 from swink_testing.chunking import chunkings, frame_ends, random_cuts, truncations
 from swink_testing.corpus import Case, ids, stream_cases
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
@@ -264,7 +264,9 @@ async def test_a_last_frame_cut_anywhere_is_a_cut_and_not_malformed(case: Case) 
 async def test_a_json_array_is_read_where_nothing_is_streamed(case: Case) -> None:
     answer = MemoryResponse([case.body], headers={"Content-Type": "application/json"})
     async with (
-        Client(http=MemoryHTTPClient(answer), api_key="test", retry=RetryPolicy.none()) as client,
+        client_with(
+            http=MemoryHTTPClient(answer), api_key="test", retry=RetryPolicy.none()
+        ) as client,
         client.stream("gemini/any", "Hi", transport="buffered") as stream,
     ):
         *events, last = [event async for event in stream]

@@ -10,6 +10,7 @@ from generate_content import SSE, body, frame, text
 
 from swink_core import AssistantMessage, Client, Done, Error, RetryPolicy
 from swink_core import StreamErrorKind as Kind
+from swink_testing.calls import client_with
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 ANSWER = frame(text("Yes"), finish="STOP")
@@ -153,7 +154,7 @@ async def test_an_answer_costs_what_the_catalogue_says() -> None:
         "thoughtsTokenCount": 400_000,
     }
     http = MemoryHTTPClient(MemoryResponse([body({**ANSWER, "usageMetadata": usage})], headers=SSE))
-    async with Client(http=http, api_key="test") as client:
+    async with client_with(http=http, api_key="test") as client:
         message: AssistantMessage = await client.complete("gemini/gemini-2.5-flash", "Hi")
         info = client.catalog.model("gemini", "gemini-2.5-flash")
     assert info is not None

@@ -30,6 +30,7 @@ from swink_core import (
 )
 from swink_provider_gemini import GeminiProvider
 from swink_recorder.loopback import Exchange, LoopbackServer
+from swink_testing.calls import client_with
 
 MODEL = "gemini-3.5-flash"
 SIGNATURE = base64.b64encode(b"signed").decode()
@@ -267,7 +268,7 @@ async def test_a_service_account_is_found_and_its_token_used(
     for variable in ("VERTEX_API_KEY", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"):
         monkeypatch.delenv(variable, raising=False)
 
-    async with Client(base_url=server.url) as client:
+    async with client_with(base_url=server.url) as client:
         for _ in range(2):
             await client.complete(f"vertex/{MODEL}", "Hi")
 

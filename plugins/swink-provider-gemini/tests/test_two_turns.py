@@ -11,7 +11,6 @@ from generate_content import SSE, body, call, frame, text, thought
 
 from swink_core import (
     AssistantMessage,
-    Client,
     Context,
     Message,
     RetryPolicy,
@@ -20,6 +19,7 @@ from swink_core import (
     dump,
     load,
 )
+from swink_testing.calls import client_with
 from swink_testing.corpus import Case, ids, shipped_answers, stream_cases
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
@@ -83,7 +83,7 @@ async def _turns(
     http = MemoryHTTPClient(
         MemoryResponse([answer_body], headers=SSE), MemoryResponse([answer_body], headers=SSE)
     )
-    async with Client(http=http, api_key="test", retry=RetryPolicy.none()) as client:
+    async with client_with(http=http, api_key="test", retry=RetryPolicy.none()) as client:
         answer = await client.complete(model, "Hi")
         if stored:
             answer = load(AssistantMessage, json.loads(json.dumps(dump(answer))))
@@ -194,7 +194,7 @@ async def test_an_answer_is_continued_by_asking_the_same_again_with_its_token() 
     http = MemoryHTTPClient(
         *(MemoryResponse([data], headers=SSE) for data in (half, rest, end, end))
     )
-    async with Client(http=http, api_key="test", temperature=0.5) as client:
+    async with client_with(http=http, api_key="test", temperature=0.5) as client:
         conversation: list[Message] = [UserMessage("Hi")]
         for _ in range(3):
             conversation.append(await client.complete("gemini/any", conversation))

@@ -11,6 +11,7 @@ import swink_core as swink
 from swink_core import StreamErrorKind as Kind
 from swink_provider_mistral import MistralProvider
 from swink_provider_mistral.provider import TOOL_ID, tool_id
+from swink_testing.calls import client_with
 from swink_testing.driver import (
     MemoryHTTPClient,
     MemoryResponse,
@@ -26,7 +27,7 @@ async def body_of(
     conversation: str | swink.Context | list[swink.Message], **options: Any
 ) -> dict[str, Any]:
     http = MemoryHTTPClient(MemoryResponse([DONE]))
-    async with swink.Client(http=http, api_key="test") as client:
+    async with client_with(http=http, api_key="test") as client:
         await client.complete(str(MODEL), conversation, **options)
     body: dict[str, Any] = http.bodies[0]
     return body

@@ -18,7 +18,6 @@ from swink_core import (
     AudioBlock,
     Base64Source,
     CacheStrategy,
-    Client,
     Context,
     DocumentBlock,
     FileIdSource,
@@ -31,6 +30,7 @@ from swink_core import (
     UserMessage,
 )
 from swink_recorder.loopback import Exchange
+from swink_testing.calls import client_with
 from swink_testing.capture import CaptureServer
 from swink_testing.typed_dicts import misfits
 
@@ -152,7 +152,7 @@ def server() -> Iterator[CaptureServer]:
 
 
 async def _sent(server: CaptureServer, context: Context, options: dict[str, Any]) -> Exchange:
-    async with Client(api_key="test") as client:
+    async with client_with(api_key="test") as client:
         await client.complete("openai/any", context, base_url=f"{server.url}/v1", **options)
     return server.exchanges[-1]
 

@@ -25,6 +25,7 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import is_synthetic_id
 from swink_provider_openai import Dialect, OpenAIProvider
+from swink_testing.calls import client_with
 from swink_testing.driver import drive_bytes, fold
 
 Frame = dict[str, Any]
@@ -338,6 +339,29 @@ async def test_every_finish_reason_is_mapped(word: str, reason: StopReason) -> N
     assert notices(events) == []
 
 
+@pytest.mark.parametrize(
+    ("native", "reason"),
+    [
+        ("length", StopReason.LENGTH),
+        ("max_output_tokens", StopReason.LENGTH),
+        ("MAX_TOKENS", StopReason.LENGTH),
+        ("tool_use", StopReason.TOOL_USE),
+        ("end_turn", StopReason.TOOL_USE),
+        (None, StopReason.TOOL_USE),
+    ],
+)
+async def test_a_call_that_the_upstream_cut_off_is_truncated(
+    native: str | None, reason: StopReason
+) -> None:
+    end = says("tool_calls")
+    end["choices"][0]["native_finish_reason"] = native
+    message = await message_of(says(tool_calls=[call(0, "a", "f", '{"x":')]), end)
+
+    cut = reason is StopReason.LENGTH
+    assert message.stop_reason is reason
+    assert message.tool_calls[0].state == ("truncated" if cut else "invalid")
+
+
 async def test_an_unknown_finish_reason_is_a_stop_that_says_what_it_was() -> None:
     events = await events_of(says(content="Hi"), says("tired"))
 
@@ -492,12 +516,11 @@ async def test_usage_is_read_in_every_shape_and_place(
     ],
 )
 async def test_a_cost_that_is_reported_is_the_cost(reported: Frame, dollars: float) -> None:
-    from swink_core import Client
     from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
     body = body_of(says(content="Hi"), {**STOP, "usage": {"prompt_tokens": 1, **reported}}) + DONE
     http = MemoryHTTPClient(MemoryResponse([body], headers={"Content-Type": "text/event-stream"}))
-    async with Client(http=http, api_key="test") as client:
+    async with client_with(http=http, api_key="test") as client:
         message = await client.complete("openrouter/any", "Hello")
 
     assert message.cost is not None
@@ -589,11 +612,11 @@ WHOLE: Frame = {
 
 async def whole(data: Any) -> list[AssistantMessageEvent]:
     """What the parser makes of a response that is not streamed."""
-    from swink_core import Client, RetryPolicy
+    from swink_core import RetryPolicy
     from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
     http = MemoryHTTPClient(MemoryResponse.of_json(data))
-    async with Client(http=http, api_key="test", retry=RetryPolicy.none()) as client:
+    async with client_with(http=http, api_key="test", retry=RetryPolicy.none()) as client:
         stream = client.stream("openai/any", "Hello", transport="buffered")
         events = [event async for event in stream]
     [sent] = http.bodies

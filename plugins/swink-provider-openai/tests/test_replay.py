@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from swink_core import AssistantMessage, Client, Context, ToolResultMessage, UserMessage
+from swink_core import AssistantMessage, Context, ToolResultMessage, UserMessage
+from swink_testing.calls import client_with
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 SSE = {"Content-Type": "text/event-stream"}
@@ -25,7 +26,7 @@ async def replayed(
 ) -> tuple[AssistantMessage, list[dict[str, Any]]]:
     """The first turn's answer, and the messages of a second turn with all calls answered."""
     http = MemoryHTTPClient(first, stream({"content": "Done."}))
-    async with Client(http=http, api_key="test") as client:
+    async with client_with(http=http, api_key="test") as client:
         answer = await client.complete(model, "Go.")
         results = [
             ToolResultMessage(call.id, call.name, str(number))

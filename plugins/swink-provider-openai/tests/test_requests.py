@@ -33,6 +33,7 @@ from swink_core import (
     UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
+from swink_testing.calls import client_with
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 SSE = {"Content-Type": "text/event-stream"}
@@ -44,7 +45,7 @@ async def sent(
 ) -> tuple[dict[str, Any], list[Notice]]:
     """The body of the request, and the notices of the call."""
     http = MemoryHTTPClient(MemoryResponse([ANSWER], headers=SSE))
-    async with Client(http=http, api_key="test") as client:
+    async with client_with(http=http, api_key="test") as client:
         events = [event async for event in client.stream(model, context, **options)]
     [body] = http.bodies
     return body, [event for event in events if isinstance(event, Notice)]
@@ -53,7 +54,7 @@ async def sent(
 async def refused(context: Context | str, model: str = "openai/any", **options: Any) -> Error:
     """The error of a call that sends nothing."""
     http = MemoryHTTPClient()
-    async with Client(http=http, api_key="test", retry=RetryPolicy.none()) as client:
+    async with client_with(http=http, api_key="test", retry=RetryPolicy.none()) as client:
         events = [event async for event in client.stream(model, context, **options)]
     assert isinstance(events[-1], Error)
     return events[-1]
@@ -363,7 +364,7 @@ async def test_a_document_may_be_an_address_where_the_dialect_says_so() -> None:
 )
 async def test_the_address_is_the_row_s(model: str, url: str) -> None:
     http = MemoryHTTPClient(MemoryResponse([ANSWER], headers=SSE))
-    async with Client(http=http, api_key="test") as client:
+    async with client_with(http=http, api_key="test") as client:
         await client.complete(model, "Hi")
 
     [request] = http.requests
@@ -385,10 +386,25 @@ async def test_an_own_server_costs_nothing_and_an_unknown_model_an_unknown_amoun
     model: str, dollars: float | None
 ) -> None:
     http = MemoryHTTPClient(MemoryResponse([ANSWER], headers=SSE))
-    async with Client(http=http, api_key="test") as client:
+    async with client_with(http=http, api_key="test") as client:
         message = await client.complete(model, "Hi")
 
     assert (message.cost and message.cost.total) == dollars
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+@pytest.mark.parametrize("provider", ["openai", "groq", "openrouter"])
+async def test_the_callers_own_credentials_need_no_key(
+    provider: str, api: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(f"{provider.upper()}_API_KEY", raising=False)
+    http = MemoryHTTPClient(MemoryResponse([ANSWER], headers=SSE))
+    async with Client(http=http, retry=RetryPolicy.none()) as client:
+        headers = {"authorization": "Bearer mine"}
+        stream = client.stream(f"{provider}/any", "Hi", headers=headers, settings={"api": api})
+        assert [event async for event in stream]
+    sent = {name.lower(): value for name, value in http.requests[0].headers.items()}
+    assert sent["authorization"] == "Bearer mine"
 
 
 async def test_a_missing_key_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -409,7 +425,7 @@ async def test_organisation_and_project_go_to_openai_alone(
     monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
     monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
     http = MemoryHTTPClient(MemoryResponse([ANSWER], headers=SSE))
-    async with Client(http=http, api_key="test") as client:
+    async with client_with(http=http, api_key="test") as client:
         await client.complete(model, "Hi")
 
     headers = http.requests[0].headers

@@ -11,7 +11,6 @@ from responses_cases import MODEL
 from swink_core import (
     AssistantMessage,
     AssistantMessageEvent,
-    Client,
     Done,
     Error,
     ExtensionBlock,
@@ -28,6 +27,7 @@ from swink_core import (
 )
 from swink_core import StreamErrorKind as Kind
 from swink_provider_openai import OpenAIProvider
+from swink_testing.calls import client_with
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, fold, run_bytes
 
 MESSAGE = {"type": "message", "role": "assistant", "id": "msg_1"}
@@ -402,7 +402,7 @@ async def test_an_answer_that_comes_whole(
 ) -> None:
     http = MemoryHTTPClient(MemoryResponse.of_json(body))
     model = Model("openai", "m", ModelInfo("m", api="responses"))
-    async with Client(http=http, api_key="test", retry=RetryPolicy.none()) as client:
+    async with client_with(http=http, api_key="test", retry=RetryPolicy.none()) as client:
         answer = fold([e async for e in client.stream(model, "Hi", transport="buffered")])
 
     assert http.bodies[0]["stream"] is False

@@ -10,7 +10,6 @@ from responses_cases import STREAMS, provider_of
 
 from swink_core import (
     AssistantMessage,
-    Client,
     Context,
     ExtensionBlock,
     Message,
@@ -25,6 +24,7 @@ from swink_core import (
     load,
 )
 from swink_core.providers import synthetic_id
+from swink_testing.calls import client_with
 from swink_testing.corpus import Case, ids
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
@@ -50,9 +50,9 @@ FUNCTION_CALL = {
 async def sent(messages: list[Message], provider: str = "openai", **extra: Any) -> list[Any]:
     """Return the input that a conversation becomes."""
     http = MemoryHTTPClient(MemoryResponse([ANSWER]))
-    async with Client(http=http, api_key="test", retry=RetryPolicy.none()) as client:
-        extra = RESPONSES | extra
-        await client.complete(f"{provider}/any", Context(messages), extra=extra)
+    async with client_with(http=http, api_key="test", retry=RetryPolicy.none()) as client:
+        options = {"settings": RESPONSES, "extra": extra}
+        await client.complete(f"{provider}/any", Context(messages), **options)
     found: list[Any] = http.bodies[0]["input"]
     return found
 
@@ -161,7 +161,7 @@ async def test_chat_completions_leaves_out_what_responses_keeps() -> None:
         MemoryResponse([b'data: {"choices": [{"delta": {"content": "Hi"}, "finish_reason": '
                         b'"stop"}]}\n\n'])
     )  # fmt: skip
-    async with Client(http=http, api_key="test") as client:
+    async with client_with(http=http, api_key="test") as client:
         await client.complete("openai/any", [
             UserMessage("Hi"), AssistantMessage([THOUGHT, SAID, CALL], "openai"),
             ToolResultMessage("call_1", "look", "x"),
@@ -207,14 +207,14 @@ REPLAYED = [
 async def test_recorded_reasoning_goes_back_byte_for_byte(case: Case) -> None:
     provider = provider_of(case).name
     http = MemoryHTTPClient(MemoryResponse([case.body]), MemoryResponse([ANSWER]))
-    async with Client(http=http, api_key="test", retry=RetryPolicy.none()) as client:
-        answer = await client.complete(f"{provider}/any", "Hi", extra=RESPONSES)
+    async with client_with(http=http, api_key="test", retry=RetryPolicy.none()) as client:
+        answer = await client.complete(f"{provider}/any", "Hi", settings=RESPONSES)
         kept = load(AssistantMessage, msgspec.json.decode(msgspec.json.encode(dump(answer))))
         results: list[Message] = [
             ToolResultMessage(call.id, call.name, "done") for call in kept.tool_calls
         ]
         messages = [UserMessage("Hi"), kept, *results, UserMessage("Go on.")]
-        await client.complete(f"{provider}/any", messages, extra=RESPONSES)
+        await client.complete(f"{provider}/any", messages, settings=RESPONSES)
 
     items = [msgspec.json.encode(item) for item in http.bodies[1]["input"]]
     reasoning = [

@@ -18,12 +18,12 @@ from swink_core import (
     AudioBlock,
     Base64Source,
     CacheStrategy,
-    Client,
     Context,
     DocumentBlock,
     Error,
     FileIdSource,
     ImageBlock,
+    InvalidOption,
     Message,
     Model,
     ModelInfo,
@@ -40,6 +40,7 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_provider_openai import OpenAIProvider
 from swink_recorder.loopback import Exchange
+from swink_testing.calls import client_with
 from swink_testing.capture import CaptureServer
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 from swink_testing.typed_dicts import misfits
@@ -159,7 +160,7 @@ ROWS: list[tuple[str, Context, dict[str, Any], dict[str, Any]]] = [
         Context(HI),
         {
             "response_format": {"title": "place", **SCHEMA},
-            "extra": {**RESPONSES, "text": {"verbosity": "low"}},
+            "extra": {"text": {"verbosity": "low"}},
         },
         {"input": SAID, "text": {"verbosity": "low", "format": {
             "type": "json_schema", "name": "place", "strict": True,
@@ -168,19 +169,19 @@ ROWS: list[tuple[str, Context, dict[str, Any], dict[str, Any]]] = [
     (
         "tools of the service's own beside ours",
         Context(HI, tools=[WEATHER]),
-        {"extra": {**RESPONSES, "tools": [{"type": "web_search"}]}},
+        {"extra": {"tools": [{"type": "web_search"}]}},
         {"input": SAID, "tools": [OFFERED, {"type": "web_search"}]},
     ),
     (
         "what the caller says of reasoning",
         Context(HI),
-        {"thinking": "high", "extra": {**RESPONSES, "reasoning": {"summary": "detailed"}}},
+        {"thinking": "high", "extra": {"reasoning": {"summary": "detailed"}}},
         {"input": SAID, "reasoning": {"summary": "detailed", "effort": "high"}},
     ),
     (
         "other fields",
         Context(HI),
-        {"extra": {**RESPONSES, "store": True, "include": None, "user": "u"}},
+        {"extra": {"store": True, "include": None, "user": "u"}},
         {"input": SAID, "store": True, "include": None, "user": "u"},
     ),
 ]  # fmt: skip
@@ -195,8 +196,8 @@ def server() -> Iterator[CaptureServer]:
 
 
 async def _sent(server: CaptureServer, context: Context, options: dict[str, Any]) -> Exchange:
-    options = {"extra": RESPONSES, **options}
-    async with Client(api_key="test") as client:
+    options = {"settings": RESPONSES} | options
+    async with client_with(api_key="test") as client:
         await client.complete("openai/any", context, base_url=f"{server.url}/v1", **options)
     return server.exchanges[-1]
 
@@ -246,10 +247,10 @@ LISTED = ModelInfo("m", api="responses")
     [
         (None, {}, "chat/completions"),
         (LISTED, {}, "responses"),
-        (LISTED, {"extra": {"api": "chat"}}, "chat/completions"),
-        (None, {"extra": {"api": "responses"}}, "responses"),
+        (LISTED, {"settings": {"api": "chat"}}, "chat/completions"),
+        (None, {"settings": {"api": "responses"}}, "responses"),
         (None, {"transport": "websocket"}, "responses"),
-        (None, {"transport": "websocket", "extra": {"api": "chat"}}, "chat/completions"),
+        (None, {"transport": "websocket", "settings": {"api": "chat"}}, "chat/completions"),
     ],
 )
 def test_the_caller_chooses_the_api_before_the_catalogue(
@@ -264,19 +265,18 @@ def test_the_caller_chooses_the_api_before_the_catalogue(
 async def test_models_that_chat_completions_lacks_are_asked_there(model: str) -> None:
     http = MemoryHTTPClient(MemoryResponse([ANSWER]))
 
-    async with Client(http=http, api_key="test") as client:
+    async with client_with(http=http, api_key="test") as client:
         await client.complete(f"openai/{model}", "Hi")
 
     assert http.requests[0].url.endswith("/v1/responses")
     assert "api" not in http.bodies[0]
 
 
-async def test_an_api_that_nobody_has_is_refused_by_name() -> None:
-    [*_, terminal] = await _events({"extra": {"api": "assistants"}})
+async def test_an_api_that_nobody_has_is_refused_before_anything_is_sent() -> None:
+    with pytest.raises(InvalidOption, match="no setting 'api' of this kind") as caught:
+        await _events({"settings": {"api": "assistants"}})
 
-    assert isinstance(terminal, Error)
-    assert terminal.error_kind is Kind.INVALID_REQUEST
-    assert "'assistants'" in (terminal.error_message or "")
+    assert caught.value.resolution == "Its settings are api (chat or responses)."
 
 
 @pytest.mark.parametrize(
@@ -290,13 +290,13 @@ async def test_an_api_that_nobody_has_is_refused_by_name() -> None:
             "audio",
         ),
         ("a WebSocket for Chat Completions", Context(HI),
-         {"transport": "websocket", "extra": {"api": "chat"}}, "websocket transport"),
+         {"transport": "websocket", "settings": {"api": "chat"}}, "websocket transport"),
     ],
 )  # fmt: skip
 async def test_what_the_api_lacks_is_refused(
     name: str, context: Context, options: dict[str, Any], what: str
 ) -> None:
-    [*_, terminal] = await _events({"extra": RESPONSES, **options}, context)
+    [*_, terminal] = await _events({"settings": RESPONSES} | options, context)
 
     assert isinstance(terminal, Error)
     assert terminal.error_kind is Kind.UNSUPPORTED
@@ -304,7 +304,7 @@ async def test_what_the_api_lacks_is_refused(
 
 
 async def test_a_seed_is_not_sent_and_said_so() -> None:
-    events = await _events({"extra": RESPONSES, "seed": 7}, answers=1)
+    events = await _events({"settings": RESPONSES, "seed": 7}, answers=1)
 
     assert any(isinstance(e, Notice) and "seed" in e.detail for e in events)
 
@@ -313,7 +313,7 @@ async def test_reasoning_is_not_asked_for_in_a_form_that_the_model_lacks() -> No
     http = MemoryHTTPClient(MemoryResponse([ANSWER]))
     model = Model("openai", "m", ModelInfo("m", api="responses", capabilities=frozenset()))
 
-    async with Client(http=http, api_key="test") as client:
+    async with client_with(http=http, api_key="test") as client:
         await client.complete(model, "Hi", thinking="high")
 
     assert http.bodies == [
@@ -325,5 +325,5 @@ async def _events(
     options: dict[str, Any], context: Context | str = "Hi", answers: int = 0
 ) -> list[Any]:
     http = MemoryHTTPClient(*(MemoryResponse([ANSWER]) for _ in range(answers)))
-    async with Client(http=http, api_key="test", retry=RetryPolicy.none()) as client:
+    async with client_with(http=http, api_key="test", retry=RetryPolicy.none()) as client:
         return [event async for event in client.stream("openai/any", context, **options)]

@@ -29,6 +29,7 @@ from swink_core import StreamErrorKind as Kind
 from swink_core.providers import SSEDecoder
 from swink_provider_openai import OpenAIProvider
 from swink_provider_openai.responses.socket import first_message
+from swink_testing.calls import client_with
 from swink_testing.driver import drive_bytes, fold
 
 TEXT = {"type": "response.output_text.delta", "output_index": 0, "delta": "Hi"}
@@ -104,7 +105,7 @@ async def serve() -> AsyncIterator[Server]:
 
 
 def client(server: Server, retry: RetryPolicy = ONCE) -> Client:
-    return Client(
+    return client_with(
         api_key="test", base_url=server.url, retry=retry, timeouts=PATIENCE, transport="websocket"
     )
 
@@ -302,15 +303,15 @@ async def test_the_row_decides_what_auto_means(row: str, transport: str, over_ht
     async with serve() as server, client(server) as asking:
         provider = asking.host.bind("openai").provider
         provider.dialect = evolve(provider.dialect, websocket=row)
-        extra = {"api": "responses"}
-        message = await asking.complete("openai/any", "Hi", extra=extra, transport=transport)
+        settings = {"api": "responses"}
+        message = await asking.complete("openai/any", "Hi", settings=settings, transport=transport)
 
     assert message.text == "Hi"
     assert (server.over_http, server.opened) == (over_http, 1 - over_http)
 
 
 async def test_a_row_without_websockets_refuses_them() -> None:
-    async with Client(api_key="test", retry=ONCE) as asking:
+    async with client_with(api_key="test", retry=ONCE) as asking:
         terminal = [e async for e in asking.stream("groq/any", "Hi", transport="websocket")][-1]
 
     assert isinstance(terminal, Error)

@@ -9,6 +9,7 @@ import pytest
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
 from swink_provider_xai import XAIProvider
+from swink_testing.calls import client_with
 from swink_testing.driver import (
     MemoryHTTPClient,
     MemoryResponse,
@@ -27,7 +28,7 @@ class TestRecorded(RecordedChat):
 
 async def call(response: MemoryResponse, **options: Any) -> tuple[MemoryHTTPClient, Any]:
     http = MemoryHTTPClient(response)
-    async with swink.Client(http=http, api_key="test") as client:
+    async with client_with(http=http, api_key="test") as client:
         stream = client.stream(str(MODEL), "Hi", retry=swink.RetryPolicy.none(), **options)
         events = [event async for event in stream]
     return http, events[-1]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from swink_core import Call, Context, Model, StreamOptions
+from swink_core import Call, Client, Context, Host, Model, StreamOptions
 from swink_core.plugins.binding import Binding, Target
 from swink_core.plugins.call import Attempt
 from swink_core.plugins.host import bind_hooks
 from swink_core.providers import LoopClock
 
-__all__ = ["call_of", "new_call"]
+__all__ = ["call_of", "client_with", "new_call"]
 
 
 def call_of(
@@ -37,3 +38,16 @@ def call_of(
 def new_call() -> Call:
     """Return a call for an observer to be shown, on a provider that does nothing."""
     return call_of(object(), Model("scripted", "model"))
+
+
+PERSONAL = ("api_key", "base_url", "headers", "settings", "extra")
+
+
+def client_with(*, host: Host | None = None, plugins: Iterable[Any] = (), **options: Any) -> Client:
+    """Return a client that gives every provider of its host the credentials and address of a test.
+
+    Other options are the client's own, see `Client`.
+    """
+    host = host or Host(plugins)
+    personal = {name: options.pop(name) for name in PERSONAL if name in options}
+    return Client(host=host, providers=dict.fromkeys(host.provider_names(), personal), **options)

@@ -5,7 +5,7 @@
 provider does to request, status and headers can be driven without a socket:
 
     http = MemoryHTTPClient(MemoryResponse([b"data: …"]))
-    async with Client(http=http, api_key="test") as client: ...
+    async with client_with(http=http, api_key="test") as client: ...
     assert http.bodies[0]["stream"] is True
 
 `fold` turns events into a message; `comparable` and `comparable_events` rename tool-call ids

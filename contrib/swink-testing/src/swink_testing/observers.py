@@ -58,7 +58,7 @@ def _observe(binding: Binding, call: Call) -> Callable[[ev.AssistantMessageEvent
 
     def show(event: ev.AssistantMessageEvent) -> None:
         if isinstance(event, ev.Done | ev.Error):
-            call.usage, call.cost = event.usage, event.cost
+            call.add(event.usage, event.cost)
         for observer in observers:
             observer(event)
 

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import swink_core as swink
 from swink_core import StreamErrorKind
+from swink_testing.calls import client_with
 from swink_testing.corpus import Case, error_cases, ids, stream_cases
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
@@ -94,7 +95,7 @@ class RecordedErrors:
         import pytest
 
         http = MemoryHTTPClient(MemoryResponse([nonsense], 418, {"Content-Type": _JSON}))
-        client = swink.Client(http=http, api_key="test-key", retry=swink.RetryPolicy())
+        client = client_with(http=http, api_key="test-key", retry=swink.RetryPolicy())
         with pytest.raises(swink.UnknownFailure) as caught:
             await client.complete(model, "Hello", base_url=ADDRESS)
         assert caught.value.kind is StreamErrorKind.UNKNOWN
@@ -107,7 +108,7 @@ class RecordedErrors:
         headers = {"Content-Type": content_type, **case.headers}
         http = MemoryHTTPClient(MemoryResponse([case.body], case.status, headers))
         asked = {"base_url": ADDRESS, **self.options.get(folder, {})}
-        client = swink.Client(http=http, api_key="test-key", retry=swink.RetryPolicy.none())
+        client = client_with(http=http, api_key="test-key", retry=swink.RetryPolicy.none())
         async with client, client.stream(self.models[folder], "Hello", **asked) as stream:
             events = [event async for event in stream]
         assert len(http.requests) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -27,6 +26,7 @@ from swink_core.providers import (
     HTTPRequest,
     HTTPResponse,
     changed_options,
+    first_set,
     model_path,
     rule_of,
     with_extra,
@@ -108,9 +108,9 @@ class BedrockProvider(HTTPProvider):
         """Make a parser for one answer."""
         return ConverseParser()
 
-    def base_url(self, options: StreamOptions, environ: Mapping[str, str] = os.environ) -> str:
+    def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
         """Return the caller's or the environment's address, or that of the region."""
-        if options.base_url or any(environ.get(name) for name in self.info.base_url_env):
+        if options.base_url or first_set(self.info.base_url_env, environ):
             return super().base_url(options, environ)
         return f"https://bedrock-runtime.{self._region('', environ)}.amazonaws.com"
 
@@ -160,7 +160,7 @@ class BedrockProvider(HTTPProvider):
         """Have files read and roles assumed anew; a caller's own keys stay."""
         return self.api_key(call.options) is None and self._chain.forget()
 
-    def _region(self, url: str, environ: Mapping[str, str] = os.environ) -> str:
+    def _region(self, url: str, environ: Mapping[str, str] | None = None) -> str:
         if (named := _HOST_REGION.search(url)) is not None:
             return named[1]
         found = region(self._files, environ)

@@ -1,0 +1,81 @@
+"""Values held to the annotations of their class, by msgspec."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from functools import cache
+from math import isfinite
+from types import NoneType
+from typing import Any, ClassVar, get_args, get_type_hints
+
+import msgspec
+from attrs import define, fields, has
+
+
+@cache
+def annotations_of(kind: Any) -> dict[str, Any]:
+    """Return what each field of an attrs class may hold, by its name."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {field.name: hints[field.name] for field in fields(kind)}
+
+
+def held_to(annotation: Any, value: Any) -> Any:
+    """Return a value as an annotation has it: a word as its enum's member, a list as a tuple.
+
+    Raises ValueError, which says what is wanted, and of the value nothing but a word that is none
+    of those wanted.
+    """
+    classes = [part.__name__ for part in (annotation, *get_args(annotation)) if has(part)]
+    if classes and not isinstance(value, annotation):  # msgspec takes mappings for them
+        raise ValueError(f"expected {' or '.join(classes)}, got `{type(value).__name__}`")
+    if classes:
+        return value
+    if isinstance(value, float):
+        value = float(value)  # of a subclass, numpy's for one, of which msgspec knows nothing
+        if not isfinite(value):
+            raise ValueError("expected a finite number")
+    try:
+        return msgspec.convert(value, annotation)
+    except msgspec.ValidationError as error:
+        said = f"{error}; one of: " + ", ".join(_words(annotation))
+        said = said.removesuffix("; one of: ").replace("null`", "None`")
+        raise ValueError(said[0].lower() + said[1:]) from None
+
+
+def _words(annotation: Any) -> Iterator[str]:
+    """Yield the words that an annotation takes."""
+    if isinstance(annotation, type) and issubclass(annotation, StrEnum):
+        yield from annotation
+    elif isinstance(annotation, str):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _words(part)
+
+
+@define(frozen=True)
+class Checked:
+    """The base of what is held to its annotations when it is made.
+
+    Raises ValueError, which quotes no value of a field that is hidden in a repr.
+    """
+
+    none_is_default: ClassVar[bool] = False
+    """Whether `None` stands for the default where it is no value of its own."""
+
+    def __attrs_post_init__(self) -> None:
+        kind: Any = type(self)
+        for field in fields(kind):
+            value, default = getattr(self, field.name), field.default
+            if value is default:
+                continue
+            annotation = annotations_of(kind)[field.name]
+            if value is None and self.none_is_default and NoneType not in get_args(annotation):
+                value = default.factory() if hasattr(default, "factory") else default
+            try:
+                kept = held_to(annotation, value)
+            except ValueError as error:
+                show: Any = field.repr if callable(field.repr) else repr
+                shown = f"={show(value):.80}" if field.repr else ""
+                raise ValueError(f"{field.name}{shown}: {error}") from None
+            object.__setattr__(self, field.name, kept)
