@@ -15,9 +15,7 @@ from swink_core.providers.conversion import (
     MessageConverter,
     accepted_id,
     arguments_object,
-    closed_schema,
     folded_system,
-    joined_root,
     marked_system,
     merged_turns,
     normalise,
@@ -40,7 +38,7 @@ from swink_core.providers.media import media_base64, media_form, media_type_of, 
 from swink_core.providers.network import failure_of
 from swink_core.providers.provider import HTTPProvider
 from swink_core.providers.rules import Fitted, api_of, fitted, rule_of
-from swink_core.providers.schemas import inlined_schema
+from swink_core.providers.schemas import closed_schema, inlined_schema, joined_root
 from swink_core.providers.source import EventSource, Parser, repaired_json
 from swink_core.providers.writer import EventWriter
 from swink_core.vocabulary.clock import Timer
