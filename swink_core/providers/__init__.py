@@ -15,9 +15,8 @@ from swink_core.providers.conversion import (
     MessageConverter,
     accepted_id,
     arguments_object,
-    closed_schema,
+    called_ids,
     folded_system,
-    joined_root,
     marked_system,
     merged_turns,
     normalise,
@@ -39,7 +38,7 @@ from swink_core.providers.forwarding import ForwardingWriter
 from swink_core.providers.media import media_base64, media_form, media_type_of, unsupported
 from swink_core.providers.provider import HTTPProvider
 from swink_core.providers.rules import Fitted, api_of, fitted, rule_of
-from swink_core.providers.schemas import inlined_schema
+from swink_core.providers.schemas import closed_schema, inlined_schema, joined_root
 from swink_core.providers.source import EventSource, Parser, repaired_json
 from swink_core.providers.writer import EventWriter
 from swink_core.vocabulary.clock import Timer
@@ -53,7 +52,8 @@ __all__ = [
     "EventSource", "EventWriter", "Fitted", "ForwardingWriter", "FrameError", "FrameTooLong",
     "HTTPClient", "HTTPProvider", "HTTPRequest", "HTTPResponse", "LoopClock", "MalformedFrame",
     "MessageConverter", "NDJSONDecoder", "Parser", "Phase", "SSEDecoder", "Timer",
-    "accepted_id", "api_of", "arguments_object", "by_tables", "changed_options",
+    "accepted_id", "api_of", "arguments_object", "by_tables", "called_ids",
+    "changed_options",
     "closed_schema", "context_notices", "duration_seconds", "end_group", "first_set", "fitted",
     "folded_system", "inlined_schema", "is_synthetic_id", "joined_root", "load_event",
     "marked_system", "media_base64", "media_form", "media_type_of", "merge_fields",

@@ -43,7 +43,7 @@ class ResponsesAPI:
         self._dialect = dialect
         self.websocket = dialect.websocket != "none"
         self.features = FEATURES | (dialect.adds & {"file_ids"})
-        self.knobs = KNOBS
+        self.knobs = KNOBS | (dialect.adds & {"system_messages"})
         if dialect.cache_key is not None:
             self.knobs |= {"session_id", "cache"}
         if dialect.user is not None:
@@ -51,8 +51,16 @@ class ResponsesAPI:
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Return `input`, `instructions` and `tools`."""
-        stored = options.extra.get("store") is True
-        return ResponsesConverter(self._provider, self._dialect, stored).conversation(context)
+        extra = options.extra
+        previous = extra.get("previous_response_id")
+        converter = ResponsesConverter(
+            self._provider,
+            self._dialect,
+            stored=extra.get("store", bool(extra.get("background"))) is True,
+            previous=previous,
+            continued=bool(previous or extra.get("conversation")),
+        )
+        return converter.conversation(context)
 
     def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
         """Add the options; what the caller put in `extra` gives way to them.
@@ -60,7 +68,8 @@ class ResponsesAPI:
         Tools of both are sent, since those that the service runs itself have no other place, and
         reasoning is told of in short.
         """
-        defaults: dict[str, Any] = {"store": False}
+        # what is made in the background is kept, to be asked for
+        defaults: dict[str, Any] = {"store": bool(options.extra.get("background"))}
         if not model.lacks("thinking") and rule_of(model).takes.get("thinking", True):
             defaults["include"] = [ENCRYPTED]
         fields = {**payload, **self._parameters(model, options)}
