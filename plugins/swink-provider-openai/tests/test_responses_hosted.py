@@ -218,6 +218,37 @@ async def test_what_came_up_to_the_previous_response_is_not_sent_again() -> None
     assert body["input"] == [SCREEN]
 
 
+@pytest.mark.parametrize(
+    ("settings", "options", "address"),
+    [
+        ({}, {}, "/v1/responses/resp_1?stream=true"),
+        ({"starting_after": 0}, {}, "/v1/responses/resp_1?stream=true&starting_after=0"),
+        ({"api": "chat"}, {}, "/v1/responses/resp_1?stream=true"),
+        ({}, {"transport": "websocket"}, "/v1/responses/resp_1?stream=true"),
+        ({"resume": "a/../b"}, {}, "/v1/responses/a%2F..%2Fb?stream=true"),
+    ],
+)
+async def test_a_response_that_the_service_has_begun_is_asked_for_by_its_id(
+    settings: dict[str, Any], options: dict[str, Any], address: str
+) -> None:
+    http = MemoryHTTPClient(MemoryResponse([HELLO]))
+    async with Client(http=http, retry=RetryPolicy.none()) as client:
+        asked = {"resume": "resp_1", **settings}
+        message = await client.complete(
+            "openai/any", "Go.", api_key="k", settings=asked, temperature=0.5, **options
+        )
+    [request] = http.requests
+    assert message.text == "Hi"
+    assert (request.method, request.body) == ("GET", b"")
+    assert request.url.endswith(address)
+    assert request.headers["Authorization"] == "Bearer k"
+
+
+async def test_what_is_made_in_the_background_is_kept() -> None:
+    assert (await body_of([UserMessage("Go.")], background=True))["store"] is True
+    assert (await body_of([UserMessage("Go.")]))["store"] is False
+
+
 # -- instructions -------------------------------------------------------------------------------
 
 

@@ -9,7 +9,9 @@ request.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 from swink_core import Context, Model, StreamOptions, ThinkingLevel
 from swink_core.providers import rule_of, with_extra
@@ -18,7 +20,7 @@ from swink_provider_openai.parameters import TOOL_CHOICES, effort, keeps_long, r
 from swink_provider_openai.responses.converter import ResponsesConverter
 from swink_provider_openai.responses.parser import ResponsesParser
 
-__all__ = ["ResponsesAPI"]
+__all__ = ["ResponsesAPI", "resumed"]
 
 FEATURES = frozenset({
     "tools", "tool_choice", "images", "documents", "audio", "json", "structured_output", "stop",
@@ -111,6 +113,20 @@ class ResponsesAPI:
             return None
         schema = wanted.pop("json_schema", {})
         return {"format": {**wanted, **schema}}
+
+
+def resumed(url: str, id: str, settings: Mapping[str, Any], streamed: bool) -> str:
+    """Return the address of a response that the service has begun, below that of all.
+
+    Source: "Get a model response". `starting_after` is the number of the last event that is known.
+    """
+    parts = urlsplit(url)
+    after = settings.get("starting_after")
+    asked = {"stream": "true"} if streamed else {}
+    asked |= {} if after is None else {"starting_after": str(after)}
+    query = [parts.query, urlencode(asked)]
+    path = f"{parts.path}/{quote(id, safe='')}"
+    return urlunsplit(parts._replace(path=path, query="&".join(filter(None, query))))
 
 
 def _tool_choice(choice: str | None) -> str | dict[str, Any] | None:
