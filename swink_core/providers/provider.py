@@ -33,7 +33,7 @@ from swink_core.providers.exchange import (
 )
 from swink_core.providers.features import API
 from swink_core.providers.fields import as_extra_says
-from swink_core.providers.rules import fitted
+from swink_core.providers.rules import Fitted, fitted
 from swink_core.providers.source import EventSource, Parser, lenient_json
 from swink_core.vocabulary.events import Notice
 from swink_core.vocabulary.http import HTTPRequest, HTTPResponse, ResponseHead
@@ -80,8 +80,7 @@ class HTTPProvider:
         self._renewals = 0
         self._renewing = asyncio.Lock()
         catalog = package_catalog(type(self).__module__.partition(".")[0])
-        info = catalog.providers.get(name) if catalog else None
-        self.info = info or ProviderInfo(name, name)
+        self.info = catalog.providers.get(name) or ProviderInfo(name, name)
 
     # -- what a provider writes --------------------------------------------------------------
 
@@ -115,6 +114,13 @@ class HTTPProvider:
         nothing. A provider whose `request` bends an option tells of it here.
         """
         return ()
+
+    def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
+        """Return the call as the API and the model take it. Pure.
+
+        A provider whose models want what no rule can say adds to it.
+        """
+        return fitted(self.api(model, options), model, context, options)
 
     def error_facts(self, failure: Failure) -> None:
         """Fill `code`, `type` and `message` from the body of an HTTP error.
@@ -216,7 +222,7 @@ class HTTPProvider:
     @hookimpl
     def convert_messages(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Delegate to `convert`, with the call as API and model take it."""
-        call = fitted(self.api(model, options), model, context, options)
+        call = self.fit(model, context, options)
         return self.convert(model, call.context, call.options)
 
     @final
@@ -231,7 +237,7 @@ class HTTPProvider:
         self, model: Model, context: Context, options: StreamOptions, call: Call
     ) -> AsyncIterable[Any]:
         """Join request, connection, decoder and parser."""
-        fit = fitted(self.api(model, options), model, context, options)
+        fit = self.fit(model, context, options)
         if fit.failure is not None:
             raise ProviderFailure(fit.failure)
         options = fit.options
@@ -268,8 +274,6 @@ class HTTPProvider:
         A provider with two ways to ask overrides it and tries one after the other. Raises
         ProviderFailure.
         """
-        if call.http is None:
-            raise PluginError("the call has no HTTP client")
         types = {*self.content_types, *(_WHOLE if options.transport == "buffered" else ())}
         renewed = False
         while True:
@@ -282,12 +286,14 @@ class HTTPProvider:
                 request.body = msgspec.json.encode(as_extra_says(body, other, target.extra))
             call.attempt.ask(request)
             request.headers.update(call.headers)
+            if options.transport == "buffered":
+                request.headers["Accept"] = _WHOLE[0]
             override(request.headers, options.headers)
             await self.authorize(request, options, call)
             override(request.headers, options.headers)
             call.hide(request.headers, request.url)
             renewals = self._renewals
-            response = await call.http.send(request, options.timeouts.connect)
+            response = await self.send(request, call)
             head = ResponseHead(response.status, response.headers, call.clock.time())
             call.attempt.answer(head, redact(request_id_of(response), call.secrets))
             try:
@@ -303,6 +309,15 @@ class HTTPProvider:
                 raise
             response.close()
             renewed = True
+
+    async def send(self, request: HTTPRequest, call: Call) -> HTTPResponse:
+        """Send one request; a provider that also speaks something else than HTTP overrides it.
+
+        Raises ProviderFailure.
+        """
+        if call.http is None:
+            raise PluginError("the call has no HTTP client")
+        return await call.http.send(request, call.options.timeouts.connect)
 
     async def _renew(self, call: Call, renewals: int) -> bool:
         """Renew once for calls that fail together: whoever comes later finds it done."""
