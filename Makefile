@@ -5,6 +5,7 @@
 PYTHON ?= python3
 PYTEST_ARGS ?=
 STREAMS ?= 1000000
+REFUSALS ?= 100000
 WORKERS ?= auto
 PROVIDERS ?=
 
@@ -30,7 +31,8 @@ help:
 	@echo 'make wheels       build every wheel and smoke-test each one on its own'
 	@echo 'make reference    write the pages of docs/reference that come from the code'
 	@echo 'make bench        measure the cost per event and per request'
-	@echo 'make fuzz         feed 1,000,000 broken answers to all parsers (STREAMS=…), then run the'
+	@echo 'make fuzz         feed 1,000,000 broken answers (STREAMS=…) and 100,000 broken errors'
+	@echo '                  (REFUSALS=…) to all providers, half over HTTP, then run the'
 	@echo '                  property tests with many fresh examples'
 	@echo 'make judge        judge every kind of call to every kind of model (PROVIDERS="openai groq")'
 	@echo 'make scoreboard   put swink and its peers before the same faults, and before the judge; writes two pages'
@@ -65,7 +67,7 @@ bench: $(VENV)/.installed-dev
 	$(PY) -m benchmarks.run
 
 fuzz: $(VENV)/.installed-dev
-	$(PY) tools/fuzz.py --streams $(STREAMS)
+	$(PY) tools/fuzz.py --streams $(STREAMS) --refusals $(REFUSALS)
 	$(PY) -m pytest -q -m hypothesis --hypothesis-profile=swink-fuzz $(PYTEST_ARGS)
 
 judge: $(VENV)/.installed-dev

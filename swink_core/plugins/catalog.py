@@ -15,21 +15,30 @@ A plugin ships `models.toml`:
     prices = { input = 3.0, output = 15.0 }     # US dollars per million tokens
     as_of = "2026-11-01"
 
+    [[rules]]                                   # see `Rule`
+    match = "^acme-(large|huge)"
+    takes = { temperature = false }
+
 `[provider]` may stand for the only `[[providers]]`. A model belongs to the first provider of the
-file unless it says `provider`. A user's own file of the same form (`SWINK_MODELS`) overrides.
+file unless it says `provider`. Rules hold for all of the file's providers unless they say
+`providers`; `rules_of` names packages whose rules come before them. A user's own file of the same
+form (`SWINK_MODELS`) overrides; its rules come last.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from swink_core.failures.exceptions import InvalidModel, SwinkError
 from swink_core.plugins.package_data import PackageCatalog, package_catalog
-from swink_core.vocabulary.models import Model, ModelInfo, ProviderInfo
+from swink_core.vocabulary.models import Model, ModelInfo, ProviderInfo, Rule
 
 if TYPE_CHECKING:
     from swink_core.plugins.host import Host
@@ -44,28 +53,38 @@ class Catalog:
     def __init__(self, host: Host, environ: Mapping[str, str] | None = None) -> None:
         self._host = host
         self._environ = os.environ if environ is None else environ
-        self._packages: dict[str, PackageCatalog | None] = {}
+        self._packages: dict[str, PackageCatalog] = {}
 
     def provider(self, name: str) -> ProviderInfo | None:
-        """Return what is known of an installed provider; `None` if its plugin is mute."""
-        if self._user and name in self._user.providers:
-            return self._user.providers[name]
-        package = self._package(name)
-        return package.providers.get(name) if package else None
+        """Return what is known of an installed provider; `None` if its plugin is mute.
+
+        What settings there are its package alone says.
+        """
+        shipped = self._package(name).providers.get(name)
+        users = self._user.providers.get(name)
+        return replace(users, settings=shipped.settings) if users and shipped else users or shipped
 
     def model(self, provider: str, model_id: str) -> ModelInfo | None:
         """Return what is known of a model; `None` for an unknown one."""
-        if self._user and (provider, model_id) in self._user.models:
-            return self._user.models[provider, model_id]
-        package = self._package(provider)
-        return package.models.get((provider, model_id)) if package else None
+        key = provider, model_id
+        return self._user.models.get(key) or self._package(provider).models.get(key)
 
     def models(self, provider: str) -> list[ModelInfo]:
         """List a provider's known models, the user's among them."""
-        package = self._package(provider)
-        found = dict(package.models) if package else {}
-        found.update(self._user.models if self._user else {})
+        found = self._package(provider).models | self._user.models
         return [info for (owner, _), info in found.items() if owner == provider]
+
+    def rules(self, provider: str, model_id: str) -> tuple[Rule, ...]:
+        """Return the rules for an id, known or not, in the order in which they apply."""
+        files = (self._package(provider), self._user)
+        named = {rule.name or id(rule): rule for file in files for rule in file.rules}
+        return tuple(
+            rule
+            for rule in named.values()
+            if (not rule.providers or provider in rule.providers)
+            and re.search(rule.match, model_id)
+            and not (rule.unless and re.search(rule.unless, model_id))
+        )
 
     def resolve(self, name: str | Model) -> Model:
         """Return a model with what is known of it, by `provider/id` or by its bare id.
@@ -91,9 +110,8 @@ class Catalog:
         except ValueError as error:
             raise InvalidModel(str(error), resolution="swink models lists known ones.") from None
         self._host.entry(model.provider)  # raises for an unknown provider
-        if model.info is not None:
-            return model
-        return Model(model.provider, model.id, self.model(model.provider, model.id))
+        info = model.info or self.model(model.provider, model.id)
+        return Model(model.provider, model.id, info, self.rules(model.provider, model.id))
 
     def _owner(self, model_id: str, installed: list[str]) -> str | None:
         """Return the provider that is meant by a bare id; `None` where nobody lists it."""
@@ -110,17 +128,17 @@ class Catalog:
         info = self.provider(provider)
         return info is not None and any(self._environ.get(name) for name in info.api_key_env)
 
-    def _package(self, provider: str) -> PackageCatalog | None:
+    def _package(self, provider: str) -> PackageCatalog:
         package = self._host.entry(provider).package
         if package not in self._packages:
             self._packages[package] = package_catalog(package)
         return self._packages[package]
 
     @cached_property
-    def _user(self) -> PackageCatalog | None:
+    def _user(self) -> PackageCatalog:
         path = self._environ.get(USER_FILE_ENV)
         if not path:
-            return None
+            return PackageCatalog()
         try:
             return PackageCatalog(Path(path).expanduser().read_bytes(), path)
         except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 
 from swink_core.failures.exceptions import PluginError
 from swink_core.plugins.level import check_level
-from swink_core.vocabulary.models import ModelInfo, ProviderInfo
+from swink_core.vocabulary.models import ModelInfo, ProviderInfo, Rule
 
 FILE = "models.toml"
 
@@ -20,12 +21,14 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     provider: ProviderInfo | None = None
     providers: list[ProviderInfo] = []
     models: list[ModelInfo] = []
+    rules: list[Rule] = []
+    rules_of: list[str] = []
 
 
 class PackageCatalog:
-    """One file's providers and models by name."""
+    """One file's providers and models by name, and its rules after those of packages it names."""
 
-    def __init__(self, data: bytes, where: str) -> None:
+    def __init__(self, data: bytes = b"", where: str = "") -> None:
         try:
             file = msgspec.toml.decode(data, type=_File)
         except msgspec.DecodeError as error:
@@ -40,6 +43,25 @@ class PackageCatalog:
         first = providers[0].name if providers else ""
         rows = (row if row.provider else replace(row, provider=first) for row in file.models)
         self.models = {(row.provider, row.id): row for row in rows}
+        others = (package_catalog(name) for name in file.rules_of)
+        self.rules: list[Rule] = [
+            *(rule for other in others for rule in other.rules),
+            *file.rules,
+        ]
+        for rule in file.rules:
+            _check_patterns(rule, where)
+
+
+def _check_patterns(rule: Rule, where: str) -> None:
+    for pattern in (rule.match, rule.unless, rule.tool_name):
+        try:
+            re.compile(pattern or "")
+        except re.error as error:
+            raise PluginError(
+                f"{where}: rule {rule.name!r}: {pattern!r}: {error}",
+                title="Broken catalogue",
+                resolution="Correct the file.",
+            ) from error
 
 
 def _check_levels(data: bytes, where: str) -> None:
@@ -57,14 +79,14 @@ def _rows(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def package_catalog(package: str) -> PackageCatalog | None:
-    """Read a package's `models.toml` without importing it; `None` where it has none."""
+def package_catalog(package: str) -> PackageCatalog:
+    """Read a package's `models.toml` without importing it; where it has none, it says nothing."""
     try:
         spec = find_spec(package)
     except (ImportError, ValueError):
-        return None
+        return PackageCatalog()
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         file = Path(folder) / FILE
         if file.is_file():
             return PackageCatalog(file.read_bytes(), f"{package}/{FILE}")
-    return None
+    return PackageCatalog()

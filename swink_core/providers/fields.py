@@ -45,6 +45,14 @@ def with_extra(
     return merge_fields(_without_none(merge_fields(defaults or {}, extra)), fields)
 
 
+def as_extra_says(body: Any, other: Any, extra: Any) -> Any:
+    """Return a body with the fields that `extra` names as they are in another, or are not."""
+    if not (isinstance(body, dict) and isinstance(other, dict) and isinstance(extra, Mapping)):
+        return other
+    said = {n: as_extra_says(body.get(n), other[n], extra[n]) for n in extra if n in other}
+    return {name: value for name, value in body.items() if name not in extra} | said
+
+
 def with_metadata(native: Mapping[str, Any], tool: Tool, provider: str) -> dict[str, Any]:
     """Return a tool in a provider's terms, with what its metadata holds for that provider."""
     return merge_fields(native, (tool.metadata or {}).get(provider, {}))

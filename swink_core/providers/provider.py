@@ -8,7 +8,6 @@ without its decorator would silently not be one.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 from typing import Any, final
 
@@ -25,7 +24,6 @@ from swink_core.plugins.call import Call
 from swink_core.plugins.hookspecs import hookimpl
 from swink_core.plugins.package_data import package_catalog
 from swink_core.providers.buffered import BufferedDecoder, BufferedParser
-from swink_core.providers.conversion import folded_system
 from swink_core.providers.exchange import (
     Body,
     failure_of_answer,
@@ -33,7 +31,9 @@ from swink_core.providers.exchange import (
     override,
     request_id_of,
 )
-from swink_core.providers.features import API, context_notices, ignored_options, unsupported
+from swink_core.providers.features import API
+from swink_core.providers.fields import as_extra_says
+from swink_core.providers.rules import Fitted, fitted
 from swink_core.providers.source import EventSource, Parser, lenient_json
 from swink_core.vocabulary.events import Notice
 from swink_core.vocabulary.http import HTTPRequest, HTTPResponse, ResponseHead
@@ -62,6 +62,9 @@ class HTTPProvider:
     decoder: Callable[[], Decoder] = SSEDecoder
     content_types: tuple[str, ...] = ("text/event-stream",)
     malformed: str = "read_on"
+    api_name: str = ""
+    """What rules call the API of a provider that has several."""
+
     buffered: bool = False
     """Whether the provider also reads whole answers: `request` asks for one where
     `options.transport` is `buffered`, and the parser has `buffered(body, out)`."""
@@ -69,13 +72,15 @@ class HTTPProvider:
     websocket: bool = False
     """Whether `options.transport` may be `websocket`."""
 
+    credential_headers: tuple[str, ...] = ("authorization",)
+    """Headers in which a caller may send credentials, in lower case."""
+
     def __init__(self, name: str) -> None:
         self.name = name
         self._renewals = 0
         self._renewing = asyncio.Lock()
         catalog = package_catalog(type(self).__module__.partition(".")[0])
-        info = catalog.providers.get(name) if catalog else None
-        self.info = info or ProviderInfo(name, name)
+        self.info = catalog.providers.get(name) or ProviderInfo(name, name)
 
     # -- what a provider writes --------------------------------------------------------------
 
@@ -105,13 +110,17 @@ class HTTPProvider:
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
         """Say which of the call's options are not sent as they were given. Pure.
 
-        The default names what `knobs` lacks. A provider whose API bends an option (one that
-        excludes another, a limit) adds to it what `request` does then.
+        The options are those that API and rules have left (`fitted`), of which the default says
+        nothing. A provider whose `request` bends an option tells of it here.
         """
-        return tuple(
-            Notice("option_ignored", f"{model} has no option {name}; it was not sent")
-            for name in ignored_options(self.api(model, options), model, options)
-        )
+        return ()
+
+    def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
+        """Return the call as the API and the model take it. Pure.
+
+        A provider whose models want what no rule can say adds to it.
+        """
+        return fitted(self.api(model, options), model, context, options)
 
     def error_facts(self, failure: Failure) -> None:
         """Fill `code`, `type` and `message` from the body of an HTTP error.
@@ -144,13 +153,12 @@ class HTTPProvider:
         return False
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """Add credentials to a request; the default is a bearer token.
+        """Add credentials to a request whose headers may carry the caller's own already.
 
-        Raises ProviderFailure where there are none.
+        The default is a bearer token. Raises ProviderFailure where there are none.
         """
-        key = self.api_key(options)
-        if key is not None:
-            request.headers.setdefault("Authorization", f"Bearer {key}")
+        if not self.has_credentials(request) and (key := self.api_key(options)) is not None:
+            request.headers["Authorization"] = f"Bearer {key}"
 
     def expired(self, response: HTTPResponse) -> bool:
         """Tell whether a response refuses credentials that `refresh` may renew.
@@ -166,8 +174,12 @@ class HTTPProvider:
 
     # -- what it may use ---------------------------------------------------------------------
 
+    def has_credentials(self, request: HTTPRequest) -> bool:
+        """Tell whether a request's headers carry credentials."""
+        return any(name.lower() in self.credential_headers for name in request.headers)
+
     def api_key(
-        self, options: StreamOptions, environ: Mapping[str, str] = os.environ
+        self, options: StreamOptions, environ: Mapping[str, str] | None = None
     ) -> str | None:
         """Return the caller's key, or that of the environment; `None` if none is needed.
 
@@ -183,7 +195,7 @@ class HTTPProvider:
             )
         return key or None
 
-    def base_url(self, options: StreamOptions, environ: Mapping[str, str] = os.environ) -> str:
+    def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
         """Return the address to use, without a slash at its end."""
         url = options.base_url or first_set(self.info.base_url_env, environ) or self.info.base_url
         if not url:
@@ -209,10 +221,9 @@ class HTTPProvider:
     @final
     @hookimpl
     def convert_messages(self, model: Model, context: Context, options: StreamOptions) -> Any:
-        """Delegate to `convert`; an API without system messages gets the leading ones as prompt."""
-        if "system_messages" not in self.api(model, options).knobs:
-            context = folded_system(context)
-        return self.convert(model, context, options)
+        """Delegate to `convert`, with the call as API and model take it."""
+        call = self.fit(model, context, options)
+        return self.convert(model, call.context, call.options)
 
     @final
     @hookimpl
@@ -226,21 +237,24 @@ class HTTPProvider:
         self, model: Model, context: Context, options: StreamOptions, call: Call
     ) -> AsyncIterable[Any]:
         """Join request, connection, decoder and parser."""
+        fit = self.fit(model, context, options)
+        if fit.failure is not None:
+            raise ProviderFailure(fit.failure)
+        options = fit.options
+        notices = (*fit.notices, *self.notices(model, options))
         api = self.api(model, options)
-        if (failure := unsupported(api, model, context, options)) is not None:
-            raise ProviderFailure(failure)
-        notices = self.notices(model, options)
         if options.transport == "auto" and self.buffers(model, context, options):
             options = evolve(options, transport="buffered")
             notices += (Notice("buffered", f"{model} streams this badly; asked for it whole"),)
             api = self.api(model, options)
-        notices += context_notices(api.knobs, model, context)
         parser, decoder = api.parser(model), type(self).decoder()
         if options.transport == "buffered" and api.buffered:
             parser, decoder = BufferedParser(parser), BufferedDecoder()
         chunks = self.chunks(model, context, options, call)
         malformed = options.malformed or self.malformed
-        return EventSource(call, chunks, decoder, parser, malformed=malformed, notices=notices)
+        source = EventSource(call, chunks, decoder, parser, malformed=malformed, notices=notices)
+        source.rename(fit.names)
+        return source
 
     def chunks(
         self, model: Model, context: Context, options: StreamOptions, call: Call
@@ -260,20 +274,26 @@ class HTTPProvider:
         A provider with two ways to ask overrides it and tries one after the other. Raises
         ProviderFailure.
         """
-        if call.http is None:
-            raise PluginError("the call has no HTTP client")
         types = {*self.content_types, *(_WHOLE if options.transport == "buffered" else ())}
         renewed = False
         while True:
             request = self.request(model, payload, options)
+            if request.body and (target := call.attempt.target).extra and target.inherited:
+                none: dict[str, Any] = dict.fromkeys(target.inherited)
+                own = evolve(options, **none)
+                bodies = (request.body, self.request(model, payload, own).body)
+                body, other = map(msgspec.json.decode, bodies)
+                request.body = msgspec.json.encode(as_extra_says(body, other, target.extra))
             call.attempt.ask(request)
             request.headers.update(call.headers)
+            if options.transport == "buffered":
+                request.headers["Accept"] = _WHOLE[0]
             override(request.headers, options.headers)
             await self.authorize(request, options, call)
             override(request.headers, options.headers)
             call.hide(request.headers, request.url)
             renewals = self._renewals
-            response = await call.http.send(request, options.timeouts.connect)
+            response = await self.send(request, call)
             head = ResponseHead(response.status, response.headers, call.clock.time())
             call.attempt.answer(head, redact(request_id_of(response), call.secrets))
             try:
@@ -289,6 +309,15 @@ class HTTPProvider:
                 raise
             response.close()
             renewed = True
+
+    async def send(self, request: HTTPRequest, call: Call) -> HTTPResponse:
+        """Send one request; a provider that also speaks something else than HTTP overrides it.
+
+        Raises ProviderFailure.
+        """
+        if call.http is None:
+            raise PluginError("the call has no HTTP client")
+        return await call.http.send(request, call.options.timeouts.connect)
 
     async def _renew(self, call: Call, renewals: int) -> bool:
         """Renew once for calls that fail together: whoever comes later finds it done."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
 from typing import Any, Protocol
 
@@ -107,6 +107,10 @@ class EventSource:
         self._phase: Phase = "connect"
         self._begun = self._drains = False
         self._bad_run = self._bad_total = self._noise = 0
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Have calls of tools that went out under other names come back under their own."""
+        self._out.names = names
 
     async def __aiter__(self) -> AsyncGenerator[ev.AssistantMessageEvent, None]:
         async with aclosing(self.batches()) as batches:

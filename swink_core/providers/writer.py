@@ -34,6 +34,7 @@ class EventWriter:
     def __init__(self, provider: str = "", id_prefix: str = "0", model: str = "") -> None:
         self.provider = provider
         self._asked = model
+        self.names: Mapping[str, str] = {}  # of tools that went out under others, by those
         self._tries = 1
         self.usage_seen: Usage | None = None
         self.voided: Usage | None = None  # what answers took that were begun anew
@@ -118,6 +119,7 @@ class EventWriter:
         `key` is whatever the provider tells its calls apart by (`None`: it sends nothing).
         `arguments` is a piece of JSON text. A new id or name begins a new call.
         """
+        name = self.names.get(name, name) if name else name
         calls = self._calls
         call = calls.find(key, id, name)
         if call is None:
@@ -253,8 +255,8 @@ class EventWriter:
 
     @property
     def has_answer(self) -> bool:
-        """Whether anything was said that answers; a block of metadata alone does not."""
-        return self._answered or self._said > 0
+        """Whether anything answers: the caller's `stop_sequence` does, metadata alone not."""
+        return self._answered or self._said > 0 or "stop_sequence" in self._facts.data
 
     @property
     def metadata(self) -> dict[str, Any] | None:

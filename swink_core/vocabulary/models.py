@@ -6,7 +6,7 @@ Rows of a `models.toml` are decoded into these very classes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from attrs import define, field
@@ -44,11 +44,50 @@ class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     extra: Mapping[str, Any] = {}
 
 
+SettingType: TypeAlias = Literal["string", "integer", "boolean", "strings", "any"] | tuple[str, ...]
+"""What a setting is; `strings` is a list of them, a tuple the strings that it may be."""
+
+
+class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What some models take of a call; what no rule names is taken as the API has it.
+
+    Which: those of `providers` (none: all) in whose id the expression `match` is found, and
+    `unless` is not, when asked over one of `apis` (none: any). One with `when` holds for calls
+    that have, of each feature or option it names, one of the words: `set`, `unset`, the value;
+    of thinking also `on`, of `tool_choice` `forced`. A later rule replaces an earlier one of its
+    `name`.
+
+    What: `takes` says of a feature or an option whether it is taken, or which words are; `least`
+    and `most` bound numbers, and `most` lengths; `change` gives options other values; `efforts`
+    are the words for thinking, by level; `budget` its tokens, from and to; `tool_name` is the
+    expression for whole names; `schema` are the keywords that the root of a tool's schema must
+    not have; `api` is the one to ask over; `facts` are the provider's own.
+    """
+
+    name: str = ""
+    match: str = ""
+    unless: str | None = None
+    providers: tuple[str, ...] = ()
+    apis: tuple[str, ...] = ()
+    when: Mapping[str, tuple[str | int | float | bool, ...]] = {}
+    takes: Mapping[str, bool | tuple[str | int | float | bool, ...]] = {}
+    least: Mapping[str, int | float] = {}
+    most: Mapping[str, int | float] = {}
+    change: Mapping[str, Any] = {}
+    efforts: Mapping[str, str] = {}
+    budget: tuple[int, int] | None = None
+    tool_name: str | None = None
+    schema: tuple[str, ...] = ()
+    api: str | None = None
+    facts: Mapping[str, Any] = {}
+
+
 class ProviderInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a provider's package data says of it, known without importing the plugin.
 
     `api_key_env` and `base_url_env` name environment variables, first found wins; `auth` is
-    `key`, `optional`, `none`, or a word of the provider's own; `portal` is where keys are made.
+    `key`, `optional`, `none`, or a word of the provider's own; `portal` is where keys are made;
+    `settings` are what `StreamOptions.settings` may hold (`*`: any others too).
     """
 
     name: str
@@ -62,15 +101,20 @@ class ProviderInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     docs: str | None = None
     portal: str | None = None
     dialect: Mapping[str, Any] = {}
+    settings: Mapping[str, SettingType] = {}
 
 
 @define(frozen=True)
 class Model:
-    """A model of a provider, written `provider/id`. `info` is `None` outside the catalogue."""
+    """A model of a provider, written `provider/id`. `info` is `None` outside the catalogue.
+
+    `rules` are those for its id, in order; the catalogue adds them.
+    """
 
     provider: str
     id: str
     info: ModelInfo | None = field(default=None, eq=False, repr=False)
+    rules: tuple[Rule, ...] = field(default=(), eq=False, repr=False)
 
     @classmethod
     def parse(cls, name: str) -> Model:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from functools import cached_property, partial
 from typing import Any
@@ -15,20 +14,33 @@ from swink_core import (
     Classification,
     Context,
     Failure,
-    InvalidOption,
     Model,
     Notice,
+    ProviderFailure,
     StreamOptions,
-    ThinkingLevel,
+    Tool,
 )
-from swink_core.providers import HTTPProvider, HTTPRequest, HTTPResponse, Parser
+from swink_core.providers import (
+    AiohttpClient,
+    Fitted,
+    HTTPProvider,
+    HTTPRequest,
+    HTTPResponse,
+    Parser,
+    api_of,
+    closed_schema,
+    first_set,
+    rule_of,
+)
 from swink_provider_openai.chat import ChatAPI
 from swink_provider_openai.converter import ChatConverter
 from swink_provider_openai.dialect import Dialect
+from swink_provider_openai.either import MISSING, EitherAPI
 from swink_provider_openai.errors import classify, read_error
-from swink_provider_openai.parameters import effort, keeps_long
+from swink_provider_openai.parameters import is_strict, keeps_long
 from swink_provider_openai.responses.api import ResponsesAPI
 from swink_provider_openai.responses.socket import Sockets, first_message
+from swink_provider_openai.responses.websocket import open_websocket
 
 __all__ = ["OpenAIProvider"]
 
@@ -52,6 +64,7 @@ class OpenAIProvider(HTTPProvider):
         chat = ChatAPI(name, self.dialect, self.converter)
         self.features, self.knobs = chat.features, chat.knobs
         self._sockets = Sockets()
+        self._chat_only: set[str] = set()  # addresses without the Responses API
 
     @cached_property
     def _chat(self) -> ChatAPI:
@@ -61,25 +74,39 @@ class OpenAIProvider(HTTPProvider):
     def _responses(self) -> ResponsesAPI:
         return ResponsesAPI(self.name, self.dialect)
 
-    def api(self, model: Model, options: StreamOptions) -> ChatAPI | ResponsesAPI:
-        """Return the API that answers: the caller's choice, then the model's, then the
-        service's.
+    @cached_property
+    def _either(self) -> EitherAPI:
+        return EitherAPI(self.name, self.dialect, self._chat)
 
-        Callers choose with `extra={"api": "responses"}` or `"chat"`, which is not sent. Only
-        Responses has WebSockets, so that asking for one asks for it.
+    def _is_elsewhere(self, options: StreamOptions) -> bool:
+        """Tell whether the address is not the vendor's."""
+        return self.info.base_url not in (None, self.base_url(options))
+
+    def api(self, model: Model, options: StreamOptions) -> ChatAPI | ResponsesAPI:
+        """Return the API that answers: the caller's choice, then the catalogue's, then that of
+        the model's rules, then the service's.
+
+        Callers choose by the setting `api`. Only Responses has WebSockets, so that asking for one
+        asks for it.
         """
-        wanted = options.extra.get("api")
+        wanted = options.settings.get("api")
         if wanted is None and options.transport == "websocket":
             wanted = "responses"
         if wanted is None:
-            wanted = (model.info.api if model.info else None) or self.dialect.api
-        if wanted == "chat":
-            return self._chat
-        if wanted == "responses":
-            return self._responses
-        raise InvalidOption(
-            f"{self.name} has no API {wanted!r}", resolution="Pass chat or responses."
-        )
+            wanted = model.info.api if model.info else None
+        if wanted is None:
+            wanted = api_of(model, options) or self.dialect.api
+            if wanted == "responses" and self._is_elsewhere(options):
+                return self._chat if self.base_url(options) in self._chat_only else self._either
+        return self._responses if wanted == "responses" else self._chat
+
+    def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
+        """Close the schemas of strict tools, and do without strict where that is not enough."""
+        call = super().fit(model, context, options)
+        if options.rules and rule_of(model).facts.get("strict_schemas"):
+            tools = [_strict(tool, call) if tool.strict else tool for tool in call.context.tools]
+            call.context = evolve(call.context, tools=tools)
+        return call
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Return the conversation in the terms of the model's API."""
@@ -98,16 +125,14 @@ class OpenAIProvider(HTTPProvider):
 
     def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
         """Add the options; what the caller put in `extra` gives way to them."""
-        api = self.api(model, options)
-        if "api" in options.extra:
-            extra = {name: value for name, value in options.extra.items() if name != "api"}
-            options = evolve(options, extra=extra)
-        return api.body(model, payload, options)
+        return self.api(model, options).body(model, payload, options)
 
     async def respond(
         self, model: Model, payload: Any, options: StreamOptions, call: Call
     ) -> HTTPResponse:
-        """Ask over a WebSocket where one is wanted and has not failed before."""
+        """Ask over a WebSocket where one is wanted and has not failed before, and over Chat
+        Completions where a server turns out to have no Responses API."""
+        either = isinstance(self.api(model, options), EitherAPI)
         preferred = options.transport == "auto" and self.dialect.websocket == "preferred"
         if preferred and self.api(model, options).websocket:
             options = evolve(options, transport="websocket")
@@ -116,9 +141,31 @@ class OpenAIProvider(HTTPProvider):
             response = await self._sockets.open(dial, call)
             if response is not None:
                 return response
-            chosen = {"api": "responses", **options.extra}
-            options = evolve(options, transport="sse", extra=chosen)
-        return await super().respond(model, payload, options, call)
+            chosen = {"api": "responses", **options.settings}
+            options = evolve(options, transport="sse", settings=chosen)
+        try:
+            return await super().respond(model, payload, options, call)
+        except ProviderFailure as error:
+            if not either or error.failure.status not in MISSING:
+                raise
+            asked = evolve(call.options, settings={**call.options.settings, "api": "chat"})
+            fit = self.fit(model, call.context, asked)
+            if fit.failure is not None:
+                raise
+        options = evolve(fit.options, transport=options.transport)
+        payload = self.convert(model, fit.context, options)
+        response = await super().respond(model, payload, options, call)
+        self._chat_only.add(self.base_url(options))
+        call.notice("chat_completions", f"{model}: the server has no Responses API")
+        for notice in fit.notices:
+            call.notice(notice.code, notice.detail)
+        return response
+
+    async def send(self, request: HTTPRequest, call: Call) -> HTTPResponse:
+        """Open a WebSocket where one is asked for."""
+        if request.url.startswith("ws") and isinstance(call.http, AiohttpClient):
+            return await open_websocket(call.http, request, call.options.timeouts.connect)
+        return await super().send(request, call)
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
         """Add the key, and note that one's own server costs nothing."""
@@ -127,12 +174,12 @@ class OpenAIProvider(HTTPProvider):
         if self.dialect.own_server and not priced:
             call.attempt.charge(0.0)
 
-    def own_headers(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    def own_headers(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the headers that the dialect takes from the environment."""
         return {
-            name: environ[variable]
+            name: value
             for name, variable in self.dialect.headers.items()
-            if environ.get(variable)
+            if (value := first_set([variable], environ))
         }
 
     def parser(self, model: Model) -> Parser:
@@ -140,17 +187,16 @@ class OpenAIProvider(HTTPProvider):
         return self.api(model, _NO_OPTIONS).parser(model)
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """Add that reasoning cannot be turned off, and that caching needs no asking."""
+        """Add that caching needs no asking, and which API was chosen for the call's sake."""
         notices = super().notices(model, options)
         cached = options.cache is not None and options.cache.mode == "auto"
-        if cached and "cache" in self.api(model, options).knobs and not keeps_long(options):
+        if cached and not keeps_long(options):
             detail = f"{model} caches prompts by itself; nothing was sent"
             notices += (Notice("option_ignored", detail),)
-        off = options.thinking_level is ThinkingLevel.OFF and not model.lacks("thinking")
-        by_effort = self.dialect.thinking in ("effort", "reasoning")
-        if off and by_effort and effort(model, options, self.dialect) is None:
-            detail = f"{model} has no word for thinking off; nothing was sent"
-            notices += (Notice("option_ignored", detail),)
+        usual = api_of(model, _NO_OPTIONS)
+        if "api" not in options.settings and api_of(model, options) != usual == "responses":
+            detail = f"{model}: asked over Chat Completions, which alone has what is wanted"
+            notices += (Notice("option_changed", detail),)
         return notices
 
     def classify(self, failure: Failure) -> Classification | None:
@@ -163,3 +209,11 @@ class OpenAIProvider(HTTPProvider):
             read_error(msgspec.json.decode(failure.body), failure)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return
+
+
+def _strict(tool: Tool, call: Fitted) -> Tool:
+    closed = closed_schema(tool.parameters)
+    if is_strict(closed):
+        return evolve(tool, parameters=closed)
+    call.tell(f": no strict mode for the schema of {tool.name}; left out", "option_ignored")
+    return evolve(tool, strict=None)

@@ -1,0 +1,267 @@
+"""Calls as their API and their model take them, by rules that are data (`Rule`).
+
+What has an equivalent is mapped; what only tunes the answer is left out and said to be; a call
+that would lose its meaning is refused before a byte is sent. `rules=False` leaves a call as it
+was given, except for what the API has no place for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import define, evolve, field
+from msgspec.structs import asdict
+
+from swink_core.failures.failure import Failure
+from swink_core.providers.conversion import (
+    accepted_id,
+    folded_system,
+    joined_root,
+    required_features,
+)
+from swink_core.providers.features import API, KNOBS, PER_MODEL, context_notices
+from swink_core.vocabulary.events import Notice
+from swink_core.vocabulary.messages import (
+    AssistantMessage,
+    Context,
+    Message,
+    TextBlock,
+    Tool,
+    ToolCallBlock,
+    ToolResultMessage,
+)
+from swink_core.vocabulary.models import Model, Rule
+from swink_core.vocabulary.options import StreamOptions, ThinkingLevel
+from swink_core.vocabulary.outcome import StreamErrorKind as Kind
+
+ROOM_TO_ANSWER = 1024
+"""Tokens of the limit that thinking leaves, unless it cannot do with fewer."""
+
+_JOINED = frozenset({"takes", "least", "most", "facts"})
+_NO_CALL_FORCED = (None, "auto", "none")
+_NONE_REFUSED = re.compile("(?!)")
+_ORDER = [*ThinkingLevel]
+_NOT_IN_NAMES = re.compile(r"^[^a-zA-Z_]|[^a-zA-Z0-9_-]")
+
+
+def rule_of(model: Model, api: API | None = None, call: Fitted | None = None) -> Rule:
+    """Return what the rules of a model say together, a later one over an earlier.
+
+    Of rules for some APIs, those for `api`; of rules with a condition, those that `call` meets.
+    """
+    said: dict[str, Any] = {}
+    for rule in model.rules:
+        if _is_for(rule, api) and (not rule.when or (call is not None and call.meets(rule))):
+            for name, value in asdict(rule).items():
+                if value:
+                    said[name] = {**said.get(name, {}), **value} if name in _JOINED else value
+    return Rule(**said)
+
+
+def api_of(model: Model, options: StreamOptions) -> str | None:
+    """Return the API that rules want a call asked over; `None` where they say nothing."""
+    return rule_of(model, call=Fitted(model, Context([]), options)).api
+
+
+def fitted(api: API, model: Model, context: Context, options: StreamOptions) -> Fitted:
+    """Return a call as this API and this model take it. Pure."""
+    call = Fitted(model, context, options)
+    call.fit(api)
+    return call
+
+
+def _is_for(rule: Rule, api: API | None) -> bool:
+    return not rule.apis or (api is not None and api.api_name in rule.apis)
+
+
+@define
+class Fitted:
+    """A call and what became of it.
+
+    `failure` is why it is refused, `None` if it is not; `names` are those of tools that go out
+    under another, by that.
+    """
+
+    model: Model
+    context: Context
+    options: StreamOptions
+    notices: list[Notice] = field(factory=list)
+    names: dict[str, str] = field(factory=dict)
+    failure: Failure | None = None
+
+    def words(self, name: str) -> set[Any]:
+        """Say in words what the call has of an option or a feature; see `Rule`."""
+        value = getattr(self.options, name, None)
+        if name == "thinking" and value is not None:
+            level = self.options.thinking_level
+            return {level} if level is ThinkingLevel.OFF else {"set", "on", level}
+        if name == "tool_choice" and value not in _NO_CALL_FORCED:
+            return {"set", "forced", value}
+        if value not in (None, ()) and not (name == "cache" and value.mode == "none"):
+            return {"set", value} if isinstance(value, str | int | float) else {"set"}
+        own = name == "tools" and self.options.extra.get(name)
+        return {"set"} if own or name in self._features() else {"unset"}
+
+    def meets(self, rule: Rule) -> bool:
+        """Tell whether the call meets a rule's condition."""
+        return all(self.words(name) & set(wanted) for name, wanted in rule.when.items())
+
+    def tell(self, what: str, code: str = "option_changed") -> None:
+        """Say how the call goes out otherwise than it was given."""
+        self.notices.append(Notice(code, f"{self.model}{what}"))
+
+    def refuse(self, feature: str, what: str) -> None:
+        """Refuse the call, whose meaning would be lost; the first reason stays."""
+        failure = Failure("request", kind=Kind.UNSUPPORTED, code=feature)
+        failure.message = f"{self.model} {what}"
+        self.failure = self.failure or failure
+
+    def fit(self, api: API) -> None:
+        """Fit it to what the API has, then to the rules."""
+        model, known = self.model, self.options.rules
+        rule = rule_of(model, api) if known else Rule()
+        has = {*api.features, *api.knobs, "prefill"}
+        if known:
+            has -= {name for name in (*PER_MODEL, "thinking") if model.lacks(name)}
+            has -= {name for name, taken in rule.takes.items() if taken is False}
+            has |= {name for name, taken in rule.takes.items() if taken is True}
+        wanted = self._features()
+        if (transport := self.options.transport) != "auto" and not getattr(api, transport, True):
+            wanted.add(f"{transport}_transport")
+        if "thinking" not in has and self.options.thinking_budget == 0:
+            self._set("thinking", None)  # there is nothing to turn off
+        for feature in sorted(wanted - has):
+            self._leave_out(feature)
+        for name in KNOBS:
+            if name not in has and self.words(name) != {"unset"}:
+                self._leave_out(name)
+        self.notices += context_notices(has, model, self.context)
+        if "system_messages" not in has:
+            self.context = folded_system(self.context)
+        if known:
+            self._apply(rule)
+            self._think(rule)
+            for rule in model.rules:
+                if rule.when and _is_for(rule, api) and self.meets(rule):
+                    self._apply(rule)
+
+    def _features(self) -> set[str]:
+        wanted = required_features(self.context, self.options, self.model.provider)
+        for message in self.context.messages[-1:]:
+            last = message.content[-1:] if isinstance(message, AssistantMessage) else ()
+            wanted |= {"prefill" for block in last if isinstance(block, TextBlock)}
+        return wanted
+
+    def _set(self, name: str, value: Any) -> None:
+        changed: dict[str, Any] = {name: value}
+        self.options = evolve(self.options, **changed)
+
+    def _leave_out(self, name: str, what: str = "no option") -> None:
+        if name in KNOBS:
+            self._set(name, None)
+            self.tell(f" has {what} {name}; it was not sent", "option_ignored")
+        else:
+            self.refuse(name, f"does not support {name.replace('_', ' ')}")
+
+    def _change(self, name: str, value: Any) -> None:
+        given = getattr(self.options, name)
+        if value != given:
+            self._set(name, value)
+            self.tell(f": {name} is {value} here, not {'unset' if given is None else given}")
+
+    def _think(self, rule: Rule) -> None:
+        level, tokens = self.options.thinking_level, self.options.thinking_budget
+        if level is None or tokens is None:
+            return
+        counted = rule.budget and (level is not self.options.thinking or not rule.efforts)
+        if counted and rule.budget and tokens:
+            least, most = rule.budget
+            limit = self.options.max_tokens or most + ROOM_TO_ANSWER
+            fit = min(max(tokens, least), most, max(limit - ROOM_TO_ANSWER, least))
+            if limit <= least:
+                self._leave_out("thinking")
+            elif fit != tokens:
+                self._change("thinking", fit)
+        elif rule.efforts:
+            known = [each for each in _ORDER if each in rule.efforts]
+            enough = [each for each in known if _ORDER.index(each) >= _ORDER.index(level)]
+            word = (enough or known[-1:])[0]
+            if word is not level or (tokens and level is not self.options.thinking):
+                self._change("thinking", word)
+
+    def _apply(self, rule: Rule) -> None:
+        for name, value in rule.change.items():
+            self._change(name, value)
+        for name, taken in rule.takes.items():
+            words = self.words(name) - {"unset"}
+            if words and taken is not True and not (taken and words & set(taken)):
+                self._leave_out(name, "no such" if taken else "no option")
+        for name in {**rule.least, **rule.most}:
+            self._bound(name, rule.least.get(name), rule.most.get(name))
+        if rule.schema:
+            self.context = evolve(
+                self.context, tools=[self._plain(tool, rule.schema) for tool in self.context.tools]
+            )
+        if rule.tool_name:
+            self._rename(re.compile(rule.tool_name))
+
+    def _bound(self, name: str, least: float | None, most: float | None) -> None:
+        value = getattr(self.options, name)
+        if isinstance(value, str) and most is not None and len(value) > most:
+            self._set(name, accepted_id(value, _NONE_REFUSED, int(most)))
+        elif isinstance(value, tuple) and most is not None and len(value) > most:
+            self.refuse(name, f"takes at most {most} of {name}, not {len(value)}")
+        elif isinstance(value, int | float):
+            value = value if least is None else max(value, least)
+            self._change(name, value if most is None else min(value, most))
+
+    def _plain(self, tool: Tool, refused: tuple[str, ...]) -> Tool:
+        if tool.parameters.get("type", "object") != "object":
+            self.refuse("tools", f"takes no tool whose parameters are no object: {tool.name}")
+        plain = joined_root(tool.parameters, refused)
+        if gone := sorted(tool.parameters.keys() & set(refused)):
+            self.tell(
+                f": {', '.join(gone)} at the root of the schema of {tool.name} went out joined"
+            )
+        return evolve(tool, parameters=plain)
+
+    def _rename(self, accepted: re.Pattern[str]) -> None:
+        """Give tools names that are accepted, wherever the call names them."""
+        given = {tool.name for tool in self.context.tools}
+        for message in self.context.messages:
+            if isinstance(message, AssistantMessage):
+                given.update(call.name for call in message.tool_calls)
+            elif isinstance(message, ToolResultMessage):
+                given.add(message.tool_name)
+        new = {name: _tool_name(name) for name in given if not accepted.fullmatch(name)}
+        if new:
+            self.names = {sent: name for name, sent in new.items()}
+            self.context = evolve(
+                self.context,
+                tools=[evolve(t, name=new.get(t.name, t.name)) for t in self.context.tools],
+                messages=[_renamed(message, new) for message in self.context.messages],
+            )
+            choice = self.options.tool_choice
+            self._set("tool_choice", new.get(choice or "", choice))
+
+
+def _renamed(message: Message, new: Mapping[str, str]) -> Message:
+    if isinstance(message, ToolResultMessage):
+        return evolve(message, tool_name=new.get(message.tool_name, message.tool_name))
+    if not isinstance(message, AssistantMessage):
+        return message
+    blocks = [
+        evolve(block, name=new.get(block.name, block.name))
+        if isinstance(block, ToolCallBlock)
+        else block
+        for block in message.content
+    ]
+    return evolve(message, content=blocks)
+
+
+def _tool_name(name: str) -> str:
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{_NOT_IN_NAMES.sub('_', name)[:48]}_{digest}"
