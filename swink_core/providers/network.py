@@ -49,8 +49,6 @@ def failure_of(error: BaseException, phase: Phase, proxy: str | None = None) -> 
         kind, code, message = Kind.PROTOCOL, "encoding", "the response cannot be decompressed"
     elif isinstance(error, aiohttp.ClientPayloadError):
         code, message = "cut", "the response ended before its end"
-    elif isinstance(error, aiohttp.WebSocketError):
-        kind, code = Kind.PROTOCOL, "websocket"
     elif isinstance(error, aiohttp.ClientResponseError):
         kind, code, message = Kind.PROTOCOL, "http", error.message
     elif isinstance(error, ValueError):

@@ -80,8 +80,7 @@ class HTTPProvider:
         self._renewals = 0
         self._renewing = asyncio.Lock()
         catalog = package_catalog(type(self).__module__.partition(".")[0])
-        info = catalog.providers.get(name) if catalog else None
-        self.info = info or ProviderInfo(name, name)
+        self.info = catalog.providers.get(name) or ProviderInfo(name, name)
 
     # -- what a provider writes --------------------------------------------------------------
 
@@ -275,8 +274,6 @@ class HTTPProvider:
         A provider with two ways to ask overrides it and tries one after the other. Raises
         ProviderFailure.
         """
-        if call.http is None:
-            raise PluginError("the call has no HTTP client")
         types = {*self.content_types, *(_WHOLE if options.transport == "buffered" else ())}
         renewed = False
         while True:
@@ -296,7 +293,7 @@ class HTTPProvider:
             override(request.headers, options.headers)
             call.hide(request.headers, request.url)
             renewals = self._renewals
-            response = await call.http.send(request, options.timeouts.connect)
+            response = await self.send(request, call)
             head = ResponseHead(response.status, response.headers, call.clock.time())
             call.attempt.answer(head, redact(request_id_of(response), call.secrets))
             try:
@@ -312,6 +309,15 @@ class HTTPProvider:
                 raise
             response.close()
             renewed = True
+
+    async def send(self, request: HTTPRequest, call: Call) -> HTTPResponse:
+        """Send one request; a provider that also speaks something else than HTTP overrides it.
+
+        Raises ProviderFailure.
+        """
+        if call.http is None:
+            raise PluginError("the call has no HTTP client")
+        return await call.http.send(request, call.options.timeouts.connect)
 
     async def _renew(self, call: Call, renewals: int) -> bool:
         """Renew once for calls that fail together: whoever comes later finds it done."""

@@ -162,7 +162,7 @@ def test_a_package_without_a_catalogue_knows_nothing(package: Path) -> None:
 
 @pytest.mark.parametrize("name", ["no_such_package", "", "json"])
 def test_what_is_no_package_has_no_catalogue(name: str) -> None:
-    assert package_catalog(name) is None
+    assert not package_catalog(name).providers
 
 
 # (name, usage, prices, cost)

@@ -21,6 +21,7 @@ from swink_core import (
     Tool,
 )
 from swink_core.providers import (
+    AiohttpClient,
     Fitted,
     HTTPProvider,
     HTTPRequest,
@@ -39,6 +40,7 @@ from swink_provider_openai.errors import classify, read_error
 from swink_provider_openai.parameters import is_strict, keeps_long
 from swink_provider_openai.responses.api import ResponsesAPI
 from swink_provider_openai.responses.socket import Sockets, first_message
+from swink_provider_openai.responses.websocket import open_websocket
 
 __all__ = ["OpenAIProvider"]
 
@@ -158,6 +160,12 @@ class OpenAIProvider(HTTPProvider):
         for notice in fit.notices:
             call.notice(notice.code, notice.detail)
         return response
+
+    async def send(self, request: HTTPRequest, call: Call) -> HTTPResponse:
+        """Open a WebSocket where one is asked for."""
+        if request.url.startswith("ws") and isinstance(call.http, AiohttpClient):
+            return await open_websocket(call.http, request, call.options.timeouts.connect)
+        return await super().send(request, call)
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
         """Add the key, and note that one's own server costs nothing."""
