@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import binascii
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -94,8 +94,7 @@ def check_settings(provider: str, info: ProviderInfo | None, settings: Mapping[s
     declared = info.settings if info else {}
     for name, value in settings.items():
         kind = declared.get(name, declared.get("*", ()))
-        fits = value in kind if isinstance(kind, tuple) else isinstance(value, _SETTINGS[kind])
-        if not fits or (kind == "integer" and isinstance(value, bool)):
+        if not (value in kind if isinstance(kind, tuple) else _SETTINGS[kind](value)):
             kinds = {n: k if isinstance(k, str) else " or ".join(k) for n, k in declared.items()}
             known = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
             near = [] if kind else get_close_matches(name, [*declared, *StreamOptions.names()], 1)
@@ -143,7 +142,13 @@ _PARTS = TextBlock | ImageBlock | DocumentBlock | AudioBlock | ExtensionBlock
 _HOLDS: dict[type, Any] = {SystemMessage: TextBlock, UserMessage: _PARTS, ToolResultMessage: _PARTS}
 """Blocks that a message may hold; an answer holds any."""
 
-_SETTINGS = {"string": str, "integer": int, "boolean": bool, "strings": list, "any": object}
+_SETTINGS: dict[str, Callable[[Any], bool]] = {
+    "string": lambda value: isinstance(value, str) and "\0" not in value,
+    "strings": lambda value: isinstance(value, list) and all(map(_SETTINGS["string"], value)),
+    "integer": lambda value: type(value) is int,
+    "boolean": lambda value: type(value) is bool,
+    "any": lambda value: True,
+}
 
 
 def _expect(value: object, kind: Any, what: str, resolution: str) -> None:

@@ -320,10 +320,12 @@ def test_settings_are_those_that_the_provider_declares(settings: dict[str, Any])
         {"api": "words"},
         {"api": ["chat"]},
         {"version": 1},
+        {"version": "a\0b"},
         {"threads": "4"},
         {"threads": True},
         {"verbose": 1},
         {"args": "-x"},
+        {"args": ["-x", 1]},
     ],
 )
 def test_settings_that_do_not_fit_are_refused(settings: dict[str, Any]) -> None:

@@ -264,6 +264,18 @@ An option that is missing here is left out, with a `Notice`.
     ((row.title, *has(KNOBS, row.api.knobs)) for row in found),
 )}
 
+## Settings
+
+What `settings` may hold ([what they are for](extra-and-settings.md)); `swink providers NAME` lists
+them too. A setting that is not here is a `UsageError`, of the others none has any.
+
+{table(
+    ("provider", "setting", "is"),
+    ((f"`{row.name}`", f"`{name}`", kind if isinstance(kind, str) else code(kind))
+     for row in found if row.wire == row.info.wire_format
+     for name, kind in row.info.settings.items()),
+)}
+
 ## Wire formats
 
 How the arguments of tool calls come, as the bundled recordings show it.

@@ -84,7 +84,9 @@ class Target:
         """
         options, info = self.options, self.info or ProviderInfo(self.model.provider)
         address = options.base_url or first_set(info.base_url_env) or info.base_url or ""
-        secret = f"{options.api_key or first_set(info.api_key_env)} {address}"
+        headers = {name.lower(): value for name, value in options.headers.items()}
+        key = headers.get("authorization") or options.api_key or first_set(info.api_key_env)
+        secret = f"{key} {address}"
         digest = hashlib.blake2b(secret.encode("utf-8", "replace"), digest_size=8).hexdigest()
         return f"{self.model} {public_url(address)} {digest}"
 

@@ -72,6 +72,9 @@ class HTTPProvider:
     websocket: bool = False
     """Whether `options.transport` may be `websocket`."""
 
+    credential_headers: tuple[str, ...] = ("authorization",)
+    """Headers in which a caller may send credentials, in lower case."""
+
     def __init__(self, name: str) -> None:
         self.name = name
         self._renewals = 0
@@ -143,13 +146,12 @@ class HTTPProvider:
         return False
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """Add credentials to a request; the default is a bearer token.
+        """Add credentials to a request whose headers may carry the caller's own already.
 
-        Raises ProviderFailure where there are none.
+        The default is a bearer token. Raises ProviderFailure where there are none.
         """
-        key = self.api_key(options)
-        if key is not None:
-            request.headers.setdefault("Authorization", f"Bearer {key}")
+        if not self.has_credentials(request) and (key := self.api_key(options)) is not None:
+            request.headers["Authorization"] = f"Bearer {key}"
 
     def expired(self, response: HTTPResponse) -> bool:
         """Tell whether a response refuses credentials that `refresh` may renew.
@@ -164,6 +166,10 @@ class HTTPProvider:
         return False
 
     # -- what it may use ---------------------------------------------------------------------
+
+    def has_credentials(self, request: HTTPRequest) -> bool:
+        """Tell whether a request's headers carry credentials."""
+        return any(name.lower() in self.credential_headers for name in request.headers)
 
     def api_key(
         self, options: StreamOptions, environ: Mapping[str, str] | None = None

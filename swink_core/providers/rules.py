@@ -102,7 +102,8 @@ class Fitted:
             return {"set", "forced", value}
         if value not in (None, ()) and not (name == "cache" and value.mode == "none"):
             return {"set", value} if isinstance(value, str | int | float) else {"set"}
-        return {"set"} if name in self._features() else {"unset"}
+        own = name == "tools" and self.options.extra.get(name)
+        return {"set"} if own or name in self._features() else {"unset"}
 
     def meets(self, rule: Rule) -> bool:
         """Tell whether the call meets a rule's condition."""
@@ -130,6 +131,8 @@ class Fitted:
         wanted = self._features()
         if (transport := self.options.transport) != "auto" and not getattr(api, transport, True):
             wanted.add(f"{transport}_transport")
+        if "thinking" not in has and self.options.thinking_budget == 0:
+            self._set("thinking", None)  # there is nothing to turn off
         for feature in sorted(wanted - has):
             self._leave_out(feature)
         for name in KNOBS:
@@ -139,8 +142,8 @@ class Fitted:
         if "system_messages" not in has:
             self.context = folded_system(self.context)
         if known:
-            self._think(rule)
             self._apply(rule)
+            self._think(rule)
             for rule in model.rules:
                 if rule.when and _is_for(rule, api) and self.meets(rule):
                     self._apply(rule)
@@ -157,31 +160,24 @@ class Fitted:
         self.options = evolve(self.options, **changed)
 
     def _leave_out(self, name: str, what: str = "no option") -> None:
-        given = getattr(self.options, name, None)
-        if name not in KNOBS:
-            self.refuse(name, f"does not support {name.replace('_', ' ')}")
-            return
-        self._set(name, None)
-        if name != "thinking" or given not in (0, ThinkingLevel.OFF):  # nothing to turn off
+        if name in KNOBS:
+            self._set(name, None)
             self.tell(f" has {what} {name}; it was not sent", "option_ignored")
+        else:
+            self.refuse(name, f"does not support {name.replace('_', ' ')}")
 
     def _change(self, name: str, value: Any) -> None:
         given = getattr(self.options, name)
         if value != given:
             self._set(name, value)
-            self.tell(f": {name} is {value} here, not {given}")
+            self.tell(f": {name} is {value} here, not {'unset' if given is None else given}")
 
     def _think(self, rule: Rule) -> None:
         level, tokens = self.options.thinking_level, self.options.thinking_budget
         if level is None or tokens is None:
             return
-        if rule.efforts:
-            known = [each for each in ThinkingLevel if each in rule.efforts]
-            enough = [each for each in known if _ORDER.index(each) >= _ORDER.index(level)]
-            word = (enough or known[-1:])[0]
-            if word is not level or (tokens and level is not self.options.thinking):
-                self._change("thinking", word)
-        elif rule.budget and tokens:
+        counted = rule.budget and (level is not self.options.thinking or not rule.efforts)
+        if counted and rule.budget and tokens:
             least, most = rule.budget
             limit = self.options.max_tokens or most + ROOM_TO_ANSWER
             fit = min(max(tokens, least), most, max(limit - ROOM_TO_ANSWER, least))
@@ -189,6 +185,12 @@ class Fitted:
                 self._leave_out("thinking")
             elif fit != tokens:
                 self._change("thinking", fit)
+        elif rule.efforts:
+            known = [each for each in _ORDER if each in rule.efforts]
+            enough = [each for each in known if _ORDER.index(each) >= _ORDER.index(level)]
+            word = (enough or known[-1:])[0]
+            if word is not level or (tokens and level is not self.options.thinking):
+                self._change("thinking", word)
 
     def _apply(self, rule: Rule) -> None:
         for name, value in rule.change.items():

@@ -21,6 +21,7 @@ from fakes import (
     collect,
     cut_after,
     frame,
+    host_of,
     types,
 )
 
@@ -314,6 +315,19 @@ async def test_the_callers_headers_win_whatever_their_case(
     assert len(set(lower)) == len(lower)
     expected = {**usual, **{name.lower(): value for name, value in differ.items()}}
     assert {name.lower(): value for name, value in request.headers.items()} == expected
+
+
+@pytest.mark.parametrize("name", ["Authorization", "authorization", "AUTHORIZATION"])
+async def test_the_callers_own_header_is_all_the_credentials_that_are_needed(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TOY_API_KEY", raising=False)
+    http = PipeClient(Pipe(*HELLO))
+    async with swink.Client(host=host_of(toy=Toy), http=http) as client:
+        await client.complete(MODEL, "Hi", headers={name: "Basic canary"})
+    assert {n: v for n, v in http.requests[0].headers.items() if n.lower() == name.lower()} == {
+        name: "Basic canary"
+    }
 
 
 async def test_hooks_may_add_headers_such_as_a_trace_context() -> None:

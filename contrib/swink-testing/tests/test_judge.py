@@ -106,24 +106,55 @@ def test_an_unknown_operator_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("url", "body", "asked"),
     [
-        ("https://api.openai.com/v1/chat/completions", b'{"model":"m"}', ("chat", "m")),
-        ("https://a.com/openai/v1/responses?v=1", b'{"model":"m"}', ("responses", "m")),
-        ("https://api.anthropic.com/v1/messages", b'{"model":"m"}', ("messages", "m")),
-        ("http://127.0.0.1:11434/api/chat", b'{"model":"q:4b"}', ("chat", "q:4b")),
-        ("https://b.com/model/us.a%3A0/converse-stream", b"{}", ("converse", "us.a:0")),
-        ("https://g.com/v1/models/g-3:streamGenerateContent", b"{}", ("generateContent", "g-3")),
-        ("https://v.com/p/anthropic/models/c@1:streamRawPredict", b"{}", ("messages", "c@1")),
-        ("https://api.openai.com/v1/embeddings", b"{}", None),
-        ("https://api.openai.com/v1/chat/completions", b"{", None),
-        ("https://api.openai.com/v1/chat/completions", b"[]", None),
+        (
+            "https://api.openai.com/v1/chat/completions",
+            {"model": "m", "stream": True},
+            ("chat", "m", "openai-chat", True),
+        ),
+        (
+            "https://a.com/openai/v1/responses?v=1",
+            {"model": "m"},
+            ("responses", "m", "openai-responses", False),
+        ),
+        (
+            "https://api.anthropic.com/v1/messages",
+            {"model": "m", "stream": False},
+            ("messages", "m", "anthropic-messages", False),
+        ),
+        ("http://a:11434/api/chat", {"model": "q:4b"}, ("chat", "q:4b", "ollama-chat", True)),
+        (
+            "https://b.com/model/us.a%3A0/converse-stream",
+            {},
+            ("converse", "us.a:0", "bedrock-converse", True),
+        ),
+        ("https://b.com/model/us.a/converse", {}, ("converse", "us.a", "bedrock-converse", False)),
+        (
+            "https://g.com/v1/models/g-3:streamGenerateContent",
+            {},
+            ("generateContent", "g-3", "gemini-generate-content", True),
+        ),
+        (
+            "https://v.com/p/anthropic/models/c@1:streamRawPredict",
+            {"stream": True},
+            ("messages", "c@1", "anthropic-messages", True),
+        ),
+        ("https://api.openai.com/v1/embeddings", {}, None),
+        ("https://api.openai.com/v1/chat/completions", [], None),
     ],
 )  # fmt: skip
-def test_a_request_tells_whom_it_asks(url: str, body: bytes, asked: tuple[str, str] | None) -> None:
-    found = asked_of("acme", url, body)
+def test_a_request_tells_whom_it_asks(
+    url: str, body: Any, asked: tuple[str, str, str, bool] | None
+) -> None:
+    found = asked_of("acme", url, msgspec.json.encode(body))
     if asked is None:
         assert found is None
     else:
-        assert found == Asked("acme", *asked, msgspec.json.decode(body))
+        api, model, wire_format, streamed = asked
+        assert found == Asked("acme", api, model, body, wire_format, streamed)
+
+
+def test_a_body_that_is_no_json_asks_nobody() -> None:
+    assert asked_of("acme", "https://api.openai.com/v1/chat/completions", b"{") is None
 
 
 def test_rules_of_ones_own_take_the_place_of_those_that_come_along() -> None:

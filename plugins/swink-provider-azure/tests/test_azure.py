@@ -119,6 +119,17 @@ async def test_a_key_travels_in_its_own_header() -> None:
     assert http.bodies[0]["model"] == "d"
 
 
+@pytest.mark.parametrize("name", ["Authorization", "API-Key"])
+async def test_credentials_that_the_caller_holds_are_sent_alone(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "of-the-environment")
+    http = await complete(MemoryResponse([DONE]), headers={name: "Bearer mine"})
+    sent = {n.lower(): v for n, v in http.requests[0].headers.items()}
+    own = {n: sent[n] for n in ("authorization", "api-key") if n in sent}
+    assert own == {name.lower(): "Bearer mine"}
+
+
 async def test_without_any_credentials_nothing_is_sent_and_the_variable_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -392,6 +392,21 @@ async def test_an_own_server_costs_nothing_and_an_unknown_model_an_unknown_amoun
     assert (message.cost and message.cost.total) == dollars
 
 
+@pytest.mark.parametrize("api", ["chat", "responses"])
+@pytest.mark.parametrize("provider", ["openai", "groq", "openrouter"])
+async def test_the_callers_own_credentials_need_no_key(
+    provider: str, api: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(f"{provider.upper()}_API_KEY", raising=False)
+    http = MemoryHTTPClient(MemoryResponse([ANSWER], headers=SSE))
+    async with Client(http=http, retry=RetryPolicy.none()) as client:
+        headers = {"authorization": "Bearer mine"}
+        stream = client.stream(f"{provider}/any", "Hi", headers=headers, settings={"api": api})
+        assert [event async for event in stream]
+    sent = {name.lower(): value for name, value in http.requests[0].headers.items()}
+    assert sent["authorization"] == "Bearer mine"
+
+
 async def test_a_missing_key_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GROQ_API_KEY", raising=False)
     async with Client(http=MemoryHTTPClient(), retry=RetryPolicy.none()) as client:

@@ -34,9 +34,12 @@ _WITH_PARTS = {
     "timeouts": "timeouts.idle=60",
     "retry": "retry.budget=30",
     "headers": "headers.X-Team=a",
+    "settings": "settings.api=responses",
     "extra": "extra.top_k=40",
 }
 """Options that are given part by part, with an example."""
+_DEEP = ("settings", "extra")
+"""Options whose parts may have parts, as the provider has them."""
 _WORDS = (
     "session_id",
     "user",
@@ -100,6 +103,7 @@ _CALL_OPTIONS = (
         multiple=True,
         metavar="KEY=VALUE",
         help="Any other option: top_p=0.9, stop=END, timeouts.idle=60, headers.X-Team=a; "
+        "settings.KEY=VALUE is one of the provider's own settings, "
         "extra.KEY=VALUE goes into the request as it is.",
     ),
 )
@@ -216,7 +220,7 @@ def _parse_pairs(pairs: Sequence[str]) -> dict[str, Any]:
         value = _value(name, text)
         if part:
             _set_part(options, name, part, value)
-        elif name in _WITH_PARTS and not (name == "extra" and isinstance(value, dict)):
+        elif name in _WITH_PARTS and not (name in _DEEP and isinstance(value, dict)):
             raise swink.InvalidOption(
                 f"{name} has parts", resolution=f"Write for example -o {_WITH_PARTS[name]}"
             )
@@ -241,12 +245,12 @@ def _set_part(options: dict[str, Any], name: str, part: str, value: Any) -> None
     values = options.setdefault(name, {})
     if not isinstance(values, dict) or (name not in _NESTED and name not in _WITH_PARTS):
         raise swink.InvalidOption(f"{name} has no parts: {name}.{part}")
-    if name == "extra":  # parts of parts, as the provider's own options have them
+    if name in _DEEP:
         *path, part = part.split(".")
         for step in path:
             values = values.setdefault(step, {})
             if not isinstance(values, dict):
-                raise swink.InvalidOption(f"{step} is given a value and parts in -o extra")
+                raise swink.InvalidOption(f"{step} is given a value and parts in -o {name}")
     elif name in _NESTED:
         _check_part(name, part, value)
     values[part] = value

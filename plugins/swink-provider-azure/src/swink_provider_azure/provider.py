@@ -45,6 +45,8 @@ class _Filtered(msgspec.Struct):
 class AzureProvider(OpenAIProvider):
     """Azure OpenAI's chat endpoint, of a resource that `base_url` or the environment names."""
 
+    credential_headers = ("authorization", "api-key")
+
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._tokens = TokenCache()
@@ -76,6 +78,8 @@ class AzureProvider(OpenAIProvider):
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
         """Send the key, or the token of an application or a managed identity."""
+        if self.has_credentials(request):
+            return
         try:
             request.headers["api-key"] = self.api_key(options) or ""
         except ProviderFailure:

@@ -35,8 +35,8 @@ class ChatAPI:
         self._provider = provider
         self._dialect = dialect
         self._converter = converter
-        self.features = (FEATURES | (dialect.adds & {"file_ids"})) - dialect.lacks
-        self.knobs = (KNOBS | dialect.adds) - dialect.lacks
+        self.features = FEATURES | (dialect.adds & {"file_ids"})
+        self.knobs = KNOBS | dialect.adds
         if dialect.cache_key is not None:
             self.knobs |= {"session_id", "cache"}
         if dialect.user is not None:
@@ -54,8 +54,6 @@ class ChatAPI:
             defaults["stream_options"] = {"include_usage": True}
         fields = {**payload, **parameters(model, options, self._dialect), "stream": streamed}
         body = with_extra(options.extra, fields, defaults)
-        if "tools" not in body:
-            body.pop("parallel_tool_calls", None)  # OpenAI refuses it where there are none
         if not streamed:
             body.pop("stream_options", None)
         return body

@@ -37,6 +37,7 @@ from swink_core.providers import (
     arguments_object,
     is_synthetic_id,
     media_base64,
+    rule_of,
     text_of,
     with_metadata,
 )
@@ -77,8 +78,10 @@ class ChatConverter(OpenAIConverter):
     def conversation(self, model: Model, context: Context) -> dict[str, Any]:
         """Return `messages`, and `tools` where there are any."""
         messages = self.messages(context)
+        if self.dialect.alternates:
+            messages = _alternating(messages)
         if context.system_prompt:
-            thinks = model.info is not None and "thinking" in (model.info.capabilities or ())
+            thinks = bool(rule_of(model).efforts)
             role = "developer" if self.dialect.developer_role and thinks else "system"
             messages.insert(0, {"role": role, "content": context.system_prompt})
         native: dict[str, Any] = {"messages": messages}
@@ -204,6 +207,22 @@ class ChatConverter(OpenAIConverter):
         }
 
 
+def _alternating(messages: list[Any]) -> list[Any]:
+    """Join messages of one role that follow one another."""
+    turns: list[Any] = []
+    for message in messages:
+        if turns and turns[-1]["role"] == message["role"]:
+            turns[-1] = {**turns[-1], "content": [*_parts(turns[-1]), *_parts(message)]}
+        else:
+            turns.append(message)
+    return turns
+
+
+def _parts(message: dict[str, Any]) -> list[Any]:
+    content = message["content"] or []
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
 def arguments_text(call: ToolCallBlock) -> str:
     """Return a call's arguments, byte for byte as the model wrote them.
 
@@ -214,7 +233,7 @@ def arguments_text(call: ToolCallBlock) -> str:
     return call.raw_arguments or json.dumps(call.arguments)
 
 
-def media_url(block: ImageBlock | DocumentBlock) -> str:
+def media_url(block: ImageBlock | DocumentBlock | AudioBlock) -> str:
     """Return the address of media, with the data in it where it is here."""
     if isinstance(block.source, UrlSource):
         return block.source.url

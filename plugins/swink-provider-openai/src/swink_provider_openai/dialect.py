@@ -10,44 +10,42 @@ from attrs import define, field
 __all__ = ["Dialect"]
 
 EFFORTS: dict[str, str] = {
-    "minimal": "low",
+    "off": "none",
+    "minimal": "minimal",
     "low": "low",
     "medium": "medium",
     "high": "high",
-    "extra_high": "high",
+    "extra_high": "xhigh",
 }
-"""The words of `reasoning_effort` that all who have it take."""
-
-
-def _efforts(words: Mapping[str, str]) -> Mapping[str, str]:
-    return {**EFFORTS, **words}
+"""The words of `reasoning_effort`, where no rule names those of the model."""
 
 
 @define(frozen=True, kw_only=True)
 class Dialect:
     """Deviations from the wire format; the defaults are what most servers take.
 
+    What a service or a model takes of a call is no deviation: that is for rules in models.toml.
+
     `max_tokens` is the name of that field. `include_usage`: `stream_options` asks for token
     counts. `json_object`: plain JSON mode exists; without it a schema that allows any object
     stands for it. `developer_role`: models that think take the system prompt as `developer`.
     `cache_key` is the field for the session's id, `user` that for whoever asks, `None` where there
-    is none. `headers` maps
-    names of request headers to environment variables. `file_urls`: a document may be an address.
+    is none. `headers` maps names of request headers to environment variables. `file_urls`: a
+    document may be an address. `alternates`: turns of one role that follow one another are joined.
     `tool_id_length` is how long a tool call's id may be, in characters; `None`: any length.
 
     `thinking` is how reasoning is asked for: `effort` sends `reasoning_effort`; `reasoning` an
     object of that name with `effort` or `max_tokens`; `switch` adds `thinking: {type}` to the
-    effort; `template` adds `chat_template_kwargs: {enable_thinking}` to it. `efforts` are the
-    words for our levels; without one for `off`, reasoning cannot be turned off. `replay` is the
-    field of an assistant message that takes earlier reasoning back. `think_tags`: reasoning may
-    come as `<think>…</think>` at the start of the content.
+    effort; `template` adds `chat_template_kwargs: {enable_thinking}` to it. `replay` is the field
+    of an assistant message that takes earlier reasoning back. `think_tags`: reasoning may come as
+    `<think>…</think>` at the start of the content.
 
     `api` is the one that answers where neither caller nor model says. `websocket`: whether the
     Responses API takes WebSockets, and whether they are used unless the caller says otherwise.
 
     `own_server`: whoever calls it runs it, so that an answer costs nothing unless it says so.
-    `lacks` names features and tuning options of swink's that the endpoint does not have, `adds`
-    those that few have: `strict` (of tools), `top_k`, `file_ids`.
+    `adds` names features and tuning options that few endpoints have: `strict` (of tools),
+    `top_k`, `file_ids`.
     """
 
     max_tokens: str = "max_tokens"
@@ -58,13 +56,12 @@ class Dialect:
     user: str | None = None
     headers: Mapping[str, str] = field(factory=dict)
     file_urls: bool = False
+    alternates: bool = False
     tool_id_length: int | None = None
     thinking: Literal["effort", "reasoning", "switch", "template"] = "effort"
-    efforts: Mapping[str, str] = field(factory=dict, converter=_efforts)
     replay: Literal["reasoning_content", "reasoning", "reasoning_details"] | None = None
     think_tags: bool = False
     api: Literal["chat", "responses"] = "chat"
     websocket: Literal["none", "offered", "preferred"] = "none"
     own_server: bool = False
-    lacks: frozenset[str] = field(default=frozenset(), converter=frozenset)
     adds: frozenset[str] = field(default=frozenset(), converter=frozenset)

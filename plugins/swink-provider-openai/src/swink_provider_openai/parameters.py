@@ -7,12 +7,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from swink_core import Model, StreamOptions, ThinkingLevel
-from swink_provider_openai.dialect import Dialect
+from swink_core.providers import rule_of
+from swink_provider_openai.dialect import EFFORTS, Dialect
 
-__all__ = ["TOOL_CHOICES", "effort", "keeps_long", "parameters", "response_format"]
+__all__ = ["TOOL_CHOICES", "effort", "is_strict", "keeps_long", "parameters", "response_format"]
 
 LONG_CACHE = 3600
 """Seconds beyond which a prompt is asked to be kept for a day; by itself it stays for minutes."""
+
+NOT_STRICT = frozenset({
+    "allOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas",
+    "patternProperties",
+})  # fmt: skip
+"""Keywords that strict mode does not know."""
 
 TOOL_CHOICES = ("auto", "none", "required")
 
@@ -23,7 +30,7 @@ def parameters(model: Model, options: StreamOptions, dialect: Dialect) -> dict[s
         "model": model.id,
         "temperature": options.temperature,
         "top_p": options.top_p,
-        "top_k": options.top_k if "top_k" in dialect.adds else None,
+        "top_k": options.top_k,
         "presence_penalty": options.presence_penalty,
         "frequency_penalty": options.frequency_penalty,
         dialect.max_tokens: options.max_tokens,
@@ -32,7 +39,7 @@ def parameters(model: Model, options: StreamOptions, dialect: Dialect) -> dict[s
         "parallel_tool_calls": options.parallel_tool_calls,
         "tool_choice": _tool_choice(options.tool_choice),
         "response_format": response_format(options.response_format, dialect),
-        **_thinking(model, options, dialect),
+        **_thinking(options, dialect, effort(model, options)),
     }
     if dialect.user is not None:
         found[dialect.user] = options.user
@@ -40,7 +47,7 @@ def parameters(model: Model, options: StreamOptions, dialect: Dialect) -> dict[s
         found[dialect.cache_key] = options.session_id
         if keeps_long(options):
             found["prompt_cache_retention"] = "24h"
-    return {k: v for k, v in found.items() if v is not None and k not in dialect.lacks}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def keeps_long(options: StreamOptions) -> bool:
@@ -48,34 +55,28 @@ def keeps_long(options: StreamOptions) -> bool:
     return options.cache is not None and (options.cache.ttl or 0) > LONG_CACHE
 
 
-def effort(model: Model, options: StreamOptions, dialect: Dialect) -> str | None:
-    """Return the model's word for how hard to think; `None` where there is none.
-
-    A model's own words (`extra.efforts` in the catalogue) come before its service's.
-    """
+def effort(model: Model, options: StreamOptions) -> str | None:
+    """Return the model's word for how hard to think; `None` where nothing was asked for."""
     level = options.thinking_level
-    if level is None or model.lacks("thinking"):
-        return None
-    own = model.info.extra.get("efforts", {}) if model.info is not None else {}
-    word: str | None = {**dialect.efforts, **own}.get(level)
-    return word
+    return None if level is None else rule_of(model).efforts.get(level, EFFORTS[level])
 
 
-def _thinking(model: Model, options: StreamOptions, dialect: Dialect) -> dict[str, Any]:
-    if options.thinking is None or model.lacks("thinking") or "thinking" in dialect.lacks:
+def _thinking(options: StreamOptions, dialect: Dialect, word: str | None) -> dict[str, Any]:
+    if options.thinking is None:
         return {}
-    word = effort(model, options, dialect)
     on = options.thinking_level is not ThinkingLevel.OFF
+    switch: dict[str, Any]
     match dialect.thinking:
         case "reasoning":
             budget = isinstance(options.thinking, int) and on
             return {"reasoning": {"max_tokens": options.thinking} if budget else {"effort": word}}
         case "switch":
-            switch = {"type": "enabled" if on else "disabled"}
-            return {"thinking": switch, "reasoning_effort": word}
+            switch = {"thinking": {"type": "enabled" if on else "disabled"}}
         case "template":
-            return {"chat_template_kwargs": {"enable_thinking": on}, "reasoning_effort": word}
-    return {"reasoning_effort": word}
+            switch = {"chat_template_kwargs": {"enable_thinking": on}}
+        case "effort":
+            return {"reasoning_effort": word}
+    return {**switch, "reasoning_effort": word} if on else switch
 
 
 def _tool_choice(choice: str | None) -> str | dict[str, Any] | None:
@@ -96,16 +97,21 @@ def response_format(
         wanted = {"type": "object"}
     name = re.sub(r"[^a-zA-Z0-9_-]", "_", str(wanted.get("title") or "answer"))[:64]
     schema: dict[str, Any] = {"name": name, "schema": dict(wanted)}
-    if _is_strict(wanted):
+    if is_strict(wanted):
         schema["strict"] = True
     return {"type": "json_schema", "json_schema": schema}
 
 
-def _is_strict(schema: Any) -> bool:
-    """Tell whether a schema keeps to what OpenAI's strict mode asks of every object.
+def is_strict(schema: Any) -> bool:
+    """Tell whether a schema keeps to what OpenAI's strict mode asks of it.
 
-    Source: "Structured outputs": all fields are required and no others are allowed.
+    Source: "Structured outputs": the root is an object, all fields of objects are required and
+    no others are allowed, and some keywords are not known.
     """
+    return isinstance(schema, Mapping) and schema.get("type") == "object" and _is_strict(schema)
+
+
+def _is_strict(schema: Any) -> bool:
     if isinstance(schema, list):
         return all(map(_is_strict, schema))
     if not isinstance(schema, Mapping):
@@ -117,4 +123,6 @@ def _is_strict(schema: Any) -> bool:
             schema.get("required", ())
         ):
             return False
-    return all(map(_is_strict, schema.values()))
+    if isinstance(fields, Mapping):  # whose names are no keywords
+        schema = {**schema, "properties": list(fields.values())}
+    return not NOT_STRICT & schema.keys() and all(map(_is_strict, schema.values()))

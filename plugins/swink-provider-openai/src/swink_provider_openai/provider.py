@@ -16,8 +16,8 @@ from swink_core import (
     Failure,
     Model,
     Notice,
+    ProviderFailure,
     StreamOptions,
-    ThinkingLevel,
 )
 from swink_core.providers import (
     AiohttpClient,
@@ -25,13 +25,16 @@ from swink_core.providers import (
     HTTPRequest,
     HTTPResponse,
     Parser,
+    api_of,
     first_set,
+    fitted,
 )
 from swink_provider_openai.chat import ChatAPI
 from swink_provider_openai.converter import ChatConverter
 from swink_provider_openai.dialect import Dialect
+from swink_provider_openai.either import MISSING, EitherAPI
 from swink_provider_openai.errors import classify, read_error
-from swink_provider_openai.parameters import effort, keeps_long
+from swink_provider_openai.parameters import keeps_long
 from swink_provider_openai.responses.api import ResponsesAPI
 from swink_provider_openai.responses.socket import Sockets, first_message
 from swink_provider_openai.responses.websocket import open_websocket
@@ -58,6 +61,7 @@ class OpenAIProvider(HTTPProvider):
         chat = ChatAPI(name, self.dialect, self.converter)
         self.features, self.knobs = chat.features, chat.knobs
         self._sockets = Sockets()
+        self._chat_only: set[str] = set()  # addresses without the Responses API
 
     @cached_property
     def _chat(self) -> ChatAPI:
@@ -67,9 +71,17 @@ class OpenAIProvider(HTTPProvider):
     def _responses(self) -> ResponsesAPI:
         return ResponsesAPI(self.name, self.dialect)
 
+    @cached_property
+    def _either(self) -> EitherAPI:
+        return EitherAPI(self.name, self.dialect, self._chat)
+
+    def _is_elsewhere(self, options: StreamOptions) -> bool:
+        """Tell whether the address is not the vendor's."""
+        return self.info.base_url not in (None, self.base_url(options))
+
     def api(self, model: Model, options: StreamOptions) -> ChatAPI | ResponsesAPI:
-        """Return the API that answers: the caller's choice, then the model's, then the
-        service's.
+        """Return the API that answers: the caller's choice, then the catalogue's, then that of
+        the model's rules, then the service's.
 
         Callers choose by the setting `api`. Only Responses has WebSockets, so that asking for one
         asks for it.
@@ -78,7 +90,11 @@ class OpenAIProvider(HTTPProvider):
         if wanted is None and options.transport == "websocket":
             wanted = "responses"
         if wanted is None:
-            wanted = (model.info.api if model.info else None) or self.dialect.api
+            wanted = model.info.api if model.info else None
+        if wanted is None:
+            wanted = api_of(model, options) or self.dialect.api
+            if wanted == "responses" and self._is_elsewhere(options):
+                return self._chat if self.base_url(options) in self._chat_only else self._either
         return self._responses if wanted == "responses" else self._chat
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
@@ -103,7 +119,9 @@ class OpenAIProvider(HTTPProvider):
     async def respond(
         self, model: Model, payload: Any, options: StreamOptions, call: Call
     ) -> HTTPResponse:
-        """Ask over a WebSocket where one is wanted and has not failed before."""
+        """Ask over a WebSocket where one is wanted and has not failed before, and over Chat
+        Completions where a server turns out to have no Responses API."""
+        either = isinstance(self.api(model, options), EitherAPI)
         preferred = options.transport == "auto" and self.dialect.websocket == "preferred"
         if preferred and self.api(model, options).websocket:
             options = evolve(options, transport="websocket")
@@ -114,7 +132,23 @@ class OpenAIProvider(HTTPProvider):
                 return response
             chosen = {"api": "responses", **options.settings}
             options = evolve(options, transport="sse", settings=chosen)
-        return await super().respond(model, payload, options, call)
+        try:
+            return await super().respond(model, payload, options, call)
+        except ProviderFailure as error:
+            if not either or error.failure.status not in MISSING:
+                raise
+            asked = evolve(call.options, settings={**call.options.settings, "api": "chat"})
+            fit = fitted(self._chat, model, call.context, asked)
+            if fit.failure is not None:
+                raise
+        options = evolve(fit.options, transport=options.transport)
+        payload = self.convert(model, fit.context, options)
+        response = await super().respond(model, payload, options, call)
+        self._chat_only.add(self.base_url(options))
+        call.notice("chat_completions", f"{model}: the server has no Responses API")
+        for notice in fit.notices:
+            call.notice(notice.code, notice.detail)
+        return response
 
     async def send(self, request: HTTPRequest, call: Call) -> HTTPResponse:
         """Open a WebSocket where one is asked for."""
@@ -142,17 +176,16 @@ class OpenAIProvider(HTTPProvider):
         return self.api(model, _NO_OPTIONS).parser(model)
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """Add that reasoning cannot be turned off, and that caching needs no asking."""
+        """Add that caching needs no asking, and which API was chosen for the call's sake."""
         notices = super().notices(model, options)
         cached = options.cache is not None and options.cache.mode == "auto"
-        if cached and "cache" in self.api(model, options).knobs and not keeps_long(options):
+        if cached and not keeps_long(options):
             detail = f"{model} caches prompts by itself; nothing was sent"
             notices += (Notice("option_ignored", detail),)
-        off = options.thinking_level is ThinkingLevel.OFF and not model.lacks("thinking")
-        by_effort = self.dialect.thinking in ("effort", "reasoning")
-        if off and by_effort and effort(model, options, self.dialect) is None:
-            detail = f"{model} has no word for thinking off; nothing was sent"
-            notices += (Notice("option_ignored", detail),)
+        usual = api_of(model, _NO_OPTIONS)
+        if "api" not in options.settings and api_of(model, options) != usual == "responses":
+            detail = f"{model}: asked over Chat Completions, which alone has what is wanted"
+            notices += (Notice("option_changed", detail),)
         return notices
 
     def classify(self, failure: Failure) -> Classification | None:

@@ -1,9 +1,10 @@
-"""`xai/<model>`. How xAI departs from plain Chat Completions is the `dialect` in models.toml.
+"""`xai/<model>`. How xAI departs from OpenAI's APIs is the `dialect` in models.toml, what its
+models take are the rules there.
 
 Its errors are `{"code", "error": "text"}`, its reasoning is counted beside the completion, and
-its usage names the cost: the wire format's package reads all of these. Live search is asked for
-with `extra={"search_parameters": {…}}`; citations come as metadata of the text.
-Source: https://docs.x.ai/docs/api-reference.
+its usage names the cost: the wire format's package reads all of these. It searches by tools of
+the Responses API, `extra={"tools": [{"type": "web_search"}]}` or `x_search`; citations come as
+metadata of the text. Source: https://docs.x.ai/docs/api-reference.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ WORDINGS = (
 
 
 class XAIProvider(OpenAIProvider):
-    """xAI's Chat Completions endpoint."""
+    """xAI's endpoints."""
 
     def classify(self, failure: Failure) -> Classification | None:
         """Ask xAI's own wordings first; its codes are prose."""

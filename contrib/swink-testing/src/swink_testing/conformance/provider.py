@@ -13,6 +13,7 @@ from swink_testing.conformance.faults import (
     check_in_stream_errors,
     check_truncation,
 )
+from swink_testing.conformance.judged import check_requests_are_accepted
 from swink_testing.conformance.package import (
     check_catalogue,
     check_hooks_are_decorated,
@@ -52,6 +53,7 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(3, check_nothing_foreign_sent),
     Check(3, check_unsupported_features),
     Check(3, check_nothing_dropped),
+    Check(3, check_requests_are_accepted),
     Check(3, check_no_secret_leaks),
     Check(3, check_hooks_are_decorated),
     Check(3, check_imports_are_light),

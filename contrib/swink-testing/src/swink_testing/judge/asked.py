@@ -18,37 +18,48 @@ __all__ = ["Asked", "asked_of"]
 
 @define(frozen=True)
 class Asked:
-    """A request as the judge wants it; `body` is JSON data."""
+    """A request as the judge wants it; `body` is JSON data, `streamed` how it is to be answered."""
 
     provider: str
     api: str
     model: str
     body: Any = field(repr=False)
+    wire_format: str = ""
+    streamed: bool = True
 
 
 _APIS = (
-    (re.compile(r"/chat/completions$"), "chat"),
-    (re.compile(r"/api/chat$"), "chat"),
-    (re.compile(r"/responses$"), "responses"),
-    (re.compile(r"/messages$"), "messages"),
-    (re.compile(r"/model/(?P<model>[^/]+)/converse(-stream)?$"), "converse"),
-    (re.compile(r"/models/(?P<model>[^/:]+):(stream)?[gG]enerateContent$"), "generateContent"),
-    (re.compile(r"/models/(?P<model>[^/:]+):(stream)?[rR]awPredict$"), "messages"),
+    (r"/chat/completions$", "chat", "openai-chat"),
+    (r"/api/chat$", "chat", "ollama-chat"),
+    (r"/responses$", "responses", "openai-responses"),
+    (r"/messages$", "messages", "anthropic-messages"),
+    (r"/model/(?P<model>[^/]+)/converse(?P<stream>-stream)?$", "converse", "bedrock-converse"),
+    (
+        r"/models/(?P<model>[^/:]+):(?P<stream>stream)?[gG]enerateContent$",
+        "generateContent",
+        "gemini-generate-content",
+    ),
+    (r"/models/(?P<model>[^/:]+):(stream)?[rR]awPredict$", "messages", "anthropic-messages"),
 )
-"""How the path of each API ends."""
+"""How the path of each API ends, the rules' name for it and the wire format."""
+
+_STREAMED_UNLESS_SAID = "ollama-chat"
 
 
 def asked_of(provider: str, url: str, body: bytes) -> Asked | None:
     """Read a request that `provider` was sent; `None` for one to no API that has rules."""
     path = urlsplit(url).path
-    for pattern, api in _APIS:
-        if match := pattern.search(path):
+    for pattern, api, wire_format in _APIS:
+        if match := re.search(pattern, path):
             try:
                 data = msgspec.json.decode(body)
             except (msgspec.DecodeError, UnicodeDecodeError):
                 return None
             if not isinstance(data, dict):
                 return None
-            model = match.groupdict().get("model") or data.get("model") or ""
-            return Asked(provider, api, unquote(str(model)), data)
+            said = match.groupdict()
+            model = unquote(str(said.get("model") or data.get("model") or ""))
+            unless_said = wire_format == _STREAMED_UNLESS_SAID
+            streamed = bool(said["stream"] if "stream" in said else data.get("stream", unless_said))
+            return Asked(provider, api, model, data, wire_format, streamed)
     return None

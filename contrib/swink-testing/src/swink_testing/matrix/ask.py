@@ -85,11 +85,12 @@ class _Wall:
 class Asker:
     """Puts cases through a client of its own, in an environment without keys of the user's.
 
-    with-block: `async with Asker() as asker: await asker.outcome(case)`.
+    `async with Asker() as asker: await asker.outcome(case)`. `host` is where providers are found,
+    `options` go with every call.
     """
 
-    def __init__(self, **options: Any) -> None:
-        self._host = Host(environ={})
+    def __init__(self, host: Host | None = None, **options: Any) -> None:
+        self._host = host or Host(environ={})
         self.catalog = Catalog(self._host, environ={})
         self._wall = _Wall()
         self._options = {"api_key": "none", **options}
@@ -101,7 +102,7 @@ class Asker:
         self._stack.enter_context(_quiet())
         self._stack.enter_context(patch.dict(os.environ, _ENVIRONMENT))
         os.environ.pop(USER_FILE_ENV, None)
-        client = Client(host=self._host, http=self._wall, retry=RetryPolicy.none(), **self._options)
+        client = Client(host=self._host, http=self._wall, retry=RetryPolicy.none())
         self._client = await self._stack.enter_async_context(client)
         return self
 
@@ -122,7 +123,8 @@ class Asker:
         if key not in self._models:
             self._models[key] = self.catalog.resolve(Model(*key))
         outcome = Outcome(case, said)
-        options = {"base_url": f"http://{case.provider}.invalid/v1", **case.options, **more}
+        address = f"http://{case.provider}.invalid/v1"
+        options = {"base_url": address, **self._options, **case.options, **more}
         failure: Error | None = None
         try:
             stream = self._client.stream(self._models[key], said.context, **options)

@@ -8,7 +8,7 @@ from typing import Any
 
 from swink_core import CacheStrategy, ThinkingLevel
 from swink_testing.matrix.ask import Outcome
-from swink_testing.request_readers import READERS, read_request
+from swink_testing.request_readers import read_request
 
 __all__ = ["lost_values"]
 
@@ -17,6 +17,9 @@ _SENT_AS_GIVEN = (
     "session_id", "user", "stop",
 )  # fmt: skip
 """Options whose very value is in the request."""
+
+_NAME_LENGTH = 64
+"""Characters of a session's or a user's name above which another may stand for it."""
 
 _OF_TOOLS = ("tool_choice", "parallel_tool_calls")
 """Options that say nothing where there are no tools."""
@@ -32,20 +35,12 @@ _AS_IT_IS: Mapping[str, tuple[Any, ...]] = {
 }
 """Values that ask for nothing more than a request without them may already say."""
 
-_READERS = {
-    "chat": "openai-chat",
-    "responses": "openai-responses",
-    "messages": "anthropic-messages",
-    "converse": "bedrock-converse",
-    "generateContent": "gemini-generate-content",
-}
-
 
 def lost_values(outcome: Outcome, plain: Outcome) -> list[str]:
     """Name what is missing; `plain` is the call of the same conversation without options.
 
     With a Notice nothing counts as lost. A tool call's id may be replaced, in the call and in
-    its result alike.
+    its result alike, and so may names that are not words to the model.
     """
     if outcome.asked is None or outcome.notices:
         return []
@@ -61,7 +56,8 @@ def lost_values(outcome: Outcome, plain: Outcome) -> list[str]:
             idle = name in _OF_TOOLS and not outcome.said.context.tools
             if idle or value in _AS_IT_IS.get(name, ()):
                 continue
-            if name not in _SENT_AS_GIVEN:
+            too_long = isinstance(value, str) and len(value) > _NAME_LENGTH
+            if name not in _SENT_AS_GIVEN or too_long:
                 if not (sent or gone):
                     missing.append(f"{name}={value!r}")
             elif not _all_sent(value, [leaf for _, leaf in sent]):
@@ -80,10 +76,8 @@ def _all_sent(value: Any, sent: list[Any]) -> bool:
 def _unpaired(outcome: Outcome) -> str | None:
     asked = outcome.asked
     assert asked is not None
-    api = "ollama-chat" if asked.provider == "ollama" else _READERS[asked.api]
-    assert api in READERS
     try:
-        reading = read_request(api, asked.body)
+        reading = read_request(asked.wire_format, asked.body)
     except (KeyError, TypeError) as error:
         return f"a request that cannot be read: {error!r}"
     calls, results = Counter(reading.ids("call")), Counter(reading.ids("result"))

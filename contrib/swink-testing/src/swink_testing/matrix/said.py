@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -29,6 +30,9 @@ _NOT_KEPT = ("nonce_foreign",)
 """Reasoning of another provider: nobody takes it."""
 
 
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+
+
 def encoded(data: bytes) -> str:
     """Return bytes as media blocks carry them."""
     return base64.b64encode(data).decode()
@@ -51,7 +55,8 @@ def _strings(context: Context) -> Iterator[str | tuple[str, ...]]:
     """Yield what of a conversation must go out: all that was made for it alone."""
     yield from _nonces(context.system_prompt)
     for tool in context.tools:
-        yield from _nonces([tool.name, tool.description, tool.parameters])
+        yield _name(tool.name)
+        yield from _nonces([tool.description, tool.parameters])
     for message in context.messages:
         content = message.content
         for block in [TextBlock(content)] if isinstance(content, str) else content:
@@ -63,12 +68,18 @@ def _of_block(block: Block) -> Iterator[str | tuple[str, ...]]:
         case TextBlock(text):
             yield from _nonces(text.strip())
         case ToolCallBlock(name=name, arguments=arguments):
-            yield from _nonces([name, arguments])
+            yield _name(name)
+            yield from _nonces(arguments)
         case ImageBlock(source) | DocumentBlock(source) | AudioBlock(source):
             if isinstance(source, Base64Source):
                 yield (source.data, *_as_text(source))
             elif isinstance(source, UrlSource):
                 yield source.url
+
+
+def _name(name: str) -> tuple[str, ...]:
+    """Return a tool's name, and how one begins that stands for it where an API refuses it."""
+    return name, _NOT_IN_NAMES.sub("_", name).lstrip("0123456789")[:40]
 
 
 def _nonces(data: object) -> Iterator[str]:

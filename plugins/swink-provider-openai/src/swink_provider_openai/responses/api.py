@@ -1,5 +1,7 @@
 """Responses: what is sent there, and who reads the answer.
 
+What only Chat Completions takes (`stop`, `seed`, audio) is for rules to leave out or refuse.
+
 Source: OpenAI's API reference, "Create a model response". Nothing is kept by the service unless
 the caller asks for it (`store`), so that reasoning must come encrypted to go back with the next
 request.
@@ -10,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from swink_core import Context, Model, StreamOptions, ThinkingLevel
-from swink_core.providers import with_extra
+from swink_core.providers import rule_of, with_extra
 from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.parameters import TOOL_CHOICES, effort, keeps_long, response_format
 from swink_provider_openai.responses.converter import ResponsesConverter
@@ -19,11 +21,11 @@ from swink_provider_openai.responses.parser import ResponsesParser
 __all__ = ["ResponsesAPI"]
 
 FEATURES = frozenset({
-    "tools", "tool_choice", "images", "documents", "json", "structured_output",
+    "tools", "tool_choice", "images", "documents", "audio", "json", "structured_output", "stop",
     "extensions",
 })  # fmt: skip
 KNOBS = frozenset({
-    "temperature", "top_p", "max_tokens", "thinking", "parallel_tool_calls", "strict",
+    "temperature", "top_p", "max_tokens", "thinking", "parallel_tool_calls", "seed", "strict",
 })  # fmt: skip
 
 ENCRYPTED = "reasoning.encrypted_content"
@@ -40,8 +42,8 @@ class ResponsesAPI:
         self._provider = provider
         self._dialect = dialect
         self.websocket = dialect.websocket != "none"
-        self.features = (FEATURES | (dialect.adds & {"file_ids"})) - dialect.lacks
-        self.knobs = KNOBS - dialect.lacks
+        self.features = FEATURES | (dialect.adds & {"file_ids"})
+        self.knobs = KNOBS
         if dialect.cache_key is not None:
             self.knobs |= {"session_id", "cache"}
         if dialect.user is not None:
@@ -59,31 +61,31 @@ class ResponsesAPI:
         reasoning is told of in short.
         """
         defaults: dict[str, Any] = {"store": False}
-        if not model.lacks("thinking"):
+        if not model.lacks("thinking") and rule_of(model).takes.get("thinking", True):
             defaults["include"] = [ENCRYPTED]
         fields = {**payload, **self._parameters(model, options)}
         fields["stream"] = options.transport != "buffered"
         if "reasoning" in fields and options.thinking_level is not ThinkingLevel.OFF:
             defaults["reasoning"] = {"summary": "auto"}
-        body = with_extra(options.extra, fields, defaults)
-        if "tools" not in body:
-            body.pop("parallel_tool_calls", None)
-        return body
+        return with_extra(options.extra, fields, defaults)
 
     def parser(self, model: Model) -> ResponsesParser:
         """Make a parser for one response."""
         return ResponsesParser()
 
     def _parameters(self, model: Model, options: StreamOptions) -> dict[str, Any]:
+        word = effort(model, options)
         found: dict[str, Any] = {
             "model": model.id,
             "temperature": options.temperature,
             "top_p": options.top_p,
             "max_output_tokens": options.max_tokens,
+            "stop": list(options.stop) or None,
+            "seed": options.seed,
             "parallel_tool_calls": options.parallel_tool_calls,
             "tool_choice": _tool_choice(options.tool_choice),
             "text": self._text(options),
-            "reasoning": self._reasoning(model, options),
+            "reasoning": None if word is None else {"effort": word},
         }
         if self._dialect.user is not None:
             found[self._dialect.user] = options.user
@@ -91,7 +93,7 @@ class ResponsesAPI:
             found["prompt_cache_key"] = options.session_id
             if keeps_long(options):
                 found["prompt_cache_retention"] = "24h"
-        return {k: v for k, v in found.items() if v is not None and k not in self._dialect.lacks}
+        return {name: value for name, value in found.items() if value is not None}
 
     def _text(self, options: StreamOptions) -> dict[str, Any] | None:
         """Return the form of the answer."""
@@ -100,13 +102,6 @@ class ResponsesAPI:
             return None
         schema = wanted.pop("json_schema", {})
         return {"format": {**wanted, **schema}}
-
-    def _reasoning(self, model: Model, options: StreamOptions) -> dict[str, Any] | None:
-        """Ask for as much reasoning as is wanted."""
-        word = effort(model, options, self._dialect)
-        if word is None or "thinking" in self._dialect.lacks:
-            return None
-        return {"effort": word}
 
 
 def _tool_choice(choice: str | None) -> str | dict[str, Any] | None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from swink_core import (
     AssistantMessage,
+    AudioBlock,
     Block,
     Context,
     DocumentBlock,
@@ -154,6 +155,8 @@ class ResponsesConverter(OpenAIConverter):
             case DocumentBlock():
                 name = block.name or "document.pdf"
                 return {"type": "input_file", "filename": name, "file_data": media_url(block)}
+            case AudioBlock():
+                return {"type": "input_file", "filename": "audio", "file_data": media_url(block)}
         raise unsupported("The Responses API", f"{block.type} blocks in what goes in")
 
 

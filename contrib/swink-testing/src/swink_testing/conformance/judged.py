@@ -1,0 +1,39 @@
+"""Level 3, what is sent: requests that the real API would accept, where its rules are known."""
+
+from __future__ import annotations
+
+import asyncio
+
+from swink_testing.conformance.check import DoesNotApply, fail
+from swink_testing.conformance.subject import Subject
+from swink_testing.judge import Judge
+from swink_testing.matrix.ask import Asker
+from swink_testing.matrix.cases import cases_of
+from swink_testing.matrix.ids import AskedModel
+
+__all__ = ["check_requests_are_accepted"]
+
+
+def check_requests_are_accepted(subject: Subject) -> None:
+    """No request breaks a known rule of the API that it is for."""
+    judge = Judge()
+    if not subject.speaks_http:
+        raise DoesNotApply("it sends no HTTP request that could be looked at")
+    if subject.name not in judge.providers:
+        raise DoesNotApply(f"there are no rules for {subject.name}")
+    asyncio.run(_ask(subject, judge))
+
+
+async def _ask(subject: Subject, judge: Judge) -> None:
+    id = subject.model.id
+    async with Asker(subject.host, **subject.options) as asker:
+        for case in cases_of(subject.name, [AskedModel(id, "listed", id)]):
+            outcome = await asker.outcome(case)
+            if outcome.fault is not None:
+                fail(f"{case} fails: {outcome.fault}")
+            if (asked := outcome.asked) is None:
+                continue
+            broken = judge.refusals(asked.provider, asked.api, asked.model, asked.body)
+            for rule in broken:
+                if rule.refuses:
+                    fail(f"{case} is refused: {rule.message} ({rule.id}, {rule.source})")

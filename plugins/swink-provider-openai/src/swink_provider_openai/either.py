@@ -1,0 +1,66 @@
+"""Servers that may have no Responses API: asked there first, then over Chat Completions.
+
+Whoever speaks for OpenAI's models at an address of their own may speak only the older API. A
+404 or a 405 says so; what a server once said is remembered for as long as the provider lives.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from swink_core import Model
+from swink_core.providers import EventWriter
+from swink_provider_openai.chat import ChatAPI
+from swink_provider_openai.dialect import Dialect
+from swink_provider_openai.parser import ChatParser
+from swink_provider_openai.responses.api import ResponsesAPI
+from swink_provider_openai.responses.parser import ResponsesParser
+
+__all__ = ["MISSING", "EitherAPI"]
+
+MISSING = (404, 405)
+"""How servers answer where they have no such endpoint."""
+
+
+class _Frame(msgspec.Struct):
+    choices: Any = None
+
+
+_decode = msgspec.json.Decoder(_Frame).decode
+
+
+class EitherAPI(ResponsesAPI):
+    """The Responses API, whose answer may turn out to be one of Chat Completions."""
+
+    def __init__(self, provider: str, dialect: Dialect, chat: ChatAPI) -> None:
+        super().__init__(provider, dialect)
+        self._chat = chat
+
+    def parser(self, model: Model) -> Any:
+        """Make a parser for one response."""
+        return _EitherParser(super().parser(model), self._chat.parser(model))
+
+
+class _EitherParser:
+    """Reads one response, whose first frame says by which API it is."""
+
+    def __init__(self, responses: ResponsesParser, chat: ChatParser) -> None:
+        self._parser: ResponsesParser | ChatParser = responses
+        self._chat = chat
+
+    def feed(self, frame: bytes, out: EventWriter) -> None:
+        """Tell `out` what a frame says."""
+        self._look(frame)
+        self.feed = self._parser.feed  # type: ignore[method-assign]  # from now on
+        self._parser.feed(frame, out)
+
+    def buffered(self, body: bytes, out: EventWriter) -> None:
+        """Tell `out` what a response that is not streamed says."""
+        self._look(body)
+        self._parser.buffered(body, out)
+
+    def _look(self, frame: bytes) -> None:
+        if _decode(frame).choices is not None:
+            self._parser = self._chat
