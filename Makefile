@@ -7,6 +7,7 @@ PYTEST_ARGS ?=
 STREAMS ?= 1000000
 REFUSALS ?= 100000
 WORKERS ?= auto
+PROVIDERS ?=
 
 VENV := .venv
 PEERS := .venv-peers
@@ -19,7 +20,7 @@ OR_FAIL := || { echo "the installation failed; for all that pip has to say, run 
 PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml contrib/*/pyproject.toml)
 EDITABLE := $(foreach project,$(patsubst %/,%,$(dir $(PROJECTS))),-e ./$(project))
 
-.PHONY: help demo test lint format types wheels reference bench fuzz scoreboard constraints clean FORCE
+.PHONY: help demo test lint format types wheels reference bench fuzz judge scoreboard constraints clean FORCE
 .DELETE_ON_ERROR:
 
 help:
@@ -33,6 +34,7 @@ help:
 	@echo 'make fuzz         feed 1,000,000 broken answers (STREAMS=…) and 100,000 broken errors'
 	@echo '                  (REFUSALS=…) to all providers, half over HTTP, then run the'
 	@echo '                  property tests with many fresh examples'
+	@echo 'make judge        judge every kind of call to every kind of model (PROVIDERS="openai groq")'
 	@echo 'make scoreboard   put swink and its peers before the same faults; writes the page in docs/'
 	@echo 'make constraints  resolve all dependencies anew and write constraints.txt'
 	@echo 'make clean        remove .venv, caches and build products'
@@ -67,6 +69,9 @@ bench: $(VENV)/.installed-dev
 fuzz: $(VENV)/.installed-dev
 	$(PY) tools/fuzz.py --streams $(STREAMS) --refusals $(REFUSALS)
 	$(PY) -m pytest -q -m hypothesis --hypothesis-profile=swink-fuzz $(PYTEST_ARGS)
+
+judge: $(VENV)/.installed-dev
+	$(PY) -m swink_testing.matrix $(PROVIDERS)
 
 scoreboard: $(VENV)/.installed-dev $(PEERS)/.installed
 	$(PY) -m benchmarks.scoreboard

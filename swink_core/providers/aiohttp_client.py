@@ -53,7 +53,7 @@ class AiohttpClient:
                 proxy=proxy,
             )
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            failure = failure_of(error, "connect")
+            failure = failure_of(error, "connect", proxy)
             if reused and failure.code in ("disconnected", "connection"):
                 failure.code = STALE
             raise ProviderFailure(failure) from error

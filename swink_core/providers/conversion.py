@@ -5,6 +5,7 @@ no converter changes the context it is given.
 
 1. What another provider marked as its own (thinking, extensions, metadata) is left out: a
    signature is worth nothing elsewhere, and reasoning is not speech. Text and tool calls stay.
+   An extension that another gave in this one's name is not this one's.
 2. An answer cut short keeps its text; its unfinished tool calls and unsigned thinking go.
 3. A tool call that was never answered gets an error result, since every API wants one.
 4. A result whose call is gone becomes the user's words.
@@ -254,7 +255,7 @@ def _user_content(content: str | list[Block]) -> str | list[Block]:
 
 def _keep(block: Block, provider: str, own: bool, cut: bool) -> Block | None:
     if isinstance(block, ExtensionBlock):
-        return block if block.provider == provider else None
+        return block if own and block.provider == provider else None
     if isinstance(block, ThinkingBlock):
         signed = block.signature is not None or block.metadata is not None
         return block if own and (signed or not cut) else None

@@ -33,7 +33,7 @@ from swink_core.providers.exchange import (
 )
 from swink_core.providers.features import API
 from swink_core.providers.fields import as_extra_says
-from swink_core.providers.rules import fitted
+from swink_core.providers.rules import Fitted, fitted
 from swink_core.providers.source import EventSource, Parser, lenient_json
 from swink_core.vocabulary.events import Notice
 from swink_core.vocabulary.http import HTTPRequest, HTTPResponse, ResponseHead
@@ -114,6 +114,13 @@ class HTTPProvider:
         nothing. A provider whose `request` bends an option tells of it here.
         """
         return ()
+
+    def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
+        """Return the call as the API and the model take it. Pure.
+
+        A provider whose models want what no rule can say adds to it.
+        """
+        return fitted(self.api(model, options), model, context, options)
 
     def error_facts(self, failure: Failure) -> None:
         """Fill `code`, `type` and `message` from the body of an HTTP error.
@@ -215,7 +222,7 @@ class HTTPProvider:
     @hookimpl
     def convert_messages(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Delegate to `convert`, with the call as API and model take it."""
-        call = fitted(self.api(model, options), model, context, options)
+        call = self.fit(model, context, options)
         return self.convert(model, call.context, call.options)
 
     @final
@@ -230,7 +237,7 @@ class HTTPProvider:
         self, model: Model, context: Context, options: StreamOptions, call: Call
     ) -> AsyncIterable[Any]:
         """Join request, connection, decoder and parser."""
-        fit = fitted(self.api(model, options), model, context, options)
+        fit = self.fit(model, context, options)
         if fit.failure is not None:
             raise ProviderFailure(fit.failure)
         options = fit.options
@@ -279,6 +286,8 @@ class HTTPProvider:
                 request.body = msgspec.json.encode(as_extra_says(body, other, target.extra))
             call.attempt.ask(request)
             request.headers.update(call.headers)
+            if options.transport == "buffered":
+                request.headers["Accept"] = _WHOLE[0]
             override(request.headers, options.headers)
             await self.authorize(request, options, call)
             override(request.headers, options.headers)

@@ -7,6 +7,7 @@ over a long answer.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 from attrs import define, field
@@ -41,6 +42,20 @@ class _Open:
         if len(self.parts) > 1:
             self.parts[:] = ["".join(self.parts)]
         return self.parts[0] if self.parts else ""
+
+
+def _own(event: Any) -> Any:
+    """Return a copy for the message, which who is handed the event does not change.
+
+    Of data that a provider nests, the top is copied: all of it would take too long.
+    """
+    mine = copy(event)
+    for name in ("data", "metadata", "usage", "cost"):
+        if (held := getattr(event, name, None)) is not None:
+            setattr(mine, name, copy(held))
+    if (usage := getattr(mine, "usage", None)) is not None:
+        usage.extra = copy(usage.extra)
+    return mine
 
 
 class MessageBuilder:
@@ -129,16 +144,16 @@ class MessageBuilder:
     def _fold(self, event: Any) -> None:
         match RULES[type(event)].effect:
             case "open" | "whole":
-                self._blocks.append(_Open(event))
+                self._blocks.append(_Open(_own(event)))
             case "close":
-                self._blocks[event.content_index].end = event
+                self._blocks[event.content_index].end = _own(event)
             case "begin":
                 self._clear()
             case "retry":
                 self._clear()
                 self.turn_to(*event.model.split("/", 1))
             case "end":
-                self.terminal = event
+                self.terminal = _own(event)
 
     def _clear(self) -> None:
         self._blocks.clear()

@@ -314,7 +314,7 @@ class Driver:
         if not self._content_shown and any(type(event) in CONTENT for event in batch):
             self._content_shown = True
             call.show_content()
-        self._builder.feed(batch)  # first: an observer that changes events spoils its own view
+        self._builder.feed(batch)  # first: who changes events spoils no message
         if self._observers.bound:
             self._observers.show(batch)
         terminal: Any = batch[-1]

@@ -159,6 +159,46 @@ def test_this_machine_is_never_asked_through_a_proxy(
     assert client._proxy(url) is None
 
 
+@pytest.mark.usefixtures("_proxied")
+@pytest.mark.parametrize("scheme", ["https", "wss"])
+async def test_a_dead_proxy_is_named_with_the_variable_and_without_its_password(
+    monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    with socket.socket() as unheard:
+        unheard.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unheard.getsockname()[1]}"
+        monkeypatch.setenv("https_proxy", f"http://somebody:S3CRET-1@{address}")
+        failure = await failure_of(f"{scheme}://api.invalid/v1")
+    assert (failure.kind, failure.code) == (Kind.NETWORK, "connection_refused")
+    assert f"through the proxy http://{address} (https_proxy)" in failure.message
+    assert failure.title == "No connection through the proxy"
+    assert "https_proxy" in failure.resolution
+    assert "S3CRET-1" not in f"{failure.message} {failure.title} {failure.resolution}"
+
+
+@pytest.mark.usefixtures("_proxied")
+async def test_a_proxy_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Server(says(407, b"", {})) as server:
+        monkeypatch.setenv("https_proxy", server.url)
+        failure = await failure_of("https://api.invalid/v1")
+    assert failure.message.endswith(f"through the proxy {server.url} (https_proxy)")
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("http://[S3CRET", "its brackets do not match"),
+        ("http://user:S3CRET/x@host", "its port is no number"),
+        ("http://user:S3CRET@", "it names no host"),
+        ("localhost:8080/?key=S3CRET", "it does not begin with https://"),
+    ],
+)
+async def test_what_is_wrong_with_an_address_is_said_without_it(url: str, why: str) -> None:
+    failure = await failure_of(url)
+    assert (failure.kind, failure.code) == (Kind.INVALID_REQUEST, "url")
+    assert failure.message == f"not an address: [hidden] ({why})"
+
+
 async def test_closing_a_response_closes_its_connection() -> None:
     async with Server(sends(b"x", end=False)) as server, http_client() as client:
         response = await client.send(HTTPRequest(server.url), HTTP_TIMEOUT)

@@ -101,9 +101,9 @@ NORMALISED: list[tuple[str, list[Message], list[Message]]] = [
         [said(ExtensionBlock("toy", "search", 1, M))],
     ),
     (
-        "an_extension_is_its_providers_whoever_answered",
-        [said(ExtensionBlock("toy", "k", 1), ExtensionBlock("other", "k", 1), provider="other")],
-        [said(ExtensionBlock("toy", "k", 1), provider="other")],
+        "an_extension_that_another_gave_in_this_ones_name_is_left_out",
+        [said(TextBlock("x"), ExtensionBlock("toy", "k", 1), provider="other")],
+        [said(TextBlock("x"), provider="other")],
     ),
     (
         "what_a_caller_wrote_is_anyones",

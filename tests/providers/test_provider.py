@@ -539,6 +539,23 @@ async def test_a_whole_answer_is_replayed_through_the_same_events() -> None:
     assert types(events) == ["start", "text_start", "text_delta", "text_delta", "text_end", "done"]
 
 
+async def test_a_whole_answer_is_asked_for_as_such() -> None:
+    http = PipeClient(Pipe(WHOLE, headers=JSON, end=True), Pipe(*HELLO))
+    async with client_of(http=http) as client:
+        await client.complete(MODEL, "Hi", transport="buffered")
+        await client.complete(MODEL, "Hi")
+    accepted = [request.headers["Accept"] for request in http.requests]
+    assert accepted == ["application/json", "text/event-stream"]
+
+
+async def test_a_server_that_streams_what_was_asked_for_whole_is_told_of() -> None:
+    pipe = Pipe(b"event: x\ndata: {}\n\n", headers=JSON, end=True)
+    async with client_of(http=PipeClient(pipe)) as client:
+        events = await collect(client.stream(MODEL, "Hi", transport="buffered"))
+    assert events[-1].error_kind is Kind.PROTOCOL
+    assert events[-1].error_message.endswith("it is a stream, where it was asked for whole")
+
+
 @pytest.mark.parametrize("cut", [0, 1, len(WHOLE) // 2, len(WHOLE) - 1])
 async def test_a_whole_answer_that_is_cut_is_no_success(cut: int) -> None:
     pipe = Pipe(*([WHOLE[:cut]] if cut else []), headers=JSON, end=True)

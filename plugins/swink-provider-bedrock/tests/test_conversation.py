@@ -13,9 +13,10 @@ from swink_core import (
     AssistantMessage,
     Block,
     CacheStrategy,
+    Catalog,
     Context,
     ExtensionBlock,
-    Model,
+    Host,
     ProviderFailure,
     StopReason,
     StreamErrorKind,
@@ -30,6 +31,7 @@ from swink_core import (
 from swink_provider_bedrock import BedrockProvider
 
 PROVIDER = BedrockProvider("bedrock")
+CATALOG = Catalog(Host(environ={}), environ={})
 CLAUDE = "us.anthropic.claude-sonnet-4-6"
 NOVA = "us.amazon.nova-pro-v1:0"
 LLAMA = "us.meta.llama3-3-70b-instruct-v1:0"
@@ -43,7 +45,8 @@ CITATION = {"title": "a", "location": {"documentChar": {"documentIndex": 0}}}
 
 def _converted(context: Context, model: str = CLAUDE, **options: Any) -> dict[str, Any]:
     before = copy.deepcopy(context)
-    native = PROVIDER.convert(Model("bedrock", model), context, StreamOptions(**options))
+    known = CATALOG.resolve(f"bedrock/{model}")
+    native: dict[str, Any] = PROVIDER.convert_messages(known, context, StreamOptions(**options))
     assert context == before
     assert misfits(native) == []
     return native

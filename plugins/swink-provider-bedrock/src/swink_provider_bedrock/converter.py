@@ -37,6 +37,7 @@ from swink_core.providers import (
     closed_schema,
     inlined_schema,
     merged_turns,
+    rule_of,
     trim_prefill,
     unsupported,
     with_metadata,
@@ -44,7 +45,6 @@ from swink_core.providers import (
 )
 from swink_provider_anthropic import claude
 from swink_provider_bedrock.media import media
-from swink_provider_bedrock.parameters import facts_of
 from swink_provider_bedrock.wire import BY_SERVER
 
 __all__ = ["conversation"]
@@ -58,6 +58,9 @@ CHOICES: dict[str, dict[str, Any]] = {"auto": {"auto": {}}, "required": {"any": 
 RESULTS_ALONE = ("meta", "mistral")
 """Vendors whose models want nothing beside the results of tools in a turn."""
 
+WITHOUT_SYSTEM = re.compile(r"mistral\.(mistral-7b|mixtral-8x7b)|amazon\.titan-text")
+
+EVERYWHERE = ("messages", "system", "tools")
 MOST_POINTS = 4
 
 VENDORS = re.compile(
@@ -82,8 +85,9 @@ def conversation(
     for a file that cannot be read, and ProviderFailure (`unsupported`) for what Converse, or the
     model, has no form for.
     """
-    vendor = _vendor(model.id)
-    turns = merged_turns(_Converter(provider, vendor, facts_of(model)).messages(context))
+    vendor, rule = _vendor(model.id), rule_of(model)
+    caches = not options.rules or rule.takes.get("cache") is not False
+    turns = merged_turns(_Converter(provider, vendor, caches).messages(context))
     if vendor in RESULTS_ALONE:
         turns = [part for turn in turns for part in _apart(turn)]
     if turns and turns[0]["role"] == "assistant" and vendor not in ("", "anthropic"):
@@ -91,22 +95,31 @@ def conversation(
     trim_prefill(turns)
     native: dict[str, Any] = {"messages": turns}
     if context.system_prompt and context.system_prompt.strip():
+        if options.rules and WITHOUT_SYSTEM.search(model.id):
+            raise unsupported("system_prompt", "this model takes no system prompt")
         native["system"] = [{"text": context.system_prompt}]
     if tools := _tools(context, turns, options.tool_choice, provider, vendor):
         native["toolConfig"] = {"tools": tools}
-        if options.tool_choice not in (None, "none") and context.tools:
-            choice = CHOICES.get(options.tool_choice, {"tool": {"name": options.tool_choice}})
-            native["toolConfig"]["toolChoice"] = choice
+        choice, known = (
+            options.tool_choice,
+            rule.facts.get("tool_choice") if options.rules else None,
+        )
+        if choice not in (None, "none") and context.tools and known != "none":
+            if known == "one" and choice not in CHOICES:
+                named = [tool for tool in tools if tool["toolSpec"]["name"] == choice]
+                native["toolConfig"]["tools"], choice = named, "required"
+            chosen = CHOICES.get(choice, {"tool": {"name": choice}})
+            native["toolConfig"]["toolChoice"] = chosen
     if options.cache is not None and options.cache.mode != "none":
-        _mark(native, options.cache, facts_of(model))
+        _mark(native, options.cache, rule.facts)
     return native
 
 
 class _Converter(MessageConverter):
-    def __init__(self, provider: str, vendor: str, facts: Mapping[str, Any]) -> None:
+    def __init__(self, provider: str, vendor: str, caches: bool) -> None:
         super().__init__(provider)
         self._vendor = vendor
-        self._caches = bool(facts.get("cache"))
+        self._caches = caches
         self._names: set[str] = set()
 
     def user(self, message: UserMessage) -> list[Any]:
@@ -287,6 +300,8 @@ def _mark(native: dict[str, Any], cache: CacheStrategy, facts: Mapping[str, Any]
         "system": native.get("system"),
         "tools": native.get("toolConfig", {}).get("tools"),
     }
-    free = [place for name, place in places.items() if place and name in facts.get("cache", ())]
+    free = [
+        place for name, place in places.items() if place and name in facts.get("cache", EVERYWHERE)
+    ]
     for place in [p for p in free if "cachePoint" not in p[-1]][: max(0, MOST_POINTS - len(own))]:
         place.append({"cachePoint": point})

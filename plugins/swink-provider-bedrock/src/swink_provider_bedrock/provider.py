@@ -28,10 +28,11 @@ from swink_core.providers import (
     changed_options,
     first_set,
     model_path,
+    rule_of,
     with_extra,
 )
 from swink_provider_bedrock import errors
-from swink_provider_bedrock.converter import conversation
+from swink_provider_bedrock.converter import CHOICES, conversation
 from swink_provider_bedrock.credentials import CredentialChain, SharedFiles, region
 from swink_provider_bedrock.eventstream import EventStreamDecoder
 from swink_provider_bedrock.parameters import parameters
@@ -66,6 +67,7 @@ class BedrockProvider(HTTPProvider):
     )
     decoder = EventStreamDecoder
     content_types = ("application/vnd.amazon.eventstream",)
+    api_name = "converse"
     buffered = True
 
     def __init__(self, name: str) -> None:
@@ -83,8 +85,7 @@ class BedrockProvider(HTTPProvider):
 
         `extra` may hold any field of the API; its objects and its tools add to what is there.
         """
-        fields, _ = parameters(model, options)
-        body = with_extra(options.extra, {**payload, **fields})
+        body = with_extra(options.extra, {**payload, **parameters(model, options)})
         whole = options.transport == "buffered"
         # a colon is not encoded, since the HTTP client would decode it after it was signed
         name = model_path(model, model.id, ":")
@@ -93,8 +94,14 @@ class BedrockProvider(HTTPProvider):
         return self.json_request(f"{self.base_url(options)}{path}", body, headers)
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """Add what the models' rules make of the options."""
-        _, changed = parameters(model, options)
+        """Add what there is no field for."""
+        changed, facts = [], rule_of(model).facts if options.rules else {}
+        if options.tool_choice == "none":
+            changed.append("tool_choice: calls cannot be forbidden, so no tools are sent")
+        elif options.tool_choice not in (None, *CHOICES) and facts.get("tool_choice") == "one":
+            changed.append("tool_choice: any of one tool; the others are not sent")
+        if options.cache and options.cache.ttl and facts.get("cache_ttl") is False:
+            changed.append("cache: it is kept as long as the model does; the ttl was left out")
         return super().notices(model, options) + changed_options(model, changed)
 
     def parser(self, model: Model) -> ConverseParser:

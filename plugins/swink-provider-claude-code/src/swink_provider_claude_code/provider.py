@@ -21,10 +21,11 @@ from swink_core import (
     Classification,
     Context,
     Failure,
+    Message,
     Model,
     ProviderFailure,
     StreamOptions,
-    ToolResultMessage,
+    SystemMessage,
     UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
@@ -162,9 +163,9 @@ def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "replace")  # half of a surrogate pair has no bytes
 
 
-def _line(message: UserMessage | AssistantMessage | ToolResultMessage) -> str:
-    """Write a message as a line of a script."""
-    if isinstance(message, UserMessage):
+def _line(message: Message) -> str:
+    """Write a message as a line of a script; instructions have become user turns."""
+    if isinstance(message, UserMessage | SystemMessage):
         return f"User: {text_of(message.content)}"
     if isinstance(message, AssistantMessage):
         calls = [f"[calls {c.name} {json.dumps(c.arguments)}]" for c in message.tool_calls]

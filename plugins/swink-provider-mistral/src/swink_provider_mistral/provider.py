@@ -4,6 +4,8 @@
   at every turn, so that prompt caches hold.
 * A user turn may not follow a tool's results directly: an assistant turn stands between.
 * Reasoning goes back as a `thinking` chunk of the content, which then is an array.
+* An answer at the end of the conversation is to be continued (`prefix`); it may not be otherwise.
+* Audio is the data alone.
 * The seed is `random_seed`, and a tool call is required by the word `any`.
 
 `safe_prompt` and other fields of Mistral's own go into `extra`. Source:
@@ -18,6 +20,8 @@ from typing import Any
 
 from swink_core import (
     AssistantMessage,
+    AudioBlock,
+    Block,
     Classification,
     Context,
     DocumentBlock,
@@ -62,13 +66,16 @@ class MistralConverter(ChatConverter):
     """Chat Completions' messages, as Mistral wants them."""
 
     def conversation(self, model: Model, context: Context) -> dict[str, Any]:
-        """Put an assistant turn between a tool's results and what the user says next."""
+        """Put an assistant turn between a tool's results and what the user says next, and have
+        an answer at the end continued."""
         native = super().conversation(model, context)
         messages: list[dict[str, Any]] = []
         for message in native["messages"]:
             if message["role"] == "user" and messages and messages[-1]["role"] == "tool":
                 messages.append({"role": "assistant", "content": "OK."})
             messages.append(message)
+        if messages and messages[-1]["role"] == "assistant":
+            messages[-1] = {**messages[-1], "prefix": True}
         return {**native, "messages": messages}
 
     def tool_id(self, tool_call_id: str) -> str:
@@ -84,6 +91,13 @@ class MistralConverter(ChatConverter):
         text = [{"type": "text", "text": message.text}] if message.text else []
         first = native[0] if native else {"role": "assistant"}
         return [{**first, "content": [chunk, *text]}, *native[1:]]
+
+    def part(self, block: Block) -> dict[str, Any]:
+        """Write audio as its data."""
+        native = super().part(block)
+        if isinstance(block, AudioBlock):
+            native["input_audio"] = native["input_audio"]["data"]
+        return native
 
     def document(self, block: DocumentBlock) -> dict[str, Any]:
         """Write a document as an address, of data where it is not one already."""

@@ -18,23 +18,26 @@ from swink_core import (
     Notice,
     ProviderFailure,
     StreamOptions,
+    Tool,
 )
 from swink_core.providers import (
     AiohttpClient,
+    Fitted,
     HTTPProvider,
     HTTPRequest,
     HTTPResponse,
     Parser,
     api_of,
+    closed_schema,
     first_set,
-    fitted,
+    rule_of,
 )
 from swink_provider_openai.chat import ChatAPI
 from swink_provider_openai.converter import ChatConverter
 from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.either import MISSING, EitherAPI
 from swink_provider_openai.errors import classify, read_error
-from swink_provider_openai.parameters import keeps_long
+from swink_provider_openai.parameters import is_strict, keeps_long
 from swink_provider_openai.responses.api import ResponsesAPI
 from swink_provider_openai.responses.socket import Sockets, first_message
 from swink_provider_openai.responses.websocket import open_websocket
@@ -97,6 +100,14 @@ class OpenAIProvider(HTTPProvider):
                 return self._chat if self.base_url(options) in self._chat_only else self._either
         return self._responses if wanted == "responses" else self._chat
 
+    def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
+        """Close the schemas of strict tools, and do without strict where that is not enough."""
+        call = super().fit(model, context, options)
+        if options.rules and rule_of(model).facts.get("strict_schemas"):
+            tools = [_strict(tool, call) if tool.strict else tool for tool in call.context.tools]
+            call.context = evolve(call.context, tools=tools)
+        return call
+
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Return the conversation in the terms of the model's API."""
         return self.api(model, options).convert(model, context, options)
@@ -138,7 +149,7 @@ class OpenAIProvider(HTTPProvider):
             if not either or error.failure.status not in MISSING:
                 raise
             asked = evolve(call.options, settings={**call.options.settings, "api": "chat"})
-            fit = fitted(self._chat, model, call.context, asked)
+            fit = self.fit(model, call.context, asked)
             if fit.failure is not None:
                 raise
         options = evolve(fit.options, transport=options.transport)
@@ -198,3 +209,11 @@ class OpenAIProvider(HTTPProvider):
             read_error(msgspec.json.decode(failure.body), failure)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return
+
+
+def _strict(tool: Tool, call: Fitted) -> Tool:
+    closed = closed_schema(tool.parameters)
+    if is_strict(closed):
+        return evolve(tool, parameters=closed)
+    call.tell(f": no strict mode for the schema of {tool.name}; left out", "option_ignored")
+    return evolve(tool, strict=None)

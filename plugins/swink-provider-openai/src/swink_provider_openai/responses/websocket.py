@@ -61,7 +61,7 @@ async def open_websocket(
     except aiohttp.WSServerHandshakeError as error:
         return _Refusal(error.status, error.headers or {})
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise ProviderFailure(failure_of(error, "connect")) from error
+        raise ProviderFailure(failure_of(error, "connect", proxy)) from error
     return opened
 
 
