@@ -20,7 +20,7 @@ import msgspec
 from attrs import define, evolve
 
 import swink_core as swink
-from swink_core.providers import HTTPProvider, HTTPRequest
+from swink_core.providers import HTTPProvider, HTTPRequest, rule_of
 from swink_recorder.recording import Recording, bundled_recordings
 from swink_testing.calls import call_of
 from swink_testing.driver import run_bytes
@@ -63,6 +63,16 @@ class Row:
     @property
     def model(self) -> swink.Model:
         return self.asked or swink.Model(self.name, "MODEL")
+
+    @property
+    def taken(self) -> set[str]:
+        """Features and options that rules leave to some model of the catalogue, or any other."""
+        catalog, taken = swink.Catalog(swink.Host(), environ={}), set()
+        for name in (self.model.id, *(info.id for info in self.models)):
+            rules = rule_of(catalog.resolve(swink.Model(self.name, name)), self.api).takes
+            refused = {what for what, words in rules.items() if words is False}
+            taken |= {*self.api.features, *self.api.knobs} - refused
+        return taken
 
     @property
     def options(self) -> swink.StreamOptions:
@@ -159,7 +169,8 @@ def thinking(row: Row) -> str:
         return NOTHING
     fields: set[str] = set()
     listed = [m for m in row.models if "thinking" in (m.capabilities or ())]
-    models = [swink.Model(row.name, info.id, info) for info in listed]
+    catalog = swink.Catalog(swink.Host(), environ={})
+    models = [catalog.resolve(swink.Model(row.name, info.id)) for info in listed]
     for model in models or [row.model]:
         asked = evolve(row, asked=model)
         bodies = [request_of(asked, thinking=level) for level in (None, swink.ThinkingLevel.HIGH)]
@@ -252,7 +263,7 @@ have less than its provider.
 
 {table(
     ("provider", *(f"`{name}`" for name in FEATURES)),
-    ((row.title, *has(FEATURES, row.api.features)) for row in found),
+    ((row.title, *has(FEATURES, row.taken)) for row in found),
 )}
 
 ## Options that tune an answer
@@ -261,7 +272,7 @@ An option that is missing here is left out, with a `Notice`.
 
 {table(
     ("provider", *(f"`{name}`" for name in KNOBS)),
-    ((row.title, *has(KNOBS, row.api.knobs)) for row in found),
+    ((row.title, *has(KNOBS, row.taken)) for row in found),
 )}
 
 ## Settings
