@@ -5,7 +5,9 @@
 PYTHON ?= python3
 PYTEST_ARGS ?=
 STREAMS ?= 1000000
+REFUSALS ?= 100000
 WORKERS ?= auto
+PROVIDERS ?=
 
 VENV := .venv
 PEERS := .venv-peers
@@ -18,7 +20,7 @@ OR_FAIL := || { echo "the installation failed; for all that pip has to say, run 
 PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml contrib/*/pyproject.toml)
 EDITABLE := $(foreach project,$(patsubst %/,%,$(dir $(PROJECTS))),-e ./$(project))
 
-.PHONY: help demo test lint format types wheels reference bench fuzz scoreboard constraints clean FORCE
+.PHONY: help demo test lint format types wheels reference bench fuzz judge scoreboard constraints clean FORCE
 .DELETE_ON_ERROR:
 
 help:
@@ -29,8 +31,10 @@ help:
 	@echo 'make wheels       build every wheel and smoke-test each one on its own'
 	@echo 'make reference    write the pages of docs/reference that come from the code'
 	@echo 'make bench        measure the cost per event and per request'
-	@echo 'make fuzz         feed 1,000,000 broken answers to all parsers (STREAMS=…), then run the'
+	@echo 'make fuzz         feed 1,000,000 broken answers (STREAMS=…) and 100,000 broken errors'
+	@echo '                  (REFUSALS=…) to all providers, half over HTTP, then run the'
 	@echo '                  property tests with many fresh examples'
+	@echo 'make judge        judge every kind of call to every kind of model (PROVIDERS="openai groq")'
 	@echo 'make scoreboard   put swink and its peers before the same faults; writes the page in docs/'
 	@echo 'make constraints  resolve all dependencies anew and write constraints.txt'
 	@echo 'make clean        remove .venv, caches and build products'
@@ -63,8 +67,11 @@ bench: $(VENV)/.installed-dev
 	$(PY) -m benchmarks.run
 
 fuzz: $(VENV)/.installed-dev
-	$(PY) tools/fuzz.py --streams $(STREAMS)
+	$(PY) tools/fuzz.py --streams $(STREAMS) --refusals $(REFUSALS)
 	$(PY) -m pytest -q -m hypothesis --hypothesis-profile=swink-fuzz $(PYTEST_ARGS)
+
+judge: $(VENV)/.installed-dev
+	$(PY) -m swink_testing.matrix $(PROVIDERS)
 
 scoreboard: $(VENV)/.installed-dev $(PEERS)/.installed
 	$(PY) -m benchmarks.scoreboard

@@ -20,7 +20,6 @@ from swink_testing.chaos import (
     META_ONLY,
     PAGE,
     Answer,
-    Broken,
     ChaosServer,
     Claim,
     Cut,
@@ -30,6 +29,7 @@ from swink_testing.chaos import (
     Huge,
     Insert,
     Instead,
+    Late,
     Length,
     Redirect,
     Says,
@@ -47,6 +47,7 @@ STUCK_SECONDS = 15 * 60
 
 WORDS = ["Two", " flashes", " every", " ten", " seconds,", " so", " that", " sailors", " know", "."]
 TEXT = "".join(WORDS)
+DONE = b"data: [DONE]\n\n"
 ERROR = {"error": {"message": "The server had an error", "type": "server_error", "code": None}}
 
 
@@ -59,31 +60,51 @@ def _choice(delta: dict[str, str], finish: str | None = None) -> bytes:
     return _chunk(choices=[{"index": 0, "delta": delta, "finish_reason": finish}])
 
 
-FRAMES = [
-    _choice({"role": "assistant", "content": ""}),
-    *[_choice({"content": word}) for word in WORDS],
-    _choice({}, "stop"),
-    _chunk(choices=[], usage={"prompt_tokens": 3, "completion_tokens": 10, "total_tokens": 13}),
-    b"data: [DONE]\n\n",
-]
+def _frames(words: list[str]) -> list[bytes]:
+    usage = {"prompt_tokens": 3, "completion_tokens": 10, "total_tokens": 13}
+    return [
+        _choice({"role": "assistant", "content": ""}),
+        *[_choice({"content": word}) for word in words],
+        _choice({}, "stop"),
+        _chunk(choices=[], usage=usage),
+        DONE,
+    ]
+
+
+FRAMES = _frames(WORDS)
 GOOD = Answer.of_body(b"".join(FRAMES), SSEDecoder)
 HALF = len(b"".join(FRAMES[:6]))
 FINISHED = len(b"".join(FRAMES[:12]))
+CONTROL = FRAMES[6].replace(b" so", b"\x00so")
+BRACE = FRAMES[6].replace(b"}\n\n", b"\n\n")
 
 
 class Row(NamedTuple):
-    """What the server does, and whether the whole answer or an error is right (or either)."""
+    """What the server does, and whether the whole answer or an error is right (or either).
+
+    Of several `calls` with one client, with time to spare between them, the last one counts.
+    """
 
     what: str
     faults: list[Fault]
     right: str
+    calls: int = 1
 
 
 def _says(body: bytes) -> Instead:
     return Instead(200, body, "text/event-stream")
 
 
-LIMITED = Instead(429, headers={"Retry-After": "0"})
+def _with(number: int, frame: bytes) -> Instead:
+    return _says(b"".join([*FRAMES[:number], frame, *FRAMES[number + 1 :]]))
+
+
+def _limited(retry_after: str) -> Instead:
+    return Instead(429, headers={"Retry-After": retry_after})
+
+
+OTHER_WORDS = ["The", " answer", " to", " somebody", " else."]
+NOT_ASKED_FOR = b"".join(_frames(OTHER_WORDS))
 
 ROWS = [
     Row("nothing wrong", [Fault()], "whole"),
@@ -96,9 +117,16 @@ ROWS = [
     Row("compressed", [Gzip()], "whole"),
     Row("closed after the finish reason", [Cut(FINISHED)], "whole"),
     Row("503, then good", [Instead(503), Fault()], "whole"),
-    Row("429 with `Retry-After: 0`, then good", [LIMITED, Fault()], "whole"),
+    Row("429 with `Retry-After: 0`, then good", [_limited("0"), Fault()], "whole"),
     Row("closed before an answer, then good", [Cut(), Fault()], "whole"),
-    Row("a malformed frame in the middle", [Broken((6,))], "either"),
+    Row("429 with 8,000 digits to wait, then good", [_limited("1" * 8000), Fault()], "either"),
+    Row("noise between frames (`data: ping`)", [Insert(b"data: ping\n\n", (6,))], "whole"),
+    Row("frames after `[DONE]`", [_says(GOOD.body + b"".join(FRAMES[1:4]))], "whole"),
+    Row("a late answer that nobody asked for, then a call", [Late(NOT_ASKED_FOR)], "whole", 2),
+    Row("a content frame with a control character", [_with(6, CONTROL)], "error"),
+    Row("a content frame that lost its last brace", [_with(6, BRACE)], "error"),
+    Row("`[DONE]` alone", [_says(DONE)], "error"),
+    Row("`[DONE]` in the middle, no finish reason", [_says(GOOD.body[:HALF] + DONE)], "error"),
     Row("ends in the middle, cleanly", [_says(GOOD.body[:HALF])], "error"),
     Row("closed in the middle", [Cut(HALF)], "error"),
     Row("reset in the middle", [Cut(HALF, reset=True)], "error"),
@@ -126,14 +154,15 @@ class Column(NamedTuple):
     outcomes: list[dict[str, Any]]
 
 
-def ask(library: str, urls: list[str]) -> Column | None:
-    """Put a library before every fault; `None` where it is not installed."""
+def ask(library: str, given: list[str]) -> Column | None:
+    """Put a library before every fault, an address and a number of calls each; `None` where it is
+    not installed."""
     python = sys.executable if library == "swink-core" else str(PEERS_PYTHON)
     if not Path(python).exists():
         return None
     done = subprocess.run(
         [python, str(SCRIPT), library, str(LIMIT_SECONDS)],
-        input="\n".join(urls),
+        input="\n".join(given),
         capture_output=True,
         text=True,
         timeout=STUCK_SECONDS,
@@ -153,6 +182,8 @@ def verdict(row: Row, outcome: dict[str, Any]) -> tuple[bool, str]:
         return row.right in ("error", "either"), outcome["error"]
     if outcome["text"] == TEXT and row.right in ("whole", "either"):
         return True, "whole"
+    if outcome["text"] == "".join(OTHER_WORDS):
+        return False, "another's"
     if row.right == "error":
         return False, f"silent, {len(outcome['text']) * 100 // len(TEXT)} %"
     return False, f"lost, {len(outcome['text']) * 100 // len(TEXT)} %"
@@ -183,8 +214,9 @@ is asked to stream, as its manual shows, with its own defaults and a time limit 
 
 *whole* is the whole answer; a name is the exception that was raised; *silent* is an answer that
 lacks something, or everything, and ends like a success; *lost* is less than the server sent;
-*hangs* is nothing within ten times the limit. Where *either* is right, so is the whole answer or an
-error, but never a part of the answer as if it were all.
+*another's* is an answer to nobody's question; *hangs* is nothing within ten times the limit. Where
+*either* is right, so is the whole answer or an error, but never a part of the answer as if it were
+all.
 
 {chr(10).join(lines)}
 """
@@ -199,8 +231,11 @@ def main() -> None:
     columns = []
     for library in wanted:
         with ChaosServer() as chaos:
-            urls = [chaos.add(f"row{n}", GOOD, *row.faults) for n, row in enumerate(ROWS)]
-            column = ask(library, urls)
+            given = [
+                f"{chaos.add(f'row{n}', GOOD, *row.faults)} {row.calls}"
+                for n, row in enumerate(ROWS)
+            ]
+            column = ask(library, given)
         if column is not None and len(column.outcomes) == len(ROWS):
             columns.append(column)
             print(library, column.version, file=sys.stderr)

@@ -14,6 +14,8 @@ those above it:
 Import from `swink_core` and `swink_core.providers` alone: modules inside the packages are private.
 """
 
+import logging
+
 from swink_core.client import Client, complete, complete_sync, stream
 from swink_core.failures.exceptions import (
     AuthenticationError,
@@ -123,3 +125,5 @@ __all__ = [
     "Unsupported", "UrlSource", "Usage", "UsageError", "UserMessage", "complete", "complete_sync",
     "dump", "hookimpl", "load", "stream",
 ]  # fmt: skip
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # who wants the log says so

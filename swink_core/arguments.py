@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import binascii
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import msgspec
@@ -13,6 +15,7 @@ from swink_core.vocabulary.checks import annotations_of, held_to
 from swink_core.vocabulary.messages import (
     AssistantMessage,
     AudioBlock,
+    Base64Source,
     Block,
     Context,
     DocumentBlock,
@@ -26,6 +29,7 @@ from swink_core.vocabulary.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from swink_core.vocabulary.models import ProviderInfo
 from swink_core.vocabulary.options import StreamOptions
 
 
@@ -65,6 +69,7 @@ def check_options(options: StreamOptions, context: Context) -> None:
     Raises InvalidOption.
     """
     _check_json(options.extra, "extra", InvalidOption)
+    _check_json(options.settings, "settings", InvalidOption)
     _check_json(options.response_format, "response_format", InvalidOption)
     choice = options.tool_choice
     if choice in (None, "auto", "none") or "tools" in options.extra:
@@ -79,6 +84,26 @@ def check_options(options: StreamOptions, context: Context) -> None:
             f"tool_choice names no tool: {choice!r}",
             resolution=f"Use auto, none, required or one of the tools: {', '.join(names) or '-'}.",
         )
+
+
+def check_settings(provider: str, info: ProviderInfo | None, settings: Mapping[str, Any]) -> None:
+    """Refuse settings that a provider does not declare, or declares otherwise.
+
+    Raises InvalidOption, which names those that it has.
+    """
+    declared = info.settings if info else {}
+    for name, value in settings.items():
+        kind = declared.get(name, declared.get("*", ()))
+        if not (value in kind if isinstance(kind, tuple) else _SETTINGS[kind](value)):
+            kinds = {n: k if isinstance(k, str) else " or ".join(k) for n, k in declared.items()}
+            known = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
+            near = [] if kind else get_close_matches(name, [*declared, *StreamOptions.names()], 1)
+            raise InvalidOption(
+                f"{provider} has no setting {name!r}"
+                + " of this kind" * bool(kind)
+                + "".join(f"; did you mean {other!r}?" for other in near),
+                resolution=f"Its settings are {known}." if known else "",
+            )
 
 
 def _says_something(message: Message) -> bool:
@@ -109,12 +134,21 @@ def _check_content(where: str, message: Message) -> None:
             _expect(block.data, dict, f"{where}: data is", "In every API, a part is an object.")
         if (source := getattr(block, "source", None)) is not None:
             _check_fields(where, source)
+            _check_data(where, source)
 
 
 _PARTS = TextBlock | ImageBlock | DocumentBlock | AudioBlock | ExtensionBlock
 
 _HOLDS: dict[type, Any] = {SystemMessage: TextBlock, UserMessage: _PARTS, ToolResultMessage: _PARTS}
 """Blocks that a message may hold; an answer holds any."""
+
+_SETTINGS: dict[str, Callable[[Any], bool]] = {
+    "string": lambda value: isinstance(value, str) and "\0" not in value,
+    "strings": lambda value: isinstance(value, list) and all(map(_SETTINGS["string"], value)),
+    "integer": lambda value: type(value) is int,
+    "boolean": lambda value: type(value) is bool,
+    "any": lambda value: True,
+}
 
 
 def _expect(value: object, kind: Any, what: str, resolution: str) -> None:
@@ -134,6 +168,17 @@ def _check_fields(where: str, value: Any) -> None:
                 raise InvalidContext(what, resolution=f"Correct the {kind.__name__}.") from None
             if not isinstance(held, Source):
                 _check_json(held, f"{where}: {name}", InvalidContext)
+
+
+def _check_data(where: str, source: Source) -> None:
+    if isinstance(source, Base64Source):
+        try:
+            binascii.a2b_base64(source.data, strict_mode=True)
+        except ValueError as error:
+            raise InvalidContext(
+                f"{where}: the data of a Base64Source is no base64: {error}",
+                resolution="Pass base64.b64encode(data).decode(), without a prefix or line breaks.",
+            ) from error
 
 
 def _check_json(value: Any, where: str, fault: type[UsageError]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeAlias
 
 from attrs import evolve
 
-from swink_core.arguments import check_context, check_options
+from swink_core.arguments import check_context, check_options, check_settings
 from swink_core.failures.exceptions import InvalidContext, InvalidModel, InvalidOption, UsageError
 from swink_core.plugins.binding import Target
 from swink_core.plugins.call import Attempt, Call, Gate
@@ -75,13 +75,14 @@ class Client:
         self._default = default
         self._closed = False
         self._defaults = defaults
-        self._providers = dict(providers or {})
+        self._providers: dict[str, dict[str, Any]] = {}
         self._totals = Totals()
         self._on_close: Callable[[], Awaitable[None]] | None = None  # of each stream
         _options(_impersonal(defaults))
-        for name, own in self._providers.items():
+        for name, given in (providers or {}).items():
             self.host.entry(name)
-            _options(_of_provider(name, own))
+            own = self._providers[name] = _of_provider(name, given)
+            check_settings(name, self.catalog.provider(name), _options(own).settings)
         self.host.join()
 
     @property
@@ -108,9 +109,9 @@ class Client:
         `model` is `provider/id`, or an id that one provider lists, or a chain of them to fall back
         through, each perhaps a pair of a name and its own options; `None` is the default.
         `context` is a conversation, a list of messages or a string; `system_prompt` and `tools`
-        complete it. Options are those of `StreamOptions`. Credentials, address and headers given
-        here are for the first target's provider only. Raises `UsageError` for a call that cannot
-        be made.
+        complete it. Options are those of `StreamOptions`. Credentials, address, headers, settings
+        and `extra` given here are for the first target's provider only. Raises `UsageError` for a
+        call that cannot be made.
         """
         if self._closed:
             raise UsageError("the client is closed", resolution="Make calls before it is closed.")
@@ -118,6 +119,7 @@ class Client:
         targets = self._targets(model, options)
         for target in targets:
             check_options(target.options, conversation)
+            check_settings(target.model.provider, target.info, target.options.settings)
         call = Call(Attempt(targets[0]), conversation, clock=self._clock, http=self._http)
         call.shared_totals = self._totals
         return EventStream(Driver(call, targets, self._breaker, self._gates, self._on_close))
@@ -166,18 +168,21 @@ class Client:
         for choice in chain:
             name, own = _with_options(choice)
             model = self._model(name)
-            call, given = options, self._providers.get(model.provider, {})
+            given = {**self._defaults, **self._providers.get(model.provider, {})}
+            asked = options
             if targets and (model.provider != targets[0].model.provider or "base_url" in own):
                 # what belongs to the first target's provider, or address, does not travel on
-                call = {k: v for k, v in options.items() if k not in _PERSONAL}
-            address = own.get("base_url") or call.get("base_url")
-            if address and address != given.get("base_url", address):
+                asked = {name: value for name, value in asked.items() if name not in _PERSONAL}
+            asked = {**asked, **own}
+            if (address := asked.get("base_url")) and address != given.get("base_url", address):
                 # what was given together with an address is for no other
-                given = {k: v for k, v in given.items() if k not in _CREDENTIALS}
+                given = {name: v for name, v in given.items() if name not in _CREDENTIALS}
             binding, info = self.host.bind(model.provider), self.catalog.provider(model.provider)
             is_last = len(targets) == len(chain) - 1
-            values = _laid_over(self._defaults, given, call, own)
-            targets.append(Target(model, _options(values), binding, info, is_last))
+            target = Target(model, _options(_laid_over(given, asked)), binding, info, is_last)
+            target.extra = asked.get("extra") or {}
+            target.inherited = frozenset(given.keys() - asked.keys() - _STEERING)
+            targets.append(target)
         return targets
 
     def _model(self, name: Any) -> Model:
@@ -194,7 +199,10 @@ MODEL_ENV = "SWINK_MODEL"
 
 _CREDENTIALS = frozenset({"api_key", "headers"})
 
-_PERSONAL = _CREDENTIALS | {"base_url", "extra"}
+_PERSONAL = _CREDENTIALS | {"base_url", "settings", "extra"}
+
+_STEERING = _PERSONAL | {"transport", "rules"}
+"""Options that are no part of what is said in a request's body."""
 
 
 def _impersonal(defaults: dict[str, Any]) -> dict[str, Any]:
@@ -208,28 +216,27 @@ def _impersonal(defaults: dict[str, Any]) -> dict[str, Any]:
     return defaults
 
 
-def _of_provider(name: str, options: Any) -> dict[str, Any]:
-    if not isinstance(options, Mapping):
+def _of_provider(name: str, given: Any) -> dict[str, Any]:
+    """Return what a client was given for a provider as options: the rest are its settings."""
+    if not isinstance(given, Mapping):
         raise InvalidOption(
-            f"the options of provider {name!r} are a {type(options).__name__}",
+            f"the options of provider {name!r} are a {type(given).__name__}",
             resolution='Write Client(providers={"acme": {"api_key": …}}).',
         )
-    return dict(options)
+    settings = {key: value for key, value in given.items() if key not in _KNOWN}
+    options = {key: value for key, value in given.items() if key in _KNOWN}
+    return _laid_over({"settings": settings}, options)
 
 
-def _laid_over(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay options over one another: the later wins, headers and fields of a body one by one."""
-    values: dict[str, Any] = {}
-    for layer in layers:
-        for name, value in layer.items():
-            known = values.get(name)
-            if name not in ("headers", "extra") or not isinstance(value, Mapping) or not known:
-                values[name] = value
-            elif name == "extra":
-                values[name] = merge_fields(known, value)
-            else:
-                override(known := dict(known), value)
-                values[name] = known
+def _laid_over(given: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay options over others: headers, settings and fields of the body one by one."""
+    values = {**given, **asked}
+    for name in ("settings", "extra"):
+        if given.get(name) and isinstance(asked.get(name), Mapping):
+            values[name] = merge_fields(given[name], asked[name])
+    if given.get("headers") and isinstance(asked.get("headers"), Mapping):
+        override(headers := dict(given["headers"]), asked["headers"])
+        values["headers"] = headers
     return values
 
 

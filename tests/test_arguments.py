@@ -20,6 +20,7 @@ from swink_core import (
     ImageBlock,
     InvalidContext,
     InvalidOption,
+    ProviderInfo,
     RetryPolicy,
     StreamOptions,
     SystemMessage,
@@ -31,7 +32,7 @@ from swink_core import (
     UrlSource,
     UserMessage,
 )
-from swink_core.arguments import check_context, check_options
+from swink_core.arguments import check_context, check_options, check_settings
 
 HI = UserMessage("Hi")
 NOTHING: Any = None
@@ -88,6 +89,15 @@ REFUSED: list[tuple[str, Context, str]] = [
         user(ImageBlock(FileIdSource("a", NOTHING))),
         "id: expected `str`, got `None`",
     ),
+    ("data_of_no_base64", user(ImageBlock(Base64Source("image/png", "a!b="))), "is no base64"),
+    (
+        "data_with_a_prefix",
+        user(ImageBlock(Base64Source("image/png", "data:image/png;base64,eA=="))),
+        "is no base64",
+    ),
+    ("data_in_lines", user(ImageBlock(Base64Source("image/png", "eHh4\neA=="))), "is no base64"),
+    ("data_cut_off", user(AudioBlock(Base64Source("audio/wav", "eHh4e"))), "is no base64"),
+    ("data_of_no_ascii", user(AudioBlock(Base64Source("audio/wav", "é"))), "is no base64"),
     (
         "a_part_that_is_no_object",
         user(ExtensionBlock("a", "k", "text")),
@@ -276,3 +286,62 @@ def test_a_policy_of_values_that_mean_nothing_is_refused(
 ) -> None:
     with pytest.raises((TypeError, ValueError), match=next(iter(arguments))):
         policy(**arguments)
+
+
+DECLARED = ProviderInfo(
+    "acme",
+    settings={
+        "api": ("chat", "answers"),
+        "version": "string",
+        "threads": "integer",
+        "verbose": "boolean",
+        "args": "strings",
+        "more": "any",
+    },
+)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"api": "chat"},
+        {"version": "v1", "threads": 4, "verbose": False, "args": ["-x"], "more": {"a": [1]}},
+    ],
+)
+def test_settings_are_those_that_the_provider_declares(settings: dict[str, Any]) -> None:
+    check_settings("acme", DECLARED, settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"region": "eu"},
+        {"api": "words"},
+        {"api": ["chat"]},
+        {"version": 1},
+        {"version": "a\0b"},
+        {"threads": "4"},
+        {"threads": True},
+        {"verbose": 1},
+        {"args": "-x"},
+        {"args": ["-x", 1]},
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(InvalidOption, match=f"acme has no setting '{next(iter(settings))}'") as got:
+        check_settings("acme", DECLARED, settings)
+    assert got.value.resolution == (
+        "Its settings are api (chat or answers), version (string), threads (integer), "
+        "verbose (boolean), args (strings), more (any)."
+    )
+
+
+@pytest.mark.parametrize("info", [None, ProviderInfo("acme")])
+def test_a_provider_that_declares_nothing_has_no_settings(info: ProviderInfo | None) -> None:
+    with pytest.raises(InvalidOption, match="acme has no setting 'api'"):
+        check_settings("acme", info, {"api": "chat"})
+
+
+def test_one_that_hands_them_on_takes_any() -> None:
+    check_settings("remote", ProviderInfo("remote", settings={"*": "any"}), {"api": 1})

@@ -33,6 +33,7 @@ from fakes import (
 import swink_core as swink
 from swink_core import InvalidContext, InvalidModel, InvalidOption, UnknownProvider, UsageError
 from swink_core import StreamErrorKind as Kind
+from swink_core.providers import with_extra
 from swink_testing.calls import client_with
 
 # -- mistakes of the caller's --------------------------------------------------------------------
@@ -463,6 +464,89 @@ async def test_an_address_of_its_own_gets_nothing_that_was_given_for_another(
     assert ("X-Sec" in second.headers) is travels
     assert (second.headers["Authorization"] == "Bearer key-of-a") is travels
     assert second.url.startswith("http://a.invalid" if travels else "http://b.invalid")
+
+
+# (name, the client's options, the call's, what is sent)
+LAYERS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
+    ("nothing", {}, {}, {"n": 1}),
+    ("the_clients_extra", {"extra": {"n": 2, "a": {"b": 1}}}, {}, {"n": 2, "a": {"b": 1}}),
+    (
+        "the_clients_options_over_its_extra",
+        {"extra": {"temperature": 1}, "temperature": 0.5}, {},
+        {"n": 1, "temperature": 0.5},
+    ),
+    (
+        "the_calls_extra_over_the_clients_options",
+        {"temperature": 0.5, "top_p": 0.9}, {"extra": {"temperature": 1}},
+        {"n": 1, "temperature": 1, "top_p": 0.9},
+    ),
+    (
+        "the_calls_options_over_its_extra",
+        {"temperature": 0.5}, {"extra": {"temperature": 1}, "temperature": 0.5},
+        {"n": 1, "temperature": 0.5},
+    ),
+    (
+        "both_extras_merge_at_every_depth",
+        {"extra": {"a": {"b": 1, "c": 1}}}, {"extra": {"a": {"c": 2}}},
+        {"n": 1, "a": {"b": 1, "c": 2}},
+    ),
+    (
+        "tools_of_both_are_joined",
+        {"extra": {"tools": [{"type": "a"}]}}, {"extra": {"tools": [{"type": "b"}]}},
+        {"n": 1, "tools": [{"type": "b"}, {"type": "a"}]},
+    ),
+    (
+        "other_lists_are_replaced",
+        {"extra": {"words": ["a"]}}, {"extra": {"words": ["b"]}}, {"n": 1, "words": ["b"]},
+    ),
+    (
+        "none_removes_whatever_came_before",
+        {"extra": {"a": 1}, "temperature": 0.5},
+        {"extra": {"a": None, "n": None, "temperature": None}}, {},
+    ),
+    (
+        "only_the_named_part_of_an_object_gives_way",
+        {"max_tokens": 7, "seed": 3}, {"extra": {"config": {"seed": 4}}},
+        {"n": 1, "config": {"limit": 7, "seed": 4}},
+    ),
+]  # fmt: skip
+
+
+class Merging(Toy):
+    """A provider with a default of its own, and with options that stand in an object."""
+
+    def request(self, model: swink.Model, payload: Any, options: swink.StreamOptions) -> Any:
+        said = {"temperature": options.temperature, "top_p": options.top_p}
+        config = {"limit": options.max_tokens, "seed": options.seed}
+        fields = {name: value for name, value in said.items() if value is not None}
+        if any(config.values()):
+            fields["config"] = {name: value for name, value in config.items() if value}
+        return self.json_request("http://toy.invalid", with_extra(options.extra, fields, {"n": 1}))
+
+
+@pytest.mark.parametrize(
+    ("given", "asked", "sent"), [row[1:] for row in LAYERS], ids=[row[0] for row in LAYERS]
+)
+async def test_what_is_said_later_wins(
+    given: dict[str, Any], asked: dict[str, Any], sent: dict[str, Any]
+) -> None:
+    http = PipeClient(Pipe(*HELLO))
+    async with client_with(host=host_of(toy=Merging), http=http, api_key="k", **given) as client:
+        await client.complete("toy/a", "Hi", **asked)
+    assert json.loads(http.requests[0].body) == sent
+
+
+@pytest.mark.parametrize("place", ["the client", "the call"])
+def test_settings_are_checked_before_anything_is_sent(place: str) -> None:
+    host = host_of(toy=Toy)
+
+    def ask() -> object:
+        if place == "the client":
+            return swink.Client(host=host, providers={"toy": {"region": "eu"}})
+        return swink.Client(host=host).stream("toy/a", "Hi", settings={"region": "eu"})
+
+    with pytest.raises(swink.UsageError, match="toy has no setting 'region'"):
+        ask()
 
 
 # -- connections ---------------------------------------------------------------------------------

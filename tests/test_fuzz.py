@@ -1,6 +1,6 @@
 """Whatever a provider's server sends, a stream ends in one documented terminal event.
 
-`make fuzz` feeds a million of the same streams; see tools/fuzz.py.
+`make fuzz` feeds a million of the same streams, half of them over HTTP; see tools/fuzz.py.
 """
 
 from __future__ import annotations
@@ -9,33 +9,51 @@ import random
 
 import fuzz
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from swink_core.providers import AiohttpClient
 from swink_testing.chunking import byte_by_byte, random_cuts
 from swink_testing.driver import comparable_events
+from swink_testing.mutation import Mutated, Stream, mutated, refusal, stream
 
 NUMBERS = st.integers(min_value=0, max_value=2**48)
 
 
 @given(number=NUMBERS)
 async def test_broken_answers_end_in_one_terminal_event(number: int) -> None:
-    fuzz.check(await fuzz.feed(fuzz.stream(number)))
+    fuzz.check(await fuzz.feed(stream(number)))
 
 
-@pytest.mark.parametrize("subject", fuzz.subjects(), ids=lambda s: str(s.model))
+@pytest.mark.parametrize("subject", mutated(), ids=lambda s: str(s.model))
 @given(body=st.binary(max_size=400), seed=NUMBERS)
 async def test_any_bytes_at_all_end_in_one_terminal_event(
-    subject: fuzz.Subject, body: bytes, seed: int
+    subject: Mutated, body: bytes, seed: int
 ) -> None:
     pieces = random_cuts(body, seed)
-    fuzz.check(await fuzz.feed(fuzz.Stream(subject, pieces, framed=False)))
-    fuzz.check(await fuzz.feed(fuzz.Stream(subject, [body], framed=True)))
+    fuzz.check(await fuzz.feed(Stream(subject, pieces, framed=False)))
+    fuzz.check(await fuzz.feed(Stream(subject, [body], framed=True)))
+
+
+@given(number=NUMBERS)
+async def test_broken_refusals_end_in_one_error(number: int) -> None:
+    fuzz.check_refused(await fuzz.be_refused(refusal(number)))
+
+
+@settings(max_examples=20)  # each takes as long as ten without a network
+@given(number=NUMBERS)
+async def test_broken_answers_over_http_end_in_one_terminal_event(number: int) -> None:
+    given = stream(number)
+    assume(given.subject.kit.speaks_http)
+    async with fuzz.Server() as server:
+        loopback = fuzz.Loopback(server, AiohttpClient())
+        fuzz.check(await fuzz.ask(given, number, loopback))
+        await loopback.http.aclose()
 
 
 @given(number=NUMBERS)
 async def test_broken_answers_mean_the_same_however_they_are_cut(number: int) -> None:
-    broken = fuzz.stream(number)
+    broken = stream(number)
     if broken.framed:
         return
     body = b"".join(broken.pieces)
@@ -46,11 +64,11 @@ async def test_broken_answers_mean_the_same_however_they_are_cut(number: int) ->
 
 def test_a_stream_is_made_of_its_number_alone() -> None:
     numbers = random.Random(0).sample(range(10**6), 50)
-    assert [fuzz.stream(n).pieces for n in numbers] == [fuzz.stream(n).pieces for n in numbers]
+    assert [stream(n).pieces for n in numbers] == [stream(n).pieces for n in numbers]
 
 
 def test_all_kinds_of_damage_are_done_to_all_providers() -> None:
-    streams = [fuzz.stream(number) for number in range(600)]
+    streams = [stream(number) for number in range(600)]
     assert {(s.subject.model, s.framed) for s in streams} == {
-        (subject.model, framed) for subject in fuzz.subjects() for framed in (True, False)
+        (subject.model, framed) for subject in mutated() for framed in (True, False)
     }

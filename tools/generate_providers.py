@@ -66,8 +66,8 @@ class Row:
 
     @property
     def options(self) -> swink.StreamOptions:
-        extra = {"api": "responses"} if self.wire == RESPONSES else {}
-        return swink.StreamOptions(base_url=BASE, api_key=KEY, extra=extra)
+        settings = {"api": "responses"} if self.wire == RESPONSES else {}
+        return swink.StreamOptions(base_url=BASE, api_key=KEY, settings=settings)
 
     @property
     def api(self) -> Any:
@@ -262,6 +262,18 @@ An option that is missing here is left out, with a `Notice`.
 {table(
     ("provider", *(f"`{name}`" for name in KNOBS)),
     ((row.title, *has(KNOBS, row.api.knobs)) for row in found),
+)}
+
+## Settings
+
+What `settings` may hold ([what they are for](extra-and-settings.md)); `swink providers NAME` lists
+them too. A setting that is not here is a `UsageError`, of the others none has any.
+
+{table(
+    ("provider", "setting", "is"),
+    ((f"`{row.name}`", f"`{name}`", kind if isinstance(kind, str) else code(kind))
+     for row in found if row.wire == row.info.wire_format
+     for name, kind in row.info.settings.items()),
 )}
 
 ## Wire formats

@@ -10,7 +10,7 @@ import math
 from typing import NamedTuple
 
 from swink_core.failures.failure import Failure
-from swink_core.failures.kinds import CODES, KINDS, CodeRow
+from swink_core.failures.kinds import CODES, KINDS, NOT_ASKED, CodeRow
 from swink_core.vocabulary.models import Model, ProviderInfo
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
@@ -36,7 +36,8 @@ def advise(
     """
     row, special = KINDS[kind], CodeRow()
     if failure.status is None or failure.code == "redirect":  # other codes are the provider's
-        special = CODES.get(failure.code or "", special)
+        not_asked = failure.kind is Kind.INVALID_REQUEST and failure.phase in ("connect", "request")
+        special = CODES.get(failure.code or "", NOT_ASKED if not_asked else special)
     portal = info.portal if info else None
     wait = duration_text(retry_after) if retry_after else None
     words = {

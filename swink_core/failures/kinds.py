@@ -189,6 +189,9 @@ CODES: dict[str, CodeRow] = {
     ),
 }
 
+NOT_ASKED = CodeRow("{provider} was not asked", "Correct what the message names: nothing was sent.")
+"""Of a call that something here stands in the way of."""
+
 CORE = "core:"
 """How the rules begin that name a code, or a kind, of the core's own."""
 

@@ -26,6 +26,17 @@ def public_url(url: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
+def address_fault(url: str) -> str:
+    """Return what is wrong with an address, in no words of its own."""
+    try:
+        host = urlsplit(url).hostname
+    except ValueError:
+        return "its brackets do not match"
+    if not url.lower().startswith(("http://", "https://")):
+        return "it does not begin with https://"
+    return "its port is no number" if host else "it names no host"
+
+
 def basic_credentials(url: str) -> tuple[str, str]:
     """Return a URL without its user information, and that as HTTP's Basic credentials (RFC 7617),
     empty where there is none."""

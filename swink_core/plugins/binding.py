@@ -64,7 +64,8 @@ class Target:
     """One model of a fallback chain with the options that are for it.
 
     `info` is what the catalogue knows of the provider; `is_last`: no other model of the chain
-    follows.
+    follows. `extra` is the call's own, which lies over the `inherited` options: those that the
+    client gives and the call does not.
     """
 
     model: Model
@@ -72,6 +73,8 @@ class Target:
     binding: Binding = field(repr=False)
     info: ProviderInfo | None = field(default=None, repr=False)
     is_last: bool = True
+    inherited: frozenset[str] = frozenset()
+    extra: Mapping[str, Any] = field(factory=dict, repr=False)
 
     @property
     def key(self) -> str:
@@ -81,7 +84,9 @@ class Target:
         """
         options, info = self.options, self.info or ProviderInfo(self.model.provider)
         address = options.base_url or first_set(info.base_url_env) or info.base_url or ""
-        secret = f"{options.api_key or first_set(info.api_key_env)} {address}"
+        headers = {name.lower(): value for name, value in options.headers.items()}
+        key = headers.get("authorization") or options.api_key or first_set(info.api_key_env)
+        secret = f"{key} {address}"
         digest = hashlib.blake2b(secret.encode("utf-8", "replace"), digest_size=8).hexdigest()
         return f"{self.model} {public_url(address)} {digest}"
 

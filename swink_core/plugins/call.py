@@ -11,7 +11,7 @@ import secrets as _secrets
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import length_hint
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from attrs import define, field
 
@@ -29,6 +29,8 @@ from swink_core.vocabulary.options import StreamOptions
 from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Totals, Usage
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class Gate(Protocol):
@@ -145,6 +147,16 @@ class Attempt:
         return notices
 
 
+class _OfAttempt(Generic[T]):
+    """A fact for which a call's attempt answers."""
+
+    def __init__(self, fact: Callable[[Attempt], T]) -> None:
+        self._fact = fact
+
+    def __get__(self, call: Call, _: type) -> T:
+        return self._fact(call.attempt)
+
+
 @define(eq=False)
 class Call:
     """A call and what is known of it so far.
@@ -183,40 +195,26 @@ class Call:
         """What all attempts cost, as far as is known; `None` while nothing is."""
         return self.totals.cost
 
-    @property
-    def model(self) -> Model:
-        """The model that is asked."""
-        return self.attempt.target.model
+    model = _OfAttempt(lambda attempt: attempt.model)
+    """The model that is asked."""
 
-    @property
-    def options(self) -> StreamOptions:
-        """The options of the attempt."""
-        return self.attempt.options
+    options = _OfAttempt(lambda attempt: attempt.options)
+    """The options of the attempt."""
 
-    @property
-    def provider_info(self) -> ProviderInfo | None:
-        """What is known of the provider."""
-        return self.attempt.provider_info
+    provider_info = _OfAttempt(lambda attempt: attempt.provider_info)
+    """What is known of the provider."""
 
-    @property
-    def endpoint(self) -> str | None:
-        """The address that is asked, without what is secret in it."""
-        return self.attempt.endpoint
+    endpoint = _OfAttempt(lambda attempt: attempt.endpoint)
+    """The address that is asked, without what is secret in it."""
 
-    @property
-    def response_id(self) -> str | None:
-        """The provider's id of the response."""
-        return self.attempt.response_id
+    response_id = _OfAttempt(lambda attempt: attempt.response_id)
+    """The provider's id of the response."""
 
-    @property
-    def response_model(self) -> str | None:
-        """The model that answers, in the provider's words."""
-        return self.attempt.response_model
+    response_model = _OfAttempt(lambda attempt: attempt.response_model)
+    """The model that answers, in the provider's words."""
 
-    @property
-    def request_id(self) -> str | None:
-        """The provider's id of the request."""
-        return self.attempt.request_id
+    request_id = _OfAttempt(lambda attempt: attempt.request_id)
+    """The provider's id of the request."""
 
     # -- for plugins -------------------------------------------------------------------------
 
@@ -302,26 +300,10 @@ class Call:
             self.secrets.add(attempt.options.api_key)
         self.hide(attempt.options.headers, attempt.options.base_url or "")
 
-    def resolve(self, context: Context) -> None:
-        """Take the conversation with the content of its files in their place."""
-        self.context = context
-
-    def start(self) -> None:
-        """Take note of the time at which work began."""
-        self.started_at = self.clock.time()
-
-    def begin_attempt(self) -> None:
-        """Count the attempt that it answers for."""
-        self.attempts += 1
-
     def show_content(self) -> None:
         """Take note of the time at which content first came."""
         if self.first_event_at is None:
             self.first_event_at = self.clock.time()
-
-    def end(self) -> None:
-        """Take note of the time at which the call ended."""
-        self.ended_at = self.clock.time()
 
     def add(self, usage: Usage | None, cost: Cost | None = None) -> None:
         """Add what an attempt took to the sums."""

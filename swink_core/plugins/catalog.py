@@ -34,6 +34,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from swink_core.failures.exceptions import InvalidModel, SwinkError
 from swink_core.plugins.package_data import PackageCatalog, package_catalog
 from swink_core.vocabulary.models import Model, ModelInfo, ProviderInfo, Rule
@@ -51,33 +53,31 @@ class Catalog:
     def __init__(self, host: Host, environ: Mapping[str, str] | None = None) -> None:
         self._host = host
         self._environ = os.environ if environ is None else environ
-        self._packages: dict[str, PackageCatalog | None] = {}
+        self._packages: dict[str, PackageCatalog] = {}
 
     def provider(self, name: str) -> ProviderInfo | None:
-        """Return what is known of an installed provider; `None` if its plugin is mute."""
-        if self._user and name in self._user.providers:
-            return self._user.providers[name]
-        package = self._package(name)
-        return package.providers.get(name) if package else None
+        """Return what is known of an installed provider; `None` if its plugin is mute.
+
+        What settings there are its package alone says.
+        """
+        shipped = self._package(name).providers.get(name)
+        users = self._user.providers.get(name)
+        return replace(users, settings=shipped.settings) if users and shipped else users or shipped
 
     def model(self, provider: str, model_id: str) -> ModelInfo | None:
         """Return what is known of a model; `None` for an unknown one."""
-        if self._user and (provider, model_id) in self._user.models:
-            return self._user.models[provider, model_id]
-        package = self._package(provider)
-        return package.models.get((provider, model_id)) if package else None
+        key = provider, model_id
+        return self._user.models.get(key) or self._package(provider).models.get(key)
 
     def models(self, provider: str) -> list[ModelInfo]:
         """List a provider's known models, the user's among them."""
-        package = self._package(provider)
-        found = dict(package.models) if package else {}
-        found.update(self._user.models if self._user else {})
+        found = self._package(provider).models | self._user.models
         return [info for (owner, _), info in found.items() if owner == provider]
 
     def rules(self, provider: str, model_id: str) -> tuple[Rule, ...]:
         """Return the rules for an id, known or not, in the order in which they apply."""
         files = (self._package(provider), self._user)
-        named = {rule.name or id(rule): rule for file in files if file for rule in file.rules}
+        named = {rule.name or id(rule): rule for file in files for rule in file.rules}
         return tuple(
             rule
             for rule in named.values()
@@ -130,17 +130,17 @@ class Catalog:
         info = self.provider(provider)
         return info is not None and any(self._environ.get(name) for name in info.api_key_env)
 
-    def _package(self, provider: str) -> PackageCatalog | None:
+    def _package(self, provider: str) -> PackageCatalog:
         package = self._host.entry(provider).package
         if package not in self._packages:
             self._packages[package] = package_catalog(package)
         return self._packages[package]
 
     @cached_property
-    def _user(self) -> PackageCatalog | None:
+    def _user(self) -> PackageCatalog:
         path = self._environ.get(USER_FILE_ENV)
         if not path:
-            return None
+            return PackageCatalog()
         try:
             return PackageCatalog(Path(path).expanduser().read_bytes(), path)
         except OSError as error:

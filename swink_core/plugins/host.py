@@ -253,8 +253,7 @@ async def _close(name: str, plugin: Any) -> None:
 
 def _check_declared_level(entry: PluginEntry) -> None:
     """Before the import, because importing what needs another core fails with another message."""
-    catalog = package_catalog(entry.package)
-    info = catalog.providers.get(entry.name) if catalog else None
+    info = package_catalog(entry.package).providers.get(entry.name)
     if info is not None:
         check_level(info.api_level, f'provider "{entry.name}" ({entry.distribution})')
 

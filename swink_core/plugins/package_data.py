@@ -28,7 +28,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 class PackageCatalog:
     """One file's providers and models by name, and its rules after those of packages it names."""
 
-    def __init__(self, data: bytes, where: str) -> None:
+    def __init__(self, data: bytes = b"", where: str = "") -> None:
         try:
             file = msgspec.toml.decode(data, type=_File)
         except msgspec.DecodeError as error:
@@ -45,7 +45,7 @@ class PackageCatalog:
         self.models = {(row.provider, row.id): row for row in rows}
         others = (package_catalog(name) for name in file.rules_of)
         self.rules: list[Rule] = [
-            *(rule for other in others if other for rule in other.rules),
+            *(rule for other in others for rule in other.rules),
             *file.rules,
         ]
         for rule in file.rules:
@@ -79,14 +79,14 @@ def _rows(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def package_catalog(package: str) -> PackageCatalog | None:
-    """Read a package's `models.toml` without importing it; `None` where it has none."""
+def package_catalog(package: str) -> PackageCatalog:
+    """Read a package's `models.toml` without importing it; where it has none, it says nothing."""
     try:
         spec = find_spec(package)
     except (ImportError, ValueError):
-        return None
+        return PackageCatalog()
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         file = Path(folder) / FILE
         if file.is_file():
             return PackageCatalog(file.read_bytes(), f"{package}/{FILE}")
-    return None
+    return PackageCatalog()

@@ -7,16 +7,16 @@ from swink_core.failures.waits import duration_seconds, retry_after_seconds
 from swink_core.framing.frame import DEFAULT_FRAME_LIMIT, Decoder, FrameError, FrameTooLong
 from swink_core.framing.ndjson import NDJSONDecoder
 from swink_core.framing.sse import SSEDecoder
+from swink_core.plugins.binding import first_set
 from swink_core.providers.aiohttp_client import AiohttpClient
-from swink_core.providers.child_process import ChildProcess, end_group, not_started
 from swink_core.providers.clock import LoopClock
+from swink_core.providers.commands import end_group, not_started
 from swink_core.providers.conversion import (
     MessageConverter,
     accepted_id,
     arguments_object,
-    closed_schema,
     folded_system,
-    joined_root,
+    marked_system,
     merged_turns,
     normalise,
     required_features,
@@ -34,9 +34,11 @@ from swink_core.providers.fields import (
     with_metadata,
 )
 from swink_core.providers.forwarding import ForwardingWriter
-from swink_core.providers.media import media_base64, media_type_of
+from swink_core.providers.media import media_base64, media_form, media_type_of, unsupported
+from swink_core.providers.network import failure_of
 from swink_core.providers.provider import HTTPProvider
 from swink_core.providers.rules import Fitted, api_of, fitted, rule_of
+from swink_core.providers.schemas import closed_schema, inlined_schema, joined_root
 from swink_core.providers.source import EventSource, Parser, repaired_json
 from swink_core.providers.writer import EventWriter
 from swink_core.vocabulary.clock import Timer
@@ -46,15 +48,17 @@ from swink_core.vocabulary.messages import is_synthetic_id, parse_arguments, syn
 from swink_core.vocabulary.options import THINKING_BUDGETS
 
 __all__ = [
-    "DEFAULT_FRAME_LIMIT", "THINKING_BUDGETS", "AiohttpClient", "ChildProcess", "Decoder",
+    "DEFAULT_FRAME_LIMIT", "THINKING_BUDGETS", "AiohttpClient", "Decoder",
     "EventSource", "EventWriter", "Fitted", "ForwardingWriter", "FrameError", "FrameTooLong",
     "HTTPClient", "HTTPProvider", "HTTPRequest", "HTTPResponse", "LoopClock", "MalformedFrame",
-    "MessageConverter", "NDJSONDecoder", "Parser", "Phase", "SSEDecoder", "Timer", "accepted_id",
-    "api_of", "arguments_object", "by_tables", "changed_options", "closed_schema",
-    "context_notices", "duration_seconds", "end_group", "fitted", "folded_system",
-    "is_synthetic_id", "joined_root", "load_event", "media_base64", "media_type_of",
-    "merge_fields", "merged_turns", "model_path", "normalise", "not_started", "parse_arguments",
-    "redact", "repaired_json", "required_features", "retry_after_seconds", "rule_of",
-    "synthetic_id", "text_of", "trim_prefill", "unparsed", "with_extra", "with_metadata",
+    "MessageConverter", "NDJSONDecoder", "Parser", "Phase", "SSEDecoder", "Timer",
+    "accepted_id", "api_of", "arguments_object", "by_tables", "changed_options",
+    "closed_schema", "context_notices", "duration_seconds", "end_group", "failure_of",
+    "first_set", "fitted", "folded_system", "inlined_schema", "is_synthetic_id",
+    "joined_root", "load_event",
+    "marked_system", "media_base64", "media_form", "media_type_of", "merge_fields",
+    "merged_turns", "model_path", "normalise", "not_started", "parse_arguments", "redact",
+    "repaired_json", "required_features", "retry_after_seconds", "rule_of", "synthetic_id",
+    "text_of", "trim_prefill", "unparsed", "unsupported", "with_extra", "with_metadata",
     "without_unanswered",
 ]  # fmt: skip

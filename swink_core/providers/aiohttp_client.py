@@ -15,7 +15,6 @@ from swink_core.failures.exceptions import ProviderFailure, UsageError
 from swink_core.failures.failure import Failure
 from swink_core.failures.redaction import basic_credentials
 from swink_core.providers.network import _client_error, failure_of
-from swink_core.providers.websocket import open_websocket
 from swink_core.vocabulary.http import HTTPRequest, HTTPResponse
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
@@ -40,11 +39,7 @@ class AiohttpClient:
         """Send a request; see `HTTPClient.send`. Raises UsageError once the client is closed."""
         import aiohttp
 
-        session = await self._session()
-        request = _sendable(request)
-        if request.url.startswith("ws"):
-            proxy = self._proxy("http" + request.url[2:])
-            return await open_websocket(session, request, connect_timeout, proxy)
+        session, request, proxy = await self.prepare(request)
         reused: list[bool] = []
         try:
             response = await session.request(
@@ -55,14 +50,25 @@ class AiohttpClient:
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=None, connect=connect_timeout),
                 trace_request_ctx=reused,
-                proxy=self._proxy(request.url),
+                proxy=proxy,
             )
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            failure = failure_of(error, "connect")
+            failure = failure_of(error, "connect", proxy)
             if reused and failure.code in ("disconnected", "connection"):
                 failure.code = STALE
             raise ProviderFailure(failure) from error
         return _Response(response)
+
+    async def prepare(
+        self, request: HTTPRequest
+    ) -> tuple[aiohttp.ClientSession, HTTPRequest, str | None]:
+        """Return the running loop's session, a request as it may be sent, and its proxy.
+
+        For protocols that begin as HTTP. Raises ProviderFailure, or UsageError once the client
+        is closed.
+        """
+        request = _sendable(request)
+        return await self._session(), request, self._proxy(request.url)
 
     async def _session(self) -> aiohttp.ClientSession:
         if self._closed:
@@ -178,18 +184,10 @@ def _reuse_trace() -> aiohttp.TraceConfig:
     import aiohttp
 
     async def note(_: aiohttp.ClientSession, context: Any, __: object) -> None:
-        if context.trace_request_ctx is not None:  # a WebSocket's request has none
-            context.trace_request_ctx.append(True)
-
-    async def refuse(_: aiohttp.ClientSession, __: object, params: Any) -> None:
-        answer = params.response  # to a WebSocket's request, which aiohttp would send again
-        raise aiohttp.WSServerHandshakeError(
-            answer.request_info, (), status=answer.status, headers=answer.headers
-        )
+        context.trace_request_ctx.append(True)
 
     trace = aiohttp.TraceConfig()
     trace.on_connection_reuseconn.append(note)
-    trace.on_request_redirect.append(refuse)
     return trace
 
 

@@ -20,7 +20,6 @@ NEEDED = {
     "ResponseHandler._parser": "reads an answer; without one, what arrives waits in a tail",
     "ResponseHandler.should_close": "whether something waits in a tail, among other reasons",
     "StreamReader._read_nowait": "returns what has come of a body before it failed",
-    "ClientWebSocketResponse._response": "the answer to the upgrade: its headers, and its close",
 }
 
 
@@ -66,8 +65,3 @@ def _has_something_to_read(transport: Any) -> bool:
 def rest_of(body: aiohttp.StreamReader) -> bytes:
     """Return what has come of a body and was not read when it failed."""
     return body._read_nowait(-1)
-
-
-def answer_to_upgrade(socket: aiohttp.ClientWebSocketResponse[Any]) -> aiohttp.ClientResponse:
-    """Return the response that a WebSocket began with, which also closes it at once."""
-    return socket._response

@@ -46,6 +46,8 @@ class BufferedParser:
         try:
             self._buffered(frame, out)
         except (msgspec.DecodeError, MalformedFrame) as error:
-            message = f"the answer does not parse: {error}"
+            is_stream = frame.lstrip().startswith((b"data:", b"event:", b":", b"id:"))
+            why = "it is a stream, where it was asked for whole" if is_stream else error
+            message = f"the answer does not parse: {why}"
             failure = Failure("finalize", kind=Kind.PROTOCOL, code="malformed", message=message)
             raise ProviderFailure(failure) from error

@@ -5,12 +5,14 @@ no converter changes the context it is given.
 
 1. What another provider marked as its own (thinking, extensions, metadata) is left out: a
    signature is worth nothing elsewhere, and reasoning is not speech. Text and tool calls stay.
+   An extension that another gave in this one's name is not this one's.
 2. An answer cut short keeps its text; its unfinished tool calls and unsigned thinking go.
 3. A tool call that was never answered gets an error result, since every API wants one.
 4. A result whose call is gone becomes the user's words.
 5. Messages that end up empty are left out.
-6. An instruction inside the conversation becomes a user turn, in `<system>` marks; one between a
-   call and its results comes after these, which APIs want to have together.
+6. An instruction inside the conversation becomes a user turn, in `<system>` marks, unless the API
+   has a form for it; one between a call and its results comes after these, which APIs want to
+   have together.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Any, TypeAlias
 
@@ -43,7 +45,7 @@ from swink_core.vocabulary.messages import (
 from swink_core.vocabulary.options import StreamOptions
 from swink_core.vocabulary.outcome import StopReason
 
-Turn: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
+Turn: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolResultMessage
 
 NO_RESULT = "No result: the call was not carried out."
 
@@ -53,50 +55,6 @@ def text_of(content: str | Sequence[Block]) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(block.text for block in content if isinstance(block, TextBlock))
-
-
-def closed_schema(schema: Any) -> Any:
-    """Return a JSON schema whose every object says that it has no other properties.
-
-    For APIs that take no others. An object that says what it thinks of them is left alone.
-    """
-    if isinstance(schema, list):
-        return [closed_schema(item) for item in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    closed = {name: closed_schema(value) for name, value in schema.items()}
-    kind = closed.get("type")
-    if kind == "object" or (isinstance(kind, list) and "object" in kind):
-        closed.setdefault("additionalProperties", False)
-    return closed
-
-
-def joined_root(schema: Mapping[str, Any], refused: Collection[str]) -> dict[str, Any]:
-    """Return the schema of an object without the keywords that an API refuses at its root.
-
-    What alternatives there have of properties joins those of the root, so that all of them may
-    still be said; what held them together is lost.
-    """
-    root = {name: value for name, value in schema.items() if name not in refused}
-    fields: dict[str, Any] = {}
-    for keyword in {"allOf", "anyOf", "oneOf"}.intersection(refused):
-        for part in (_referred(each, schema) for each in schema.get(keyword, ())):
-            for name, value in part.get("properties", {}).items():
-                known = fields.get(name, value)
-                fields[name] = value if known == value else {"anyOf": [known, value]}
-            if keyword == "allOf":
-                root["required"] = [*root.get("required", ()), *part.get("required", ())]
-    if fields:
-        root["properties"] = {**fields, **root.get("properties", {})}
-    return {**root, "type": "object"}
-
-
-def _referred(part: Any, schema: Mapping[str, Any]) -> Any:
-    """Return what a part of a schema is, which may be a reference to the schema's definitions."""
-    reference = part.get("$ref", "") if isinstance(part, Mapping) else ""
-    for name in reference.split("/")[1:]:
-        part = schema = schema.get(name, {})
-    return part if isinstance(part, Mapping) else {}
 
 
 def unparsed(text: str | None) -> dict[str, Any]:
@@ -192,8 +150,11 @@ def folded_system(context: Context) -> Context:
     )
 
 
-def normalise(context: Context, provider: str) -> list[Turn]:
-    """Return the messages as `provider` may see them, by the rules above."""
+def normalise(context: Context, provider: str, system: bool = False) -> list[Turn]:
+    """Return the messages as `provider` may see them, by the rules above.
+
+    `system`: instructions stay what they are.
+    """
     result: list[Turn] = []
     waiting: dict[str, ToolCallBlock] = {}
     words: list[Turn] = []  # results without a call, instructions; said when the others are in
@@ -214,7 +175,7 @@ def normalise(context: Context, provider: str) -> list[Turn]:
             continue
         if isinstance(message, SystemMessage):
             if text := text_of(message.content):
-                words.append(UserMessage(f"<system>\n{text}\n</system>"))
+                words.append(message if system else marked_system(text))
             continue
         settle()
         if isinstance(message, UserMessage):
@@ -231,6 +192,11 @@ def normalise(context: Context, provider: str) -> list[Turn]:
     return result
 
 
+def marked_system(text: str) -> UserMessage:
+    """Return an instruction as a user turn that is told from what the user says."""
+    return UserMessage(f"<system>\n{text}\n</system>")
+
+
 def _in_words(message: ToolResultMessage) -> UserMessage:
     words = f"[result of {message.tool_name}] {text_of(message.content)}"
     media = [block for block in message.content if not isinstance(block, str | TextBlock)]
@@ -245,7 +211,7 @@ def _user_content(content: str | list[Block]) -> str | list[Block]:
 
 def _keep(block: Block, provider: str, own: bool, cut: bool) -> Block | None:
     if isinstance(block, ExtensionBlock):
-        return block if block.provider == provider else None
+        return block if own and block.provider == provider else None
     if isinstance(block, ThinkingBlock):
         signed = block.signature is not None or block.metadata is not None
         return block if own and (signed or not cut) else None
@@ -280,6 +246,10 @@ class MessageConverter(ABC):
     tool results come together, since many APIs want them in one turn.
     """
 
+    native_system = False
+    """Whether `system` says how instructions inside the conversation are written; otherwise they
+    come as the user's."""
+
     def __init__(self, provider: str) -> None:
         self.provider = provider
 
@@ -287,7 +257,7 @@ class MessageConverter(ABC):
         """Return the native messages of a whole conversation."""
         native: list[Any] = []
         results: list[ToolResultMessage] = []
-        for message in normalise(context, self.provider):
+        for message in normalise(context, self.provider, self.native_system):
             if isinstance(message, ToolResultMessage):
                 results.append(message)
                 continue
@@ -296,11 +266,17 @@ class MessageConverter(ABC):
                 results = []
             if isinstance(message, UserMessage):
                 native.extend(self.user(message))
+            elif isinstance(message, SystemMessage):
+                native.extend(self.system(message))
             else:
                 native.extend(self.assistant(message))
         if results:
             native.extend(self.tool_results(results))
         return native
+
+    def system(self, message: SystemMessage) -> list[Any]:
+        """Convert an instruction inside the conversation, where `native_system` is set."""
+        raise NotImplementedError
 
     @abstractmethod
     def user(self, message: UserMessage) -> list[Any]:

@@ -12,7 +12,7 @@ import msgspec
 from swink_core.failures.exceptions import ProviderFailure
 from swink_core.failures.failure import Failure
 from swink_core.failures.redaction import BODY_CAP, excerpt
-from swink_core.vocabulary.http import SWITCHED, HTTPResponse
+from swink_core.vocabulary.http import HTTPResponse
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 REQUEST_ID_HEADERS = ("request-id", "x-request-id", "x-generation-id", "x-amzn-requestid")
@@ -57,9 +57,9 @@ def request_id_of(response: HTTPResponse) -> str:
 
 
 def is_answer(response: HTTPResponse, content_types: Collection[str]) -> bool:
-    """Tell whether a response is a WebSocket, or has a body of one of these types."""
+    """Tell whether a response has a body of one of these types, or is of another protocol (101)."""
     if response.status != 200:
-        return response.status == SWITCHED
+        return response.status == 101
     kind = _content_type(response).lower()
     return (not kind or kind in content_types) and _encoding(response) in ENCODINGS
 

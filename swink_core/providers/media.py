@@ -12,12 +12,14 @@ import base64
 import mimetypes
 import os
 import stat
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from attrs import evolve
 
-from swink_core.failures.exceptions import MediaError
+from swink_core.failures.exceptions import MediaError, ProviderFailure
+from swink_core.failures.failure import Failure
 from swink_core.vocabulary.messages import (
     Base64Source,
     Context,
@@ -26,6 +28,7 @@ from swink_core.vocabulary.messages import (
     Message,
     Source,
 )
+from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 MOST_FILE_BYTES = 50 * 1024 * 1024
 """The size of a file, unless a caller of `read_files` says otherwise."""
@@ -42,6 +45,25 @@ def media_type_of(source: Source) -> str | None:
         return source.media_type
     name = source.path if isinstance(source, FileSource) else urlsplit(source.url).path
     return mimetypes.guess_type(name)[0]
+
+
+def media_form(source: Source, forms: Mapping[str, str], what: str) -> str:
+    """Return an API's word for a source's media type, of which `forms` has those that it takes;
+    `text/*` stands for all others of text. `what` is their plural.
+
+    Raises ProviderFailure (`unsupported`).
+    """
+    kind = (media_type_of(source) or "unknown").partition(";")[0].strip().lower()
+    form = forms.get(kind) or forms.get(kind.partition("/")[0] + "/*")
+    if form is None:
+        names = ", ".join(sorted({*forms.values()}))
+        raise unsupported(what, f"{what} may be {names}, not {kind}")
+    return form
+
+
+def unsupported(code: str, message: str) -> ProviderFailure:
+    """Make the failure of a call for which an API has no form."""
+    return ProviderFailure(Failure("request", kind=Kind.UNSUPPORTED, code=code, message=message))
 
 
 def media_base64(source: Source) -> Base64Source | None:

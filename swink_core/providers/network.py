@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import errno
+import os
 import ssl
 
 from swink_core.failures.failure import Failure, Phase
-from swink_core.failures.redaction import public_url
+from swink_core.failures.redaction import address_fault, credentials_in, public_url, redact
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 
@@ -16,16 +17,20 @@ def _client_error() -> type[Exception]:
     return aiohttp.ClientError
 
 
-def failure_of(error: BaseException, phase: Phase) -> Failure:
-    """Turn what aiohttp or the system raised into facts with a code of the core's."""
+def failure_of(error: BaseException, phase: Phase, proxy: str | None = None) -> Failure:
+    """Turn what aiohttp or the system raised into facts with a code of the core's.
+
+    `proxy` is what the environment had put in between.
+    """
     import aiohttp
 
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     number = getattr(cause, "errno", None)
     kind, code, message = Kind.NETWORK, "connection", str(error) or type(error).__name__
-    if isinstance(error, aiohttp.InvalidURL):
+    if isinstance(error, (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError)):
         kind, code = Kind.INVALID_REQUEST, "url"
-        message = f"not an address: {public_url(str(error.url))}"
+        url = str(error.args[0])
+        message = f"not an address: {public_url(url)} ({address_fault(url)})"
     elif number in (errno.EMFILE, errno.ENFILE):
         kind, code, message = Kind.RESOURCE, "no_descriptors", "too many open files"
     elif number in (errno.ENOMEM, errno.ENOBUFS):
@@ -44,10 +49,16 @@ def failure_of(error: BaseException, phase: Phase) -> Failure:
         kind, code, message = Kind.PROTOCOL, "encoding", "the response cannot be decompressed"
     elif isinstance(error, aiohttp.ClientPayloadError):
         code, message = "cut", "the response ended before its end"
-    elif isinstance(error, aiohttp.WebSocketError):
-        kind, code = Kind.PROTOCOL, "websocket"
     elif isinstance(error, aiohttp.ClientResponseError):
         kind, code, message = Kind.PROTOCOL, "http", error.message
     elif isinstance(error, ValueError):
         kind, code = Kind.PROTOCOL, "encoding"
-    return Failure(phase, exception=error, kind=kind, code=code, message=message)
+    failure = Failure(phase, exception=error, kind=kind, code=code, message=message)
+    if proxy is not None:
+        names = sorted((n for n in os.environ if n.lower().endswith("_proxy")), reverse=True)
+        set_by = next((n for n in names if os.environ[n] == proxy), "the system's settings")
+        said = redact(message, credentials_in({}, proxy))
+        failure.message = f"{said}, through the proxy {public_url(proxy)} ({set_by})"
+        failure.title = "No connection through the proxy"
+        failure.resolution = f"Check {set_by}, or name the host in NO_PROXY."
+    return failure

@@ -8,7 +8,6 @@ without its decorator would silently not be one.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 from typing import Any, final
 
@@ -33,6 +32,7 @@ from swink_core.providers.exchange import (
     request_id_of,
 )
 from swink_core.providers.features import API
+from swink_core.providers.fields import body_as_extra_says
 from swink_core.providers.rules import Fitted, fitted
 from swink_core.providers.source import EventSource, Parser, lenient_json
 from swink_core.vocabulary.events import Notice
@@ -53,8 +53,9 @@ class HTTPProvider:
     `models.toml`. Attributes of the class: `features` (what a call may need: `tools`, `images`,
     `documents`, `audio`, `json`, `structured_output`, `stop`, `tool_choice`, `file_ids`,
     `extensions`), `knobs` (what tunes an answer and is sent: options, and `strict` tools, and
-    `system_messages` taken anywhere), `decoder` (makes a decoder), `content_types` that a stream
-    may have, and `malformed`, the default policy for frames that do not parse.
+    `system_messages` taken anywhere), `decoder` (makes a decoder), `content_types` of a stream,
+    `malformed` (the policy for damaged frames), `websocket` (may be asked for), `api_name` (what
+    rules call it), `credential_headers` (where a caller may send credentials, in lower case).
     """
 
     features: frozenset[str] = frozenset({"tools", "tool_choice", "stop"})
@@ -63,22 +64,19 @@ class HTTPProvider:
     content_types: tuple[str, ...] = ("text/event-stream",)
     malformed: str = "read_on"
     api_name: str = ""
-    """What rules call the API of a provider that has several."""
-
     buffered: bool = False
     """Whether the provider also reads whole answers: `request` asks for one where
     `options.transport` is `buffered`, and the parser has `buffered(body, out)`."""
 
     websocket: bool = False
-    """Whether `options.transport` may be `websocket`."""
+    credential_headers: tuple[str, ...] = ("authorization",)
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._renewals = 0
         self._renewing = asyncio.Lock()
         catalog = package_catalog(type(self).__module__.partition(".")[0])
-        info = catalog.providers.get(name) if catalog else None
-        self.info = info or ProviderInfo(name, name)
+        self.info = catalog.providers.get(name) or ProviderInfo(name, name)
 
     # -- what a provider writes --------------------------------------------------------------
 
@@ -151,13 +149,12 @@ class HTTPProvider:
         return False
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """Add credentials to a request; the default is a bearer token.
+        """Add credentials to a request whose headers may carry the caller's own already.
 
-        Raises ProviderFailure where there are none.
+        The default is a bearer token. Raises ProviderFailure where there are none.
         """
-        key = self.api_key(options)
-        if key is not None:
-            request.headers.setdefault("Authorization", f"Bearer {key}")
+        if not self.has_credentials(request) and (key := self.api_key(options)) is not None:
+            request.headers["Authorization"] = f"Bearer {key}"
 
     def expired(self, response: HTTPResponse) -> bool:
         """Tell whether a response refuses credentials that `refresh` may renew.
@@ -173,8 +170,12 @@ class HTTPProvider:
 
     # -- what it may use ---------------------------------------------------------------------
 
+    def has_credentials(self, request: HTTPRequest) -> bool:
+        """Tell whether a request's headers carry credentials."""
+        return any(name.lower() in self.credential_headers for name in request.headers)
+
     def api_key(
-        self, options: StreamOptions, environ: Mapping[str, str] = os.environ
+        self, options: StreamOptions, environ: Mapping[str, str] | None = None
     ) -> str | None:
         """Return the caller's key, or that of the environment; `None` if none is needed.
 
@@ -190,7 +191,7 @@ class HTTPProvider:
             )
         return key or None
 
-    def base_url(self, options: StreamOptions, environ: Mapping[str, str] = os.environ) -> str:
+    def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
         """Return the address to use, without a slash at its end."""
         url = options.base_url or first_set(self.info.base_url_env, environ) or self.info.base_url
         if not url:
@@ -269,20 +270,25 @@ class HTTPProvider:
         A provider with two ways to ask overrides it and tries one after the other. Raises
         ProviderFailure.
         """
-        if call.http is None:
-            raise PluginError("the call has no HTTP client")
         types = {*self.content_types, *(_WHOLE if options.transport == "buffered" else ())}
         renewed = False
         while True:
             request = self.request(model, payload, options)
+            if request.body and (target := call.attempt.target).extra and target.inherited:
+                none: dict[str, Any] = dict.fromkeys(target.inherited)
+                own = evolve(options, **none)
+                other = self.request(model, payload, own).body
+                request.body = body_as_extra_says(request.body, other, target.extra)
             call.attempt.ask(request)
             request.headers.update(call.headers)
+            if options.transport == "buffered":
+                request.headers["Accept"] = _WHOLE[0]
             override(request.headers, options.headers)
             await self.authorize(request, options, call)
             override(request.headers, options.headers)
             call.hide(request.headers, request.url)
             renewals = self._renewals
-            response = await call.http.send(request, options.timeouts.connect)
+            response = await self.send(request, call)
             head = ResponseHead(response.status, response.headers, call.clock.time())
             call.attempt.answer(head, redact(request_id_of(response), call.secrets))
             try:
@@ -298,6 +304,15 @@ class HTTPProvider:
                 raise
             response.close()
             renewed = True
+
+    async def send(self, request: HTTPRequest, call: Call) -> HTTPResponse:
+        """Send one request; a provider that also speaks something else than HTTP overrides it.
+
+        Raises ProviderFailure.
+        """
+        if call.http is None:
+            raise PluginError("the call has no HTTP client")
+        return await call.http.send(request, call.options.timeouts.connect)
 
     async def _renew(self, call: Call, renewals: int) -> bool:
         """Renew once for calls that fail together: whoever comes later finds it done."""

@@ -19,10 +19,10 @@ from swink_core.failures.failure import Failure
 from swink_core.providers.conversion import (
     accepted_id,
     folded_system,
-    joined_root,
     required_features,
 )
 from swink_core.providers.features import API, KNOBS, PER_MODEL, context_notices
+from swink_core.providers.schemas import joined_root
 from swink_core.vocabulary.events import Notice
 from swink_core.vocabulary.messages import (
     AssistantMessage,

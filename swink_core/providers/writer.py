@@ -26,9 +26,9 @@ class EventWriter:
     """Turns what a parser learns into events.
 
     `provider` labels extension blocks; `id_prefix` makes synthetic tool-call ids unique; `model`
-    (`provider/id`) was asked. What was said is in `cost` (US dollars, as the provider reported),
-    `stop_reason` (set: the provider completed its answer), `failure`, `response_id` and `model`;
-    `finished`: no further input is wanted.
+    (`provider/id`) was asked. What was said is in `cost` (the provider's own, in US dollars),
+    `stop_reason` (set: the answer is complete), `failure`, `response_id` and `model`; `finished`:
+    no further input is wanted.
     """
 
     def __init__(self, provider: str = "", id_prefix: str = "0", model: str = "") -> None:
@@ -45,7 +45,7 @@ class EventWriter:
         self.response_id: str | None = None
         self.model: str | None = None
         self.finished = False
-        self._answered = False  # with more than text
+        self._answered = self._has_calls = self._is_full = False
         self._said = self._kept = 0  # characters of text, of the rest
         self._prefix = id_prefix
         self._events: list[ev.AssistantMessageEvent] = []
@@ -54,9 +54,6 @@ class EventWriter:
         self._run = _NO_RUN
         self._calls = OpenCalls()
         self._extra, self._facts = Metadata(), Metadata()
-        self._has_calls = self._is_full = False
-
-    # -- what a parser says ------------------------------------------------------------------
 
     def text(
         self, delta: str, key: Hashable = None, metadata: Mapping[str, Any] | None = None
@@ -255,8 +252,8 @@ class EventWriter:
 
     @property
     def has_answer(self) -> bool:
-        """Whether anything was said that answers; a block of metadata alone does not."""
-        return self._answered or self._said > 0
+        """Whether anything answers: the caller's `stop_sequence` does, metadata alone not."""
+        return self._answered or self._said > 0 or "stop_sequence" in self._facts.data
 
     @property
     def metadata(self) -> dict[str, Any] | None:

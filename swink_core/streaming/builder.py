@@ -6,7 +6,8 @@ over a long answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 from attrs import define, field
@@ -43,6 +44,20 @@ class _Open:
         return self.parts[0] if self.parts else ""
 
 
+def _own(event: Any) -> Any:
+    """Return a copy for the message, which who is handed the event does not change.
+
+    Of data that a provider nests, the top is copied: all of it would take too long.
+    """
+    mine = copy(event)
+    for name in ("data", "metadata", "usage", "cost"):
+        if (held := getattr(event, name, None)) is not None:
+            setattr(mine, name, copy(held))
+    if (usage := getattr(mine, "usage", None)) is not None:
+        usage.extra = copy(usage.extra)
+    return mine
+
+
 class MessageBuilder:
     """Folds events into a message; a `Retry` voids what came before it.
 
@@ -69,7 +84,7 @@ class MessageBuilder:
                 blocks[event.content_index].parts.append(delta)  # type: ignore[attr-defined]
                 self.chars += len(delta)
             else:
-                _FOLD[kind](self, event)
+                self._fold(event)
         self._since_compaction += len(batch)
         if self._since_compaction > _COMPACT_AFTER:
             self._since_compaction = 0
@@ -126,41 +141,26 @@ class MessageBuilder:
             return "complete"
         return "invalid" if whole else "truncated"
 
-    def _start(self, _: ev.Start) -> None:
+    def _fold(self, event: Any) -> None:
+        match RULES[type(event)].effect:
+            case "open" | "whole":
+                self._blocks.append(_Open(_own(event)))
+            case "close":
+                self._blocks[event.content_index].end = _own(event)
+            case "begin":
+                self._clear()
+            case "retry":
+                self._clear()
+                self.turn_to(*event.model.split("/", 1))
+            case "end":
+                self.terminal = _own(event)
+
+    def _clear(self) -> None:
         self._blocks.clear()
         self.chars = 0
         self.terminal = None
-
-    def _open(self, event: Any) -> None:
-        self._blocks.append(_Open(event))
-
-    def _end(self, event: Any) -> None:
-        self._blocks[event.content_index].end = event
-
-    def _finish(self, event: Any) -> None:
-        self.terminal = event
-
-    def _retry(self, event: ev.Retry) -> None:
-        self._blocks.clear()
-        self.chars = 0
-        self.turn_to(*event.model.split("/", 1))
 
     def turn_to(self, provider: str, model: str = "") -> None:
         """Take note of who is asked from now on."""
         self.provider, self.model = provider, model
         self.response_id = self.request_id = None
-
-    def _nothing(self, _: Any) -> None:
-        pass
-
-
-_STEPS: dict[str, Callable[[MessageBuilder, Any], None]] = {
-    "begin": MessageBuilder._start,
-    "open": MessageBuilder._open,
-    "whole": MessageBuilder._open,
-    "close": MessageBuilder._end,
-    "none": MessageBuilder._nothing,
-    "retry": MessageBuilder._retry,
-    "end": MessageBuilder._finish,
-}
-_FOLD = {kind: _STEPS[rule.effect] for kind, rule in RULES.items() if kind not in DELTAS}

@@ -68,9 +68,9 @@ class Driver:
         self._handed_out = False  # the caller has been given events
         self._short_of_memory = False
         self._parting: Batch = []  # how it ended, where no reader was there to be told
-        self._moved: asyncio.Event | None = None  # set for closers when the driver pauses or ends
+        self._moved = asyncio.Event()  # set for closers when the driver pauses or ends
         self._on_close = on_close
-        call.start()
+        call.started_at = call.clock.time()
         call.turn_to(call.attempt)  # one that is never read still ends in its provider's terms
         log.info("call %s: %s begins", call.id, call.model)
 
@@ -101,7 +101,6 @@ class Driver:
 
     async def pause(self) -> None:
         """Return when whoever reads has been handed a batch, or has left."""
-        self._moved = self._moved or asyncio.Event()
         self._moved.clear()
         await self._moved.wait()
 
@@ -120,7 +119,7 @@ class Driver:
     async def drive(self) -> AsyncGenerator[Batch, None]:
         """Yield every batch that the caller gets, having shown it to the observers."""
         watchdog, builder = self._watchdog, self._builder
-        self.call.start()  # anew: work begins with the first read
+        self.call.started_at = self.call.clock.time()  # anew: work begins with the first read
         self._retries = Retries(self.call, self._targets, self._breaker)
         try:
             while builder.terminal is None:
@@ -148,8 +147,7 @@ class Driver:
                 if type(batch[-1]) in TERMINAL:
                     self._end(batch)
                 self._deliver(batch)
-                if self._moved is not None:
-                    self._moved.set()
+                self._moved.set()
                 yield batch
                 self._handed_out = True
         finally:
@@ -161,8 +159,7 @@ class Driver:
                 try:
                     await self.close()
                 finally:
-                    if self._moved is not None:
-                        self._moved.set()
+                    self._moved.set()
 
     def _abandon(self) -> None:
         """End a call that nobody reads any more."""
@@ -178,7 +175,7 @@ class Driver:
         call, upcoming = self.call, self._retries.upcoming
         assert upcoming
         if not call.attempts:
-            call.resolve(await read_files(call.context))
+            call.context = await read_files(call.context)
         else:
             await self._release()  # which the loop goes on with even in a sleep of nothing
             await call.clock.sleep(upcoming.delay)
@@ -194,7 +191,7 @@ class Driver:
             if not self._retries.pass_over(error.error_message):
                 return [*told, ev.Start(), error]
         attempt = self._attempt = call.attempt
-        call.begin_attempt()
+        call.attempts += 1
         self._content_shown = False
         self._limit = attempt.options.max_output_chars or inf
         self._watchdog.begin_attempt(attempt.options.timeouts)
@@ -241,8 +238,7 @@ class Driver:
         if reason is not None:
             whole = batch and type(batch[-1]) is ev.Done and reason.code != "closed"
             return batch if whole else self._instead(batch, reason)
-        batch = _unended(batch)
-        if batch:
+        if batch := _unended(batch):
             self._deliver(batch)
         raise asyncio.CancelledError  # somebody else's, whose task wants to end
 
@@ -318,12 +314,12 @@ class Driver:
         if not self._content_shown and any(type(event) in CONTENT for event in batch):
             self._content_shown = True
             call.show_content()
-        self._builder.feed(batch)  # first: an observer that changes events spoils its own view
+        self._builder.feed(batch)  # first: who changes events spoils no message
         if self._observers.bound:
             self._observers.show(batch)
         terminal: Any = batch[-1]
         if type(terminal) in TERMINAL:
-            call.end()
+            call.ended_at = call.clock.time()
             log_end(call, terminal)
 
 

@@ -6,15 +6,14 @@ tagged union dumped without naming the union would silently lose it. Defaults ar
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
-from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
 
 from attrs import has
 
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary import messages as ms
+from swink_core.vocabulary.checks import held_to
 from swink_core.vocabulary.grammar import RULES
 from swink_core.vocabulary.outcome import StopReason, StreamErrorKind
 
@@ -90,30 +89,25 @@ def _be_strict(converter: Converter) -> None:
     from cattrs.cols import list_structure_factory
     from cattrs.gen import make_dict_structure_fn
 
-    def register(kind: Callable[[Any], Any], name: str, fits: Callable[[Any], bool]) -> None:
-        def structure(data: Any, _: Any) -> Any:
-            return kind(_expected(name, fits(data), data))
-
-        converter.register_structure_hook(kind, structure)
+    def held(data: Any, kind: Any) -> Any:
+        if kind is int and isinstance(data, float) and data.is_integer():
+            data = int(data)
+        try:
+            return held_to(kind, data)
+        except ValueError as error:
+            raise CodecError(f"{error}: {data!r:.80}") from None
 
     def lists(kind: Any) -> Any:
         plain = list_structure_factory(kind, converter)
-        return lambda data, _: plain(_expected("a list", isinstance(data, list), data), kind)
+        return lambda data, _: plain(held(data, list), kind)
 
     def objects(kind: Any) -> Any:
         plain: Any = make_dict_structure_fn(kind, converter)
-        return lambda data, _: plain(_expected("an object", isinstance(data, dict), data), kind)
+        return lambda data, _: plain(held(data, dict), kind)
 
-    register(str, "text", lambda data: isinstance(data, str))
-    register(bool, "true or false", lambda data: isinstance(data, bool))
-    register(float, "a number", _is_number)
-    register(int, "a whole number", lambda data: _is_number(data) and data == int(data))
-    for words in (StopReason, StreamErrorKind):
-        register(words, f"one of {', '.join(words)}", list(words).__contains__)
-    converter.register_structure_hook_func(
-        lambda cls: cls == dict[str, Any],
-        lambda data, _: dict(_expected("an object", isinstance(data, dict), data)),
-    )
+    for kind in (str, bool, float, int, StopReason, StreamErrorKind):
+        converter.register_structure_hook(kind, held)
+    converter.register_structure_hook_func(_is_mapping, held)
     converter.register_structure_hook_factory(_is_list, lists)
     converter.register_structure_hook_factory(has, objects)
 
@@ -122,14 +116,8 @@ def _is_list(kind: Any) -> bool:
     return get_origin(kind) is list
 
 
-def _is_number(data: Any) -> bool:
-    return isinstance(data, int | float) and not isinstance(data, bool) and isfinite(data)
-
-
-def _expected(name: str, fits: bool, data: Any) -> Any:
-    if not fits:
-        raise CodecError(f"{name} was expected, not {data!r:.80}")
-    return data
+def _is_mapping(kind: Any) -> bool:
+    return get_origin(kind) is dict
 
 
 def dump(value: Any) -> Any:

@@ -54,8 +54,6 @@ class HTTPClient(Protocol):
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
         """Send a request and return when the response's headers have come.
 
-        At an address that begins with `ws` it opens a WebSocket (RFC 6455): the body is the
-        first message, the status is 101 unless the server refused, and a read is a message.
         `connect_timeout` is in seconds, `None` for none. Raises ProviderFailure.
         """
 
@@ -64,7 +62,3 @@ class HTTPClient(Protocol):
 
     async def aclose(self) -> None:
         """Close all connections."""
-
-
-SWITCHED = 101
-"""The status of a response that is a WebSocket (RFC 9110 section 15.2.2)."""

@@ -6,7 +6,7 @@ Rows of a `models.toml` are decoded into these very classes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from attrs import define, field
@@ -42,6 +42,10 @@ class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     api: str | None = None
     as_of: str | None = None
     extra: Mapping[str, Any] = {}
+
+
+SettingType: TypeAlias = Literal["string", "integer", "boolean", "strings", "any"] | tuple[str, ...]
+"""What a setting is; `strings` is a list of them, a tuple the strings that it may be."""
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -82,7 +86,8 @@ class ProviderInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a provider's package data says of it, known without importing the plugin.
 
     `api_key_env` and `base_url_env` name environment variables, first found wins; `auth` is
-    `key`, `optional`, `none`, or a word of the provider's own; `portal` is where keys are made.
+    `key`, `optional`, `none`, or a word of the provider's own; `portal` is where keys are made;
+    `settings` are what `StreamOptions.settings` may hold (`*`: any others too).
     """
 
     name: str
@@ -96,6 +101,7 @@ class ProviderInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     docs: str | None = None
     portal: str | None = None
     dialect: Mapping[str, Any] = {}
+    settings: Mapping[str, SettingType] = {}
 
 
 @define(frozen=True)

@@ -142,9 +142,10 @@ class StreamOptions(Checked):
     rest is read and the attempt fails at its end (`read_on`), the rest is the answer (`skip`), or
     the attempt fails at once (`fail`); `max_output_chars` bounds the answer's size in characters;
     `rules=False` sends what the rules of models would change, leave out or refuse;
-    `extra` is merged into the request body, where the typed fields win. `api_key`, `headers` and
-    what may be secret in `base_url` never show in a repr. Raises ValueError for a value
-    that no provider could take.
+    `settings` steer the provider's adapter, which declares them, and `extra` is fields of the
+    request body (docs/reference/extra-and-settings.md). `api_key`, `headers` and what may be secret
+    in `base_url` never show in a repr. Raises ValueError for a value that no provider could
+    take.
     """
 
     none_is_default: ClassVar[bool] = True
@@ -173,6 +174,7 @@ class StreamOptions(Checked):
     malformed: MalformedPolicy | None = None
     max_output_chars: PositiveInt | None = 32 * 1024 * 1024
     rules: bool = True
+    settings: Mapping[str, Any] = field(factory=dict, repr=False)
     extra: Mapping[str, Any] = field(factory=dict, repr=False)
 
     @property

@@ -43,6 +43,10 @@ SAID = [
     (StreamErrorKind.RESOURCE, Failure("connect", code="no_descriptors"), ["ulimit -n"]),
     (StreamErrorKind.MODEL_NOT_FOUND, Failure("request", 404), ["swink models acme"]),
     (StreamErrorKind.THROTTLED, Failure("request", 429), ["Wait a moment"]),
+    (StreamErrorKind.INVALID_REQUEST, Failure("request", code="no_region",
+     kind=StreamErrorKind.INVALID_REQUEST), ["Acme Inc. was not asked", "nothing was sent"]),
+    (StreamErrorKind.INVALID_REQUEST, Failure("first_event",
+     kind=StreamErrorKind.INVALID_REQUEST), ["Acme Inc. does not accept the request"]),
 ]  # fmt: skip
 
 

@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from aiohttp import web
 from fakes import SSE, Server, says, sends
 
 from swink_core import ProviderFailure
@@ -158,6 +157,45 @@ def test_this_machine_is_never_asked_through_a_proxy(
     client = AiohttpClient()
     assert client._proxy("http://127.acme.example") == "http://proxy.invalid"
     assert client._proxy(url) is None
+
+
+@pytest.mark.usefixtures("_proxied")
+async def test_a_dead_proxy_is_named_with_the_variable_and_without_its_password(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.socket() as unheard:
+        unheard.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unheard.getsockname()[1]}"
+        monkeypatch.setenv("https_proxy", f"http://somebody:S3CRET-1@{address}")
+        failure = await failure_of("https://api.invalid/v1")
+    assert (failure.kind, failure.code) == (Kind.NETWORK, "connection_refused")
+    assert f"through the proxy http://{address} (https_proxy)" in failure.message
+    assert failure.title == "No connection through the proxy"
+    assert "https_proxy" in failure.resolution
+    assert "S3CRET-1" not in f"{failure.message} {failure.title} {failure.resolution}"
+
+
+@pytest.mark.usefixtures("_proxied")
+async def test_a_proxy_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Server(says(407, b"", {})) as server:
+        monkeypatch.setenv("https_proxy", server.url)
+        failure = await failure_of("https://api.invalid/v1")
+    assert failure.message.endswith(f"through the proxy {server.url} (https_proxy)")
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("http://[S3CRET", "its brackets do not match"),
+        ("http://user:S3CRET/x@host", "its port is no number"),
+        ("http://user:S3CRET@", "it names no host"),
+        ("localhost:8080/?key=S3CRET", "it does not begin with https://"),
+    ],
+)
+async def test_what_is_wrong_with_an_address_is_said_without_it(url: str, why: str) -> None:
+    failure = await failure_of(url)
+    assert (failure.kind, failure.code) == (Kind.INVALID_REQUEST, "url")
+    assert failure.message == f"not an address: [hidden] ({why})"
 
 
 async def test_closing_a_response_closes_its_connection() -> None:
@@ -354,141 +392,3 @@ def test_what_the_system_raises_has_a_kind_and_a_code(
     assert (failure.kind, failure.code) == (kind, code)
     assert failure.message
     assert failure.exception is error
-
-
-# -- WebSockets ----------------------------------------------------------------------------------
-
-
-@asynccontextmanager
-async def websocket_server(answer: Any) -> AsyncIterator[str]:
-    """Serves one function of a WebSocket, whose first message has been received."""
-
-    async def handle(request: web.Request) -> web.WebSocketResponse:
-        socket = web.WebSocketResponse()
-        await socket.prepare(request)
-        await answer(socket, await socket.receive_str())
-        return socket
-
-    app = web.Application()
-    app.router.add_get("/ws", handle)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield f"ws://127.0.0.1:{runner.addresses[0][1]}/ws"
-    finally:
-        await runner.cleanup()
-
-
-async def test_over_a_websocket_the_body_is_the_first_message_and_a_read_is_a_message() -> None:
-    async def answer(socket: web.WebSocketResponse, first: str) -> None:
-        await socket.send_str(f"heard {first}")
-        await socket.send_str("")
-        await socket.ping()
-        await socket.send_bytes("ü".encode())
-        await socket.close()
-
-    async with websocket_server(answer) as url, http_client() as client:
-        response = await client.send(HTTPRequest(url, b"hello"), HTTP_TIMEOUT)
-        assert response.status == 101
-        reads = [await anext(response, b"") for _ in range(3)]
-        response.close()
-    assert reads == [b"heard hello", "ü".encode(), b""]
-
-
-@pytest.mark.parametrize(
-    ("code", "why", "kind", "said"),
-    [
-        (1000, b"bye", None, None),
-        (1008, b"invalid api key", None, "invalid api key"),
-        (1013, b"", None, "the WebSocket was closed with code 1013"),
-        (4000, b"no", None, "no"),
-        (1011, b"restarting", Kind.NETWORK, "restarting"),
-    ],
-)
-async def test_a_websocket_that_is_closed_says_why(
-    code: int, why: bytes, kind: Kind | None, said: str | None
-) -> None:
-    async def answer(socket: web.WebSocketResponse, first: str) -> None:
-        await socket.send_str("a")
-        await socket.close(code=code, message=why)
-
-    async with websocket_server(answer) as url, http_client() as client:
-        response = await client.send(HTTPRequest(url, b"hello"), HTTP_TIMEOUT)
-        assert await anext(response) == b"a"
-        if said is None:
-            assert await anext(response, b"") == b""
-        else:
-            with pytest.raises(ProviderFailure) as caught:
-                await anext(response)
-            failure = caught.value.failure
-            assert (failure.code, failure.message) == (f"close_{code}", said)
-            assert failure.kind is kind
-        response.close()
-
-
-async def test_closing_a_websocket_closes_its_connection() -> None:
-    closed = asyncio.Event()
-
-    async def answer(socket: web.WebSocketResponse, first: str) -> None:
-        await socket.receive()
-        closed.set()
-
-    async with websocket_server(answer) as url, http_client() as client:
-        response = await client.send(HTTPRequest(url, b"hello"), HTTP_TIMEOUT)
-        response.close()
-        await closed.wait()
-
-
-async def test_a_refused_websocket_is_an_answer_with_its_status() -> None:
-    async with Server(says(403, b"no", {"X-Request-Id": "q1"})) as server, http_client() as client:
-        url = server.url.replace("http:", "ws:")
-        response = await client.send(HTTPRequest(url, b"hello"), HTTP_TIMEOUT)
-        assert (response.status, response.headers["x-request-id"]) == (403, "q1")
-        assert await anext(response, b"") == b""
-        response.close()
-        assert len(server.exchanges) == 1
-
-
-async def test_a_websocket_follows_no_redirect() -> None:
-    async with (
-        Server(says(302, b"", {"Location": "/elsewhere"})) as server,
-        http_client() as client,
-    ):
-        url = server.url.replace("http:", "ws:")
-        response = await client.send(HTTPRequest(url, b"hello"), HTTP_TIMEOUT)
-        response.close()
-        assert response.status == 302
-        assert len(server.exchanges) == 1
-
-
-async def test_a_websocket_that_is_not_answered_meets_the_limit() -> None:
-    async def nothing(exchange: Exchange) -> None:
-        await exchange.disconnected()
-
-    async with Server(nothing) as server:
-        failure = await failure_of(server.url.replace("http:", "ws:"), connect_timeout=0.05)
-    assert (failure.kind, failure.code) == (Kind.TIMEOUT, "connect")
-
-
-async def test_a_websocket_that_nobody_serves_is_a_refused_connection() -> None:
-    failure = await failure_of(f"ws://127.0.0.1:{free_port()}/")
-    assert (failure.kind, failure.code) == (Kind.NETWORK, "connection_refused")
-
-
-async def test_a_message_that_is_too_long_is_a_protocol_failure(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("swink_core.providers.websocket.DEFAULT_FRAME_LIMIT", 100)
-
-    async def answer(socket: web.WebSocketResponse, first: str) -> None:
-        await socket.send_str("x" * 200)
-        await socket.receive()
-
-    async with websocket_server(answer) as url, http_client() as client:
-        response = await client.send(HTTPRequest(url, b"hello"), HTTP_TIMEOUT)
-        with pytest.raises(ProviderFailure) as caught:
-            await anext(response)
-        response.close()
-    assert (caught.value.failure.kind, caught.value.failure.code) == (Kind.PROTOCOL, "websocket")

@@ -21,6 +21,7 @@ from fakes import (
     collect,
     cut_after,
     frame,
+    host_of,
     types,
 )
 
@@ -316,6 +317,19 @@ async def test_the_callers_headers_win_whatever_their_case(
     assert {name.lower(): value for name, value in request.headers.items()} == expected
 
 
+@pytest.mark.parametrize("name", ["Authorization", "authorization", "AUTHORIZATION"])
+async def test_the_callers_own_header_is_all_the_credentials_that_are_needed(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TOY_API_KEY", raising=False)
+    http = PipeClient(Pipe(*HELLO))
+    async with swink.Client(host=host_of(toy=Toy), http=http) as client:
+        await client.complete(MODEL, "Hi", headers={name: "Basic canary"})
+    assert {n: v for n, v in http.requests[0].headers.items() if n.lower() == name.lower()} == {
+        name: "Basic canary"
+    }
+
+
 async def test_hooks_may_add_headers_such_as_a_trace_context() -> None:
     class Tracer:
         @swink.hookimpl
@@ -523,6 +537,23 @@ async def test_a_whole_answer_is_replayed_through_the_same_events() -> None:
     async with client_of(http=PipeClient(pipe)) as client:
         events = await collect(client.stream(MODEL, "Hi", transport="buffered"))
     assert types(events) == ["start", "text_start", "text_delta", "text_delta", "text_end", "done"]
+
+
+async def test_a_whole_answer_is_asked_for_as_such() -> None:
+    http = PipeClient(Pipe(WHOLE, headers=JSON, end=True), Pipe(*HELLO))
+    async with client_of(http=http) as client:
+        await client.complete(MODEL, "Hi", transport="buffered")
+        await client.complete(MODEL, "Hi")
+    accepted = [request.headers["Accept"] for request in http.requests]
+    assert accepted == ["application/json", "text/event-stream"]
+
+
+async def test_a_server_that_streams_what_was_asked_for_whole_is_told_of() -> None:
+    pipe = Pipe(b"event: x\ndata: {}\n\n", headers=JSON, end=True)
+    async with client_of(http=PipeClient(pipe)) as client:
+        events = await collect(client.stream(MODEL, "Hi", transport="buffered"))
+    assert events[-1].error_kind is Kind.PROTOCOL
+    assert events[-1].error_message.endswith("it is a stream, where it was asked for whole")
 
 
 @pytest.mark.parametrize("cut", [0, 1, len(WHOLE) // 2, len(WHOLE) - 1])

@@ -541,18 +541,49 @@ async def test_nothing_that_an_observer_raises_takes_the_end_away(
     assert after.events == events
 
 
-async def test_an_observer_that_changes_events_changes_no_message() -> None:
+def _meddle(event: Any) -> None:
+    """Change all that an event has, and what that holds."""
+    for held in (event, getattr(event, "usage", None), getattr(event, "cost", None)):
+        for name in getattr(type(held), "__slots__", ()):
+            if name != "__weakref__":
+                if isinstance(value := getattr(held, name), dict):
+                    value["HACKED"] = "HACKED"
+                setattr(held, name, 99 if isinstance(value, int) else "HACKED")
+
+
+EVERY_BLOCK = [
+    frame(text="Hello", facts={"tier": "x"}),
+    frame(thinking="Hm", signature="S"),
+    frame(call={"key": 0, "id": "c", "name": "f", "arguments": "{}", "metadata": {"a": 1}}),
+    frame(extension={"b": 2}, usage={"input": 1, "output": 2, "extra": {"c": 3}}),
+    frame(stop="stop", finish=True),
+]
+
+
+@pytest.mark.parametrize("who", ["an observer", "the caller"])
+@pytest.mark.parametrize("end", ["done", "error"])
+async def test_who_changes_events_changes_no_message_and_takes_no_end_away(
+    who: str, end: str
+) -> None:
     class Meddler:
         @swink.hookimpl
         def on_event(self, event: Any) -> None:
-            for name, value in {"content_index": 99, "delta": "HACKED"}.items():
-                if hasattr(event, name):
-                    setattr(event, name, value)
+            _meddle(event)
 
-    async with client_of(Meddler(), http=PipeClient(Pipe(*HELLO))) as client:
-        stream = client.stream(MODEL, "Hi")
-        assert types(await collect(stream))[-1] == "done"
-    assert stream.message.text == "Hello"
+    frames = EVERY_BLOCK if end == "done" else EVERY_BLOCK[:-1]
+    messages = []
+    for meddles in (False, True):
+        observers = [Meddler()] if meddles and who == "an observer" else []
+        async with client_of(*observers, http=PipeClient(Pipe(*frames, end=True))) as client:
+            stream = client.stream(MODEL, "Hi")
+            seen = []
+            async for event in stream:
+                seen.append(type(event).__name__.lower())
+                if meddles and who == "the caller":
+                    _meddle(event)
+        assert seen[-1] == end
+        messages.append(stream.message)
+    assert messages[0] == messages[1]
 
 
 # -- who is at fault -----------------------------------------------------------------------------

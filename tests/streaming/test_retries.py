@@ -688,11 +688,14 @@ async def test_only_failures_of_the_target_itself_make_it_rest(kind: Kind, tires
     assert (b"small" in http.requests[-1].body) is tires
 
 
-async def test_another_key_or_address_of_a_resting_model_is_not_at_rest() -> None:
+@pytest.mark.parametrize(
+    "other", [{"api_key": "other-key"}, {"headers": {"authorization": "Bearer other"}}]
+)
+async def test_other_credentials_of_a_resting_model_are_not_at_rest(other: dict[str, Any]) -> None:
     client, http = chain_client(*[refused(503)] * 2, good(), retry=TIRED, clock=ManualClock())
     for _ in range(2):
         await ask(client, (MODEL, {"api_key": "first-key"}))
-    await ask(client, [(MODEL, {"api_key": "other-key"}), chain()[1]])
+    await ask(client, [(MODEL, other), chain()[1]])
     assert b"large" in http.requests[-1].body
 
 

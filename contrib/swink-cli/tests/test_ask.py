@@ -46,7 +46,7 @@ def test_stdout_has_the_answer_and_nothing_else(swink: Any) -> None:
 
 
 def test_the_end_tells_model_tokens_cost_and_speed(swink: Any) -> None:
-    gate = "-o", "extra.echo.delay=0.02"
+    gate = "-o", "settings.script.delay=0.02"
     done = swink("ask", "-m", "echo/think", *gate, "one two three")
     last = done.stderr.splitlines()[-1]
     assert last.startswith("echo/think · 3 tokens in, 13 out (10 thinking) · $0 · first token ")
@@ -255,7 +255,9 @@ def test_ctrl_c_before_the_first_token_leaves_too(start: Any, until: Any) -> Non
 
 
 def test_ctrl_c_ends_a_wait_before_a_retry(start: Any) -> None:
-    running = start("ask", "-m", "echo/fail-throttled", "-o", "extra.echo.retry_after=50", "Hi")
+    running = start(
+        "ask", "-m", "echo/fail-throttled", "-o", "settings.script.retry_after=50", "Hi"
+    )
     running.wait_for_error("attempt 2")
     running.interrupt()
     assert running.finish() == 130

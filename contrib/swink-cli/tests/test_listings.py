@@ -14,6 +14,9 @@ from swink_testing.installed import LINES_PROVIDER, catalogue, install
 OBSERVER = "class Observer:\n    pass\n"
 
 
+SETTINGS = '{ api = ["chat", "answers"], region = "string" }'
+
+
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     """Two sound providers, a broken one, one whose catalogue is broken, and two plugins."""
@@ -24,7 +27,7 @@ def site(tmp_path: Path) -> Path:
         {"swink.providers": {"bravo": "lines_provider:LinesProvider",
                              "alpha": "lines_provider:LinesProvider"}},
         {"lines_provider/__init__.py": LINES_PROVIDER,
-         "lines_provider/models.toml": catalogue("alpha", "bravo")},
+         "lines_provider/models.toml": catalogue("bravo", settings=SETTINGS) + catalogue("alpha")},
     )  # fmt: skip
     install(
         folder,
@@ -102,11 +105,37 @@ def test_providers_as_json_say_everything(listed: Any) -> None:
         "api_key_env": ["ALPHA_API_KEY"],
         "base_url_env": [],
         "auth": "key",
+        "settings": {},
         "ready": False,
         "docs": None,
         "portal": None,
         "error": None,
     }
+
+
+def test_one_provider_is_told_of_with_its_settings(listed: Any) -> None:
+    done = listed("providers", "bravo")
+    assert rows(done.stdout) == [
+        "name bravo",
+        "title Bravo Inc.",
+        "wire format lines",
+        "version 1.0",
+        "distribution swink-provider-lines",
+        "base url http://bravo.invalid",
+        "api key env BRAVO_API_KEY",
+        "state needs BRAVO_API_KEY",
+        "settings.api chat or answers",
+        "settings.region string",
+    ]
+    assert not done.imported
+    [bravo] = json.loads(listed("providers", "bravo", "--json").stdout)
+    assert bravo["settings"] == {"api": ["chat", "answers"], "region": "string"}
+
+
+def test_a_provider_that_is_not_installed_is_no_provider(listed: Any) -> None:
+    done = listed("providers", "brave")
+    assert done.returncode != 0
+    assert "did you mean" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["providers", "models", "plugins"])

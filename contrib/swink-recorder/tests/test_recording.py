@@ -158,6 +158,23 @@ def test_nothing_secret_is_written_wherever_it_occurs(tmp_path: Path) -> None:
     assert Recording.load(tmp_path).body == b"data: " + b"*" * len(KEY) + b"\n\n"
 
 
+def _said(*pieces: str) -> bytes:
+    return b"".join(
+        b'data: {"id":"r1","delta":{"content":"%s"}}\n\n' % piece.encode() for piece in pieces
+    )
+
+
+@pytest.mark.parametrize("size", [1, 3, len(KEY) - 1])
+def test_a_secret_that_came_in_pieces_is_hidden(tmp_path: Path, size: int) -> None:
+    pieces = [KEY[at : at + size] for at in range(0, len(KEY), size)]
+    body = _said("it is ", *pieces, " I think")
+
+    recording(body=body, chunks=[(0.0, len(body))]).save(tmp_path, secrets=[KEY])
+
+    hidden = Recording.load(tmp_path).body
+    assert hidden == _said("it is ", *("*" * len(piece) for piece in pieces), " I think")
+
+
 def test_a_secret_that_contains_another_is_hidden_whole(tmp_path: Path) -> None:
     recording(body=b"secret-and-more", chunks=[(0.0, 15)]).save(
         tmp_path, secrets=["secret", "secret-and-more"]
@@ -207,6 +224,7 @@ BROKEN = [
     ("a field of the wrong type", with_field("status", "ok"), "$.status"),
     ("another version", with_field("version", 2), "version 2 of the format"),
     ("a body elsewhere", with_field("body", "../body.sse"), "is not a file name"),
+    ("a body that is a folder", with_field("body", ".."), "is not a file name"),
     ("a body that grew", with_text("body.sse", "x" * 19), "add up to 18 bytes, the body has 19"),
     ("a chunk too few", with_field("chunks", [[0.0, 9]]), "add up to 9 bytes, the body has 18"),
     ("a negative size", with_field("chunks", [[0.0, 19], [0.1, -1]]), "negative"),
@@ -290,3 +308,25 @@ def test_the_testing_modules_import_no_test_tools() -> None:
     ).stdout.split()
 
     assert loaded == []
+
+
+@pytest.mark.parametrize("name", ["recording.json", "body.sse", "message.json"])
+def test_a_recording_reads_and_writes_nothing_outside_its_folder(tmp_path: Path, name: str) -> None:
+    outside, folder = tmp_path / "outside", tmp_path / "case"
+    recording().save(folder)
+    outside.write_bytes((folder / name).read_bytes())
+    (folder / name).unlink()
+    (folder / name).symlink_to(outside)
+    before = outside.read_bytes()
+
+    with pytest.raises(RecordingError, match="a link out of the recording"):
+        Recording.load(folder)
+    with pytest.raises(RecordingError, match="a link out of the recording"):
+        recording(note="another").save(folder)
+    assert outside.read_bytes() == before
+
+
+def test_a_recording_in_a_folder_that_is_a_link_is_read(tmp_path: Path) -> None:
+    recording().save(tmp_path / "case")
+    (tmp_path / "link").symlink_to(tmp_path / "case")
+    assert Recording.load(tmp_path / "link").body == recording().body

@@ -261,7 +261,6 @@ def test_promised_fields_are_there(name: str) -> None:
 def test_promised_keys_of_the_catalogue_are_read(site: Path) -> None:
     found = catalog.package_catalog("level_one_plugin")
 
-    assert found is not None
     assert found.providers["level-one"] == swink.ProviderInfo(
         "level-one", "Level One", "one-lines", "https://one.example/v1",
         ("ONE_API_KEY", "ONE_KEY"), ("ONE_BASE_URL",), "key", 1, "https://one.example/docs",

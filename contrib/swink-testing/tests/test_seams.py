@@ -185,7 +185,7 @@ async def test_a_gate_that_raises_is_named_and_left_out(
 def test_a_targets_key_is_equal_in_every_process_and_tells_no_credential(installed: Path) -> None:
     program = (
         "import swink_core as s\n"
-        "c = s.Client(api_key='sk-canary', base_url='http://user:word@seams.invalid/v1')\n"
+        "c = s.Client(providers={'seams': {'api_key': 'sk-canary', 'base_url': 'http://user:word@seams.invalid/v1'}})\n"
         f"print(c._targets({MODEL!r}, {{}})[0].key)\n"
     )
     keys = {

@@ -46,7 +46,7 @@ async def test_responses_are_answered_too() -> None:
             "Hello",
             base_url=server.url,
             api_key="test",
-            extra={"api": "responses"},
+            settings={"api": "responses"},
         )
     assert answer.text == TEXT
     assert [asked.api for asked in server.asked] == ["responses"]
@@ -74,7 +74,7 @@ def _refusing(provider: str, api: str, status: int) -> StrictServer:
 async def test_a_refusal_is_understood_as_the_vendors_own(
     provider: str, api: str, status: int, kind: StreamErrorKind
 ) -> None:
-    extra = {"extra": {"api": api}} if provider == "openai" else {}
+    extra = {"settings": {"api": api}} if provider == "openai" else {}
     async with _refusing(provider, api, status) as server, swink.Client(**ONCE) as client:
         call = client.stream(
             _model(provider), "Hello", base_url=server.url, api_key="test", **extra

@@ -83,6 +83,16 @@ async def test_stop_reasons(raw: str | None, reason: StopReason, notices: list[N
     assert [event for event in events if isinstance(event, Notice)] == notices
 
 
+@pytest.mark.parametrize("said", [[], block(0, TEXT, text("a"))], ids=["nothing", "text"])
+async def test_a_stop_sequence_ends_an_answer_and_is_told(said: list[dict[str, Any]]) -> None:
+    """An empty answer is what the caller asked for, and is not asked for again."""
+    end = {"type": "message_delta", "delta": {"stop_reason": "stop_sequence", "stop_sequence": "B"}}
+    terminal = (await _events(START, *said, end, STOP))[-1]
+    assert isinstance(terminal, Done)
+    assert terminal.stop_reason is StopReason.STOP
+    assert terminal.metadata == {"stop_sequence": "B"}
+
+
 async def test_a_refusal_says_what_it_refused() -> None:
     details = {"type": "refusal", "category": "bio", "explanation": "No viruses."}
     end = {"type": "message_delta", "delta": {"stop_reason": "refusal", "stop_details": details}}

@@ -365,6 +365,66 @@ def test_marks_for_the_cache_are_on_system_last_tool_and_last_user_turn(
     assert marks == [control, None, control, None, None, None, control]
 
 
+def _kept(ttl: str | None) -> dict[str, Any]:
+    return {"cache_control": {"type": "ephemeral", **({"ttl": ttl} if ttl else {})}}
+
+
+# (the caller's marks: of the tool, of the words in the conversation; the strategy's lifetime;
+#  all marks: of the tool, of the system prompt, of the words)
+OWN_MARKS: list[tuple[str | None, list[str | None], int | None, list[str | None]]] = [
+    (None, ["", "", ""], None, ["5m", "5m", "", "", "5m"]),
+    (None, ["5m", "", ""], None, ["5m", "5m", "5m", "", "5m"]),
+    (None, ["5m", "5m", ""], None, ["", "5m", "5m", "5m", "5m"]),
+    (None, ["5m", "5m", "5m"], None, ["", "5m", "5m", "5m", "5m"]),
+    (None, ["1h", "", ""], None, ["", "", "1h", "", "5m"]),
+    (None, ["", "", "1h"], None, ["", "", "", "", "1h"]),
+    (None, ["5m", "", ""], 3600, ["1h", "1h", "5m", "", ""]),
+    ("5m", ["", "", ""], 3600, ["5m", "", "", "", ""]),
+    ("1h", ["", "", ""], None, ["1h", "5m", "", "", "5m"]),
+]
+
+
+@pytest.mark.parametrize(("tool", "said", "ttl", "all_marks"), OWN_MARKS)
+def test_the_callers_own_marks_come_before_the_strategys(
+    tool: str | None, said: list[str | None], ttl: int | None, all_marks: list[str | None]
+) -> None:
+    """At most four, and none for an hour after one for five minutes."""
+    texts = [TextBlock("a", _kept(own) if own else None) for own in said]
+    look = Tool("look", metadata={"anthropic": _kept(tool)} if tool else None)
+    first, *others = texts
+    context = Context(
+        [UserMessage([first]), _answer(TextBlock("b")), UserMessage([*others])], "Be.", [look]
+    )
+    native = _converted(context, cache=CacheStrategy(ttl=ttl))
+    words = [b for turn in native["messages"] if turn["role"] == "user" for b in turn["content"]]
+    marks = [b.get("cache_control") for b in (*native["tools"], *native["system"], *words)]
+    assert [mark.get("ttl", "5m") if mark else "" for mark in marks] == all_marks
+
+
+def test_the_callers_own_marks_need_no_strategy() -> None:
+    mark = _kept("1h")
+    result = ToolResultMessage("t1", "look", [TextBlock("ok", mark)])
+    call = ToolCallBlock("t1", "look", {"at": 1}, metadata=mark)
+    assert _messages(
+        UserMessage([TextBlock("Hi", mark)]), _answer(TextBlock("a", mark), call), result
+    ) == [
+        _user({**_said("Hi"), **mark}),
+        _model({**_said("a"), **mark}, {**USE, **mark}),
+        _user({"type": "tool_result", "tool_use_id": "t1", "content": [{**_said("ok"), **mark}]}),
+    ]
+
+
+def test_the_schema_of_a_strict_tool_is_closed() -> None:
+    inner = {"type": "object", "properties": {}}
+    schema = {"type": "object", "properties": {"at": inner}}
+    closed = {"additionalProperties": False}
+    native = _converted(Context([HI], tools=[Tool("a", "", schema, True), Tool("b", "", schema)]))
+    assert [tool["input_schema"] for tool in native["tools"]] == [
+        {**schema, "properties": {"at": {**inner, **closed}}, **closed},
+        schema,
+    ]
+
+
 def test_converting_changes_nothing_of_the_conversation() -> None:
     data = {**SERVER_USE, "input": {"q": "x"}}
     answer = _answer(_extension(data), _extension(SERVER_RESULT), TextBlock("a "))

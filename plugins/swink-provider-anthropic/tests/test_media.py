@@ -18,6 +18,8 @@ from swink_core import (
     ImageBlock,
     MediaError,
     Model,
+    ProviderFailure,
+    StreamErrorKind,
     StreamOptions,
     UrlSource,
     UserMessage,
@@ -27,6 +29,7 @@ from swink_provider_anthropic import AnthropicProvider
 PROVIDER = AnthropicProvider("anthropic")
 PNG = base64.b64encode(b"\x89PNG").decode()
 PDF = base64.b64encode(b"%PDF").decode()
+HOUR = {"type": "ephemeral", "ttl": "1h"}
 MARKDOWN = base64.b64encode("# Café".encode()).decode()
 
 
@@ -45,6 +48,23 @@ MEDIA: list[tuple[str, Block, dict[str, Any]]] = [
         {
             "type": "image",
             "source": {"type": "base64", "media_type": "image/png", "data": PNG},
+        },
+    ),
+    (
+        "an image by another of its names",
+        ImageBlock(Base64Source("IMAGE/JPG; q=1", PNG)),
+        {
+            "type": "image",
+            "source": {"type": "base64", "media_type": "image/jpeg", "data": PNG},
+        },
+    ),
+    (
+        "an image to be kept in the cache",
+        ImageBlock(UrlSource("https://example.com/a"), {"cache_control": HOUR}),
+        {
+            "type": "image",
+            "source": {"type": "url", "url": "https://example.com/a"},
+            "cache_control": HOUR,
         },
     ),
     (
@@ -79,13 +99,19 @@ MEDIA: list[tuple[str, Block, dict[str, Any]]] = [
         "a document's address, to be cited",
         DocumentBlock(
             UrlSource("https://example.com/a.pdf"),
-            metadata={"citations": {"enabled": True}, "context": "Old.", "else": 1},
+            metadata={
+                "citations": {"enabled": True},
+                "context": "Old.",
+                "else": 1,
+                "cache_control": HOUR,
+            },
         ),
         {
             "type": "document",
             "source": {"type": "url", "url": "https://example.com/a.pdf"},
             "citations": {"enabled": True},
             "context": "Old.",
+            "cache_control": HOUR,
         },
     ),
     (
@@ -104,6 +130,24 @@ MEDIA: list[tuple[str, Block, dict[str, Any]]] = [
 )
 def test_media(name: str, block: Block, expected: dict[str, Any]) -> None:
     assert _converted(block) == expected
+
+
+DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+
+REFUSED: list[tuple[Block, str]] = [
+    (ImageBlock(Base64Source("image/tiff", PNG)), "images may be image/gif, .*, not image/tiff"),
+    (ImageBlock(UrlSource("https://example.com/a.svg")), "not image/svg"),
+    (DocumentBlock(Base64Source(DOCX, PDF)), "application/pdf, text/plain, not application/vnd"),
+    (DocumentBlock(Base64Source("video/mp4", PDF)), "not video/mp4"),
+    (DocumentBlock(UrlSource("https://example.com/a", "text/plain")), "application/pdf, not text/"),
+]
+
+
+@pytest.mark.parametrize(("block", "words"), REFUSED, ids=[words for _, words in REFUSED])
+def test_media_that_the_api_refuses_are_refused_in_words(block: Block, words: str) -> None:
+    with pytest.raises(ProviderFailure, match=words) as caught:
+        _converted(block)
+    assert caught.value.failure.kind is StreamErrorKind.UNSUPPORTED
 
 
 def test_files_are_read(tmp_path: Path) -> None:

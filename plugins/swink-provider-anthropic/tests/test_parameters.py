@@ -1,50 +1,34 @@
-"""Options as fields of the request, and what is said of those that are bent."""
+"""Options as fields of the request, and what models make of them, by the rules of models.toml."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
-from swink_core import (
-    Client,
-    Context,
-    Model,
-    ModelInfo,
-    StreamOptions,
-    Tool,
-    UserMessage,
-)
+from swink_core import AssistantMessage, Context, SystemMessage, TextBlock, Tool, UserMessage
 from swink_provider_anthropic import AnthropicProvider
-from swink_testing.driver import MemoryHTTPClient
+from swink_testing.leaving import Leaving, leaving
 
 PROVIDER = AnthropicProvider("anthropic")
-ALL = ["low", "medium", "high", "xhigh", "max"]
+
+BUDGET = "claude-sonnet-4-5"
+FOUR_SIX = "claude-opus-4-6"
+NEWER = "claude-opus-5"
+NEWEST = "claude-opus-5-5"
+OTHER = "model-of-another"
+"""Of no Claude, at an address that speaks the same API."""
 
 
-def _model(**extra: Any) -> Model:
-    return Model("anthropic", "any", ModelInfo("any", max_output=64_000, extra=extra))
-
-
-BUDGET = _model()
-ADAPTIVE = _model(thinking="adaptive", efforts=ALL, sampling=False)
-FOUR_SIX = _model(thinking="adaptive", efforts=["low", "medium", "high", "max"])
-UNKNOWN = Model("anthropic", "unknown")
-SIMPLE = Model("anthropic", "any", ModelInfo("any", capabilities=frozenset({"tools"})))
-
-
-def _fields(model: Model, tools: bool = False, **options: Any) -> dict[str, Any]:
-    """The request's body without the conversation."""
+def _asked(model: str, tools: bool = False, **options: Any) -> Leaving:
     context = Context([UserMessage("Hi")], tools=[Tool("look")] if tools else [])
-    chosen = StreamOptions(base_url="https://example.com", **options)
-    request = PROVIDER.request(model, PROVIDER.convert(model, context, chosen), chosen)
-    body: dict[str, Any] = msgspec.json.decode(request.body)
-    return {k: v for k, v in body.items() if k not in ("messages", "tools", "model", "stream")}
+    return leaving(PROVIDER, f"anthropic/{model}", context, **options)
 
 
-def _notices(model: Model, **options: Any) -> list[str]:
-    return [notice.detail for notice in PROVIDER.notices(model, StreamOptions(**options))]
+def _fields(found: Leaving) -> dict[str, Any]:
+    """The request's body without the conversation."""
+    other = ("messages", "tools", "model", "stream")
+    return {name: value for name, value in found.body.items() if name not in other}
 
 
 def _enabled(budget: int) -> dict[str, Any]:
@@ -58,167 +42,95 @@ def _adaptive(effort: str) -> dict[str, Any]:
     }
 
 
-FIELDS: list[tuple[str, Model, dict[str, Any], dict[str, Any]]] = [
-    ("nothing", BUDGET, {}, {"max_tokens": 64_000}),
-    ("nothing, of an unknown model", UNKNOWN, {}, {"max_tokens": 4096}),
+OPEN = {
+    "type": "object",
+    "properties": {
+        "list": {"type": "array", "items": {"type": "object", "properties": {}}},
+        "open": {"type": ["object", "null"], "additionalProperties": True},
+    },
+}
+CLOSED = {
+    "type": "object",
+    "properties": {
+        "list": {
+            "type": "array",
+            "items": {"type": "object", "properties": {}, "additionalProperties": False},
+        },
+        "open": {"type": ["object", "null"], "additionalProperties": True},
+    },
+    "additionalProperties": False,
+}
+
+# (name, model, options, fields beside max_tokens, max_tokens)
+FIELDS: list[tuple[str, str, dict[str, Any], dict[str, Any], int]] = [
+    ("nothing", BUDGET, {}, {}, 64_000),
+    ("nothing, of a newer model", NEWEST, {}, {}, 128_000),
+    ("nothing, of an unknown Claude", "claude-opus-7", {}, {}, 128_000),
+    ("nothing, of no Claude", OTHER, {}, {}, 4096),
     (
         "tuning",
         BUDGET,
         {"max_tokens": 9, "temperature": 0.2, "stop": ["A", "B"], "session_id": "s"},
-        {
-            "max_tokens": 9,
-            "temperature": 0.2,
-            "stop_sequences": ["A", "B"],
-            "metadata": {"user_id": "s"},
-        },
+        {"temperature": 0.2, "stop_sequences": ["A", "B"], "metadata": {"user_id": "s"}},
+        9,
     ),
-    ("top_k", BUDGET, {"max_tokens": 9, "top_k": 0}, {"max_tokens": 9, "top_k": 0}),
-    ("who asks", UNKNOWN, {"user": "u"}, {"max_tokens": 4096, "metadata": {"user_id": "u"}}),
-    ("top_p alone", BUDGET, {"max_tokens": 9, "top_p": 0.3}, {"max_tokens": 9, "top_p": 0.3}),
+    ("top_k", BUDGET, {"top_k": 0}, {"top_k": 0}, 64_000),
+    ("who asks", BUDGET, {"user": "u"}, {"metadata": {"user_id": "u"}}, 64_000),
+    ("top_p alone", BUDGET, {"top_p": 0.3}, {"top_p": 0.3}, 64_000),
+    ("a thinking level", BUDGET, {"thinking": "high"}, _enabled(10_000), 64_000),
+    ("a budget", BUDGET, {"thinking": 3000}, _enabled(3000), 64_000),
+    ("a budget, of no Claude", OTHER, {"thinking": "high"}, _enabled(10_000), 14_096),
+    ("an old Claude's", "claude-opus-4-1", {"thinking": 2000}, _enabled(2000), 32_000),
+    ("a dated Claude's", "claude-opus-4-5-20251101", {"thinking": 2000}, _enabled(2000), 64_000),
+    ("a dated newer Claude's", "claude-opus-5-5-20260901", {"thinking": "low"},
+     _adaptive("low"), 128_000),
+    ("thinking off", BUDGET, {"thinking": "off"}, {"thinking": {"type": "disabled"}}, 64_000),
+    ("thinking off where it is on", NEWER, {"thinking": "off"}, {"thinking": {"type": "disabled"}},
+     128_000),
+    ("thinking off in another word", "claude-sonnet-5-5", {"thinking": "off"},
+     {"thinking": {"type": "between_tools"}}, 128_000),
     (
-        "a thinking level",
-        BUDGET,
-        {"thinking": "high"},
-        {"max_tokens": 64_000, **_enabled(10_000)},
-    ),
-    ("a budget", BUDGET, {"thinking": 3000}, {"max_tokens": 64_000, **_enabled(3000)}),
-    ("too small a budget", BUDGET, {"thinking": 5}, {"max_tokens": 64_000, **_enabled(1024)}),
-    (
-        "a budget beyond max_tokens",
-        BUDGET,
-        {"thinking": 3000, "max_tokens": 2000},
-        {"max_tokens": 2000, **_enabled(1999)},
-    ),
-    (
-        "a budget that just fits",
-        UNKNOWN,
-        {"thinking": "high"},
-        {"max_tokens": 4096, **_enabled(4095)},
-    ),
-    (
-        "a Claude that nobody knows is asked as the newest are",
-        Model("anthropic", "claude-opus-7"),
-        {"thinking": "high"},
-        {"max_tokens": 4096, **_adaptive("high")},
-    ),
-    (
-        "an old Claude that nobody knows is asked as it was",
-        Model("anthropic", "claude-opus-4-1"),
-        {"thinking": 2000},
-        {"max_tokens": 4096, **_enabled(2000)},
-    ),
-    ("thinking off", BUDGET, {"thinking": "off"}, {"max_tokens": 64_000}),
-    ("a model that cannot think", SIMPLE, {"thinking": "high"}, {"max_tokens": 4096}),
-    (
-        "top_p with thinking, high enough",
+        "thinking and the sampling that goes with it",
         BUDGET,
         {"thinking": 3000, "top_p": 0.97},
-        {
-            "max_tokens": 64_000,
-            "thinking": {"type": "enabled", "budget_tokens": 3000},
-            "top_p": 0.97,
-        },
+        {**_enabled(3000), "top_p": 0.97},
+        64_000,
     ),
-    (
-        "adaptive thinking, minimal",
-        ADAPTIVE,
-        {"thinking": "minimal"},
-        {"max_tokens": 64_000, **_adaptive("low")},
-    ),
-    (
-        "adaptive thinking, extra high",
-        ADAPTIVE,
-        {"thinking": "extra_high"},
-        {"max_tokens": 64_000, **_adaptive("xhigh")},
-    ),
-    (
-        "adaptive thinking, extra high, where there is none",
-        FOUR_SIX,
-        {"thinking": "extra_high"},
-        {"max_tokens": 64_000, **_adaptive("max")},
-    ),
-    (
-        "adaptive thinking from a budget",
-        ADAPTIVE,
-        {"thinking": 4000},
-        {"max_tokens": 64_000, **_adaptive("medium")},
-    ),
-    (
-        "thinking off where it is on by default",
-        _model(thinking="adaptive", thinking_off="disabled"),
-        {"thinking": "off"},
-        {"max_tokens": 64_000, "thinking": {"type": "disabled"}},
-    ),
+    ("an effort", NEWER, {"thinking": "medium"}, _adaptive("medium"), 128_000),
+    ("the highest effort", NEWER, {"thinking": "extra_high"}, _adaptive("xhigh"), 128_000),
+    ("the highest of 4.6", FOUR_SIX, {"thinking": "extra_high"}, _adaptive("max"), 128_000),
+    ("an unknown Claude's", "claude-opus-7", {"thinking": "high"}, _adaptive("high"), 128_000),
     (
         "a schema, closed as the API wants it",
         BUDGET,
-        {
-            "response_format": {
-                "type": "object",
-                "properties": {
-                    "list": {"type": "array", "items": {"type": "object", "properties": {}}},
-                    "open": {"type": ["object", "null"], "additionalProperties": True},
-                },
-            }
-        },
-        {
-            "max_tokens": 64_000,
-            "output_config": {
-                "format": {
-                    "type": "json_schema",
-                    "schema": {
-                        "type": "object",
-                        "properties": {
-                            "list": {
-                                "type": "array",
-                                "items": {
-                                    "type": "object",
-                                    "properties": {},
-                                    "additionalProperties": False,
-                                },
-                            },
-                            "open": {"type": ["object", "null"], "additionalProperties": True},
-                        },
-                        "additionalProperties": False,
-                    },
-                }
-            },
-        },
+        {"response_format": OPEN},
+        {"output_config": {"format": {"type": "json_schema", "schema": CLOSED}}},
+        64_000,
     ),
     (
         "a schema and an effort",
-        ADAPTIVE,
+        NEWER,
         {"thinking": "low", "response_format": {"type": "string"}},
         {
-            "max_tokens": 64_000,
             "thinking": {"type": "adaptive", "display": "summarized"},
             "output_config": {
                 "effort": "low",
                 "format": {"type": "json_schema", "schema": {"type": "string"}},
             },
         },
-    ),
-    (
-        "a tool's name without tools is left out, since the API refuses it",
-        BUDGET,
-        {"tool_choice": "look"},
-        {"max_tokens": 64_000},
+        128_000,
     ),
     (
         "fields of the API's own, over which options win",
         BUDGET,
         {"max_tokens": 9, "extra": {"max_tokens": 8, "top_k": 5, "service_tier": "auto"}},
-        {"max_tokens": 9, "top_k": 5, "service_tier": "auto"},
+        {"top_k": 5, "service_tier": "auto"},
+        9,
     ),
-    (
-        "a limit of the API's own, over the most that the model can",
-        BUDGET,
-        {"extra": {"max_tokens": 2000}, "thinking": 5000},
-        {"max_tokens": 2000, **_enabled(1999)},
-    ),
+    ("a limit of the API's own", BUDGET, {"extra": {"max_tokens": 2000}}, {}, 2000),
     (
         "fields of objects that options make too",
-        ADAPTIVE,
+        NEWER,
         {
             "thinking": "low",
             "extra": {
@@ -227,124 +139,127 @@ FIELDS: list[tuple[str, Model, dict[str, Any], dict[str, Any]]] = [
             },
         },
         {
-            "max_tokens": 64_000,
             "thinking": {"type": "adaptive", "display": "summarized", "block_binding": {}},
             "output_config": {"effort": "low", "task_budget": 1},
         },
+        128_000,
     ),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("name", "model", "options", "expected"),
+    ("name", "model", "options", "expected", "limit"),
     FIELDS,
     ids=[name.replace(" ", "-") for name, *_ in FIELDS],
 )
-def test_fields(name: str, model: Model, options: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert _fields(model, **options) == expected
-    assert _notices(model, **options) == ([] if model is not SIMPLE else _SIMPLE_LACKS)
-
-
-_SIMPLE_LACKS = ["anthropic/any has no option thinking; it was not sent"]
-
-NEVER_OFF = _model(thinking="adaptive", thinking_off="never")
-
-CHANGES: list[tuple[str, Model, dict[str, Any], dict[str, Any], list[str]]] = [
-    (
-        "temperature with thinking",
-        BUDGET,
-        {"thinking": 3000, "temperature": 0.2},
-        _enabled(3000),
-        ["temperature: with thinking it is 1"],
-    ),
-    (
-        "a low top_p with thinking",
-        BUDGET,
-        {"thinking": 3000, "top_p": 0.5},
-        _enabled(3000),
-        ["top_p: with thinking at least 0.95; left out"],
-    ),
-    (
-        "temperature and top_p",
-        BUDGET,
-        {"temperature": 0.2, "top_p": 0.5},
-        {"temperature": 0.2},
-        ["top_p: not together with temperature; left out"],
-    ),
-    (
-        "top_k with thinking",
-        BUDGET,
-        {"thinking": 3000, "top_k": 5},
-        {"max_tokens": 64_000, **_enabled(3000)},
-        ["top_k: not together with thinking; left out"],
-    ),
-    (
-        "a session beside who asks",
-        BUDGET,
-        {"user": "u", "session_id": "s"},
-        {"max_tokens": 64_000, "metadata": {"user_id": "u"}},
-        ["session_id: its place is taken by user; left out"],
-    ),
-    (
-        "no room for thinking",
-        BUDGET,
-        {"thinking": "low", "max_tokens": 1024},
-        {"max_tokens": 1024},
-        ["thinking: max_tokens leaves less than 1024 for it; left out"],
-    ),
-    (
-        "a forced call and a budget",
-        BUDGET,
-        {"thinking": "low", "tool_choice": "required"},
-        {"tool_choice": {"type": "any"}},
-        ["thinking: not together with a tool_choice that forces a call; left out"],
-    ),
-    (
-        "a forced call and adaptive thinking get along",
-        ADAPTIVE,
-        {"thinking": "low", "tool_choice": "required"},
-        {**_adaptive("low"), "tool_choice": {"type": "any"}},
-        [],
-    ),
-    (
-        "a model without sampling",
-        ADAPTIVE,
-        {"temperature": 1.0, "top_p": 0.5},
-        {},
-        [
-            "temperature: not with this model; left out",
-            "top_p: not with this model; left out",
-        ],
-    ),
-    (
-        "a model that always thinks",
-        NEVER_OFF,
-        {"thinking": "off"},
-        {},
-        ["thinking: this model cannot be told not to think"],
-    ),
-    (
-        "an option that the API lacks",
-        BUDGET,
-        {"seed": 7},
-        {},
-        ["anthropic/any has no option seed; it was not sent"],
-    ),
-]
-
-
-@pytest.mark.parametrize(
-    ("name", "model", "options", "expected", "said"),
-    CHANGES,
-    ids=[name.replace(" ", "-") for name, *_ in CHANGES],
-)
-def test_what_is_left_out_or_changed_is_said(
-    name: str, model: Model, options: dict[str, Any], expected: dict[str, Any], said: list[str]
+def test_fields(
+    name: str, model: str, options: dict[str, Any], expected: dict[str, Any], limit: int
 ) -> None:
-    assert _fields(model, tools=True, **options) == {"max_tokens": 64_000, **expected}
-    assert _notices(model, **options) == [
-        line if line.startswith("anthropic/") else f"anthropic/any: {line}" for line in said
-    ]
+    found = _asked(model, **options)
+    assert _fields(found) == {"max_tokens": limit, **expected}
+    assert found.notices == []
+    assert {*found.refused_by} <= {"anthropic-model-retired"}  # which other clouds still serve
+
+
+LITTLE = {"thinking": "low", "max_tokens": 1024}
+
+# (model, options, fields beside max_tokens, what is said, the judge's rules without ours)
+CHANGES: list[tuple[str, dict[str, Any], dict[str, Any], list[str], list[str]]] = [
+    (BUDGET, {"thinking": 3000, "temperature": 0.2}, _enabled(3000),
+     ["has no such temperature; it was not sent"], ["anthropic-thinking-temperature"]),
+    (FOUR_SIX, {"thinking": "low", "temperature": 0.2}, _adaptive("low"),
+     ["has no such temperature; it was not sent"], ["anthropic-thinking-temperature"]),
+    # what the API says of top_p and top_k with thinking is no rule of the judge's:
+    # https://platform.claude.com/docs/en/build-with-claude/extended-thinking
+    (BUDGET, {"thinking": 3000, "top_p": 0.5}, {**_enabled(3000), "top_p": 0.95},
+     ["top_p is 0.95 here, not 0.5"], []),
+    (BUDGET, {"thinking": 3000, "top_k": 5}, _enabled(3000),
+     ["has no option top_k; it was not sent"], []),
+    (BUDGET, {"temperature": 0.2, "top_p": 0.5}, {"temperature": 0.2},
+     ["has no option top_p; it was not sent"], ["anthropic-temperature-and-top-p"]),
+    (BUDGET, {"temperature": 1.7}, {"temperature": 1},
+     ["temperature is 1 here, not 1.7"], ["anthropic-temperature-range-high"]),
+    (BUDGET, {"thinking": "low", "tool_choice": "required"}, {"tool_choice": {"type": "any"}},
+     ["has no option thinking; it was not sent"], ["anthropic-thinking-forced-tool"]),
+    (BUDGET, {"thinking": 5}, _enabled(1024),
+     ["thinking is 1024 here, not 5"], ["anthropic-budget-minimum"]),
+    (BUDGET, {"thinking": 900_000}, _enabled(62_976), ["thinking is 62976 here, not 900000"], []),
+    (BUDGET, {"max_tokens": 70_000}, {"max_tokens": 64_000},
+     ["max_tokens is 64000 here, not 70000"], ["anthropic-max-tokens-64k"]),
+    (BUDGET, {"thinking": 3000, "max_tokens": 2500}, {"max_tokens": 2500, **_enabled(1476)},
+     ["thinking is 1476 here, not 3000"], []),
+    (BUDGET, LITTLE, {"max_tokens": 1024}, ["has no option thinking; it was not sent"], []),
+    (NEWER, {"thinking": 4000}, _adaptive("medium"),
+     ["thinking is medium here, not 4000"], ["anthropic-thinking-enabled-removed"]),
+    (NEWER, {"thinking": "minimal"}, _adaptive("low"),
+     ["thinking is low here, not minimal"], ["anthropic-effort-value"]),
+    (NEWER, {"temperature": 0.3, "top_p": 0.5, "top_k": 3}, {},
+     [f"has no such {name}; it was not sent" for name in ("temperature", "top_p", "top_k")],
+     [f"anthropic-{name}-deprecated" for name in ("temperature", "top-p", "top-k")]),
+    (NEWEST, {"thinking": "off"}, _adaptive("low"),
+     ["thinking is low here, not off"], ["anthropic-thinking-always-on"]),
+    ("claude-haiku-5-5", {"top_p": 1.0}, {},
+     ["has no such top_p; it was not sent"], ["anthropic-haiku55-top-p"]),
+    ("claude-opus-5-5-20260901", {"temperature": 0.2}, {},
+     ["has no such temperature; it was not sent"], ["anthropic-temperature-deprecated"]),
+    (BUDGET, {"user": "u", "session_id": "s"}, {"metadata": {"user_id": "u"}},
+     ["session_id: its place is taken by user; left out"], []),
+    (BUDGET, {"seed": 7}, {}, ["has no option seed; it was not sent"], []),
+    # together they get along
+    (FOUR_SIX, {"thinking": "low", "tool_choice": "required"},
+     {**_adaptive("low"), "tool_choice": {"type": "any"}}, [], []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "options", "expected", "said", "refused_by"), CHANGES)
+def test_what_is_left_out_or_changed_is_said_and_is_what_the_api_refuses(
+    model: str,
+    options: dict[str, Any],
+    expected: dict[str, Any],
+    said: list[str],
+    refused_by: list[str],
+) -> None:
+    found = _asked(model, tools=True, **options)
+    limit = 64_000 if model == BUDGET else 128_000
+    assert _fields(found) == {"max_tokens": limit, **expected}
+    assert sorted(found.notices) == sorted(said)
+    assert found.refused_by == []
+    as_given = _asked(model, tools=True, rules=False, **options)
+    assert sorted(as_given.refused_by) == sorted(refused_by)
+
+
+HI = UserMessage("Hi")
+SAID = AssistantMessage([TextBlock("It is")])
+
+# (model, conversation, options, what is said, the judge's rules without ours)
+REFUSED: list[tuple[str, Context, dict[str, Any], str, list[str]]] = [
+    (NEWEST, Context([HI], tools=[Tool("look")]), {"tool_choice": "look"},
+     "does not support tool choice", ["anthropic-forced-tool-unsupported"]),
+    ("claude-fable-5-1", Context([HI], tools=[Tool("look")]), {"tool_choice": "required"},
+     "does not support tool choice", ["anthropic-forced-tool-unsupported"]),
+    (FOUR_SIX, Context([HI, SAID]), {},
+     "does not support prefill", ["anthropic-prefill-text-block"]),
+    (BUDGET, Context([HI]), {"stop": ["A", "\n"]},
+     "white space alone", ["anthropic-stop-sequence-blank"]),
+    (BUDGET, Context([HI], tools=[Tool("look", "", {"type": "array"})]), {},
+     "whose parameters are no object", ["anthropic-tool-schema-type"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "context", "options", "said", "refused_by"), REFUSED)
+def test_what_would_lose_its_meaning_is_refused_as_the_api_does(
+    model: str, context: Context, options: dict[str, Any], said: str, refused_by: list[str]
+) -> None:
+    asked = (PROVIDER, f"anthropic/{model}", context)
+    assert said in (leaving(*asked, **options).refusal or "")
+    as_given = leaving(*asked, rules=False, **options)
+    assert as_given.refusal is None
+    assert as_given.refused_by == refused_by
+
+
+def test_an_answer_to_be_continued_goes_to_models_that_do() -> None:
+    found = leaving(PROVIDER, f"anthropic/{BUDGET}", Context([HI, SAID]))
+    assert found.body["messages"][-1]["role"] == "assistant"
 
 
 @pytest.mark.parametrize(
@@ -365,35 +280,75 @@ def test_what_is_left_out_or_changed_is_said(
     ids=str,
 )
 def test_tool_choice(options: dict[str, Any], choice: dict[str, Any] | None) -> None:
-    assert _fields(BUDGET, tools=True, **options).get("tool_choice") == choice
+    assert _fields(_asked(BUDGET, tools=True, **options)).get("tool_choice") == choice
+
+
+def test_a_choice_without_tools_is_left_out_since_the_api_refuses_it() -> None:
+    assert "tool_choice" not in _asked(BUDGET, tool_choice="none").body
+
+
+SEARCH = {"type": "web_search_20260209", "name": "web_search"}
 
 
 def test_the_servers_own_tools_come_after_the_conversations() -> None:
-    search = {"type": "web_search_20260209", "name": "web_search"}
-    options = StreamOptions(base_url="https://example.com", extra={"tools": [search]})
-    context = Context([UserMessage("Hi")], tools=[Tool("look")])
-    request = PROVIDER.request(BUDGET, PROVIDER.convert(BUDGET, context, options), options)
-    names = [tool["name"] for tool in msgspec.json.decode(request.body)["tools"]]
-    assert names == ["look", "web_search"]
+    found = _asked(BUDGET, tools=True, extra={"tools": [SEARCH]})
+    assert [tool["name"] for tool in found.body["tools"]] == ["look", "web_search"]
 
 
 def test_a_choice_among_the_servers_own_tools_is_sent() -> None:
-    search = {"type": "web_search_20260209", "name": "web_search"}
-    fields = _fields(BUDGET, tool_choice="web_search", extra={"tools": [search]})
-    assert fields["tool_choice"] == {"type": "tool", "name": "web_search"}
+    found = _asked(BUDGET, tool_choice="web_search", extra={"tools": [SEARCH]})
+    assert found.body["tool_choice"] == {"type": "tool", "name": "web_search"}
+
+
+# -- instructions inside the conversation ------------------------------------------------------
+
+FIRST, THEN = SystemMessage("Be brief."), SystemMessage("Be kind.")
+ANSWER = AssistantMessage([TextBlock("Yes.")])
+
+# (messages, what is in `messages`: the first letter of each role and its texts)
+PLACES: list[tuple[list[Any], list[str]]] = [
+    ([HI, FIRST], ["u Hi", "s Be brief."]),
+    ([HI, FIRST, ANSWER, HI], ["u Hi", "s Be brief.", "a Yes.", "u Hi"]),
+    ([HI, FIRST, HI], ["u Hi Hi", "s Be brief."]),
+    ([HI, FIRST, THEN], ["u Hi", "s Be brief. Be kind."]),
+    ([HI, ANSWER, FIRST, HI], ["u Hi", "a Yes.", "u Hi", "s Be brief."]),
+    ([HI, ANSWER, FIRST], ["u Hi", "a Yes.", "u <system>\nBe brief.\n</system>"]),
+    ([FIRST, HI, THEN], ["u Hi", "s Be kind."]),
+]
+
+
+def _heard(model: str, *messages: Any) -> tuple[Leaving, list[str]]:
+    found = leaving(PROVIDER, f"anthropic/{model}", Context([*messages]))
+    turns = found.body["messages"]
+    texts = [" ".join(block["text"] for block in turn["content"]) for turn in turns]
+    return found, [f"{t['role'][0]} {text}" for t, text in zip(turns, texts, strict=True)]
+
+
+@pytest.mark.parametrize(("messages", "expected"), PLACES)
+@pytest.mark.parametrize("model", ["claude-opus-4-8", NEWER, NEWEST, "claude-opus-7"])
+def test_an_instruction_inside_stands_where_the_api_takes_it(
+    model: str, messages: list[Any], expected: list[str]
+) -> None:
+    found, heard = _heard(model, *messages)
+    assert heard == expected
+    assert (found.notices, found.refused_by) == ([], [])
 
 
 @pytest.mark.parametrize(
-    ("name", "thinking"),
-    [
-        ("claude-opus-5-5", "adaptive"),
-        ("claude-haiku-5-5", "adaptive"),
-        ("claude-sonnet-4-6", "adaptive"),
-        ("claude-sonnet-4-5", "enabled"),
-        ("claude-of-tomorrow", "adaptive"),
-    ],
+    "model", [BUDGET, FOUR_SIX, "claude-opus-4-7", "claude-sonnet-5", "claude-opus-4-1", OTHER]
 )
-async def test_the_catalogue_says_how_a_model_thinks(name: str, thinking: str) -> None:
-    async with Client(http=MemoryHTTPClient()) as client:
-        model = client.catalog.resolve(f"anthropic/{name}")
-    assert _fields(model, thinking="high")["thinking"]["type"] == thinking
+def test_an_instruction_inside_is_a_marked_user_turn_elsewhere(model: str) -> None:
+    found, heard = _heard(model, HI, FIRST)
+    assert heard == ["u Hi <system>\nBe brief.\n</system>"]
+    assert len(found.notices) == 1
+
+
+# -- names of tools ----------------------------------------------------------------------------
+
+
+def test_names_that_the_api_refuses_are_others_there() -> None:
+    context = Context([HI], tools=[Tool("tide.at/the pier")])
+    found = leaving(PROVIDER, f"anthropic/{BUDGET}", context, tool_choice="tide.at/the pier")
+    [tool] = found.body["tools"]
+    assert found.body["tool_choice"] == {"type": "tool", "name": tool["name"]}
+    assert found.refused_by == []

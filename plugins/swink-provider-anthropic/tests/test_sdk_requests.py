@@ -12,13 +12,14 @@ from swink_core import (
     AssistantMessage,
     Base64Source,
     CacheStrategy,
+    Catalog,
     Context,
     DocumentBlock,
     ExtensionBlock,
     FileIdSource,
+    Host,
     ImageBlock,
     Model,
-    ModelInfo,
     StreamOptions,
     SystemMessage,
     TextBlock,
@@ -38,9 +39,7 @@ DECLARED = pytest.importorskip("anthropic.types.beta.message_create_params")
 
 PROVIDER = AnthropicProvider("anthropic")
 MODEL = Model("anthropic", "any")
-ADAPTIVE = Model(
-    "anthropic", "any", ModelInfo("any", extra={"thinking": "adaptive", "efforts": ["high"]})
-)
+ADAPTIVE = Catalog(Host(environ={}), environ={}).resolve("anthropic/claude-opus-5")
 
 
 HI = UserMessage("Hi")
@@ -106,7 +105,7 @@ REQUESTS: list[tuple[str, Model, Context, dict[str, Any], dict[str, Any]]] = [
         Context([HI]),
         {"thinking": "high", "response_format": SCHEMA},
         {
-            "max_tokens": 4096,
+            "max_tokens": 128_000,
             "messages": [SAID],
             "thinking": {"type": "adaptive", "display": "summarized"},
             "output_config": {
@@ -146,11 +145,18 @@ REQUESTS: list[tuple[str, Model, Context, dict[str, Any], dict[str, Any]]] = [
                     "content": [
                         {"type": "document", "source": {"type": "file", "file_id": "file_1"}},
                         {"type": "container_upload", "file_id": "file_2"},
-                        {"type": "text", "text": "<system>\nBe quick.\n</system>"},
                     ],
                 },
+                {"role": "system", "content": [{"type": "text", "text": "Be quick."}]},
             ],
-            "tools": [{**LOOK_PARAM, "strict": True, "defer_loading": True}],
+            "tools": [
+                {
+                    **LOOK_PARAM,
+                    "input_schema": {**SCHEMA, "additionalProperties": False},
+                    "strict": True,
+                    "defer_loading": True,
+                }
+            ],
             "metadata": {"user_id": "u"},
         },
     ),
@@ -266,7 +272,7 @@ def test_we_send_what_the_sdk_sends(
     server: LoopbackServer,
     sdk: Any,
 ) -> None:
-    with sdk.messages.create(model="any", stream=True, **arguments) as stream:
+    with sdk.messages.create(model=model.id, stream=True, **arguments) as stream:
         list(stream)
 
     assert _our_body(model, context, options, server.url) == server.exchanges[-1].json

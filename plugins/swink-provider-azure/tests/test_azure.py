@@ -108,7 +108,7 @@ async def complete(*responses: MemoryResponse, calls: int = 1, **options: Any) -
     ],
 )
 def test_addresses_of_the_responses_api(base_url: str, expected: str) -> None:
-    options = swink.StreamOptions(base_url=base_url, extra={"api": "responses"})
+    options = swink.StreamOptions(base_url=base_url, settings={"api": "responses"})
     assert PROVIDER.url(MODEL, options, {}) == expected
 
 
@@ -117,6 +117,17 @@ async def test_a_key_travels_in_its_own_header() -> None:
     assert http.requests[0].headers["api-key"] == "canary-key"
     assert "Authorization" not in http.requests[0].headers
     assert http.bodies[0]["model"] == "d"
+
+
+@pytest.mark.parametrize("name", ["Authorization", "API-Key"])
+async def test_credentials_that_the_caller_holds_are_sent_alone(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "of-the-environment")
+    http = await complete(MemoryResponse([DONE]), headers={name: "Bearer mine"})
+    sent = {n.lower(): v for n, v in http.requests[0].headers.items()}
+    own = {n: sent[n] for n in ("authorization", "api-key") if n in sent}
+    assert own == {name.lower(): "Bearer mine"}
 
 
 async def test_without_any_credentials_nothing_is_sent_and_the_variable_is_named(

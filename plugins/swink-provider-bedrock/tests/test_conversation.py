@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,9 +13,10 @@ from swink_core import (
     AssistantMessage,
     Block,
     CacheStrategy,
+    Catalog,
     Context,
     ExtensionBlock,
-    Model,
+    Host,
     ProviderFailure,
     StopReason,
     StreamErrorKind,
@@ -29,6 +31,7 @@ from swink_core import (
 from swink_provider_bedrock import BedrockProvider
 
 PROVIDER = BedrockProvider("bedrock")
+CATALOG = Catalog(Host(environ={}), environ={})
 CLAUDE = "us.anthropic.claude-sonnet-4-6"
 NOVA = "us.amazon.nova-pro-v1:0"
 LLAMA = "us.meta.llama3-3-70b-instruct-v1:0"
@@ -42,7 +45,8 @@ CITATION = {"title": "a", "location": {"documentChar": {"documentIndex": 0}}}
 
 def _converted(context: Context, model: str = CLAUDE, **options: Any) -> dict[str, Any]:
     before = copy.deepcopy(context)
-    native = PROVIDER.convert(Model("bedrock", model), context, StreamOptions(**options))
+    known = CATALOG.resolve(f"bedrock/{model}")
+    native: dict[str, Any] = PROVIDER.convert_messages(known, context, StreamOptions(**options))
     assert context == before
     assert misfits(native) == []
     return native
@@ -339,3 +343,96 @@ def test_cache_points_stand_where_the_model_takes_them(
 def test_how_long_a_cache_is_kept(seconds: int, ttl: str) -> None:
     native = _converted(TALK, cache=CacheStrategy(ttl=seconds))
     assert native["system"][-1] == {"cachePoint": {"type": "default", "ttl": ttl}}
+
+
+def _own(ttl: str | None = None) -> dict[str, Any]:
+    return {"cachePoint": {"type": "default", **({"ttl": ttl} if ttl else {})}}
+
+
+# (after which of the caller's words there is a point, how long it lives; the strategy; points
+#  after tools, system prompt, and each of the words)
+OWN_POINTS: list[tuple[str, str | None, CacheStrategy | None, str]] = [
+    ("-*-", None, None, "---*-"),
+    ("-*-", None, CacheStrategy(), "**-**"),
+    ("**-", None, CacheStrategy(), "-****"),
+    ("***", None, CacheStrategy(), "-****"),
+    ("-*-", "1h", CacheStrategy(), "---*-"),
+    ("-*-", "1h", CacheStrategy(ttl=3600), "**-**"),
+]
+
+
+@pytest.mark.parametrize(("own", "ttl", "cache", "points"), OWN_POINTS)
+def test_the_callers_own_points_come_before_the_strategys(
+    own: str, ttl: str | None, cache: CacheStrategy | None, points: str
+) -> None:
+    first, *others = [TextBlock("a", _own(ttl) if mark == "*" else None) for mark in own]
+    answer = AssistantMessage([TextBlock("b")])
+    context = Context([UserMessage([first]), answer, UserMessage([*others])], "Be.", [LOOK])
+    native = _converted(context, cache=cache)
+    said = [b for turn in native["messages"] if turn["role"] == "user" for b in turn["content"]]
+    blocks = [*native["toolConfig"]["tools"], *native["system"], *said, {}]
+    pairs = pairwise(blocks)
+    marks = ["*" if "cachePoint" in after else "-" for at, after in pairs if "cachePoint" not in at]
+    assert "".join(marks) == points
+
+
+def test_a_point_in_a_result_comes_after_it() -> None:
+    result = ToolResultMessage("t1", "look", [TextBlock("found", _own("1h"))])
+    context = Context([HI, AssistantMessage([ToolCallBlock("t1", "look")]), result], tools=[LOOK])
+    last = _converted(context)["messages"][-1]
+    found = {"toolResult": {"toolUseId": "t1", "content": [{"text": "found"}]}}
+    assert last == _user(found, _own("1h"))
+
+
+# -- what single vendors want ----------------------------------------------------------------
+
+ANSWERED_AND_ON = Context([*CALLED, UserMessage("Go on")], tools=[LOOK])
+RESULTS = [{"toolResult": {"toolUseId": id, "content": [{"text": "found"}]}} for id in ("t1", "t2")]
+
+
+@pytest.mark.parametrize(
+    ("model", "last"),
+    [
+        (CLAUDE, [_user(*RESULTS, {"text": "Go on"})]),
+        (NOVA, [_user(*RESULTS, {"text": "Go on"})]),
+        (LLAMA, [_user(*RESULTS), _user({"text": "Go on"})]),
+        ("mistral.mistral-large-2407-v1:0", [_user(*RESULTS), _user({"text": "Go on"})]),
+    ],
+)
+def test_results_of_tools_stand_alone_where_the_model_wants_it(model: str, last: Any) -> None:
+    assert _converted(ANSWERED_AND_ON, model)["messages"][2:] == last
+
+
+@pytest.mark.parametrize(
+    ("model", "context", "words"),
+    [
+        (NOVA, Context([AssistantMessage([TextBlock("a")]), HI]), "the user to speak first"),
+        (LLAMA, Context([UserMessage([TextBlock("a", POINT)])]), "takes no cache points"),
+    ],
+)
+def test_what_a_model_has_no_form_for_is_refused(model: str, context: Context, words: str) -> None:
+    with pytest.raises(ProviderFailure, match=words) as caught:
+        _converted(context, model)
+    assert caught.value.failure.kind is StreamErrorKind.UNSUPPORTED
+
+
+REFERRING = {
+    "type": "object",
+    "properties": {"at": {"$ref": "#/$defs/place", "description": "Where."}},
+    "$defs": {"place": {"type": "object", "properties": {}}},
+}
+PLACE = {"type": "object", "properties": {}, "description": "Where."}
+CLOSED = {"additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    ("model", "strict", "expected"),
+    [
+        (CLAUDE, None, REFERRING),
+        (NOVA, None, {"type": "object", "properties": {"at": PLACE}}),
+        (NOVA, True, {"type": "object", "properties": {"at": {**PLACE, **CLOSED}}, **CLOSED}),
+    ],
+)
+def test_schemas_of_tools(model: str, strict: bool | None, expected: dict[str, Any]) -> None:
+    native = _converted(Context([HI], tools=[Tool("look", "", REFERRING, strict)]), model)
+    assert native["toolConfig"]["tools"][0]["toolSpec"]["inputSchema"]["json"] == expected

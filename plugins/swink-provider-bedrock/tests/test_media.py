@@ -96,6 +96,16 @@ MEDIA: list[tuple[str, Block, dict[str, Any]]] = [
         },
     ),
     (
+        "a film",
+        DocumentBlock(Base64Source("video/mp4", DATA), "a.mp4"),
+        {"video": {"format": "mp4", "source": BYTES}},
+    ),
+    (
+        "a film in S3",
+        DocumentBlock(UrlSource("s3://shelf/a.png", "video/quicktime")),
+        {"video": {"format": "mov", "source": IN_S3}},
+    ),
+    (
         "sound",
         AudioBlock(Base64Source("audio/mpeg", DATA)),
         {"audio": {"format": "mp3", "source": BYTES}},
@@ -128,11 +138,26 @@ def test_a_file_that_is_not_there_is_an_error() -> None:
         (DocumentBlock(Base64Source("application/zip", DATA)), "not application/zip"),
         (DocumentBlock(UrlSource("https://example.com/a")), "not unknown"),
         (AudioBlock(Base64Source("audio/midi", DATA)), "not audio/midi"),
+        (DocumentBlock(Base64Source("video/ogg", DATA)), "three_gp, webm, wmv, not video/ogg"),
     ],
 )
 def test_what_the_api_does_not_take_is_refused(block: Block, words: str) -> None:
     with pytest.raises(ProviderFailure, match=words) as caught:
         _said(block)
+    assert caught.value.failure.kind is StreamErrorKind.UNSUPPORTED
+
+
+@pytest.mark.parametrize(
+    ("block", "words"),
+    [
+        (ImageBlock(UrlSource("s3://shelf/a.png")), "images as data alone"),
+        (DocumentBlock(Base64Source("video/mp4", DATA)), "takes no video"),
+    ],
+)
+def test_what_claude_does_not_take_there_is_refused(block: Block, words: str) -> None:
+    claude = Model("bedrock", "us.anthropic.claude-sonnet-4-6")
+    with pytest.raises(ProviderFailure, match=words) as caught:
+        PROVIDER.convert(claude, Context([UserMessage([block])]), StreamOptions())
     assert caught.value.failure.kind is StreamErrorKind.UNSUPPORTED
 
 

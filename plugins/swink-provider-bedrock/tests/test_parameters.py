@@ -8,248 +8,231 @@ from typing import Any
 import pytest
 from converse_model import misfits
 
-from swink_core import Model, ModelInfo, StreamOptions
+from swink_core import AssistantMessage, CacheStrategy, Context, TextBlock, Tool, UserMessage
 from swink_provider_bedrock import BedrockProvider
-from swink_provider_bedrock.parameters import parameters
+from swink_testing.leaving import Leaving, leaving
 
 PROVIDER = BedrockProvider("bedrock")
 
+NEWEST = "us.anthropic.claude-opus-5-5"
+NEWER = "us.anthropic.claude-opus-5"
+FOUR_SIX = "us.anthropic.claude-sonnet-4-6"
+OLD = "us.anthropic.claude-haiku-4-5-20251001-v1:0"
+NOVA_2 = "us.amazon.nova-2-lite-v1:0"
+NOVA = "us.amazon.nova-pro-v1:0"
+GPT = "global.openai.gpt-6.1-sol"
+GPT_OSS = "openai.gpt-oss-120b-1:0"
+LLAMA = "us.meta.llama3-3-70b-instruct-v1:0"
+MISTRAL = "mistral.mistral-large-3-675b-instruct"
+HI = UserMessage("Hi")
+LOOK = Tool("look")
 
-def _model(id: str, max_output: int | None = None, **extra: Any) -> Model:
-    info = ModelInfo(id, max_output=max_output, extra=extra) if extra or max_output else None
-    return Model("bedrock", id, info)
+
+def _asked(model: str, tools: bool = False, **options: Any) -> Leaving:
+    context = Context([HI], tools=[LOOK, Tool("wait")] if tools else [])
+    found = leaving(PROVIDER, f"bedrock/{model}", context, **options)
+    if found.refusal is None and options.get("rules", True):
+        assert misfits(found.body) == []
+    return found
 
 
-CLAUDE = "us.anthropic.claude-opus-9"
-EFFORTS = ["low", "medium", "high", "xhigh", "max"]
-NEW = _model(CLAUDE, 64_000, thinking="adaptive", efforts=EFFORTS, sampling=False)
-UNKNOWN = _model(CLAUDE)
-OLD = _model("us.anthropic.claude-haiku-4-5-v1:0", 64_000, thinking="budget")
-OLD_UNLIMITED = _model("us.anthropic.claude-haiku-4-5-v1:0", thinking="budget")
-NOVA_2 = _model("us.amazon.nova-2-lite-v1:0")
-NOVA = _model("us.amazon.nova-pro-v1:0")
-GPT = _model("openai.gpt-oss-120b-1:0")
-LLAMA = _model("us.meta.llama3-3-70b-instruct-v1:0")
+def _fields(found: Leaving) -> dict[str, Any]:
+    """The request's body without the conversation."""
+    other = ("messages", "toolConfig")
+    return {name: value for name, value in found.body.items() if name not in other}
+
+
+def _more(**fields: Any) -> dict[str, Any]:
+    return {"additionalModelRequestFields": fields}
+
+
+def _inference(**fields: Any) -> dict[str, Any]:
+    return {"inferenceConfig": fields}
 
 
 def _adaptive(effort: str) -> dict[str, Any]:
     thinking = {"type": "adaptive", "display": "summarized"}
-    return {
-        "outputConfig": {"effort": effort},
-        "additionalModelRequestFields": {"thinking": thinking},
-    }
+    return {"outputConfig": {"effort": effort}, **_more(thinking=thinking)}
 
 
 def _budget(tokens: int, most: int) -> dict[str, Any]:
     thinking = {"type": "enabled", "budget_tokens": tokens}
-    return {
-        "inferenceConfig": {"maxTokens": most},
-        "additionalModelRequestFields": {"thinking": thinking},
-    }
+    return {**_inference(maxTokens=most), **_more(thinking=thinking)}
 
 
-def _nova(effort: str, **inference: Any) -> dict[str, Any]:
-    config = {"type": "enabled", "maxReasoningEffort": effort}
-    body: dict[str, Any] = {"additionalModelRequestFields": {"reasoningConfig": config}}
-    return {**body, "inferenceConfig": inference} if inference else body
+def _nova(effort: str) -> dict[str, Any]:
+    return _more(reasoningConfig={"type": "enabled", "maxReasoningEffort": effort})
 
 
-TOLD = "thinking: this model cannot be told not to think"
-
-ROWS: list[tuple[str, Model, dict[str, Any], dict[str, Any], list[str]]] = [
-    ("nothing", LLAMA, {}, {}, []),
+# (name, model, options, fields)
+ROWS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
+    ("nothing", LLAMA, {}, {}),
     (
         "tuning",
         LLAMA,
         {"max_tokens": 9, "temperature": 0.2, "top_p": 0.9, "stop": ["A", "B"]},
-        {
-            "inferenceConfig": {
-                "maxTokens": 9,
-                "stopSequences": ["A", "B"],
-                "temperature": 0.2,
-                "topP": 0.9,
-            }
-        },
-        [],
+        _inference(maxTokens=9, stopSequences=["A", "B"], temperature=0.2, topP=0.9),
     ),
-    ("zero", LLAMA, {"temperature": 0}, {"inferenceConfig": {"temperature": 0}}, []),
-    (
-        "Claude's either or",
-        OLD,
-        {"temperature": 0.2, "top_p": 0.9},
-        {"inferenceConfig": {"temperature": 0.2}},
-        ["top_p: not together with temperature; left out"],
-    ),
-    ("Claude's top_k", OLD, {"top_k": 5}, {"additionalModelRequestFields": {"top_k": 5}}, []),
-    ("top_k of a newer Claude", NEW, {"top_k": 5}, {}, ["top_k: not with this model; left out"]),
-    (
-        "top_k of others",
-        LLAMA,
-        {"top_k": 5},
-        {},
-        ["top_k: how to ask this model for it is not known; left out"],
-    ),
-    ("top_p alone", OLD, {"top_p": 0.9}, {"inferenceConfig": {"topP": 0.9}}, []),
-    (
-        "a model without sampling",
-        NEW,
-        {"temperature": 0.2, "top_p": 0.9},
-        {},
-        ["temperature: not with this model; left out", "top_p: not with this model; left out"],
-    ),
-    # thinking, by an effort
-    ("minimal", NEW, {"thinking": "minimal"}, _adaptive("low"), []),
-    ("medium", NEW, {"thinking": "medium"}, _adaptive("medium"), []),
-    ("extra high", NEW, {"thinking": "extra_high"}, _adaptive("xhigh"), []),
-    ("a budget", NEW, {"thinking": 9000}, _adaptive("high"), []),
-    ("a Claude that nobody knows", UNKNOWN, {"thinking": "extra_high"}, _adaptive("high"), []),
-    (
-        "one with max",
-        _model(CLAUDE, thinking="adaptive", efforts=["low", "high", "max"]),
-        {"thinking": "extra_high"},
-        _adaptive("max"),
-        [],
-    ),
-    ("a forced call", NEW, {"thinking": "low", "tool_choice": "look"}, _adaptive("low"), []),
-    (
-        "sampling beside it",
-        UNKNOWN,
-        {"thinking": "low", "temperature": 0.2, "top_p": 0.9},
-        _adaptive("low"),
-        [
-            "temperature: with thinking it is 1",
-            "top_p: with thinking at least 0.95; left out",
-        ],
-    ),
-    (
-        "sampling that is allowed",
-        UNKNOWN,
-        {"thinking": "low", "temperature": 1, "top_p": 0.95},
-        {**_adaptive("low"), "inferenceConfig": {"topP": 0.95}},
-        [],
-    ),
-    # thinking, within a budget
-    ("a level", OLD, {"thinking": "low"}, _budget(2048, 64_000), []),
-    ("a budget that is too small", OLD, {"thinking": 5}, _budget(1024, 64_000), []),
-    ("within max_tokens", OLD, {"thinking": 9000, "max_tokens": 5000}, _budget(4999, 5000), []),
+    ("zero", LLAMA, {"temperature": 0}, _inference(temperature=0)),
+    ("Claude's top_k", OLD, {"top_k": 5}, _more(top_k=5)),
+    ("Nova's top_k", NOVA, {"top_k": 5}, _more(inferenceConfig={"topK": 5})),
+    ("top_p alone", OLD, {"top_p": 0.9}, _inference(topP=0.9)),
+    ("an effort", NEWER, {"thinking": "medium"}, _adaptive("medium")),
+    ("the highest", NEWEST, {"thinking": "extra_high"}, _adaptive("xhigh")),
+    ("the highest of 4.6", FOUR_SIX, {"thinking": "extra_high"}, _adaptive("max")),
+    ("an unknown Claude's", "us.anthropic.claude-opus-9", {"thinking": "high"}, _adaptive("high")),
+    ("a level", OLD, {"thinking": "low"}, _budget(2048, 64_000)),
+    ("a budget", OLD, {"thinking": 3000, "max_tokens": 9000}, _budget(3000, 9000)),
     (
         "an older Claude of another region",
-        _model("apac.anthropic.claude-sonnet-4-20250514-v1:0"),
+        "apac.anthropic.claude-sonnet-4-20250514-v1:0",
         {"thinking": 3000},
-        _budget(3000, 7096),
-        [],
+        _budget(3000, 64_000),
     ),
-    ("without a limit", OLD_UNLIMITED, {"thinking": 3000}, _budget(3000, 7096), []),
+    ("off", OLD, {"thinking": "off"}, _more(thinking={"type": "disabled"})),
+    ("off where it is on", NEWER, {"thinking": 0}, _more(thinking={"type": "disabled"})),
     (
-        "no room",
-        OLD,
-        {"thinking": "low", "max_tokens": 1024},
-        {"inferenceConfig": {"maxTokens": 1024}},
-        ["thinking: max_tokens leaves less than 1024 for it; left out"],
-    ),
-    (
-        "a forced call",
-        OLD,
-        {"thinking": "low", "tool_choice": "required"},
-        {},
-        ["thinking: not together with a tool_choice that forces a call; left out"],
-    ),
-    # thinking, turned off
-    ("off, where it is", OLD, {"thinking": "off"}, {}, []),
-    ("off, unknown", UNKNOWN, {"thinking": "off"}, {}, []),
-    (
-        "off, where it thinks",
-        _model(CLAUDE, thinking="adaptive", thinking_off="disabled"),
-        {"thinking": 0},
-        {"additionalModelRequestFields": {"thinking": {"type": "disabled"}}},
-        [],
-    ),
-    ("off, never", _model(CLAUDE, thinking_off="never"), {"thinking": "off"}, {}, [TOLD]),
-    # the others' ways
-    ("Nova", NOVA_2, {"thinking": "low", "max_tokens": 9}, _nova("low", maxTokens=9), []),
-    (
-        "Nova's highest",
+        "Nova",
         NOVA_2,
-        {"thinking": "extra_high", "max_tokens": 9, "temperature": 0.2, "top_p": 0.9},
-        _nova("high"),
-        [
-            "max_tokens: not together with the highest effort; left out",
-            "temperature: not with this model; left out",
-            "top_p: not with this model; left out",
-        ],
+        {"thinking": "low", "max_tokens": 9},
+        {**_nova("low"), **_inference(maxTokens=9)},
     ),
-    (
-        "Nova, off",
-        NOVA_2,
-        {"thinking": "off"},
-        {"additionalModelRequestFields": {"reasoningConfig": {"type": "disabled"}}},
-        [],
-    ),
-    (
-        "GPT",
-        GPT,
-        {"thinking": "minimal"},
-        {"additionalModelRequestFields": {"reasoning_effort": "low"}},
-        [],
-    ),
-    ("GPT, off", GPT, {"thinking": "off"}, {}, [TOLD]),
-    (
-        "a model of which nothing is known",
-        LLAMA,
-        {"thinking": "low"},
-        {},
-        ["thinking: how to ask this model for it is not known; left out"],
-    ),
-    ("the same, off", LLAMA, {"thinking": "off"}, {}, []),
-    # caching
-    ("a cache", UNKNOWN, {"cache": "auto"}, {}, []),
-    (
-        "no cache",
-        LLAMA,
-        {"cache": "auto"},
-        {},
-        ["cache: this model takes no cache points; left out"],
-    ),
-]  # fmt: skip
+    ("Nova, off", NOVA_2, {"thinking": "off"}, _more(reasoningConfig={"type": "disabled"})),
+    ("GPT", GPT, {"thinking": "extra_high"}, _more(reasoning={"effort": "xhigh"})),
+    ("GPT of open weights", GPT_OSS, {"thinking": "low"}, _more(reasoning_effort="low")),
+    ("Kimi", "global.moonshotai.kimi-k3", {"thinking": "high"}, _more(reasoning_effort="high")),
+    ("what does not think, off", LLAMA, {"thinking": "off"}, {}),
+    ("a cache", NEWER, {"cache": "auto"}, {}),
+]
 
 
 @pytest.mark.parametrize(
-    ("name", "model", "options", "expected", "changed"), ROWS, ids=[row[0] for row in ROWS]
+    ("name", "model", "options", "expected"), ROWS, ids=[row[0] for row in ROWS]
 )
-def test_fields(
-    name: str,
-    model: Model,
+def test_fields(name: str, model: str, options: dict[str, Any], expected: dict[str, Any]) -> None:
+    found = _asked(model, **options)
+    assert _fields(found) == expected
+    assert (found.notices, found.refused_by) == ([], [])
+
+
+def _gone(*names: str) -> list[str]:
+    return [f"has no option {name}; it was not sent" for name in names]
+
+
+# (model, options, fields, what is said, the judge's rules without ours)
+CHANGES: list[tuple[str, dict[str, Any], dict[str, Any], list[str], list[str]]] = [
+    (OLD, {"temperature": 0.2, "top_p": 0.9}, _inference(temperature=0.2),
+     _gone("top_p"), ["bedrock-claude-temperature-top-p"]),
+    (NEWEST, {"temperature": 0.2}, {},
+     ["has no such temperature; it was not sent"], ["bedrock-claude-temperature"]),
+    (FOUR_SIX, {"thinking": "low", "temperature": 0.2}, _adaptive("low"),
+     ["has no such temperature; it was not sent"], ["bedrock-claude-thinking-temperature"]),
+    (NEWEST, {"thinking": "off"}, _adaptive("low"),
+     ["thinking is low here, not off"], ["bedrock-claude-always-on"]),
+    (NEWER, {"thinking": 9000}, _adaptive("high"),
+     ["thinking is high here, not 9000"], ["bedrock-claude-thinking-enabled"]),
+    (OLD, {"thinking": 5}, _budget(1024, 64_000),
+     ["thinking is 1024 here, not 5"], ["bedrock-claude-budget"]),
+    (OLD, {"thinking": 9000, "max_tokens": 5000}, _budget(3976, 5000),
+     ["thinking is 3976 here, not 9000"], []),
+    (OLD, {"thinking": "low", "max_tokens": 1024}, _inference(maxTokens=1024),
+     _gone("thinking"), []),
+    (OLD, {"thinking": "low", "tool_choice": "required"}, {},
+     _gone("thinking"), ["bedrock-claude-thinking-forced-any"]),
+    (LLAMA, {"temperature": 1.5, "top_p": 2}, _inference(temperature=1, topP=1),
+     ["temperature is 1 here, not 1.5", "top_p is 1 here, not 2"],
+     ["bedrock-temperature-high", "bedrock-topp-high"]),
+    (NOVA_2,
+     {"thinking": "extra_high", "max_tokens": 9, "temperature": 0.2, "top_p": 0.9, "top_k": 3},
+     _nova("high"),
+     ["thinking is high here, not extra_high",
+      *_gone("max_tokens", "temperature", "top_p", "top_k")], []),
+    (NOVA_2, {"thinking": "high", "max_tokens": 9}, _nova("high"),
+     _gone("max_tokens"), ["bedrock-nova2-high-max-tokens"]),
+    (GPT_OSS, {"thinking": "off"}, _more(reasoning_effort="low"),
+     ["thinking is low here, not off"], []),
+    # how these are asked is not known
+    (LLAMA, {"thinking": "low", "top_k": 5}, {}, _gone("thinking", "top_k"), []),
+    (LLAMA, {"cache": "auto"}, {}, _gone("cache"),
+     ["bedrock-cache-point-messages", "bedrock-cache-point-tools"]),
+    (NOVA, {"cache": CacheStrategy(ttl=3600)}, {},
+     ["cache: it is kept as long as the model does; the ttl was left out"], []),
+    (MISTRAL, {"tool_choice": "look"}, {},
+     ["tool_choice: any of one tool; the others are not sent"], ["bedrock-mistral-forced-tool"]),
+    (NEWEST, {"tool_choice": "none"}, {},
+     ["tool_choice: calls cannot be forbidden, so no tools are sent"], []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "options", "expected", "said", "refused_by"), CHANGES)
+def test_what_is_left_out_or_changed_is_said_and_is_what_the_api_refuses(
+    model: str,
     options: dict[str, Any],
     expected: dict[str, Any],
-    changed: list[str],
+    said: list[str],
+    refused_by: list[str],
 ) -> None:
-    body, found = parameters(model, StreamOptions(**options))
-    assert (body, found) == (expected, changed)
-    assert misfits(body) == []
+    found = _asked(model, tools=True, **options)
+    assert _fields(found) == expected
+    assert sorted(found.notices) == sorted(said)
+    assert found.refused_by == []
+    as_given = _asked(model, tools=True, rules=False, **options)
+    assert sorted(as_given.refused_by) == sorted(refused_by)
 
 
-@pytest.mark.parametrize("model", [NOVA, NOVA_2], ids=["Nova", "Nova 2"])
-def test_a_ttl_that_the_model_does_not_take_is_said(model: Model) -> None:
-    from swink_core import CacheStrategy
+SAID = AssistantMessage([TextBlock("It is")])
 
-    _, changed = parameters(model, StreamOptions(cache=CacheStrategy(ttl=3600)))
-    assert changed == ["cache: this model keeps caches as long as it does; the ttl was left out"]
+# (model, conversation, options, what is said, the judge's rules without ours)
+REFUSED: list[tuple[str, Context, dict[str, Any], str, list[str]]] = [
+    (NEWEST, Context([HI], tools=[LOOK]), {"tool_choice": "look"},
+     "does not support tool choice", ["bedrock-claude-forced-tool"]),
+    (LLAMA, Context([HI], tools=[LOOK]), {"tool_choice": "required"},
+     "does not support tool choice", ["bedrock-llama-forced-any"]),
+    (FOUR_SIX, Context([HI, SAID]), {}, "does not support prefill", ["bedrock-claude-prefill"]),
+    ("mistral.mistral-7b-instruct-v0:2", Context([HI], "Be brief."), {},
+     "takes no system prompt", ["bedrock-system-unsupported"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "context", "options", "said", "refused_by"), REFUSED)
+def test_what_would_lose_its_meaning_is_refused_as_the_api_does(
+    model: str, context: Context, options: dict[str, Any], said: str, refused_by: list[str]
+) -> None:
+    asked = (PROVIDER, f"bedrock/{model}", context)
+    assert said in (leaving(*asked, **options).refusal or "")
+    assert leaving(*asked, rules=False, **options).refused_by == refused_by
+
+
+ANY, AUTO = {"any": {}}, {"auto": {}}
+
+
+@pytest.mark.parametrize(
+    ("model", "choice", "tools", "expected"),
+    [
+        (NEWER, None, ["look", "wait"], None),
+        (NEWER, "auto", ["look", "wait"], AUTO),
+        (NEWER, "required", ["look", "wait"], ANY),
+        (NEWER, "look", ["look", "wait"], {"tool": {"name": "look"}}),
+        (MISTRAL, "required", ["look", "wait"], ANY),
+        (MISTRAL, "look", ["look"], ANY),
+        (LLAMA, "auto", ["look", "wait"], AUTO),
+        (GPT_OSS, "auto", ["look", "wait"], None),
+    ],
+)
+def test_a_choice_of_tools_is_made_as_the_model_knows_it(
+    model: str, choice: str | None, tools: list[str], expected: Any
+) -> None:
+    config = _asked(model, tools=True, tool_choice=choice).body["toolConfig"]
+    assert [tool["toolSpec"]["name"] for tool in config["tools"]] == tools
+    assert config.get("toolChoice") == expected
 
 
 def test_a_schema_is_sent_as_text_and_closed() -> None:
     schema = {"type": "object", "properties": {"ключ": {"type": "string"}}}
-    body, _ = parameters(NEW, StreamOptions(response_format=schema, thinking="low"))
-    assert misfits(body) == []
-    assert body["outputConfig"]["effort"] == "low"
-    form = body["outputConfig"]["textFormat"]
+    output = _asked(NEWER, response_format=schema, thinking="low").body["outputConfig"]
+    assert output["effort"] == "low"
+    form = output["textFormat"]
     text = form["structure"]["jsonSchema"].pop("schema")
     assert form == {"type": "json_schema", "structure": {"jsonSchema": {}}}
     assert json.loads(text) == {**schema, "additionalProperties": False}
     assert "ключ" in text
-
-
-def test_a_model_that_does_not_think_is_not_asked_to() -> None:
-    model = Model("bedrock", CLAUDE, ModelInfo(CLAUDE, capabilities=frozenset({"tools"})))
-    options = StreamOptions(thinking="high")
-    assert parameters(model, options) == ({}, [])
-    assert [n.code for n in PROVIDER.notices(model, options)] == ["option_ignored"]

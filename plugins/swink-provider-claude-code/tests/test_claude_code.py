@@ -137,13 +137,12 @@ async def test_the_command_line_and_the_prompt(command: Command) -> None:
     await run(
         "Why?",
         system_prompt="Be brief.",
-        session_id="s0",
-        extra={"args": ["--max-turns", 3]},
+        settings={"resume": "s0", "max_turns": 3, "args": ["--debug"]},
     )
     assert command.asked["prompt"] == "Why?"
     assert command.asked["args"] == [
         "-p", "--output-format", "stream-json", "--include-partial-messages", "--verbose",
-        "--model=sonnet", "--resume=s0", "--max-turns", "3", "--system-prompt-file", ANY,
+        "--model=sonnet", "--resume=s0", "--max-turns=3", "--debug", "--system-prompt-file", ANY,
     ]  # fmt: skip
     assert command.asked["system"] == "Be brief."
     assert not command.has_file(command.asked["args"][-1])
@@ -159,17 +158,52 @@ HOSTILE = [
 @pytest.mark.parametrize("word", [row[1] for row in HOSTILE], ids=[row[0] for row in HOSTILE])
 async def test_nothing_that_is_given_becomes_an_option(command: Command, word: str) -> None:
     command.says(INIT, WHOLE, RESULT)
-    await run(word, model=f"claude-code/{word}", session_id=word, system_prompt=word)
+    await run(word, model=f"claude-code/{word}", settings={"resume": word}, system_prompt=word)
     assert command.asked["args"][5:] == [
         f"--model={word}", f"--resume={word}", "--system-prompt-file", ANY,
     ]  # fmt: skip
     assert (command.asked["prompt"], command.asked["system"]) == (word, word)
 
 
-async def test_a_session_that_is_resumed_is_not_said_to_be_left_out(command: Command) -> None:
+# (settings, words of the command line)
+SETTINGS: list[tuple[dict[str, Any], list[str]]] = [
+    ({"resume": "s0"}, ["--resume=s0"]),
+    ({"resume": "s0", "fork": True}, ["--resume=s0", "--fork-session"]),
+    ({"continue": True}, ["--continue"]),
+    ({"continue": False}, []),
+    ({"permission_mode": "plan"}, ["--permission-mode=plan"]),
+    (
+        {"allowed_tools": ["Read", "Bash(git *)"], "disallowed_tools": ["Edit"]},
+        ["--allowedTools=Read,Bash(git *)", "--disallowedTools=Edit"],
+    ),
+    ({"max_turns": 3}, ["--max-turns=3"]),
+]
+
+
+@pytest.mark.parametrize(("settings", "words"), SETTINGS)
+async def test_settings_are_options_of_the_command(
+    settings: dict[str, Any], words: list[str], command: Command
+) -> None:
+    command.says(INIT, WHOLE, RESULT)
+    events, _ = await run(settings=settings)
+    assert command.asked["args"][6:] == words
+    assert [event for event in events if isinstance(event, swink.Notice)] == []
+
+
+async def test_a_session_id_resumes_nothing_and_is_said_to_be_left_out(command: Command) -> None:
     command.says(INIT, WHOLE, RESULT)
     events, _ = await run(session_id="s0")
-    assert [event for event in events if isinstance(event, swink.Notice)] == []
+    assert command.asked["args"][6:] == []
+    [notice] = [event for event in events if isinstance(event, swink.Notice)]
+    assert "session_id" in notice.detail
+
+
+async def test_a_session_that_goes_on_hears_only_what_is_new(command: Command) -> None:
+    command.says(INIT, WHOLE, RESULT)
+    said = swink.AssistantMessage([swink.TextBlock("Hello")], provider="claude-code")
+    turns = [swink.UserMessage("Hi"), said, swink.UserMessage("And now?")]
+    await run(turns, settings={"resume": "s0"})
+    assert command.asked["prompt"] == "And now?"
 
 
 LONG = [
@@ -188,12 +222,9 @@ async def test_any_text_gets_there(command: Command, text: str, heard: str) -> N
     assert command.asked["system"] == heard
 
 
-async def test_a_session_that_no_command_line_holds_is_the_callers_mistake(
-    command: Command,
-) -> None:
-    events, _ = await run(session_id="a\0b")
-    assert isinstance(events[-1], swink.Error)
-    assert events[-1].error_kind is Kind.INVALID_REQUEST
+async def test_a_session_that_no_command_line_holds_is_the_callers_mistake() -> None:
+    with pytest.raises(swink.UsageError, match="resume"):
+        await run(settings={"resume": "a\0b"})
 
 
 async def test_a_command_that_is_no_program_is_not_a_fault_in_swink(command: Command) -> None:

@@ -81,7 +81,9 @@ async def test_open_blocks_are_closed_before_the_failure() -> None:
     directions = {"parallel": True, "arguments": {"a": 1}, "delta": 2, "fail_after": 3}
 
     _, message = await failed(
-        "fail-network", tools=[Tool("a"), Tool("b")], extra={"echo": {"tool": True, **directions}}
+        "fail-network",
+        tools=[Tool("a"), Tool("b")],
+        settings={"script": {"tool": True, **directions}},
     )
 
     assert [call.raw_arguments for call in message.tool_calls] == ['{"a"', '{"']
@@ -111,35 +113,35 @@ REFUSED: list[tuple[str, str, dict[str, Any], StreamErrorKind, str]] = [
     (
         "a direction that does not exist",
         "echo",
-        {"extra": {"echo": {"sing": True}}},
+        {"settings": {"script": {"sing": True}}},
         StreamErrorKind.INVALID_REQUEST,
         "`sing`",
     ),
     (
         "a direction of the wrong type",
         "echo",
-        {"extra": {"echo": {"delay": "long"}}},
+        {"settings": {"script": {"delay": "long"}}},
         StreamErrorKind.INVALID_REQUEST,
         "$.delay",
     ),
     (
         "directions that are no mapping",
         "echo",
-        {"extra": {"echo": "sing"}},
+        {"settings": {"script": "sing"}},
         StreamErrorKind.INVALID_REQUEST,
         "what to do",
     ),
     (
         "a kind of failure that does not exist",
         "echo",
-        {"extra": {"echo": {"fail": "boredom"}}},
+        {"settings": {"script": {"fail": "boredom"}}},
         StreamErrorKind.INVALID_REQUEST,
         "boredom",
     ),
     (
         "a delta of no characters",
         "echo",
-        {"extra": {"echo": {"delta": 0}}},
+        {"settings": {"script": {"delta": 0}}},
         StreamErrorKind.INVALID_REQUEST,
         "$.delta",
     ),
@@ -188,7 +190,7 @@ async def test_the_wait_that_it_asks_for_is_respected() -> None:
     clock = ManualClock(jump=True)
     directions = {"fail": "throttled", "fail_attempts": 2, "retry_after": 7.0}
     async with Client(clock=clock) as client:
-        message = await client.complete("echo/echo", "a", extra={"echo": directions})
+        message = await client.complete("echo/echo", "a", settings={"script": directions})
 
     assert message.text == "a"
     assert [seconds for seconds in clock.sleeps if seconds] == [7.0, 7.0]
@@ -201,7 +203,7 @@ async def test_each_delta_waits_by_the_clock_of_the_call() -> None:
     async def read() -> None:
         async with (
             Client(clock=clock) as client,
-            client.stream("echo/echo", "a b c", extra={"echo": {"delay": 2.0}}) as stream,
+            client.stream("echo/echo", "a b c", settings={"script": {"delay": 2.0}}) as stream,
         ):
             async for event in stream:
                 if isinstance(event, TextDelta):

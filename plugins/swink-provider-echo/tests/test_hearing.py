@@ -98,7 +98,7 @@ USAGE: list[tuple[str, str, dict[str, Any], Usage]] = [
     (
         "letters",
         "echo",
-        {"extra": {"echo": {"delta": 1}}},
+        {"settings": {"script": {"delta": 1}}},
         Usage(3, 3, reasoning=0, total=6, reported=True),
     ),
 ]
@@ -147,7 +147,7 @@ def test_the_same_conversation_has_the_same_answer_and_another_has_another_id() 
 
 
 async def test_parallel_arguments_are_interleaved() -> None:
-    options = {"extra": {"echo": {"arguments": "12", "delta": 1}}}
+    options = {"settings": {"script": {"arguments": "12", "delta": 1}}}
     async with (
         Client() as client,
         client.stream("echo/tools", "a", tools=[ADD, MULTIPLY], **options) as stream,

@@ -16,9 +16,7 @@ FOLDER = Path(__file__).parents[1]
 
 
 def _catalog() -> PackageCatalog:
-    catalog = package_catalog("swink_provider_openai")
-    assert catalog is not None
-    return catalog
+    return package_catalog("swink_provider_openai")
 
 
 def test_every_row_is_an_entry_point_and_every_entry_point_has_a_row() -> None:

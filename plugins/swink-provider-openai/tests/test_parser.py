@@ -339,6 +339,29 @@ async def test_every_finish_reason_is_mapped(word: str, reason: StopReason) -> N
     assert notices(events) == []
 
 
+@pytest.mark.parametrize(
+    ("native", "reason"),
+    [
+        ("length", StopReason.LENGTH),
+        ("max_output_tokens", StopReason.LENGTH),
+        ("MAX_TOKENS", StopReason.LENGTH),
+        ("tool_use", StopReason.TOOL_USE),
+        ("end_turn", StopReason.TOOL_USE),
+        (None, StopReason.TOOL_USE),
+    ],
+)
+async def test_a_call_that_the_upstream_cut_off_is_truncated(
+    native: str | None, reason: StopReason
+) -> None:
+    end = says("tool_calls")
+    end["choices"][0]["native_finish_reason"] = native
+    message = await message_of(says(tool_calls=[call(0, "a", "f", '{"x":')]), end)
+
+    cut = reason is StopReason.LENGTH
+    assert message.stop_reason is reason
+    assert message.tool_calls[0].state == ("truncated" if cut else "invalid")
+
+
 async def test_an_unknown_finish_reason_is_a_stop_that_says_what_it_was() -> None:
     events = await events_of(says(content="Hi"), says("tired"))
 

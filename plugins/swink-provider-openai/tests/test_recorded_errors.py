@@ -19,7 +19,7 @@ class TestOpenAIErrors(RecordedErrors):
         "openrouter": "openrouter/anthropic/claude-haiku-4.5",
         "vllm": "vllm/any",
     }
-    options: ClassVar = {"openai_responses": {"extra": {"api": "responses"}}}
+    options: ClassVar = {"openai_responses": {"settings": {"api": "responses"}}}
     expected: ClassVar = {
         "openai_chat/http-400-context-length": Kind.CONTEXT_WINDOW_EXCEEDED,
         "openai_chat/http-400-openllmetry-vision": Kind.INVALID_REQUEST,

@@ -185,7 +185,7 @@ async def test_the_system_prompt_comes_first_in_the_role_that_the_model_takes(
     model: str, role: str
 ) -> None:
     context = Context([UserMessage("Hi")], system_prompt="Be brief.")
-    body, _ = await sent(context, model, extra={"api": "chat"})
+    body, _ = await sent(context, model, settings={"api": "chat"})
 
     assert body["messages"][0] == {"role": role, "content": "Be brief."}
 
@@ -213,7 +213,7 @@ STRICT = {
 }
 LOOSE = {"type": "object", "properties": {"x": {"type": "string"}}}
 
-CHAT: dict[str, Any] = {"extra": {"api": "chat"}}
+CHAT: dict[str, Any] = {"settings": {"api": "chat"}}
 
 OPTIONS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("nothing", "openai/any", {}, {}),
@@ -393,6 +393,21 @@ async def test_an_own_server_costs_nothing_and_an_unknown_model_an_unknown_amoun
         message = await client.complete(model, "Hi")
 
     assert (message.cost and message.cost.total) == dollars
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+@pytest.mark.parametrize("provider", ["openai", "groq", "openrouter"])
+async def test_the_callers_own_credentials_need_no_key(
+    provider: str, api: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(f"{provider.upper()}_API_KEY", raising=False)
+    http = MemoryHTTPClient(MemoryResponse([ANSWER], headers=SSE))
+    async with Client(http=http, retry=RetryPolicy.none()) as client:
+        headers = {"authorization": "Bearer mine"}
+        stream = client.stream(f"{provider}/any", "Hi", headers=headers, settings={"api": api})
+        assert [event async for event in stream]
+    sent = {name.lower(): value for name, value in http.requests[0].headers.items()}
+    assert sent["authorization"] == "Bearer mine"
 
 
 async def test_a_missing_key_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,8 +51,8 @@ async def sent(messages: list[Message], provider: str = "openai", **extra: Any) 
     """Return the input that a conversation becomes."""
     http = MemoryHTTPClient(MemoryResponse([ANSWER]))
     async with client_with(http=http, api_key="test", retry=RetryPolicy.none()) as client:
-        extra = RESPONSES | extra
-        await client.complete(f"{provider}/any", Context(messages), extra=extra)
+        options = {"settings": RESPONSES, "extra": extra}
+        await client.complete(f"{provider}/any", Context(messages), **options)
     found: list[Any] = http.bodies[0]["input"]
     return found
 
@@ -208,13 +208,13 @@ async def test_recorded_reasoning_goes_back_byte_for_byte(case: Case) -> None:
     provider = provider_of(case).name
     http = MemoryHTTPClient(MemoryResponse([case.body]), MemoryResponse([ANSWER]))
     async with client_with(http=http, api_key="test", retry=RetryPolicy.none()) as client:
-        answer = await client.complete(f"{provider}/any", "Hi", extra=RESPONSES)
+        answer = await client.complete(f"{provider}/any", "Hi", settings=RESPONSES)
         kept = load(AssistantMessage, msgspec.json.decode(msgspec.json.encode(dump(answer))))
         results: list[Message] = [
             ToolResultMessage(call.id, call.name, "done") for call in kept.tool_calls
         ]
         messages = [UserMessage("Hi"), kept, *results, UserMessage("Go on.")]
-        await client.complete(f"{provider}/any", messages, extra=RESPONSES)
+        await client.complete(f"{provider}/any", messages, settings=RESPONSES)
 
     items = [msgspec.json.encode(item) for item in http.bodies[1]["input"]]
     reasoning = [

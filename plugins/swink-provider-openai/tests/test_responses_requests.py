@@ -23,6 +23,7 @@ from swink_core import (
     Error,
     FileIdSource,
     ImageBlock,
+    InvalidOption,
     Message,
     Model,
     ModelInfo,
@@ -159,7 +160,7 @@ ROWS: list[tuple[str, Context, dict[str, Any], dict[str, Any]]] = [
         Context(HI),
         {
             "response_format": {"title": "place", **SCHEMA},
-            "extra": {**RESPONSES, "text": {"verbosity": "low"}},
+            "extra": {"text": {"verbosity": "low"}},
         },
         {"input": SAID, "text": {"verbosity": "low", "format": {
             "type": "json_schema", "name": "place", "strict": True,
@@ -168,19 +169,19 @@ ROWS: list[tuple[str, Context, dict[str, Any], dict[str, Any]]] = [
     (
         "tools of the service's own beside ours",
         Context(HI, tools=[WEATHER]),
-        {"extra": {**RESPONSES, "tools": [{"type": "web_search"}]}},
+        {"extra": {"tools": [{"type": "web_search"}]}},
         {"input": SAID, "tools": [OFFERED, {"type": "web_search"}]},
     ),
     (
         "what the caller says of reasoning",
         Context(HI),
-        {"thinking": "high", "extra": {**RESPONSES, "reasoning": {"summary": "detailed"}}},
+        {"thinking": "high", "extra": {"reasoning": {"summary": "detailed"}}},
         {"input": SAID, "reasoning": {"summary": "detailed", "effort": "high"}},
     ),
     (
         "other fields",
         Context(HI),
-        {"extra": {**RESPONSES, "store": True, "include": None, "user": "u"}},
+        {"extra": {"store": True, "include": None, "user": "u"}},
         {"input": SAID, "store": True, "include": None, "user": "u"},
     ),
 ]  # fmt: skip
@@ -195,7 +196,7 @@ def server() -> Iterator[CaptureServer]:
 
 
 async def _sent(server: CaptureServer, context: Context, options: dict[str, Any]) -> Exchange:
-    options = {"extra": RESPONSES, **options}
+    options = {"settings": RESPONSES} | options
     async with client_with(api_key="test") as client:
         await client.complete("openai/any", context, base_url=f"{server.url}/v1", **options)
     return server.exchanges[-1]
@@ -246,10 +247,10 @@ LISTED = ModelInfo("m", api="responses")
     [
         (None, {}, "chat/completions"),
         (LISTED, {}, "responses"),
-        (LISTED, {"extra": {"api": "chat"}}, "chat/completions"),
-        (None, {"extra": {"api": "responses"}}, "responses"),
+        (LISTED, {"settings": {"api": "chat"}}, "chat/completions"),
+        (None, {"settings": {"api": "responses"}}, "responses"),
         (None, {"transport": "websocket"}, "responses"),
-        (None, {"transport": "websocket", "extra": {"api": "chat"}}, "chat/completions"),
+        (None, {"transport": "websocket", "settings": {"api": "chat"}}, "chat/completions"),
     ],
 )
 def test_the_caller_chooses_the_api_before_the_catalogue(
@@ -271,12 +272,11 @@ async def test_models_that_chat_completions_lacks_are_asked_there(model: str) ->
     assert "api" not in http.bodies[0]
 
 
-async def test_an_api_that_nobody_has_is_refused_by_name() -> None:
-    [*_, terminal] = await _events({"extra": {"api": "assistants"}})
+async def test_an_api_that_nobody_has_is_refused_before_anything_is_sent() -> None:
+    with pytest.raises(InvalidOption, match="no setting 'api' of this kind") as caught:
+        await _events({"settings": {"api": "assistants"}})
 
-    assert isinstance(terminal, Error)
-    assert terminal.error_kind is Kind.INVALID_REQUEST
-    assert "'assistants'" in (terminal.error_message or "")
+    assert caught.value.resolution == "Its settings are api (chat or responses)."
 
 
 @pytest.mark.parametrize(
@@ -290,13 +290,13 @@ async def test_an_api_that_nobody_has_is_refused_by_name() -> None:
             "audio",
         ),
         ("a WebSocket for Chat Completions", Context(HI),
-         {"transport": "websocket", "extra": {"api": "chat"}}, "websocket transport"),
+         {"transport": "websocket", "settings": {"api": "chat"}}, "websocket transport"),
     ],
 )  # fmt: skip
 async def test_what_the_api_lacks_is_refused(
     name: str, context: Context, options: dict[str, Any], what: str
 ) -> None:
-    [*_, terminal] = await _events({"extra": RESPONSES, **options}, context)
+    [*_, terminal] = await _events({"settings": RESPONSES} | options, context)
 
     assert isinstance(terminal, Error)
     assert terminal.error_kind is Kind.UNSUPPORTED
@@ -304,7 +304,7 @@ async def test_what_the_api_lacks_is_refused(
 
 
 async def test_a_seed_is_not_sent_and_said_so() -> None:
-    events = await _events({"extra": RESPONSES, "seed": 7}, answers=1)
+    events = await _events({"settings": RESPONSES, "seed": 7}, answers=1)
 
     assert any(isinstance(e, Notice) and "seed" in e.detail for e in events)
 

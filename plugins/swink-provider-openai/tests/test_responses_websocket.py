@@ -303,8 +303,8 @@ async def test_the_row_decides_what_auto_means(row: str, transport: str, over_ht
     async with serve() as server, client(server) as asking:
         provider = asking.host.bind("openai").provider
         provider.dialect = evolve(provider.dialect, websocket=row)
-        extra = {"api": "responses"}
-        message = await asking.complete("openai/any", "Hi", extra=extra, transport=transport)
+        settings = {"api": "responses"}
+        message = await asking.complete("openai/any", "Hi", settings=settings, transport=transport)
 
     assert message.text == "Hi"
     assert (server.over_http, server.opened) == (over_http, 1 - over_http)

@@ -169,7 +169,7 @@ async def test_a_model_is_sent_what_it_takes_and_the_rest_is_told(
         ("gpt-5", {"stop": "END"}),
         ("gpt-5.5-pro", {"stop": "END"}),
         ("gpt-4o", {"stop": ["a", "b", "c", "d", "e"]}),
-        ("gpt-6-astra", {"extra": {"api": "chat"}, "context": WITH_TOOL}),
+        ("gpt-6-astra", {"settings": {"api": "chat"}, "context": WITH_TOOL}),
     ],
 )
 async def test_what_would_lose_its_meaning_is_refused_unless_rules_are_lifted(

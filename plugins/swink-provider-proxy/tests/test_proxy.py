@@ -60,7 +60,14 @@ class Gateway:
                 "tools": body["tools"],
             },
         )
-        async with swink.Client() as client, client.stream(body["model"], context) as events:
+        options = body["options"]
+        if "cache" in options:
+            options["cache"] = swink.CacheStrategy(**options["cache"])
+        self.options = swink.StreamOptions(**options)
+        async with (
+            swink.Client() as client,
+            client.stream(body["model"], context, **options) as events,
+        ):
             async for event in events:
                 await response.write(f"data: {json.dumps(swink.dump(event))}\n\n".encode())
         return response
@@ -124,6 +131,41 @@ async def test_the_request_carries_model_conversation_tools_and_options_by_name(
         },
     }
     assert gateway.headers[0]["Authorization"] == "Bearer canary-key"
+
+
+OPTIONS: dict[str, Any] = {
+    "temperature": 0.5, "top_p": 0.9, "top_k": 3, "presence_penalty": 0.1,
+    "frequency_penalty": 0.2, "max_tokens": 7, "stop": ["."], "seed": 1, "session_id": "s",
+    "user": "u", "transport": "buffered", "thinking": "low", "tool_choice": "none",
+    "parallel_tool_calls": False, "response_format": {"type": "object"}, "malformed": "skip",
+    "settings": {"api": "chat", "deep": [1]}, "extra": {"n": None, "tools": [{"type": "search"}]},
+}  # fmt: skip
+
+
+async def test_every_option_travels_that_is_not_about_the_connection_to_the_gateway() -> None:
+    gateway = Gateway(frames(*HELLO, DONE))
+    async with gateway as base_url:
+        cache = swink.CacheStrategy(ttl=3600)
+        await read(base_url, max_output_chars=99, cache=cache, headers={"X-A": "1"}, **OPTIONS)
+    sent = gateway.requests[0]["options"]
+    assert sent == {**OPTIONS, "cache": {"mode": "auto", "ttl": 3600}}
+    stays = {"api_key", "base_url", "headers", "timeouts", "retry", "max_output_chars"}
+    assert swink.StreamOptions.names() == sent.keys() | stays
+
+
+async def test_settings_and_extra_reach_the_call_behind_the_gateway() -> None:
+    settings, extra = {"script": {"reply": "No."}}, {"a": {"b": [1, None]}, "c": None}
+    gateway = Gateway()
+    async with gateway as base_url:
+        _, message = await read(base_url, settings=settings, extra=extra)
+    assert message.text == "No."
+    assert gateway.options.extra == extra
+
+
+async def test_a_setting_that_nobody_has_is_the_gateways_to_refuse() -> None:
+    async with Gateway() as base_url:
+        events, _ = await read(base_url, settings={"mood": "good"})
+    assert isinstance(events[-1], swink.Error)
 
 
 TABLE = [

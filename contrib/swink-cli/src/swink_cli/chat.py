@@ -26,7 +26,7 @@ from swink_cli.terminal import say, show_error, table
 
 __all__ = ["Chat"]
 
-_PERSONAL = ("api_key", "base_url", "headers", "extra")
+_PERSONAL = ("api_key", "base_url", "headers", "settings", "extra")
 """Options that are meant for one provider."""
 
 

@@ -17,6 +17,7 @@ by their names, and the secrets that it is told of wherever they occur.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -147,7 +148,7 @@ class Recording:
                 f"{path}: version {head.version} of the format; this swink-core reads {VERSION}",
                 resolution="Record it again, or use the swink-core that recorded it.",
             )
-        if Path(head.body).name != head.body:
+        if Path(head.body).name != head.body or head.body == "..":
             raise _broken(path, f"the body {head.body!r} is not a file name")
         body = _read(folder / head.body)
         _check_chunks(path, head.chunks, len(body))
@@ -171,8 +172,8 @@ class Recording:
     def save(self, folder: str | Path, secrets: Iterable[str] = ()) -> None:
         """Write the recording, with everything hidden that looks like a credential.
 
-        `secrets` are hidden wherever they occur, in the body by as many asterisks, so that the
-        sizes still hold. Raises RecordingError where the sizes do not add up to the body.
+        `secrets` are hidden wherever they occur, in pieces too, in the body by as many asterisks,
+        so that the sizes still hold. Raises RecordingError where the sizes do not add up to it.
         """
         folder = Path(folder)
         _check_chunks(folder / HEAD_FILE, self.chunks, len(self.body))
@@ -198,7 +199,8 @@ class Recording:
         text = f'{_pretty(head)[:-2]},\n "chunks": [\n  {rows}\n ]\n}}'  # a chunk a line
         folder.mkdir(parents=True, exist_ok=True)
         _write(folder / HEAD_FILE, text, hidden)
-        (folder / self.body_file).write_bytes(_without(self.body, hidden))
+        body = _inside(folder / self.body_file)
+        body.write_bytes(_without_pieces(_without(self.body, hidden), hidden))
         if self.message is not None:
             _write(folder / MESSAGE_FILE, _pretty(dump(self.message)), hidden)
 
@@ -264,6 +266,24 @@ def _without(data: bytes, secrets: Iterable[str]) -> bytes:
     return data
 
 
+_STRINGS = re.compile(rb'"(\w+)"\s*:\s*"((?:[^"\\]|\\.)*)"')  # with the names of their fields
+
+
+def _without_pieces(data: bytes, secrets: Iterable[str]) -> bytes:
+    """Hide secrets that come in pieces, as a model writes them: a frame each, in one field."""
+    strings: dict[bytes, list[tuple[int, int]]] = {}
+    for found in _STRINGS.finditer(data):
+        strings.setdefault(found[1], []).append(found.span(2))
+    left = bytearray(data)
+    for spans in strings.values():
+        text = b"".join(data[start:end] for start, end in spans)
+        for secret in secrets:
+            for found in re.finditer(re.escape(secret.encode()), text):
+                for place in [p for span in spans for p in range(*span)][slice(*found.span())]:
+                    left[place] = ord("*")
+    return bytes(left)
+
+
 def _check_chunks(path: Path, chunks: list[tuple[float, int]], size: int) -> None:
     if any(count < 0 or seconds < 0 for seconds, count in chunks):
         raise _broken(path, "a chunk has a negative time or size")
@@ -284,9 +304,16 @@ def _load_message(path: Path) -> AssistantMessage | None:
         raise _broken(path, str(error)) from error
 
 
+def _inside(path: Path) -> Path:
+    """Return a path that no link leads out of its folder. Raises RecordingError."""
+    if path.is_symlink() and path.resolve().parent != path.parent.resolve():
+        raise _broken(path, "it is a link out of the recording")
+    return path
+
+
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return _inside(path).read_bytes()
     except OSError as error:
         raise _broken(path, error.strerror or str(error)) from error
 
@@ -296,7 +323,7 @@ def _pretty(data: Any) -> str:
 
 
 def _write(path: Path, text: str, secrets: Iterable[str]) -> None:
-    path.write_bytes(_without(text.encode(), secrets) + b"\n")
+    _inside(path).write_bytes(_without(text.encode(), secrets) + b"\n")
 
 
 def _broken(path: Path, reason: str) -> RecordingError:

@@ -40,7 +40,7 @@ def new_call() -> Call:
     return call_of(object(), Model("scripted", "model"))
 
 
-PERSONAL = ("api_key", "base_url", "headers", "extra")
+PERSONAL = ("api_key", "base_url", "headers", "settings", "extra")
 
 
 def client_with(*, host: Host | None = None, plugins: Iterable[Any] = (), **options: Any) -> Client:

@@ -29,6 +29,7 @@ __all__ = [
     "Huge",
     "Insert",
     "Instead",
+    "Late",
     "Length",
     "Redirect",
     "Says",
@@ -40,10 +41,10 @@ PIECE = 64 * 1024
 """Bytes of one write of a body that is too large to be built."""
 
 UNPARSABLE = b'{"broken'
+"""A frame's payload that no parser takes for a frame of its own."""
 
 NOISE = b"still here"
 """What some gateways send where JSON is expected, to keep a connection alive."""
-"""A frame's payload that no parser takes for a frame of its own."""
 
 
 @define(frozen=True)
@@ -237,6 +238,23 @@ class Huge(Fault):
         for _ in range(self.size // PIECE):
             await exchange.write(b"x" * PIECE)
         await exchange.end()
+
+
+@define(frozen=True)
+class Late(Fault):
+    """Answers well, and after so many seconds once more, when nobody has asked.
+
+    `body` is what comes late, on a connection that is idle by then.
+    """
+
+    body: bytes = field(repr=False)
+    after: float = 0.1
+
+    async def play(self, answer: Answer, exchange: Exchange) -> None:
+        """Send the answer and then the other one."""
+        await super().play(answer, exchange)
+        await asyncio.sleep(self.after)
+        await _raw(answer, exchange, self.body)
 
 
 @define(frozen=True)

@@ -81,14 +81,14 @@ def install(
     return folder
 
 
-def catalogue(*providers: str, model: str = "large") -> str:
+def catalogue(*providers: str, model: str = "large", settings: str = "{}") -> str:
     """Write a models.toml of providers that speak LINES_PROVIDER's wire format."""
     rows = []
     for name in providers:
         rows.append(
             f'[[providers]]\nname = "{name}"\ntitle = "{name.title()} Inc."\n'
             f'wire_format = "lines"\nbase_url = "http://{name}.invalid"\n'
-            f'api_key_env = ["{name.upper()}_API_KEY"]\n'
+            f'api_key_env = ["{name.upper()}_API_KEY"]\nsettings = {settings}\n'
         )
         rows.append(
             f'[[models]]\nid = "{model}"\nprovider = "{name}"\ncontext_window = 200000\n'

@@ -76,8 +76,8 @@ class Participant:
     def options(self) -> dict[str, Any]:
         """Options that choose this API, where the provider has several."""
         if self.wire == "openai-responses":
-            return {"extra": {"api": "responses"}}
-        return {"extra": {"api": "chat"}} if self.wire == "openai-chat" else {}
+            return {"settings": {"api": "responses"}}
+        return {"settings": {"api": "chat"}} if self.wire == "openai-chat" else {}
 
     @property
     def rules(self) -> Rules:

@@ -138,7 +138,7 @@ def _response_stream(model: str) -> Iterator[Any]:
     begun = {**done, "status": "in_progress", "output": [], "usage": None}
     at = {"item_id": item["id"], "output_index": 0, "content_index": 0}
     empty, open_item = {**part, "text": ""}, {**item, "status": "in_progress", "content": []}
-    events = [
+    events: list[dict[str, Any]] = [
         {"type": "response.created", "response": begun},
         {"type": "response.output_item.added", "output_index": 0, "item": open_item},
         {"type": "response.content_part.added", **at, "part": empty},

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from swink_core import (
@@ -24,6 +25,7 @@ from swink_core import (
     ImageBlock,
     Source,
     StopReason,
+    SystemMessage,
     TextBlock,
     ThinkingBlock,
     Tool,
@@ -36,13 +38,17 @@ from swink_core.providers import (
     MessageConverter,
     accepted_id,
     arguments_object,
+    closed_schema,
+    marked_system,
     media_base64,
+    media_form,
+    media_type_of,
     merged_turns,
     trim_prefill,
     with_metadata,
     without_unanswered,
 )
-from swink_provider_anthropic import claude
+from swink_provider_anthropic.marks import MARK, mark_for_cache
 from swink_provider_anthropic.parser import CONTAINER
 
 __all__ = ["conversation"]
@@ -52,15 +58,36 @@ _UNMARKED = ("thinking", "redacted_thinking")
 _FOREIGN_CHARACTER = re.compile(r"[^a-zA-Z0-9_-]")
 
 
+IMAGES = {
+    "image/gif": "image/gif",
+    "image/jpeg": "image/jpeg",
+    "image/jpg": "image/jpeg",
+    "image/png": "image/png",
+    "image/webp": "image/webp",
+}
+"""https://platform.claude.com/docs/en/build-with-claude/vision"""
+
+PDF = {"application/pdf": "application/pdf"}
+DOCUMENTS = {**PDF, "text/*": "text/plain"}
+"""https://platform.claude.com/docs/en/build-with-claude/pdf-support; only a PDF by its address."""
+
+
 def conversation(
-    context: Context, provider: str, cache: CacheStrategy | None = None
+    context: Context,
+    provider: str,
+    cache: CacheStrategy | None = None,
+    native_system: bool = False,
 ) -> dict[str, Any]:
     """Return `messages` and, where there are any, `system`, `tools`, `container`.
 
-    With a cache strategy the system prompt, the last tool and the last user turn are marked.
-    Raises MediaError for a file that cannot be read.
+    With a cache strategy the system prompt, the last tool and the last user turn are marked, as
+    far as the caller's own marks leave room. `native_system`: the model takes instructions inside
+    the conversation. Raises MediaError for a file that cannot be read, and ProviderFailure
+    (`unsupported`) for media that the API does not take.
     """
-    turns = merged_turns(_Converter(provider).messages(context))
+    converter = _Converter(provider)
+    converter.native_system = native_system
+    turns = merged_turns(_placed(converter.messages(context)))
     trim_prefill(turns)
     native: dict[str, Any] = {"messages": turns}
     if context.system_prompt:
@@ -70,11 +97,14 @@ def conversation(
     if (container := _container(context)) is not None:
         native["container"] = container
     if cache is not None and cache.mode != "none":
-        _mark(native, cache)
+        mark_for_cache(native, cache)
     return native
 
 
 class _Converter(MessageConverter):
+    def system(self, message: SystemMessage) -> list[Any]:
+        return [{"role": "system", "content": _content(message.content)}]
+
     def user(self, message: UserMessage) -> list[Any]:
         content = _content(message.content)
         return [{"role": "user", "content": content}] if content else []
@@ -87,6 +117,29 @@ class _Converter(MessageConverter):
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
         return [{"role": "user", "content": [_tool_result(message) for message in messages]}]
+
+
+def _placed(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Put instructions behind what the user says with them, where alone the API takes them.
+
+    https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages: one
+    follows the user's turn, and an answer or nothing follows it. Where the user says nothing
+    beside it, the instruction is the user's turn.
+    """
+    placed: list[dict[str, Any]] = []
+    for answers, run in groupby(turns, lambda turn: turn["role"] == "assistant"):
+        said = list(run)
+        if not answers:
+            said.sort(key=lambda turn: turn["role"] == "system")
+            if said[0]["role"] == "system":
+                said = [_as_user(turn) for turn in said]
+        placed += said
+    return placed
+
+
+def _as_user(turn: dict[str, Any]) -> dict[str, Any]:
+    marked = [marked_system(block["text"]).content for block in turn["content"]]
+    return {"role": "user", "content": [{"type": "text", "text": text} for text in marked]}
 
 
 # -- what the model said ---------------------------------------------------------------------
@@ -115,7 +168,7 @@ def _answered(block: Block) -> dict[str, Any] | None:
 
 
 def _text(block: TextBlock) -> dict[str, Any]:
-    native: dict[str, Any] = {"type": "text", "text": block.text}
+    native = _marked({"type": "text", "text": block.text}, block)
     if citations := (block.metadata or {}).get("citations"):
         native["citations"] = [_citation(citation) for citation in citations]
     return native
@@ -176,9 +229,10 @@ def _worded(content: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _said(block: Block) -> dict[str, Any] | None:
     match block:
         case TextBlock():
-            return {"type": "text", "text": block.text}
+            return _marked({"type": "text", "text": block.text}, block)
         case ImageBlock():
-            return {"type": "image", "source": _source(block.source)}
+            source = _source(block.source, IMAGES, IMAGES, "images")
+            return _marked({"type": "image", "source": source}, block)
         case DocumentBlock():
             return _document(block)
         case ExtensionBlock():
@@ -186,28 +240,42 @@ def _said(block: Block) -> dict[str, Any] | None:
     return None
 
 
+def _marked(
+    native: dict[str, Any], block: TextBlock | ImageBlock | DocumentBlock
+) -> dict[str, Any]:
+    """Add the caller's own mark for the cache."""
+    mark = (block.metadata or {}).get(MARK)
+    return native if mark is None else {**native, MARK: mark}
+
+
 def _document(block: DocumentBlock) -> dict[str, Any]:
-    source = _source(block.source)
-    if source["type"] == "base64" and source["media_type"].startswith("text/"):
+    source = _source(block.source, DOCUMENTS, PDF, "documents")
+    if source.get("media_type") == DOCUMENTS["text/*"]:
         text = base64.b64decode(source["data"]).decode("utf-8", "replace")
-        source = {"type": "text", "media_type": "text/plain", "data": text}
+        source = {**source, "type": "text", "data": text}
     native: dict[str, Any] = {"type": "document", "source": source}
     if block.name:
         native["title"] = block.name
     for name in ("citations", "context"):
         if block.metadata and name in block.metadata:
             native[name] = block.metadata[name]
-    return native
+    return _marked(native, block)
 
 
-def _source(source: Source) -> dict[str, Any]:
+def _source(
+    source: Source, forms: Mapping[str, str], fetched: Mapping[str, str], what: str
+) -> dict[str, Any]:
+    """Return media of one of the `forms`, or of those that the API fetches itself."""
     if isinstance(source, UrlSource):
+        if media_type_of(source) is not None:
+            media_form(source, fetched, what)
         return {"type": "url", "url": source.url}
     if isinstance(source, FileIdSource):
         return {"type": "file", "file_id": source.id}
+    media_type = media_form(source, forms, what)
     data = media_base64(source)
     assert data is not None  # only what is elsewhere has none
-    return {"type": "base64", "media_type": data.media_type, "data": data.data}
+    return {"type": "base64", "media_type": media_type, "data": data.data}
 
 
 def _tool_result(message: ToolResultMessage) -> dict[str, Any]:
@@ -230,17 +298,6 @@ def _tool(tool: Tool, provider: str) -> dict[str, Any]:
     native["input_schema"] = schema
     if tool.strict is not None:
         native["strict"] = tool.strict
+    if tool.strict:
+        native["input_schema"] = closed_schema(schema)
     return with_metadata(native, tool, provider)
-
-
-# -- caching ---------------------------------------------------------------------------------
-
-
-def _mark(native: dict[str, Any], cache: CacheStrategy) -> None:
-    """Each mark caches all before it: tools, then the system prompt, then the conversation
-    (https://platform.claude.com/docs/en/build-with-claude/prompt-caching)."""
-    control = {"type": "ephemeral", **claude.cache_ttl(cache)}
-    users = [turn["content"] for turn in native["messages"] if turn["role"] == "user"]
-    for blocks in (native.get("tools"), native.get("system"), users[-1] if users else None):
-        if blocks:
-            blocks[-1] = {**blocks[-1], "cache_control": control}

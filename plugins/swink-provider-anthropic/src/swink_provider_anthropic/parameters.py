@@ -1,15 +1,6 @@
-"""Options as fields of the request, and what the API's rules make of them.
+"""Options as fields of the request: https://platform.claude.com/docs/en/api/messages/create.
 
-Some options exclude each other or are limited, by model: https://platform.claude.com/docs/en/
-build-with-claude/thinking. What the rules leave out or change is told in a notice, never silently.
-Models differ by what the catalogue says of them in `extra`:
-
-    thinking      "adaptive": the model decides how much to think, guided by an effort;
-                  otherwise it wants a budget in tokens
-    efforts       the efforts that it takes
-    thinking_off  how it is told not to think where it would: "disabled", "between_tools", or
-                  "never", where it cannot be told
-    sampling      false: it takes neither temperature nor top_p nor top_k
+What a model does not take of them has been left out or changed before, by the rules of models.toml.
 """
 
 from __future__ import annotations
@@ -18,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from swink_core import Model, StreamOptions
-from swink_core.providers import closed_schema
+from swink_core.providers import closed_schema, rule_of, unsupported
 from swink_provider_anthropic import claude
 
 __all__ = ["parameters"]
@@ -28,26 +19,38 @@ DEFAULT_MAX_TOKENS = 4096
 CHOICES = {"auto": "auto", "required": "any", "none": "none"}
 
 
-def parameters(model: Model, options: StreamOptions) -> tuple[dict[str, Any], list[str]]:
-    """Return fields of the request, and in words what was left out or changed."""
-    facts: Mapping[str, Any] = model.info.extra if model.info else claude.facts_of(model.id)
-    most = model.info.max_output if model.info else None
-    said = options.extra.get("max_tokens")  # above the model's most, which nobody asked for
-    limit = options.max_tokens or (said if isinstance(said, int) else None) or most
-    body: dict[str, Any] = {"max_tokens": limit or DEFAULT_MAX_TOKENS}
-    if (choice := _tool_choice(options)) is not None:
-        body["tool_choice"] = choice
-    changed = [*_think(body, model, options, facts), *_sample(body, options, facts)]
+def parameters(model: Model, options: StreamOptions) -> dict[str, Any]:
+    """Return fields of the request.
+
+    Raises ProviderFailure (`unsupported`) for a stop sequence that the API refuses.
+    """
+    rule = rule_of(model)
+    how, effort = claude.thinking(options, rule.efforts)
+    most = (model.info.max_output if model.info else None) or rule.most.get("max_tokens")
+    room = (how or {}).get("budget_tokens", 0) + DEFAULT_MAX_TOKENS
+    fields: dict[str, Any] = {
+        "max_tokens": options.max_tokens or options.extra.get("max_tokens") or most or room,
+        "tool_choice": _tool_choice(options),
+        "thinking": how,
+        "output_config": {"effort": effort} if effort else None,
+        "temperature": options.temperature,
+        "top_p": options.top_p,
+        "top_k": options.top_k,
+        "stop_sequences": _stops(options) or None,
+    }
+    body = {name: value for name, value in fields.items() if value is not None}
     if isinstance(options.response_format, Mapping):
         form = {"type": "json_schema", "schema": closed_schema(options.response_format)}
         body["output_config"] = {**body.get("output_config", {}), "format": form}
-    if options.stop:
-        body["stop_sequences"] = list(options.stop)
     if (user := options.user if options.user is not None else options.session_id) is not None:
         body["metadata"] = {"user_id": user}
-    if options.user is not None and options.session_id is not None:
-        changed.append("session_id: its place is taken by user; left out")
-    return body, changed
+    return body
+
+
+def _stops(options: StreamOptions) -> list[str]:
+    if options.rules and not all(stop.strip() for stop in options.stop):
+        raise unsupported("stop", "no stop sequence may be white space alone")
+    return list(options.stop)
 
 
 def _tool_choice(options: StreamOptions) -> dict[str, Any] | None:
@@ -60,29 +63,3 @@ def _tool_choice(options: StreamOptions) -> dict[str, Any] | None:
     if options.parallel_tool_calls is not None and name != "none":
         choice["disable_parallel_tool_use"] = not options.parallel_tool_calls
     return choice
-
-
-def _think(
-    body: dict[str, Any], model: Model, options: StreamOptions, facts: Mapping[str, Any]
-) -> list[str]:
-    budget, level = options.thinking_budget, options.thinking_level
-    if budget is None or level is None or model.lacks("thinking"):
-        return []
-    changed: list[str] = []
-    how: dict[str, Any] | None = claude.ADAPTIVE
-    if budget == 0:
-        how, changed = claude.thinking_off(facts)
-    elif facts.get("thinking") == "adaptive":
-        body["output_config"] = {"effort": claude.effort(level, facts)}
-    else:
-        how, changed = claude.thinking(options, body["max_tokens"])
-    if how is not None:
-        body["thinking"] = how
-    return changed
-
-
-def _sample(body: dict[str, Any], options: StreamOptions, facts: Mapping[str, Any]) -> list[str]:
-    thinks = body.get("thinking", {}).get("type") in ("enabled", "adaptive")
-    wanted, changed = claude.sampling(options, facts, thinks)
-    body.update(wanted)
-    return changed

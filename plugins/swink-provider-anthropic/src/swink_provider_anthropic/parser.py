@@ -136,6 +136,7 @@ class MessagesParser:
         self._ending(
             Delta(
                 stop_reason=message.stop_reason,
+                stop_sequence=message.stop_sequence,
                 stop_details=message.stop_details,
                 container=message.container,
             )
@@ -144,6 +145,7 @@ class MessagesParser:
     def _ending(self, delta: Delta) -> None:
         end = self._end
         end.stop_reason = delta.stop_reason or end.stop_reason
+        end.stop_sequence = delta.stop_sequence or end.stop_sequence
         end.stop_details = delta.stop_details or end.stop_details
         end.container = delta.container or end.container
 
@@ -158,6 +160,8 @@ class MessagesParser:
         elif reason is StopReason.CONTENT_FILTER:
             facts = [details.get("category"), details.get("explanation")]
             out.notice("refusal", ": ".join(str(fact) for fact in facts if fact))
+        if word == "stop_sequence" and self._end.stop_sequence:
+            out.response(metadata={"stop_sequence": self._end.stop_sequence})
         if self._end.container and (reason is StopReason.PAUSE or self._calls_from_server):
             out.extension(CONTAINER, self._end.container)
         out.stop(reason or StopReason.STOP)

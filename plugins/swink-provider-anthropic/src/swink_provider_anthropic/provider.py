@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from swink_core import Call, Classification, Context, Failure, Model, Notice, StreamOptions
-from swink_core.providers import HTTPProvider, HTTPRequest, changed_options, with_extra
+from swink_core.providers import (
+    HTTPProvider,
+    HTTPRequest,
+    changed_options,
+    folded_system,
+    rule_of,
+    with_extra,
+)
 from swink_provider_anthropic import errors
 from swink_provider_anthropic.converter import conversation
 from swink_provider_anthropic.parameters import parameters
@@ -32,14 +39,16 @@ class AnthropicProvider(HTTPProvider):
     knobs = frozenset(
         {
             "temperature", "top_p", "top_k", "max_tokens", "session_id", "user", "thinking",
-            "parallel_tool_calls", "cache", "strict",
+            "parallel_tool_calls", "cache", "strict", "system_messages",
         }
     )  # fmt: skip
+    api_name = "messages"
     buffered = True
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return `messages`, `system`, `tools`; see `conversation`."""
-        return conversation(context, self.name, options.cache)
+        native = not options.rules or rule_of(model, self).takes.get("system_messages") is not False
+        return conversation(folded_system(context), self.name, options.cache, native)
 
     def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
         """Return the request of `/v1/messages`.
@@ -47,7 +56,7 @@ class AnthropicProvider(HTTPProvider):
         `extra` may hold any field of the API. Its `tools` (the server's own) come after the
         conversation's.
         """
-        fields, _ = parameters(model, options)
+        fields = parameters(model, options)
         if not (payload.get("tools") or options.extra.get("tools")):
             fields.pop("tool_choice", None)  # refused without tools
         body = with_extra(
@@ -58,8 +67,10 @@ class AnthropicProvider(HTTPProvider):
         return self.json_request(f"{base}/v1/messages", body, {"anthropic-version": VERSION})
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """Add what the API's rules make of the options."""
-        _, changed = parameters(model, options)
+        """Add whose place is taken: the API has one for both."""
+        changed = []
+        if options.user is not None and options.session_id is not None:
+            changed.append("session_id: its place is taken by user; left out")
         return super().notices(model, options) + changed_options(model, changed)
 
     def parser(self, model: Model) -> MessagesParser:

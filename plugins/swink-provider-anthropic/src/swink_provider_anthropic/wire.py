@@ -32,6 +32,7 @@ class Delta(msgspec.Struct):
     partial_json: str | None = None
     citation: Any = None
     stop_reason: str | None = None
+    stop_sequence: str | None = None
     stop_details: dict[str, Any] | None = None
     container: dict[str, Any] | None = None
 
@@ -56,6 +57,7 @@ class Message(msgspec.Struct):
     content: list[dict[str, Any]] | None = None
     usage: dict[str, Any] | None = None
     stop_reason: str | None = None
+    stop_sequence: str | None = None
     stop_details: dict[str, Any] | None = None
     container: dict[str, Any] | None = None
     error: ErrorBody | None = None

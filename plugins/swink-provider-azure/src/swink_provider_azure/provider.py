@@ -8,7 +8,6 @@ https://learn.microsoft.com/azure/ai-foundry/openai/reference and …/api-versio
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
@@ -17,7 +16,7 @@ import msgspec
 
 from swink_core import Call, Classification, Failure, Model, ProviderFailure, StreamOptions
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import HTTPRequest, by_tables, model_path
+from swink_core.providers import HTTPRequest, by_tables, first_set, model_path
 from swink_provider_azure.entra import ClientCredentials, TokenCache, managed_identity
 from swink_provider_openai import OpenAIProvider
 
@@ -46,12 +45,14 @@ class _Filtered(msgspec.Struct):
 class AzureProvider(OpenAIProvider):
     """Azure OpenAI's chat endpoint, of a resource that `base_url` or the environment names."""
 
+    credential_headers = ("authorization", "api-key")
+
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._tokens = TokenCache()
 
     def url(
-        self, model: Model, options: StreamOptions, environ: Mapping[str, str] = os.environ
+        self, model: Model, options: StreamOptions, environ: Mapping[str, str] | None = None
     ) -> str:
         """Return the deployment's address, in the form that the API version decides.
 
@@ -61,9 +62,7 @@ class AzureProvider(OpenAIProvider):
         parts = urlsplit(self.base_url(options, environ))
         path = parts.path.rstrip("/")
         query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-        version = query.get("api-version") or next(
-            (value for name in VERSION_ENV if (value := environ.get(name))), None
-        )
+        version = query.get("api-version") or first_set(VERSION_ENV, environ)
         if not path.endswith("/openai/v1") and "/deployments/" not in path:
             path = path.removesuffix("/openai")
             if version and api.path == "responses":
@@ -79,6 +78,8 @@ class AzureProvider(OpenAIProvider):
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
         """Send the key, or the token of an application or a managed identity."""
+        if self.has_credentials(request):
+            return
         try:
             request.headers["api-key"] = self.api_key(options) or ""
         except ProviderFailure:

@@ -34,14 +34,17 @@ from swink_core.providers import (
     MessageConverter,
     accepted_id,
     arguments_object,
+    closed_schema,
+    inlined_schema,
     merged_turns,
+    rule_of,
     trim_prefill,
+    unsupported,
     with_metadata,
     without_unanswered,
 )
 from swink_provider_anthropic import claude
-from swink_provider_bedrock.media import media, unsupported
-from swink_provider_bedrock.parameters import facts_of
+from swink_provider_bedrock.media import media
 from swink_provider_bedrock.wire import BY_SERVER
 
 __all__ = ["conversation"]
@@ -51,6 +54,14 @@ LONGEST_STEM = 190
 """Of the 200 characters of a document's name, which a number may follow."""
 
 CHOICES: dict[str, dict[str, Any]] = {"auto": {"auto": {}}, "required": {"any": {}}}
+
+RESULTS_ALONE = ("meta", "mistral")
+"""Vendors whose models want nothing beside the results of tools in a turn."""
+
+WITHOUT_SYSTEM = re.compile(r"mistral\.(mistral-7b|mixtral-8x7b)|amazon\.titan-text")
+
+EVERYWHERE = ("messages", "system", "tools")
+MOST_POINTS = 4
 
 VENDORS = re.compile(
     r"\b(ai21|amazon|anthropic|cohere|deepseek|google|meta|minimax|mistral|moonshotai|nvidia|openai"
@@ -70,28 +81,45 @@ def conversation(
     """Return `messages` and, where there are any, `system` and `toolConfig`.
 
     With a cache strategy there are cache points after the tools, the system prompt and the last
-    user turn, as far as the model takes them. Raises MediaError for a file that cannot be read,
-    and ProviderFailure (`unsupported`) for what Converse has no form for.
+    user turn, as far as the model takes them and the caller's own leave room. Raises MediaError
+    for a file that cannot be read, and ProviderFailure (`unsupported`) for what Converse, or the
+    model, has no form for.
     """
-    turns = merged_turns(_Converter(provider, model).messages(context))
+    vendor, rule = _vendor(model.id), rule_of(model)
+    caches = not options.rules or rule.takes.get("cache") is not False
+    turns = merged_turns(_Converter(provider, vendor, caches).messages(context))
+    if vendor in RESULTS_ALONE:
+        turns = [part for turn in turns for part in _apart(turn)]
+    if turns and turns[0]["role"] == "assistant" and vendor not in ("", "anthropic"):
+        raise unsupported("assistant_first", "this model wants the user to speak first")
     trim_prefill(turns)
     native: dict[str, Any] = {"messages": turns}
     if context.system_prompt and context.system_prompt.strip():
+        if options.rules and WITHOUT_SYSTEM.search(model.id):
+            raise unsupported("system_prompt", "this model takes no system prompt")
         native["system"] = [{"text": context.system_prompt}]
-    if tools := _tools(context, turns, options.tool_choice, provider):
+    if tools := _tools(context, turns, options.tool_choice, provider, vendor):
         native["toolConfig"] = {"tools": tools}
-        if options.tool_choice not in (None, "none") and context.tools:
-            choice = CHOICES.get(options.tool_choice, {"tool": {"name": options.tool_choice}})
-            native["toolConfig"]["toolChoice"] = choice
+        choice, known = (
+            options.tool_choice,
+            rule.facts.get("tool_choice") if options.rules else None,
+        )
+        if choice not in (None, "none") and context.tools and known != "none":
+            if known == "one" and choice not in CHOICES:
+                named = [tool for tool in tools if tool["toolSpec"]["name"] == choice]
+                native["toolConfig"]["tools"], choice = named, "required"
+            chosen = CHOICES.get(choice, {"tool": {"name": choice}})
+            native["toolConfig"]["toolChoice"] = chosen
     if options.cache is not None and options.cache.mode != "none":
-        _mark(native, options.cache, facts_of(model))
+        _mark(native, options.cache, rule.facts)
     return native
 
 
 class _Converter(MessageConverter):
-    def __init__(self, provider: str, model: Model) -> None:
+    def __init__(self, provider: str, vendor: str, caches: bool) -> None:
         super().__init__(provider)
-        self._vendor = _vendor(model.id)
+        self._vendor = vendor
+        self._caches = caches
         self._names: set[str] = set()
 
     def user(self, message: UserMessage) -> list[Any]:
@@ -106,20 +134,26 @@ class _Converter(MessageConverter):
         return [{"role": "assistant", "content": content}] if content else []
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
-        return [{"role": "user", "content": [self._tool_result(message) for message in messages]}]
+        results = [part for message in messages for part in self._tool_result(message)]
+        return [{"role": "user", "content": results}]
 
-    def _tool_result(self, message: ToolResultMessage) -> dict[str, Any]:
-        content = self._content(message.content)
+    def _tool_result(self, message: ToolResultMessage) -> list[dict[str, Any]]:
+        parts = self._content(message.content)
+        points = [part for part in parts if "cachePoint" in part]  # which have no place within
+        content = [part for part in parts if "cachePoint" not in part]
         result = {"toolUseId": _tool_id(message.tool_call_id), "content": content}
         if message.is_error:  # refused without content
             result["content"] = content or [{"text": _NAMELESS_FAILURE}]
             result["status"] = "error"
-        return {"toolResult": result}
+        return [{"toolResult": result}, *points[-1:]]
 
     def _content(self, content: str | Sequence[Block]) -> list[dict[str, Any]]:
         if isinstance(content, str):
             content = [TextBlock(content)]
-        native = [part for block in content if (part := self._part(block)) is not None]
+        native: list[dict[str, Any]] = []
+        for block in content:
+            if (part := self._part(block)) is not None:
+                native += [part, *self._point(block)]
         documents = [part["document"] for part in native if "document" in part]
         if documents and not any("text" in part for part in native):
             native.append({"text": documents[0]["name"]})  # a document alone is refused
@@ -130,10 +164,19 @@ class _Converter(MessageConverter):
             return {"text": block.text} if block.text.strip() else None  # blank text is refused
         if isinstance(block, ExtensionBlock):
             return dict(block.data)
-        native = media(block)
-        if native is not None and isinstance(block, DocumentBlock):
+        native = media(block, self._vendor)
+        if native is not None and "document" in native and isinstance(block, DocumentBlock):
             native["document"]["name"] = self._name(block)
         return native
+
+    def _point(self, block: Block) -> list[dict[str, Any]]:
+        """Return the cache point that the caller wants after a block."""
+        point = (block.metadata or {}).get("cachePoint")
+        if point is None:
+            return []
+        if not self._caches:
+            raise unsupported("cache", "this model takes no cache points")
+        return [{"cachePoint": point}]
 
     def _name(self, block: DocumentBlock) -> str:
         """Return a name of the characters that the API allows, another for every document."""
@@ -147,6 +190,13 @@ class _Converter(MessageConverter):
             name = f"{stem} {number}"
         self._names.add(name.lower())
         return name
+
+
+def _apart(turn: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a turn as two, of which one has the results of tools alone."""
+    results = [block for block in turn["content"] if "toolResult" in block]
+    others = [block for block in turn["content"] if "toolResult" not in block]
+    return [{**turn, "content": part} for part in (results, others) if part]
 
 
 # -- what the model said ---------------------------------------------------------------------
@@ -204,7 +254,7 @@ def _vendor(model_id: str) -> str:
 
 
 def _tools(
-    context: Context, turns: list[dict[str, Any]], choice: str | None, provider: str
+    context: Context, turns: list[dict[str, Any]], choice: str | None, provider: str, vendor: str
 ) -> list[dict[str, Any]]:
     """Declare tools wherever the conversation has calls; the API cannot forbid to call them."""
     uses = [block["toolUse"] for turn in turns for block in turn["content"] if "toolUse" in block]
@@ -215,11 +265,15 @@ def _tools(
                 "tool_choice", "Converse cannot forbid tool calls in a conversation that has some"
             )
         return []
-    return [_tool(tool, provider) for tool in context.tools or map(Tool, called)]
+    return [_tool(tool, provider, vendor) for tool in context.tools or map(Tool, called)]
 
 
-def _tool(tool: Tool, provider: str) -> dict[str, Any]:
+def _tool(tool: Tool, provider: str, vendor: str) -> dict[str, Any]:
     schema = tool.parameters if "type" in tool.parameters else {"type": "object", **tool.parameters}
+    if vendor != "anthropic":  # Nova knows type, properties and required, and no definitions
+        schema = inlined_schema(schema)
+    if tool.strict:
+        schema = closed_schema(schema)
     native: dict[str, Any] = {"name": tool.name, "inputSchema": {"json": schema}}
     if tool.description:
         native["description"] = tool.description
@@ -236,12 +290,18 @@ def _mark(native: dict[str, Any], cache: CacheStrategy, facts: Mapping[str, Any]
     (https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html)."""
     ttl = {} if facts.get("cache_ttl") is False else claude.cache_ttl(cache)
     point = {"type": "default", **ttl}
+    blocks = [block for turn in native["messages"] for block in turn["content"]]
+    own = [block["cachePoint"] for block in blocks if "cachePoint" in block]
+    if any(theirs.get("ttl") != point.get("ttl") for theirs in own):
+        return  # lives of several lengths have an order, which is theirs to choose
     users = [turn["content"] for turn in native["messages"] if turn["role"] == "user"]
     places = {
-        "tools": native.get("toolConfig", {}).get("tools"),
-        "system": native.get("system"),
         "messages": users[-1] if users else None,
+        "system": native.get("system"),
+        "tools": native.get("toolConfig", {}).get("tools"),
     }
-    for name in facts.get("cache", ()):
-        if places[name]:
-            places[name].append({"cachePoint": point})
+    free = [
+        place for name, place in places.items() if place and name in facts.get("cache", EVERYWHERE)
+    ]
+    for place in [p for p in free if "cachePoint" not in p[-1]][: max(0, MOST_POINTS - len(own))]:
+        place.append({"cachePoint": point})

@@ -1,27 +1,17 @@
-"""Images, documents and sound as Converse wants them: a format's name and bytes, or a place in S3.
+"""Images, documents, video and sound as Converse wants them: a format's name, and bytes or S3.
 
 The formats are those of the API: https://docs.aws.amazon.com/bedrock/latest/APIReference/
-API_runtime_ImageBlock.html, …_DocumentBlock.html and …_AudioBlock.html.
+API_runtime_ImageBlock.html, …_DocumentBlock.html, …_VideoBlock.html and …_AudioBlock.html.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from swink_core import (
-    AudioBlock,
-    Block,
-    DocumentBlock,
-    Failure,
-    ImageBlock,
-    ProviderFailure,
-    Source,
-    StreamErrorKind,
-    UrlSource,
-)
-from swink_core.providers import media_base64, media_type_of
+from swink_core import AudioBlock, Block, DocumentBlock, ImageBlock, Source, UrlSource
+from swink_core.providers import media_base64, media_form, media_type_of, unsupported
 
-__all__ = ["media", "unsupported"]
+__all__ = ["media"]
 
 IMAGES = {
     "image/gif": "gif",
@@ -39,6 +29,20 @@ DOCUMENTS = {
     "text/csv": "csv",
     "text/html": "html",
     "text/markdown": "md",
+    "text/*": "txt",
+}
+VIDEO = {
+    "video/3gpp": "three_gp",
+    "video/matroska": "mkv",
+    "video/mp4": "mp4",
+    "video/mpeg": "mpeg",
+    "video/mpg": "mpg",
+    "video/quicktime": "mov",
+    "video/webm": "webm",
+    "video/wmv": "wmv",
+    "video/x-flv": "flv",
+    "video/x-matroska": "mkv",
+    "video/x-ms-wmv": "wmv",
 }
 AUDIO = {
     "audio/aac": "aac",
@@ -59,17 +63,23 @@ AUDIO = {
 }
 
 
-def media(block: Block) -> dict[str, Any] | None:
+def media(block: Block, vendor: str = "") -> dict[str, Any] | None:
     """Return a block of media in the API's terms, a document without its name.
 
     `None` for a block that is no media. Raises MediaError for a file that cannot be read, and
-    ProviderFailure (`unsupported`) for a format or an address that the API does not take.
+    ProviderFailure (`unsupported`) for what the API, or `vendor`'s models, do not take.
     """
     match block:
         case ImageBlock():
+            if vendor == "anthropic" and isinstance(block.source, UrlSource):
+                raise unsupported("images", "Claude on Bedrock takes images as data alone")
             return {"image": _of(block.source, IMAGES, "images")}
         case AudioBlock():
             return {"audio": _of(block.source, AUDIO, "audio")}
+        case DocumentBlock() if (media_type_of(block.source) or "").startswith("video/"):
+            if vendor == "anthropic":
+                raise unsupported("video", "Claude on Bedrock takes no video")
+            return {"video": _of(block.source, VIDEO, "video")}
         case DocumentBlock():
             document = _of(block.source, DOCUMENTS, "documents")
             known = block.metadata or {}
@@ -78,14 +88,8 @@ def media(block: Block) -> dict[str, Any] | None:
     return None
 
 
-def _of(source: Source, formats: dict[str, str], what: str) -> dict[str, Any]:
-    media_type = (media_type_of(source) or "").partition(";")[0].strip().lower()
-    form = formats.get(media_type)
-    if form is None and formats is DOCUMENTS and media_type.startswith("text/"):
-        form = "txt"
-    if form is None:
-        names = ", ".join(sorted(set(formats.values())))
-        raise unsupported(what, f"Bedrock takes {what} as {names}, not {media_type or 'unknown'}")
+def _of(source: Source, forms: dict[str, str], what: str) -> dict[str, Any]:
+    form = media_form(source, forms, what)
     if isinstance(source, UrlSource):
         if not source.url.startswith("s3://"):
             raise unsupported(
@@ -95,10 +99,3 @@ def _of(source: Source, formats: dict[str, str], what: str) -> dict[str, Any]:
     data = media_base64(source)
     assert data is not None  # only an address has none
     return {"format": form, "source": {"bytes": data.data}}
-
-
-def unsupported(code: str, message: str) -> ProviderFailure:
-    """Make the failure of a call that the API has no form for."""
-    return ProviderFailure(
-        Failure("request", kind=StreamErrorKind.UNSUPPORTED, code=code, message=message)
-    )

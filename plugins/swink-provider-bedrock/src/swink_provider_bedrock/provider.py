@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -27,11 +26,13 @@ from swink_core.providers import (
     HTTPRequest,
     HTTPResponse,
     changed_options,
+    first_set,
     model_path,
+    rule_of,
     with_extra,
 )
 from swink_provider_bedrock import errors
-from swink_provider_bedrock.converter import conversation
+from swink_provider_bedrock.converter import CHOICES, conversation
 from swink_provider_bedrock.credentials import CredentialChain, SharedFiles, region
 from swink_provider_bedrock.eventstream import EventStreamDecoder
 from swink_provider_bedrock.parameters import parameters
@@ -66,6 +67,7 @@ class BedrockProvider(HTTPProvider):
     )
     decoder = EventStreamDecoder
     content_types = ("application/vnd.amazon.eventstream",)
+    api_name = "converse"
     buffered = True
 
     def __init__(self, name: str) -> None:
@@ -83,8 +85,7 @@ class BedrockProvider(HTTPProvider):
 
         `extra` may hold any field of the API; its objects and its tools add to what is there.
         """
-        fields, _ = parameters(model, options)
-        body = with_extra(options.extra, {**payload, **fields})
+        body = with_extra(options.extra, {**payload, **parameters(model, options)})
         whole = options.transport == "buffered"
         # a colon is not encoded, since the HTTP client would decode it after it was signed
         name = model_path(model, model.id, ":")
@@ -93,17 +94,23 @@ class BedrockProvider(HTTPProvider):
         return self.json_request(f"{self.base_url(options)}{path}", body, headers)
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """Add what the models' rules make of the options."""
-        _, changed = parameters(model, options)
+        """Add what there is no field for."""
+        changed, facts = [], rule_of(model).facts if options.rules else {}
+        if options.tool_choice == "none":
+            changed.append("tool_choice: calls cannot be forbidden, so no tools are sent")
+        elif options.tool_choice not in (None, *CHOICES) and facts.get("tool_choice") == "one":
+            changed.append("tool_choice: any of one tool; the others are not sent")
+        if options.cache and options.cache.ttl and facts.get("cache_ttl") is False:
+            changed.append("cache: it is kept as long as the model does; the ttl was left out")
         return super().notices(model, options) + changed_options(model, changed)
 
     def parser(self, model: Model) -> ConverseParser:
         """Make a parser for one answer."""
         return ConverseParser()
 
-    def base_url(self, options: StreamOptions, environ: Mapping[str, str] = os.environ) -> str:
+    def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
         """Return the caller's or the environment's address, or that of the region."""
-        if options.base_url or any(environ.get(name) for name in self.info.base_url_env):
+        if options.base_url or first_set(self.info.base_url_env, environ):
             return super().base_url(options, environ)
         return f"https://bedrock-runtime.{self._region('', environ)}.amazonaws.com"
 
@@ -153,7 +160,7 @@ class BedrockProvider(HTTPProvider):
         """Have files read and roles assumed anew; a caller's own keys stay."""
         return self.api_key(call.options) is None and self._chain.forget()
 
-    def _region(self, url: str, environ: Mapping[str, str] = os.environ) -> str:
+    def _region(self, url: str, environ: Mapping[str, str] | None = None) -> str:
         if (named := _HOST_REGION.search(url)) is not None:
             return named[1]
         found = region(self._files, environ)

@@ -1,9 +1,8 @@
 """`claude-code/<model>`: the `claude` command as a child process.
 
 The conversation goes to its standard input, the system prompt into a file, and its answer comes
-as JSON lines on standard output. Leaving the stream ends the process and what it started. `extra`
-may hold `args`, a list of further words for the command line; `SWINK_CLAUDE_COMMAND` names another
-command. Source: https://code.claude.com/docs/en/cli-reference.
+as JSON lines on standard output. Leaving the stream ends the process and what it started.
+`SWINK_CLAUDE_COMMAND` names another command. Source: https://code.claude.com/docs/en/cli-reference.
 """
 
 from __future__ import annotations
@@ -22,26 +21,38 @@ from swink_core import (
     Classification,
     Context,
     Failure,
+    Message,
     Model,
     ProviderFailure,
     StreamOptions,
-    ToolResultMessage,
+    SystemMessage,
     UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import (
-    ChildProcess,
     HTTPProvider,
     NDJSONDecoder,
     by_tables,
     normalise,
     text_of,
 )
+from swink_provider_claude_code.child_process import ChildProcess
 from swink_provider_claude_code.parser import StreamJsonParser
 
 __all__ = ["ClaudeCodeProvider"]
 
 COMMAND_ENV = "SWINK_CLAUDE_COMMAND"
+OPTIONS = {
+    "resume": "--resume",
+    "continue": "--continue",
+    "fork": "--fork-session",
+    "permission_mode": "--permission-mode",
+    "allowed_tools": "--allowedTools",
+    "disallowed_tools": "--disallowedTools",
+    "max_turns": "--max-turns",
+}
+"""Settings, and the command's names for them."""
+
 CODES = {"error_max_turns": Kind.OUTPUT_TOO_LARGE}
 WORDINGS = (
     ("invalid api key", Kind.AUTH),
@@ -63,13 +74,19 @@ class ClaudeCodeProvider(HTTPProvider):
     """The command that is installed here, with its own sign-in and its own tools."""
 
     features = frozenset()
-    knobs = frozenset({"session_id"})
+    knobs = frozenset()
     decoder = NDJSONDecoder
     content_types = ("application/x-ndjson",)
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return the prompt: the last words alone, or the conversation as a script."""
+        """Return the prompt: the last words alone, or the conversation as a script.
+
+        A session that goes on has heard what came before the model's last word.
+        """
         messages = normalise(context, self.name)
+        if options.settings.get("resume") or options.settings.get("continue"):
+            spoken = [isinstance(message, AssistantMessage) for message in messages]
+            messages = messages[len(spoken) - [*reversed(spoken), True].index(True) :]
         if len(messages) == 1 and isinstance(messages[0], UserMessage):
             prompt = text_of(messages[0].content)
         else:
@@ -104,9 +121,13 @@ class ClaudeCodeProvider(HTTPProvider):
         # a value in the word of its option is never taken for another option
         if model.id != "default":
             words.append(f"--model={model.id}")
-        if options.session_id:
-            words.append(f"--resume={options.session_id}")
-        return [*words, *map(str, options.extra.get("args", ()))]
+        for name, option in OPTIONS.items():
+            value = options.settings.get(name)
+            if value is True:
+                words.append(option)
+            elif value not in (None, False):
+                words.append(f"{option}={','.join(value) if name.endswith('tools') else value}")
+        return [*words, *options.settings.get("args", ())]
 
     async def chunks(
         self, model: Model, context: Context, options: StreamOptions, call: Call
@@ -142,9 +163,9 @@ def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "replace")  # half of a surrogate pair has no bytes
 
 
-def _line(message: UserMessage | AssistantMessage | ToolResultMessage) -> str:
-    """Write a message as a line of a script."""
-    if isinstance(message, UserMessage):
+def _line(message: Message) -> str:
+    """Write a message as a line of a script; instructions have become user turns."""
+    if isinstance(message, UserMessage | SystemMessage):
         return f"User: {text_of(message.content)}"
     if isinstance(message, AssistantMessage):
         calls = [f"[calls {c.name} {json.dumps(c.arguments)}]" for c in message.tool_calls]

@@ -1,4 +1,4 @@
-"""What echo is told to do: by the model's name, and by `extra={"echo": {…}}` on top of that.
+"""What echo is told to do: by the model's name, and by `settings={"script": {…}}` on top of that.
 
 A name is a row of `MODELS`; those that fail or stall take `-after-N`, for N deltas:
 `echo/fail-throttled-after-3`.
@@ -23,7 +23,7 @@ _Seconds = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How to answer. Every field may be given in `extra={"echo": {…}}`.
+    """How to answer. Every field may be given in `settings={"script": {…}}`.
 
     `reply` replaces the user's words; `words` repeats the answer until it has so many. `think`
     thinks first. `tool` calls a tool (true: the first offered), `parallel` all offered ones, with
@@ -88,7 +88,7 @@ def script_for(model_id: str, options: StreamOptions) -> Script:
                 "fail-<error kind> and stop-<stop reason>",
             )
         )
-    told = options.extra.get("echo", {})
+    told = options.settings.get("script", {})
     try:
         return msgspec.convert({**msgspec.structs.asdict(script), **told}, Script)
     except (msgspec.ValidationError, TypeError) as error:
@@ -96,7 +96,7 @@ def script_for(model_id: str, options: StreamOptions) -> Script:
             Failure(
                 "request",
                 kind=StreamErrorKind.INVALID_REQUEST,
-                message=f'extra["echo"] does not say what to do: {error}',
+                message=f'settings["script"] does not say what to do: {error}',
             )
         ) from error
 

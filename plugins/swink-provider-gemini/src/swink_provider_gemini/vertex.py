@@ -17,7 +17,7 @@ from typing import Any
 
 from swink_core import Call, Failure, Model, ProviderFailure, StreamOptions
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import HTTPRequest, model_path
+from swink_core.providers import HTTPRequest, first_set, model_path
 from swink_provider_gemini.provider import GeminiProvider, has_credentials
 
 __all__ = ["VertexProvider"]
@@ -48,21 +48,19 @@ class VertexProvider(GeminiProvider):
         self._default_project: str | None = None
         self._finding = asyncio.Lock()
 
-    def base_url(self, options: StreamOptions, environ: Mapping[str, str] = os.environ) -> str:
+    def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
         """Return the address up to the project's location.
 
         `base_url` may be a host, or already name a version, a project and a location.
         """
-        location = environ.get(LOCATION_ENV) or "global"
-        given = options.base_url or next(
-            (environ[name] for name in self.info.base_url_env if environ.get(name)), None
-        )
+        location = first_set([LOCATION_ENV], environ) or "global"
+        given = options.base_url or first_set(self.info.base_url_env, environ)
         base = (given or f"https://{_host(location)}").rstrip("/")
         if "/projects/" in base:
             return base
         if not base.endswith(VERSIONS):
             base += VERSIONS[0]
-        return _in_project(base, environ.get(PROJECT_ENV), location)
+        return _in_project(base, first_set([PROJECT_ENV], environ), location)
 
     def model_url(self, model: Model, options: StreamOptions) -> str:
         """Return the address of a model, which may be named with its collection."""

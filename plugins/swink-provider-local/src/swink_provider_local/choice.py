@@ -23,7 +23,7 @@ ENGINE_OPTIONS: dict[str, tuple[str, int]] = {
     "gpu_layers": ("SWINK_LOCAL_GPU_LAYERS", 0),
     "threads": ("SWINK_LOCAL_THREADS", 1),
 }
-"""Keys of `options.extra` that are the engine's, with their variables and least values."""
+"""Settings of the engine, with their variables and least values."""
 
 
 def file_of(model: Model, environ: Mapping[str, str]) -> Path | HubFile:
@@ -61,14 +61,14 @@ def file_of(model: Model, environ: Mapping[str, str]) -> Path | HubFile:
 
 
 def engine_numbers(
-    model: Model, extra: Mapping[str, Any], environ: Mapping[str, str]
+    model: Model, settings: Mapping[str, Any], environ: Mapping[str, str]
 ) -> dict[str, int | None]:
     """Return context, GPU layers and threads: the call's, the environment's, the
     catalogue's. Raises ProviderFailure (`invalid_request`)."""
     known = model.info.extra if model.info is not None else {}
     found: dict[str, int | None] = {}
     for key, (variable, least) in ENGINE_OPTIONS.items():
-        number = whole_number(extra, key, least)
+        number = whole_number(settings, key, least)
         if number is None:
             number = whole_number(environ, variable, least)
         found[key] = known.get(key) if number is None else number

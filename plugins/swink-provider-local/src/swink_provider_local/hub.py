@@ -66,7 +66,7 @@ class HubFile:
         return f"{self.repo}:{self.name}"
 
 
-def default_cache(environ: Mapping[str, str] = os.environ) -> Path:
+def default_cache(environ: Mapping[str, str]) -> Path:
     """Return the folder for model files: `SWINK_LOCAL_CACHE`, or the user's cache."""
     if own := environ.get("SWINK_LOCAL_CACHE"):
         return Path(own).expanduser()
@@ -96,7 +96,7 @@ class Hub:
     pause: float = 1.0
 
     @classmethod
-    def of(cls, environ: Mapping[str, str] = os.environ) -> Hub:
+    def of(cls, environ: Mapping[str, str]) -> Hub:
         """Read `HF_ENDPOINT`, `HF_TOKEN`, `HF_HUB_OFFLINE` and the cache's place."""
         offline = environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
         endpoint = (environ.get("HF_ENDPOINT") or ENDPOINT).rstrip("/")

@@ -18,7 +18,7 @@ from typing import cast
 from attrs import evolve
 
 from swink_core import Call, Context, Model, ProviderFailure, StreamOptions
-from swink_provider_local.choice import ENGINE_OPTIONS, engine_numbers, file_of
+from swink_provider_local.choice import engine_numbers, file_of
 from swink_provider_local.engine import Settings
 from swink_provider_local.hub import Hub, HubFile, size_text
 from swink_provider_local.pool import EnginePool, in_thread, shared_pool
@@ -45,14 +45,12 @@ class LocalProvider(OpenAIProvider):
 
         With `base_url`, or its variable, the engine is one that runs there already.
         """
-        own = {k: v for k, v in options.extra.items() if k not in ENGINE_OPTIONS}
         if options.base_url or any(os.environ.get(name) for name in self.info.base_url_env):
-            asked = evolve(options, extra=own)
-            async with aclosing(self._exchange(model, context, asked, call)) as pieces:
+            async with aclosing(self._exchange(model, context, options, call)) as pieces:
                 async for piece in pieces:
                     yield piece
             return
-        numbers = engine_numbers(model, options.extra, os.environ)
+        numbers = engine_numbers(model, options.settings, os.environ)
         file = file_of(model, os.environ)
         hub = self._hub or Hub.of(os.environ)
         path = hub.path(file) if isinstance(file, HubFile) else file
@@ -61,7 +59,7 @@ class LocalProvider(OpenAIProvider):
                 async for sign in signs:
                     yield sign
         async with (self._engines or shared_pool()).lease(_settings(path, numbers)) as engine:
-            asked = evolve(options, base_url=engine.url, api_key=engine.key, extra=own)
+            asked = evolve(options, base_url=engine.url, api_key=engine.key)
             try:
                 async with aclosing(self._exchange(model, context, asked, call)) as pieces:
                     async for piece in pieces:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from ipaddress import IPv6Address
@@ -114,7 +113,7 @@ class OllamaProvider(HTTPProvider):
         if not priced and not _is_cloud(request.url, call.model):
             call.attempt.charge(0.0)
 
-    def base_url(self, options: StreamOptions, environ: Mapping[str, str] = os.environ) -> str:
+    def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
         """Return the server's address, also from what Ollama allows in `OLLAMA_HOST`.
 
         There the scheme, the host and the port may each be missing, and the host may be the one

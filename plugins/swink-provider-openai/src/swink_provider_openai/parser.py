@@ -26,7 +26,16 @@ from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.errors import read_error
 from swink_provider_openai.reasoning import ReasoningDetails, ThinkTags
 from swink_provider_openai.usage import report_usage
-from swink_provider_openai.wire import Answer, Chunk, Delta, FirstChunk, Part, ToolCall
+from swink_provider_openai.wire import (
+    Answer,
+    Choice,
+    Chunk,
+    Delta,
+    FirstChunk,
+    Part,
+    ToolCall,
+    WholeChoice,
+)
 
 __all__ = ["ChatParser"]
 
@@ -45,6 +54,7 @@ FINISH: dict[str, StopReason] = {
     "length": StopReason.LENGTH,
     "max_tokens": StopReason.LENGTH,
     "model_length": StopReason.LENGTH,  # Mistral
+    "max_output_tokens": StopReason.LENGTH,  # Responses, through OpenRouter
     "tool_calls": StopReason.TOOL_USE,
     "tool_use": StopReason.TOOL_USE,
     "function_call": StopReason.TOOL_USE,
@@ -125,7 +135,7 @@ class ChatParser:
             if choice.message is not None:
                 self._say(choice.message, out)
             if choice.finish_reason:
-                self._stop(choice.finish_reason, out)
+                self._stop(_reason_of(choice), out)
         self._counted = True  # it is whole
         self._done(out)
 
@@ -155,7 +165,7 @@ class ChatParser:
             elif choice.delta is not None:
                 self._say(choice.delta, out)
             if choice.finish_reason and failure is None:
-                self._stop(choice.finish_reason, out)
+                self._stop(_reason_of(choice), out)
         if failure is not None:
             out.fail(failure)
         self._plain = self._identified and self._tags is None and not self._details
@@ -261,6 +271,13 @@ class ChatParser:
             out.notice("stop_reason", "the provider completed its answer without a reason")
             self._stop("stop", out)
         out.finish()
+
+
+def _reason_of(choice: Choice | WholeChoice) -> str:
+    """Return the reason that was given, or OpenRouter's upstream's if that was the limit: of a
+    tool call that it cut off OpenRouter itself says `tool_calls`."""
+    given, native = choice.finish_reason or "", choice.native_finish_reason or ""
+    return native if FINISH.get(native.lower()) is StopReason.LENGTH else given
 
 
 def _error_finish(delta: Delta | None) -> Failure:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from functools import cached_property, partial
 from typing import Any
@@ -15,7 +14,6 @@ from swink_core import (
     Classification,
     Context,
     Failure,
-    InvalidOption,
     Model,
     Notice,
     ProviderFailure,
@@ -23,6 +21,7 @@ from swink_core import (
     Tool,
 )
 from swink_core.providers import (
+    AiohttpClient,
     Fitted,
     HTTPProvider,
     HTTPRequest,
@@ -30,6 +29,7 @@ from swink_core.providers import (
     Parser,
     api_of,
     closed_schema,
+    first_set,
     rule_of,
 )
 from swink_provider_openai.chat import ChatAPI
@@ -40,6 +40,7 @@ from swink_provider_openai.errors import classify, read_error
 from swink_provider_openai.parameters import is_strict, keeps_long
 from swink_provider_openai.responses.api import ResponsesAPI
 from swink_provider_openai.responses.socket import Sockets, first_message
+from swink_provider_openai.responses.websocket import open_websocket
 
 __all__ = ["OpenAIProvider"]
 
@@ -81,10 +82,10 @@ class OpenAIProvider(HTTPProvider):
         """Return the API that answers: the caller's choice, then the catalogue's, then that of
         the model's rules, then the service's.
 
-        Callers choose with `extra={"api": "responses"}` or `"chat"`, which is not sent. Only
-        Responses has WebSockets, so that asking for one asks for it.
+        Callers choose by the setting `api`. Only Responses has WebSockets, so that asking for one
+        asks for it.
         """
-        wanted = options.extra.get("api")
+        wanted = options.settings.get("api")
         if wanted is None and options.transport == "websocket":
             wanted = "responses"
         if wanted is None:
@@ -94,13 +95,7 @@ class OpenAIProvider(HTTPProvider):
             if wanted == "responses":
                 known = self._chat_only and self.base_url(options) in self._chat_only
                 return self._chat if known else self._either
-        if wanted == "chat":
-            return self._chat
-        if wanted == "responses":
-            return self._responses
-        raise InvalidOption(
-            f"{self.name} has no API {wanted!r}", resolution="Pass chat or responses."
-        )
+        return self._responses if wanted == "responses" else self._chat
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
         """Close the schemas of strict tools, and do without strict where that is not enough."""
@@ -127,11 +122,7 @@ class OpenAIProvider(HTTPProvider):
 
     def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
         """Add the options; what the caller put in `extra` gives way to them."""
-        api = self.api(model, options)
-        if "api" in options.extra:
-            extra = {name: value for name, value in options.extra.items() if name != "api"}
-            options = evolve(options, extra=extra)
-        return api.body(model, payload, options)
+        return self.api(model, options).body(model, payload, options)
 
     async def respond(
         self, model: Model, payload: Any, options: StreamOptions, call: Call
@@ -147,15 +138,15 @@ class OpenAIProvider(HTTPProvider):
             response = await self._sockets.open(dial, call)
             if response is not None:
                 return response
-            chosen = {"api": "responses", **options.extra}
-            options = evolve(options, transport="sse", extra=chosen)
+            chosen = {"api": "responses", **options.settings}
+            options = evolve(options, transport="sse", settings=chosen)
         try:
             return await super().respond(model, payload, options, call)
         except ProviderFailure as error:
             elsewhere = self.info.base_url not in (None, self.base_url(options))
             if not (either and elsewhere and error.failure.status in MISSING):
                 raise
-            asked = evolve(call.options, extra={**call.options.extra, "api": "chat"})
+            asked = evolve(call.options, settings={**call.options.settings, "api": "chat"})
             fit = self.fit(model, call.context, asked)
             if fit.failure is not None:
                 raise
@@ -168,6 +159,12 @@ class OpenAIProvider(HTTPProvider):
             call.notice(notice.code, notice.detail)
         return response
 
+    async def send(self, request: HTTPRequest, call: Call) -> HTTPResponse:
+        """Open a WebSocket where one is asked for."""
+        if request.url.startswith("ws") and isinstance(call.http, AiohttpClient):
+            return await open_websocket(call.http, request, call.options.timeouts.connect)
+        return await super().send(request, call)
+
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
         """Add the key, and note that one's own server costs nothing."""
         await super().authorize(request, options, call)
@@ -175,12 +172,12 @@ class OpenAIProvider(HTTPProvider):
         if self.dialect.own_server and not priced:
             call.attempt.charge(0.0)
 
-    def own_headers(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    def own_headers(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the headers that the dialect takes from the environment."""
         return {
-            name: environ[variable]
+            name: value
             for name, variable in self.dialect.headers.items()
-            if environ.get(variable)
+            if (value := first_set([variable], environ))
         }
 
     def parser(self, model: Model) -> Parser:
@@ -200,7 +197,7 @@ class OpenAIProvider(HTTPProvider):
             detail = f"{model}: thinking is {options.thinking_level} here, not {options.thinking}"
             notices += (Notice("option_changed", detail),)
         usual = api_of(model, _NO_OPTIONS)
-        if "api" not in options.extra and api_of(model, options) != usual == "responses":
+        if "api" not in options.settings and api_of(model, options) != usual == "responses":
             detail = f"{model}: asked over Chat Completions, which alone has what is wanted"
             notices += (Notice("option_changed", detail),)
         return notices

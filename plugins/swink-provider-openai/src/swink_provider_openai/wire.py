@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 __all__ = ["Answer", "Choice", "Chunk", "Delta", "FirstChunk", "Function", "Part", "ToolCall"]
+__all__ += ["WholeChoice"]
 
 
 class Part(Struct, gc=False):
@@ -59,6 +60,7 @@ class Choice(Struct, gc=False):
 
     delta: Delta | None = None
     finish_reason: str | None = None
+    native_finish_reason: str | None = None
     index: int | float | None = None
 
 
@@ -85,6 +87,7 @@ class WholeChoice(Struct, gc=False):
 
     message: Delta | None = None
     finish_reason: str | None = None
+    native_finish_reason: str | None = None
     index: int | float | None = None
 
 

@@ -33,7 +33,6 @@ from swink_core.providers import (
     by_tables,
     load_event,
     media_base64,
-    with_extra,
 )
 
 __all__ = ["ProxyProvider"]
@@ -45,12 +44,10 @@ STATUSES = {
     504: Kind.NETWORK,
 }
 
-SENT = (
-    "temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "max_tokens", "stop",
-    "seed", "session_id", "user", "thinking", "tool_choice", "parallel_tool_calls",
-    "response_format",
-)  # fmt: skip
-"""Options that travel; what is about the connection to this gateway does not."""
+HERE = frozenset({"api_key", "base_url", "headers", "timeouts", "retry", "max_output_chars"})
+"""Options that are about the connection to this gateway; all others travel."""
+
+_UNSET = StreamOptions()
 
 
 class _Parser:
@@ -80,7 +77,7 @@ class ProxyProvider(HTTPProvider):
     features = frozenset(
         {"tools", "tool_choice", "stop", "images", "documents", "audio", "json"}
         | {"structured_output", "file_ids", "file_ids_of_others"}
-        | {"extensions", "extensions_of_others"}
+        | {"extensions", "extensions_of_others", "buffered_transport", "websocket_transport"}
     )
     knobs = frozenset(
         {"temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "max_tokens"}
@@ -107,10 +104,11 @@ class ProxyProvider(HTTPProvider):
 
     def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
         """Return the request: model, conversation, and options by their names."""
-        sent = {name: value for name in SENT if (value := getattr(options, name)) not in (None, ())}
+        asked = {name: getattr(options, name) for name in sorted(StreamOptions.names() - HERE)}
+        sent = {name: v for name, v in asked.items() if v != getattr(_UNSET, name)}
         if options.cache is not None:
             sent["cache"] = asdict(options.cache)
-        body = with_extra(options.extra, {"model": model.id, **payload, "options": sent})
+        body = {"model": model.id, **payload, "options": sent}
         return self.json_request(f"{self.base_url(options)}/v1/stream", body)
 
     def parser(self, model: Model) -> _Parser:

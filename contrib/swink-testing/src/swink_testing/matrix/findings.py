@@ -11,6 +11,7 @@ from swink_core import StreamOptions
 from swink_testing.judge import Judge, Rule
 from swink_testing.matrix.ask import Asker, Outcome
 from swink_testing.matrix.cases import Case, cases_of, sampled
+from swink_testing.matrix.exceptions import Excuse, excuses
 from swink_testing.matrix.ids import models_of
 from swink_testing.matrix.lost import lost_values
 
@@ -67,10 +68,16 @@ class Run:
     sent: int = 0
     found: dict[tuple[Kind, str, str], list[Finding]] = field(factory=dict)
     counts: dict[tuple[Kind, str, str], int] = field(factory=dict)
+    excused: set[Excuse] = field(factory=set)
 
     def add(self, finding: Finding) -> None:
-        """Count a finding."""
-        key = (finding.kind, finding.what, finding.outcome.case.provider)
+        """Count a finding, unless the list of exceptions has it."""
+        case = finding.outcome.case
+        about = (finding.kind.name.lower(), case.provider, finding.what, case.model.id)
+        if excuse := next((each for each in excuses() if each.covers(*about)), None):
+            self.excused.add(excuse)
+            return
+        key = (finding.kind, finding.what, case.provider)
         self.counts[key] = self.counts.get(key, 0) + 1
         kept = self.found.setdefault(key, [])
         if len(kept) < 5:
@@ -118,19 +125,33 @@ def _findings(judge: Judge, outcome: Outcome) -> Iterator[Finding]:
     if outcome.usage_error is not None:
         yield Finding(Kind.USAGE_ERROR, str(outcome.usage_error), outcome)
     if outcome.refusal is not None:
-        yield Finding(Kind.UNSUPPORTED, outcome.refusal.error_message, outcome)
+        yield Finding(Kind.UNSUPPORTED, _of_any(outcome, outcome.refusal.error_message), outcome)
     for notice in outcome.notices:
-        yield Finding(Kind.NOTICE, f"{notice.code}: {notice.detail}", outcome)
+        yield Finding(Kind.NOTICE, f"{notice.code}: {_of_any(outcome, notice.detail)}", outcome)
     if (asked := outcome.asked) is not None:
         for rule in judge.refusals(asked.provider, asked.api, asked.model, asked.body):
             kind = Kind.REFUSED if rule.refuses else Kind.WITHOUT_EFFECT
             yield Finding(kind, rule.id, outcome, rule)
 
 
+def _of_any(outcome: Outcome, words: str | None) -> str:
+    """Return what was said of a model as if it had been said of any."""
+    case = outcome.case
+    return (words or "").replace(f"{case.provider}/{case.model.id}", "…").strip("… :")
+
+
 def _needless(judge: Judge, outcome: Outcome, lifted: Outcome) -> Finding | None:
-    """Find out whether the request that was not sent would have been taken."""
+    """Find out whether the request that was not sent would have been taken.
+
+    Nothing is needless that `rules=False` cannot send: what the API has no place for.
+    """
     asked = lifted.asked
-    if asked is None or judge.refusals(asked.provider, asked.api, asked.model, asked.body):
+    if asked is None or (outcome.asked is not None and outcome.asked.body == asked.body):
         return None
-    said = outcome.refusal.error_message if outcome.refusal else outcome.notices[0].detail
-    return Finding(Kind.NEEDLESS, said, lifted)
+    if judge.refusals(asked.provider, asked.api, asked.model, asked.body):
+        return None
+    left = [notice.detail for notice in lifted.notices]
+    said = [notice.detail for notice in outcome.notices if notice.detail not in left]
+    if outcome.refusal is not None:
+        said = [outcome.refusal.error_message or ""]
+    return Finding(Kind.NEEDLESS, _of_any(lifted, said[0]), lifted) if said else None

@@ -59,11 +59,11 @@ def models_of(catalog: Catalog, provider: str, judge: Judge) -> list[AskedModel]
 def _all(listed: list[str], date: str | None, tuned: bool) -> Iterator[AskedModel]:
     for id in listed:
         yield AskedModel(id, "listed", id)
-    for id in _newest(listed):
         if date and not _DATED.search(id):
             yield AskedModel(id + date, "dated", id)
         if tuned:
             yield AskedModel(_FINE_TUNED.format(id), "fine-tuned", id)
+    for id in _newest(listed):
         if alias := _alias(id):
             yield AskedModel(alias, "alias", id)
         for successor in _successors(id):

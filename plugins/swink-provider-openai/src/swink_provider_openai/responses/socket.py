@@ -18,6 +18,7 @@ import msgspec
 
 from swink_core import Call, ProviderFailure
 from swink_core.providers import HTTPResponse
+from swink_provider_openai.responses.websocket import SWITCHED
 from swink_provider_openai.responses.wire import TERMINAL
 
 __all__ = ["Sockets", "first_message"]
@@ -27,8 +28,6 @@ DROPS = 2
 
 NOT_SENT = frozenset({"stream", "stream_options", "background"})
 """What only means something over HTTP."""
-
-SWITCHED = 101
 
 
 class _Type(msgspec.Struct):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import gc
 import os
 import signal
@@ -16,7 +15,8 @@ import pytest
 
 from swink_core import ProviderFailure
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import ChildProcess, child_process, end_group, not_started
+from swink_provider_claude_code import child_process
+from swink_provider_claude_code.child_process import ChildProcess
 
 RUNS = int(os.environ.get("SWINK_CHILD_RUNS", "40"))
 """How often each way to end is gone; a thousand times takes minutes."""
@@ -203,30 +203,6 @@ def _children() -> int:
 
 # -- what cannot be started ------------------------------------------------------------------
 
-NOT_STARTED = [
-    ("a word with a null", ValueError("embedded null byte"), Kind.INVALID_REQUEST),
-    ("half a character", UnicodeEncodeError("utf-8", "\ud800", 0, 1, "no"), Kind.INVALID_REQUEST),
-    ("too long a line", OSError(errno.E2BIG, "Argument list too long"), Kind.INVALID_REQUEST),
-    ("no such file", FileNotFoundError(errno.ENOENT, "No such file"), Kind.INVALID_REQUEST),
-    ("not a program", PermissionError(errno.EACCES, "Permission denied"), Kind.INVALID_REQUEST),
-    ("of another machine", OSError(errno.ENOEXEC, "Exec format error"), Kind.INVALID_REQUEST),
-    ("no descriptors", OSError(errno.EMFILE, "Too many open files"), Kind.RESOURCE),
-    ("no processes", BlockingIOError(errno.EAGAIN, "Try again"), Kind.RESOURCE),
-    ("no memory", OSError(errno.ENOMEM, "Cannot allocate memory"), Kind.RESOURCE),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("error", "kind"), [row[1:] for row in NOT_STARTED], ids=[row[0] for row in NOT_STARTED]
-)
-def test_what_is_not_started_is_the_callers_or_the_machines_mistake(
-    error: OSError | ValueError, kind: Kind
-) -> None:
-    failure = not_started(error, "acme")
-    assert failure.kind is kind
-    assert "acme" in (failure.message or "")
-    assert str(error) in (failure.message or "")
-
 
 @pytest.mark.parametrize("word", ["a\0b", "\ud800", "x" * 3_000_000], ids=["null", "half", "long"])
 async def test_words_that_no_command_line_holds_are_a_failure(word: str) -> None:
@@ -242,9 +218,3 @@ async def test_a_file_that_is_no_program_is_a_failure(tmp_path: Path) -> None:
     with pytest.raises(ProviderFailure) as caught:
         await ChildProcess.start([str(path)])
     assert caught.value.failure.kind is Kind.INVALID_REQUEST
-
-
-def test_a_group_that_is_gone_may_be_ended() -> None:
-    process = subprocess.Popen(["/bin/sh", "-c", "exit 0"], start_new_session=True)
-    process.wait()
-    end_group(process.pid, force=True)

@@ -8,17 +8,13 @@ of its output: a process that it left behind may hold the pipes open. Whoever le
 from __future__ import annotations
 
 import asyncio
-import errno
-import os
-import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Self
 
-from swink_core.failures.exceptions import ProviderFailure
-from swink_core.failures.failure import Failure
-from swink_core.vocabulary.outcome import StreamErrorKind as Kind
+from swink_core import ProviderFailure
+from swink_core.providers import end_group, not_started
 
 GRACE_SECONDS = 2.0
 """How long a process may take to end after it was asked to."""
@@ -31,8 +27,6 @@ LAST_SECONDS = 0.5
 
 HELD_BYTES = 64 * 1024
 COMPLAINT_BYTES = 4096
-
-_SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 
 
 class ChildProcess(asyncio.SubprocessProtocol):
@@ -136,21 +130,3 @@ class ChildProcess(asyncio.SubprocessProtocol):
             end_group(self._transport.get_pid(), force=True)
         self._exited.set()
         self._moved.set()
-
-
-def not_started(error: OSError | ValueError, program: str) -> Failure:
-    """Say why a command did not start: the machine lacks something, or it is no command, or its
-    words are none that a command line can hold."""
-    scarce = getattr(error, "errno", None) in _SCARCE
-    kind = Kind.RESOURCE if scarce else Kind.INVALID_REQUEST
-    message = f"the command {program!r} could not be started: {error}"
-    return Failure("connect", kind=kind, code="command", message=message, exception=error)
-
-
-def end_group(pid: int, force: bool) -> None:
-    """Ask a process that leads a group, and its group, to end; or end them."""
-    with suppress(ProcessLookupError, PermissionError):
-        if sys.platform == "win32":
-            os.kill(pid, signal.SIGTERM)
-        else:
-            os.killpg(pid, signal.SIGKILL if force else signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""A WebSocket as a response."""
+"""A WebSocket as a response (RFC 6455): the request's body is its first message."""
 
 from __future__ import annotations
 
@@ -7,44 +7,81 @@ from collections.abc import Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any, Self
 
-from attrs import define
+from attrs import define, evolve
 
-from swink_core.failures.exceptions import ProviderFailure
-from swink_core.failures.failure import Failure
-from swink_core.framing.frame import DEFAULT_FRAME_LIMIT
-from swink_core.providers.network import failure_of
-from swink_core.vocabulary.http import SWITCHED, HTTPRequest, HTTPResponse
-from swink_core.vocabulary.outcome import StreamErrorKind as Kind
+from swink_core import Failure, ProviderFailure
+from swink_core import StreamErrorKind as Kind
+from swink_core.providers import (
+    DEFAULT_FRAME_LIMIT,
+    AiohttpClient,
+    HTTPRequest,
+    HTTPResponse,
+    failure_of,
+)
 
 if TYPE_CHECKING:
     import aiohttp
 
+__all__ = ["SWITCHED", "open_websocket"]
+
+SWITCHED = 101
+"""The status of a response that is a WebSocket (RFC 9110 section 15.2.2)."""
+
 
 async def open_websocket(
-    session: aiohttp.ClientSession,
-    request: HTTPRequest,
-    connect_timeout: float | None,
-    proxy: str | None,
+    client: AiohttpClient, request: HTTPRequest, connect_timeout: float | None
 ) -> HTTPResponse:
-    """Open a WebSocket and send its first message; see `HTTPClient.send`."""
+    """Open a WebSocket on a client's connections and send its first message.
+
+    Redirects are not followed. `connect_timeout` is in seconds, `None` for none. Raises
+    ProviderFailure.
+    """
     import aiohttp
 
+    shared, request, proxy = await client.prepare(evolve(request, url=f"http{request.url[2:]}"))
+    answers: list[aiohttp.ClientResponse] = []
     try:
-        async with asyncio.timeout(connect_timeout):
+        async with (
+            asyncio.timeout(connect_timeout),
+            aiohttp.ClientSession(
+                connector=shared.connector, connector_owner=False, trace_configs=[_trace(answers)],
+                cookie_jar=aiohttp.DummyCookieJar(),
+            ) as session,
+        ):  # fmt: skip
             headers, most = request.headers, DEFAULT_FRAME_LIMIT
             socket = await session.ws_connect(
                 request.url, headers=headers, proxy=proxy, max_msg_size=most, decode_text=False
             )
+            opened = _WebSocket(socket, answers[-1])
             try:
                 await socket.send_str(request.body.decode())
             except BaseException:
-                _WebSocket(socket).close()
+                opened.close()
                 raise
     except aiohttp.WSServerHandshakeError as error:
         return _Refusal(error.status, error.headers or {})
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise ProviderFailure(failure_of(error, "connect")) from error
-    return _WebSocket(socket)
+        raise ProviderFailure(failure_of(error, "connect", proxy)) from error
+    return opened
+
+
+def _trace(answers: list[aiohttp.ClientResponse]) -> aiohttp.TraceConfig:
+    """Keep the answer to the upgrade, and take a redirect for a refusal."""
+    import aiohttp
+
+    async def keep(_: aiohttp.ClientSession, __: object, params: Any) -> None:
+        answers.append(params.response)
+
+    async def refuse(_: aiohttp.ClientSession, __: object, params: Any) -> None:
+        answer = params.response
+        raise aiohttp.WSServerHandshakeError(
+            answer.request_info, (), status=answer.status, headers=answer.headers
+        )
+
+    trace = aiohttp.TraceConfig()
+    trace.on_request_end.append(keep)
+    trace.on_request_redirect.append(refuse)
+    return trace
 
 
 @define
@@ -78,12 +115,12 @@ MOST_AT_ONCE = 256
 class _WebSocket:
     status = SWITCHED
 
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse[Any]) -> None:
-        from swink_core.providers.aiohttp_insides import answer_to_upgrade
-
+    def __init__(
+        self, socket: aiohttp.ClientWebSocketResponse[Any], response: aiohttp.ClientResponse
+    ) -> None:
         self._socket = socket
-        self._response = answer_to_upgrade(socket)
-        self.headers: Mapping[str, str] = self._response.headers
+        self._response = response
+        self.headers: Mapping[str, str] = response.headers
 
     def __aiter__(self) -> Self:
         return self
@@ -101,7 +138,10 @@ class _WebSocket:
                 data: bytes = message.data
                 return data
         if message.type is aiohttp.WSMsgType.ERROR:
-            raise ProviderFailure(failure_of(message.data, "streaming"))
+            failure = failure_of(message.data, "streaming")
+            if isinstance(message.data, aiohttp.WebSocketError):
+                failure.kind, failure.code = Kind.PROTOCOL, "websocket"
+            raise ProviderFailure(failure)
         if message.type is aiohttp.WSMsgType.CLOSE and message.data not in _ORDINARY:
             why = message.extra or f"the WebSocket was closed with code {message.data}"
             kind = None if message.data in _SAYING or message.data >= 3000 else Kind.NETWORK

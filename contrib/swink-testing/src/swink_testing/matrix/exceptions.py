@@ -1,0 +1,42 @@
+"""Findings that are as they should be: what no rule of the judge says, but a source does."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+__all__ = ["Excuse", "excuses"]
+
+
+class Excuse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Why findings of a kind are none, with a source.
+
+    `provider` is names with `|` between them; `what` and `model` are searched in the finding's
+    words and in the model's id.
+    """
+
+    kind: str
+    provider: str
+    what: str
+    why: str
+    source: str
+    model: str = ""
+
+    def covers(self, kind: str, provider: str, what: str, model: str) -> bool:
+        """Tell whether it is about such a finding."""
+        return (
+            kind == self.kind
+            and provider in self.provider.split("|")
+            and re.search(self.what, what) is not None
+            and re.search(self.model, model) is not None
+        )
+
+
+@cache
+def excuses() -> tuple[Excuse, ...]:
+    """Return the list that comes with this package."""
+    file = files(__package__) / "exceptions.jsonl"
+    return tuple(msgspec.json.Decoder(Excuse).decode_lines(file.read_bytes()))

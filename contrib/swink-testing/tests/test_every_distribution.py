@@ -1,0 +1,58 @@
+"""What is promised of every distribution of swink's that is installed, and asked of each here."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import pkgutil
+from collections.abc import Iterator
+from importlib import import_module, metadata
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+CANARY = "canary-9f2c41d7e0"
+
+PACKAGES = sorted(
+    {
+        distribution.name.replace("-", "_")
+        for distribution in metadata.distributions()
+        if distribution.name.partition("-")[0] == "swink"
+    }
+)
+
+
+def _modules(package: str) -> Iterator[ModuleType]:
+    top = import_module(package)
+    yield top
+    for found in pkgutil.walk_packages(top.__path__, f"{package}."):
+        if not found.name.endswith("__main__"):
+            yield import_module(found.name)
+
+
+def _functions(module: ModuleType) -> Iterator[tuple[str, Any]]:
+    holders = [module, *(kind for _, kind in inspect.getmembers(module, inspect.isclass))]
+    for holder in holders:
+        for value in vars(holder).values():
+            function = getattr(value, "__func__", value)
+            if inspect.isfunction(function) and function.__module__ == module.__name__:
+                yield f"{module.__name__}: {function.__qualname__}", function
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_signature_prints_the_environment(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_KEY", CANARY)
+    shown = {name: f for module in _modules(package) for name, f in _functions(module)}
+    assert [name for name, f in shown.items() if CANARY in str(inspect.signature(f))] == []
+    assert shown
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_library_says_nothing_on_stderr_by_itself(package: str) -> None:
+    """Python prints warnings of loggers without a handler, which nobody has asked for."""
+    for module in _modules(package):
+        for value in vars(module).values():
+            if isinstance(value, logging.Logger):
+                top = logging.getLogger(value.name.partition(".")[0])
+                assert any(isinstance(h, logging.NullHandler) for h in top.handlers), value.name
