@@ -101,10 +101,7 @@ class HTTPProvider:
         return None
 
     def api(self, model: Model, options: StreamOptions) -> API:
-        """Return the API that answers this call, of a provider that has several. Pure.
-
-        The default is the provider itself. Raises InvalidOption.
-        """
+        """Return the API that answers this call, of a provider that has several. Pure."""
         return self
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
@@ -279,11 +276,8 @@ class HTTPProvider:
         while True:
             request = self.request(model, payload, options)
             if request.body and (target := call.attempt.target).extra and target.inherited:
-                none: dict[str, Any] = dict.fromkeys(target.inherited)
-                own = evolve(options, **none)
-                bodies = (request.body, self.request(model, payload, own).body)
-                body, other = map(msgspec.json.decode, bodies)
-                request.body = msgspec.json.encode(as_extra_says(body, other, target.extra))
+                other = self.request(model, payload, target.without_inherited(options))
+                request.body = as_extra_says(request.body, other.body, target.extra)
             call.attempt.ask(request)
             request.headers.update(call.headers)
             if options.transport == "buffered":
