@@ -43,6 +43,7 @@ from swink_core.providers import (
     with_metadata,
 )
 from swink_provider_openai.dialect import Dialect
+from swink_provider_openai.free_text import is_free_text, said
 
 __all__ = ["ChatConverter", "OpenAIConverter", "arguments_text", "media_url", "unsupported"]
 
@@ -152,6 +153,9 @@ class ChatConverter(OpenAIConverter):
 
     def tool_call(self, call: ToolCallBlock) -> dict[str, Any]:
         """Convert a call with the opaque data that belongs to it."""
+        if is_free_text(call):
+            custom = {"name": call.name, "input": said(call)}
+            return {"id": self.tool_id(call.id), "type": "custom", "custom": custom}
         metadata = call.metadata or {}
         extra = {name: metadata[name] for name in ("extra_content",) if name in metadata}
         return {

@@ -47,6 +47,7 @@ from swink_provider_openai.converter import (
     unsupported,
 )
 from swink_provider_openai.dialect import Dialect
+from swink_provider_openai.free_text import FREE_TEXT, said
 from swink_provider_openai.responses.hosted import PARTS, answer_to, is_item, without_unanswered
 
 __all__ = ["ResponsesConverter"]
@@ -162,10 +163,9 @@ class ResponsesConverter(OpenAIConverter):
         if not keep_id:
             item.pop("id", None)
         named = {"call_id": self.tool_id(call.id), "name": call.name}
-        if item.pop("type", None) == "custom_tool_call":
+        if item.pop("type", None) == FREE_TEXT:
             self._custom.add(call.id)
-            text = str(call.arguments.get("input", call.raw_arguments or ""))
-            return {"type": "custom_tool_call", **named, "input": text, **item}
+            return {"type": FREE_TEXT, **named, "input": said(call), **item}
         return {"type": "function_call", **named, "arguments": arguments_text(call), **item}
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
