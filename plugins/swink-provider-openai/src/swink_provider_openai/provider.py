@@ -32,6 +32,7 @@ from swink_core.providers import (
     first_set,
     rule_of,
 )
+from swink_provider_openai.cache_marks import caches_by_marks
 from swink_provider_openai.chat import ChatAPI
 from swink_provider_openai.converter import ChatConverter
 from swink_provider_openai.dialect import Dialect
@@ -122,6 +123,9 @@ class OpenAIProvider(HTTPProvider):
             accepted = {"Accept": ", ".join(self.content_types)}
             return HTTPRequest(url, b"", {**accepted, **self.own_headers()}, "GET")
         body, url = self.body(model, payload, options), self.url(model, options)
+        if self.dialect.prefix and (payload.get("messages") or [{}])[-1].get("prefix"):
+            base = self.base_url(options).removesuffix("/v1").removesuffix(self.dialect.prefix)
+            url = f"{base}{self.dialect.prefix}/{ChatAPI.path}"
         if options.transport == "websocket":
             url, body = first_message(url, body)
         return self.json_request(url, body, self.own_headers())
@@ -199,7 +203,7 @@ class OpenAIProvider(HTTPProvider):
         """Add that caching needs no asking, and which API was chosen for the call's sake."""
         notices = super().notices(model, options)
         cached = options.cache is not None and options.cache.mode == "auto"
-        if cached and not keeps_long(options):
+        if cached and not keeps_long(options) and not caches_by_marks(model):
             detail = f"{model} caches prompts by itself; nothing was sent"
             notices += (Notice("option_ignored", detail),)
         usual = api_of(model, _NO_OPTIONS)

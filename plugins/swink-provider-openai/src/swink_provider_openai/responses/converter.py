@@ -43,6 +43,7 @@ from swink_core.providers import called_ids, text_of, with_metadata
 from swink_provider_openai.converter import (
     OpenAIConverter,
     arguments_text,
+    check_document,
     media_url,
     unsupported,
 )
@@ -53,10 +54,6 @@ from swink_provider_openai.responses.hosted import PARTS, answer_to, is_item, wi
 __all__ = ["ResponsesConverter"]
 
 LONGEST_TOOL_ID = 64
-
-
-MARKS = ("detail", "prompt_cache_breakpoint")
-"""Of a block's metadata, what its part says too."""
 
 
 class ResponsesConverter(OpenAIConverter):
@@ -198,8 +195,10 @@ class ResponsesConverter(OpenAIConverter):
         """Convert a block of what goes in, with the marks that its metadata holds."""
         native = self._part(block)
         if not isinstance(block, ExtensionBlock):
-            marks = block.metadata or {}
-            native |= {name: marks[name] for name in MARKS if name in marks}
+            native |= self.marks(block)
+            detail = (block.metadata or {}).get("detail")
+            if detail is not None and isinstance(block, ImageBlock | DocumentBlock):
+                native["detail"] = detail
         return native
 
     def _part(self, block: Block) -> dict[str, Any]:
@@ -211,12 +210,14 @@ class ResponsesConverter(OpenAIConverter):
             case ImageBlock():
                 return {"type": "input_image", "image_url": media_url(block), "detail": "auto"}
             case DocumentBlock(source=UrlSource(url=url)):
+                check_document("The Responses API", block)
                 return {"type": "input_file", "file_url": url}
             case DocumentBlock(source=FileIdSource(id=id)):
                 return {"type": "input_file", "file_id": id}
             case ExtensionBlock():
                 return dict(block.data)
             case DocumentBlock():
+                check_document("The Responses API", block)
                 name = block.name or "document.pdf"
                 return {"type": "input_file", "filename": name, "file_data": media_url(block)}
             case AudioBlock():
