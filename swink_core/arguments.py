@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -175,7 +176,16 @@ def _check_fields(where: str, value: Any) -> None:
                 _check_json(held, f"{where}: {name}", InvalidContext)
 
 
+_MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+\s*(;|$)")
+
+
 def _check_data(where: str, source: Source) -> None:
+    media_type = getattr(source, "media_type", None)
+    if media_type is not None and not _MEDIA_TYPE.match(media_type):
+        raise InvalidContext(
+            f"{where}: {media_type!r} is no media type",
+            resolution="One is, for example, image/png.",
+        )
     if isinstance(source, Base64Source):
         try:
             binascii.a2b_base64(source.data, strict_mode=True)

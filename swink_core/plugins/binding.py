@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pluggy
-from attrs import define, evolve, field
+from attrs import define, field
 
 from swink_core.failures.redaction import public_url
 from swink_core.vocabulary.models import Model, ProviderInfo
@@ -75,11 +75,6 @@ class Target:
     is_last: bool = True
     inherited: frozenset[str] = frozenset()
     extra: Mapping[str, Any] = field(factory=dict, repr=False)
-
-    def without_inherited(self, options: StreamOptions) -> StreamOptions:
-        """Return options of the call without what the client alone gives."""
-        unset: dict[str, Any] = dict.fromkeys(self.inherited)
-        return evolve(options, **unset)
 
     @property
     def continues(self) -> bool:

@@ -47,8 +47,8 @@ def with_extra(
     return merge_fields(_without_none(merge_fields(defaults or {}, extra)), fields)
 
 
-def as_extra_says(body: bytes, other: bytes, extra: Mapping[str, Any]) -> bytes:
-    """Return a body with the fields that `extra` names as they are in another, or are not."""
+def body_as_extra_says(body: bytes, other: bytes, extra: Mapping[str, Any]) -> bytes:
+    """Return a JSON body with the fields that `extra` names as they are in another, or are not."""
     decode = msgspec.json.decode
     return msgspec.json.encode(_as_extra_says(decode(body), decode(other), extra))
 
