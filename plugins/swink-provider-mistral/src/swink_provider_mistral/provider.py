@@ -25,6 +25,7 @@ from swink_core import (
     Context,
     DocumentBlock,
     Failure,
+    FileIdSource,
     Model,
     StreamOptions,
     UrlSource,
@@ -96,7 +97,9 @@ class MistralConverter(ChatConverter):
         return native
 
     def document(self, block: DocumentBlock) -> dict[str, Any]:
-        """Write a document as an address, of data where it is not one already."""
+        """Write a document as an uploaded file, or as an address, of data if need be."""
+        if isinstance(block.source, FileIdSource):
+            return {"type": "file", "file_id": block.source.id}
         native = super().document(block)
         source = block.source
         url = source.url if isinstance(source, UrlSource) else native["file"]["file_data"]

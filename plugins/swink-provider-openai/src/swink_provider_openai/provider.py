@@ -42,6 +42,7 @@ from swink_provider_openai.parameters import is_strict, keeps_long
 from swink_provider_openai.responses.api import ResponsesAPI, resumed
 from swink_provider_openai.responses.socket import Sockets, first_message
 from swink_provider_openai.responses.websocket import open_websocket
+from swink_provider_openai.schemas import plain_schema
 
 __all__ = ["OpenAIProvider"]
 
@@ -104,11 +105,15 @@ class OpenAIProvider(HTTPProvider):
         return self._responses if wanted == "responses" else self._chat
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
-        """Close the schemas of strict tools, and do without strict where that is not enough."""
+        """Write schemas as the API takes them, close those of strict tools, and do without strict
+        where that is not enough."""
         call = super().fit(model, context, options)
         if options.rules and rule_of(model).facts.get("strict_schemas"):
-            tools = [_strict(tool, call) if tool.strict else tool for tool in call.context.tools]
+            given = [evolve(t, parameters=plain_schema(t.parameters)) for t in call.context.tools]
+            tools = [_strict(tool, call) if tool.strict else tool for tool in given]
             call.context = evolve(call.context, tools=tools)
+            if isinstance(wanted := call.options.response_format, Mapping):
+                call.options = evolve(call.options, response_format=plain_schema(wanted))
         return call
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
