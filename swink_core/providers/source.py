@@ -58,7 +58,7 @@ _ANSWERS = (StopReason.STOP, StopReason.TOOL_USE)
 class Parser(Protocol):
     """A provider's knowledge of its frames. It has no socket, clock or log.
 
-    One that passes on whole events has `writer = ForwardingWriter`.
+    One that needs another kind of `EventWriter` names its class as `writer`.
     """
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
