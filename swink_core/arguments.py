@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import msgspec
 
 from swink_core.failures.exceptions import InvalidContext, InvalidOption, UsageError
+from swink_core.providers.conversion import called_ids
 from swink_core.providers.media import MOST_CALL_BYTES, MOST_FILE_BYTES, check_file, files_of
 from swink_core.vocabulary.checks import annotations_of, held_to
 from swink_core.vocabulary.messages import (
@@ -33,10 +35,11 @@ from swink_core.vocabulary.models import ProviderInfo
 from swink_core.vocabulary.options import StreamOptions
 
 
-def check_context(context: Context) -> None:
+def check_context(context: Context, continued: bool = False) -> None:
     """Refuse a conversation that no provider accepts.
 
-    Raises InvalidContext, which names the message and the fault, or MediaError for a file.
+    `continued`: the provider keeps what came before, which may hold calls that are answered. Raises
+    InvalidContext, which names the message and the fault, or MediaError for a file.
     """
     calls: set[str] = set()
     bytes_left = MOST_CALL_BYTES
@@ -49,7 +52,10 @@ def check_context(context: Context) -> None:
             bytes_left -= check_file(file, min(bytes_left, MOST_FILE_BYTES))
         if isinstance(message, AssistantMessage):
             calls.update(block.id for block in message.tool_calls)
+            calls.update(*(called_ids(block) for block in message.content))
         elif isinstance(message, ToolResultMessage) and message.tool_call_id not in calls:
+            if continued:
+                continue
             raise InvalidContext(
                 f"message {number} answers tool call {message.tool_call_id!r}, which no "
                 "message before it makes",
@@ -170,7 +176,16 @@ def _check_fields(where: str, value: Any) -> None:
                 _check_json(held, f"{where}: {name}", InvalidContext)
 
 
+_MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+\s*(;|$)")
+
+
 def _check_data(where: str, source: Source) -> None:
+    media_type = getattr(source, "media_type", None)
+    if media_type is not None and not _MEDIA_TYPE.match(media_type):
+        raise InvalidContext(
+            f"{where}: {media_type!r} is no media type",
+            resolution="One is, for example, image/png.",
+        )
     if isinstance(source, Base64Source):
         try:
             binascii.a2b_base64(source.data, strict_mode=True)

@@ -117,6 +117,7 @@ class Client:
             raise UsageError("the client is closed", resolution="Make calls before it is closed.")
         conversation = _context(context, system_prompt, tools)
         targets = self._targets(model, options)
+        check_context(conversation, targets[0].continues)
         for target in targets:
             check_options(target.options, conversation)
             check_settings(target.model.provider, target.info, target.options.settings)
@@ -286,7 +287,6 @@ def _context(context: Any, system_prompt: str | None, tools: Sequence[Tool] | No
                 f"tools are a {type(tools).__name__}", resolution="Pass a list of Tool."
             )
         conversation = evolve(conversation, tools=list(tools))
-    check_context(conversation)
     return conversation
 
 

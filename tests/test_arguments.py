@@ -89,6 +89,13 @@ REFUSED: list[tuple[str, Context, str]] = [
         user(ImageBlock(FileIdSource("a", NOTHING))),
         "id: expected `str`, got `None`",
     ),
+    ("a_media_type_of_no_type", user(ImageBlock(Base64Source("png", "eA=="))), "is no media type"),
+    ("no_media_type", user(ImageBlock(Base64Source("", "eA=="))), "is no media type"),
+    (
+        "an_addresses_media_type",
+        user(ImageBlock(UrlSource("https://a.example/x", "image/"))),
+        "is no media type",
+    ),
     ("data_of_no_base64", user(ImageBlock(Base64Source("image/png", "a!b="))), "is no base64"),
     (
         "data_with_a_prefix",

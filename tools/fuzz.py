@@ -109,8 +109,9 @@ async def ask(given: Stream, number: int, loopback: Loopback) -> Events:
 
 async def be_refused(given: Refusal) -> Events:
     """Return the events of a call that is refused."""
-    answer = MemoryResponse([given.body], given.status, given.headers)
-    return await call(given.subject, MemoryHTTPClient(answer))
+    # one that has two APIs may ask the other
+    answers = [MemoryResponse([given.body], given.status, given.headers) for _ in range(2)]
+    return await call(given.subject, MemoryHTTPClient(*answers))
 
 
 async def call(subject: Mutated, http: HTTPClient, **options: Any) -> Events:

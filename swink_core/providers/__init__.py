@@ -15,6 +15,7 @@ from swink_core.providers.conversion import (
     MessageConverter,
     accepted_id,
     arguments_object,
+    called_ids,
     folded_system,
     marked_system,
     merged_turns,
@@ -36,7 +37,7 @@ from swink_core.providers.network import failure_of
 from swink_core.providers.open_blocks import MOST_BLOCKS, kept_of
 from swink_core.providers.provider import HTTPProvider
 from swink_core.providers.rules import Fitted, api_of, fitted, rule_of
-from swink_core.providers.schemas import closed_schema
+from swink_core.providers.schemas import closed_schema, inlined_schema
 from swink_core.providers.source import EventSource, Parser, repaired_json
 from swink_core.providers.writer import EventWriter
 from swink_core.vocabulary.clock import Timer
@@ -51,11 +52,11 @@ __all__ = [
     "Decoder", "EventSource", "EventWriter", "Fitted", "FrameError", "FrameTooLong", "HTTPClient",
     "HTTPProvider", "HTTPRequest", "HTTPResponse", "LoopClock", "MalformedFrame",
     "MessageConverter", "NDJSONDecoder", "Parser", "Phase", "SSEDecoder", "Timer", "accepted_id",
-    "api_of", "arguments_object", "by_tables", "changed_options", "closed_schema",
+    "api_of", "arguments_object", "by_tables", "called_ids", "changed_options", "closed_schema",
     "context_notices", "duration_seconds", "end_group", "failure_of", "first_set", "fitted",
-    "folded_system", "is_synthetic_id", "kept_of", "load_event", "marked_system", "media_base64",
-    "media_form", "media_type_of", "merge_fields", "merged_turns", "model_path", "normalise",
-    "not_started", "parse_arguments", "redact", "repaired_json", "required_features",
+    "folded_system", "inlined_schema", "is_synthetic_id", "kept_of", "load_event", "marked_system",
+    "media_base64", "media_form", "media_type_of", "merge_fields", "merged_turns", "model_path",
+    "normalise", "not_started", "parse_arguments", "redact", "repaired_json", "required_features",
     "retry_after_seconds", "rule_of", "synthetic_id", "text_of", "unparsed", "unsupported",
     "with_extra", "with_metadata",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ no converter changes the context it is given.
    An extension that another gave in this one's name is not this one's.
 2. An answer cut short keeps its text; its unfinished tool calls and unsigned thinking go.
 3. A tool call that was never answered gets an error result, since every API wants one.
-4. A result whose call is gone becomes the user's words.
+4. A result whose call is gone becomes the user's words, unless the API has a place for it.
 5. Messages that end up empty are left out.
 6. An instruction inside the conversation becomes a user turn, in `<system>` marks, unless the API
    has a form for it; one between a call and its results comes after these, which APIs want to
@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, TypeAlias
 
@@ -125,10 +125,22 @@ def folded_system(context: Context) -> Context:
     )
 
 
-def normalise(context: Context, provider: str, system: bool = False) -> list[Turn]:
+def called_ids(block: Block) -> set[str]:
+    """Return the ids by which a result may answer an extension that asks for one."""
+    data = block.data if isinstance(block, ExtensionBlock) else None
+    ids = (data.get("call_id"), data.get("id")) if isinstance(data, Mapping) else ()
+    return {id for id in ids if isinstance(id, str)}
+
+
+def normalise(
+    context: Context,
+    provider: str,
+    system: bool = False,
+    has_place: Callable[[ToolResultMessage], bool] = lambda result: False,
+) -> list[Turn]:
     """Return the messages as `provider` may see them, by the rules above.
 
-    `system`: instructions stay what they are.
+    `system`: instructions stay what they are; `has_place`: so does this result, whose call is gone.
     """
     result: list[Turn] = []
     waiting: dict[str, ToolCallBlock] = {}
@@ -143,10 +155,10 @@ def normalise(context: Context, provider: str, system: bool = False) -> list[Tur
 
     for message in context.messages:
         if isinstance(message, ToolResultMessage):
-            if waiting.pop(message.tool_call_id, None) is None:
-                words.append(_in_words(message))
-            else:
+            if waiting.pop(message.tool_call_id, None) is not None or has_place(message):
                 result.append(message)
+            else:
+                words.append(_in_words(message))
             continue
         if isinstance(message, SystemMessage):
             if text := text_of(message.content):
@@ -232,7 +244,7 @@ class MessageConverter(ABC):
         """Return the native messages of a whole conversation."""
         native: list[Any] = []
         results: list[ToolResultMessage] = []
-        for message in normalise(context, self.provider, self.native_system):
+        for message in normalise(context, self.provider, self.native_system, self.has_place):
             if isinstance(message, ToolResultMessage):
                 results.append(message)
                 continue
@@ -248,6 +260,10 @@ class MessageConverter(ABC):
         if results:
             native.extend(self.tool_results(results))
         return native
+
+    def has_place(self, message: ToolResultMessage) -> bool:
+        """Tell whether a result stays one that answers no tool call of the conversation."""
+        return False
 
     def system(self, message: SystemMessage) -> list[Any]:
         """Convert an instruction inside the conversation, where `native_system` is set."""

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+MOST_NODES = 10_000
+"""Of a schema written out; a small one can refer to itself by halves without end."""
+
+_DEFINITIONS = ("$defs", "definitions")
+
 
 def closed_schema(schema: Any) -> Any:
     """Return a JSON schema whose every object says that it has no other properties.
@@ -31,7 +36,8 @@ def joined_root(schema: Mapping[str, Any], refused: Collection[str]) -> dict[str
     root = {name: value for name, value in schema.items() if name not in refused}
     fields: dict[str, Any] = {}
     for keyword in {"allOf", "anyOf", "oneOf"}.intersection(refused):
-        for part in (_referred(each, schema) for each in schema.get(keyword, ())):
+        for part in (each for each in schema.get(keyword, ()) if isinstance(each, Mapping)):
+            part = _named(schema, str(part.get("$ref"))) or part
             for name, value in part.get("properties", {}).items():
                 known = fields.get(name, value)
                 fields[name] = value if known == value else {"anyOf": [known, value]}
@@ -42,9 +48,43 @@ def joined_root(schema: Mapping[str, Any], refused: Collection[str]) -> dict[str
     return {**root, "type": "object"}
 
 
-def _referred(part: Any, schema: Mapping[str, Any]) -> Any:
-    """Return what a part of a schema is, which may be a reference to the schema's definitions."""
-    reference = part.get("$ref", "") if isinstance(part, Mapping) else ""
-    for name in reference.split("/")[1:]:
-        part = schema = schema.get(name, {})
-    return part if isinstance(part, Mapping) else {}
+def inlined_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a JSON schema with what its references name in their place.
+
+    One that is recursive keeps its references, as does one that would grow beyond all measure.
+    """
+    left = MOST_NODES
+
+    def written_out(node: Any, within: tuple[str, ...]) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise RecursionError
+        if isinstance(node, list):
+            return [written_out(item, within) for item in node]
+        if not isinstance(node, Mapping):
+            return node
+        name = str(node.get("$ref"))
+        named = _named(schema, name)
+        if named is None:
+            return {key: written_out(value, within) for key, value in node.items()}
+        if name in within:
+            raise RecursionError
+        beside = {key: value for key, value in node.items() if key != "$ref"}
+        return {**written_out(named, (*within, name)), **written_out(beside, within)}
+
+    root = {key: value for key, value in schema.items() if key not in _DEFINITIONS}
+    try:
+        whole: dict[str, Any] = written_out(root, ())
+    except RecursionError:
+        return dict(schema)
+    return whole
+
+
+def _named(schema: Any, reference: str) -> Mapping[str, Any] | None:
+    """Return the part of a schema that a reference within it names."""
+    part = schema if reference.startswith("#/") else None
+    for step in reference.split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        part = part.get(name) if isinstance(part, Mapping) else None
+    return part if isinstance(part, Mapping) else None

@@ -10,6 +10,7 @@ Each module is imported by its own name.
     clock          a clock that tests turn
     freeze         how long what a server sends holds the event loop
     inflated       JSON data made large in one place
+    canaries       credentials that name the provider they were given for
     mutation       broken answers and refusals of every installed provider
     strategies     conversations for Hypothesis (extra `swink-testing[pytest]`), events in
                    `event_strategies`

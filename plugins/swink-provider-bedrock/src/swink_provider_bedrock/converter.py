@@ -35,6 +35,7 @@ from swink_core.providers import (
     accepted_id,
     arguments_object,
     closed_schema,
+    inlined_schema,
     merged_turns,
     rule_of,
     unsupported,
@@ -42,7 +43,6 @@ from swink_core.providers import (
 )
 from swink_provider_anthropic import claude
 from swink_provider_bedrock.media import media
-from swink_provider_bedrock.schemas import inlined_schema
 from swink_provider_bedrock.wire import BY_SERVER
 
 __all__ = ["conversation"]

@@ -23,6 +23,7 @@ from swink_core import (
     ImageBlock,
     Model,
     ProviderFailure,
+    SystemMessage,
     TextBlock,
     ThinkingBlock,
     Tool,
@@ -60,6 +61,7 @@ class OpenAIConverter(MessageConverter):
     def __init__(self, provider: str, dialect: Dialect) -> None:
         super().__init__(provider)
         self.dialect = dialect
+        self.native_system = "system_messages" in dialect.adds
         self.tool_id_length = dialect.tool_id_length
         self._numbers: dict[str, int] = {}
 
@@ -75,15 +77,17 @@ class OpenAIConverter(MessageConverter):
 class ChatConverter(OpenAIConverter):
     """Writes the messages of Chat Completions."""
 
+    _system_role = "system"
+
     def conversation(self, model: Model, context: Context) -> dict[str, Any]:
         """Return `messages`, and `tools` where there are any."""
+        if self.dialect.developer_role and rule_of(model).efforts:
+            self._system_role = "developer"
         messages = self.messages(context)
         if self.dialect.alternates:
             messages = _alternating(messages)
         if context.system_prompt:
-            thinks = bool(rule_of(model).efforts)
-            role = "developer" if self.dialect.developer_role and thinks else "system"
-            messages.insert(0, {"role": role, "content": context.system_prompt})
+            messages.insert(0, {"role": self._system_role, "content": context.system_prompt})
         native: dict[str, Any] = {"messages": messages}
         if context.tools:
             native["tools"] = [self.tool(tool) for tool in context.tools]
@@ -98,6 +102,10 @@ class ChatConverter(OpenAIConverter):
         if tool.strict is not None and "strict" in self.dialect.adds:
             function["strict"] = tool.strict
         return with_metadata({"type": "function", "function": function}, tool, self.provider)
+
+    def system(self, message: SystemMessage) -> list[Any]:
+        """Convert an instruction inside the conversation."""
+        return [{"role": self._system_role, "content": text_of(message.content)}]
 
     def user(self, message: UserMessage) -> list[Any]:
         """Convert what the user says; text alone stays a string, as all servers take."""

@@ -45,7 +45,7 @@ class Dialect:
 
     `own_server`: whoever calls it runs it, so that an answer costs nothing unless it says so.
     `adds` names features and tuning options that few endpoints have: `strict` (of tools),
-    `top_k`, `file_ids`.
+    `top_k`, `file_ids`, `system_messages` anywhere in the conversation.
     """
 
     max_tokens: str = "max_tokens"

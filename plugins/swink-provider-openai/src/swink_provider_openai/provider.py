@@ -38,7 +38,7 @@ from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.either import MISSING, EitherAPI
 from swink_provider_openai.errors import classify, read_error
 from swink_provider_openai.parameters import is_strict, keeps_long
-from swink_provider_openai.responses.api import ResponsesAPI
+from swink_provider_openai.responses.api import ResponsesAPI, resumed
 from swink_provider_openai.responses.socket import Sockets, first_message
 from swink_provider_openai.responses.websocket import open_websocket
 
@@ -90,8 +90,10 @@ class OpenAIProvider(HTTPProvider):
         asks for it.
         """
         wanted = options.settings.get("api")
-        if wanted is None and options.transport == "websocket":
-            wanted = "responses"
+        if options.transport == "websocket":
+            wanted = wanted or "responses"
+        if "resume" in options.settings:
+            return self._responses
         if wanted is None:
             wanted = model.info.api if model.info else None
         if wanted is None:
@@ -113,7 +115,12 @@ class OpenAIProvider(HTTPProvider):
         return self.api(model, options).convert(model, context, options)
 
     def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
-        """Return the request of `body` to `url`."""
+        """Return the request of `body` to `url`, or for a response that the service has begun."""
+        if (id := options.settings.get("resume")) is not None:
+            streamed = options.transport != "buffered"
+            url = resumed(self.url(model, options), id, options.settings, streamed)
+            accepted = {"Accept": ", ".join(self.content_types)}
+            return HTTPRequest(url, b"", {**accepted, **self.own_headers()}, "GET")
         body, url = self.body(model, payload, options), self.url(model, options)
         if options.transport == "websocket":
             url, body = first_message(url, body)
@@ -133,6 +140,8 @@ class OpenAIProvider(HTTPProvider):
         """Ask over a WebSocket where one is wanted and has not failed before, and over Chat
         Completions where a server turns out to have no Responses API."""
         either = isinstance(self.api(model, options), EitherAPI)
+        if "resume" in options.settings:
+            return await super().respond(model, payload, options, call)
         preferred = options.transport == "auto" and self.dialect.websocket == "preferred"
         if preferred and self.api(model, options).websocket:
             options = evolve(options, transport="websocket")

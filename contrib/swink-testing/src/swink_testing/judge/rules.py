@@ -19,11 +19,12 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What one API refuses: a request of which every condition of `when` holds.
 
     `provider` and `api` are names with `|` between them, `*` any; `model` and `unless_model` are
-    searched in the model's id. A condition is `[path, operator, value, absent]`: `tools[*].name`
-    is a value in every element of a list, `messages[-1]` the last one; it holds where it holds
-    for one value that is there, and with `absent` also where there is none. `status` is what the
-    server answers, 200 where it says nothing and the value has no effect. `confidence` is
-    `measured` where a server's own words were quoted, `documented`, or `reported`.
+    searched in the model's id, `model` also in that of a fine-tuned model's base. A condition is
+    `[path, operator, value, absent]`: `tools[*].name` is a value in every element of a list,
+    `messages[-1]` the last one; it holds where it holds for one value that is there, and with
+    `absent` also where there is none. `status` is what the server answers, 200 where it says
+    nothing and the value has no effect. `confidence` is `measured` where a server's own words were
+    quoted, `documented`, or `reported`.
     """
 
     id: str
@@ -46,7 +47,8 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Tell whether it is a rule of this provider, for this API and model."""
         if provider not in self.provider.split("|") or not {"*", api} & {*self.api.split("|")}:
             return False
-        if re.search(self.model, model) is None:
+        base = model.split(":")[1] if model.startswith("ft:") else model
+        if not (re.search(self.model, model) or re.search(self.model, base)):
             return False
         return not (self.unless_model and re.search(self.unless_model, model))
 

@@ -13,7 +13,7 @@ from swink_testing.judge import Judge
 __all__ = ["AskedModel", "models_of"]
 
 _VERSION = re.compile(r"(?<![\d.])(\d{1,2})(?:([.-])(\d{1,2}))?(?![\d.]|b\b|B\b)")
-_DATED = re.compile(r"\d{8}|\d{4}-\d\d-\d\d|\d{4}(?!\d)|-latest|-preview")
+_DATED = re.compile(r"v\d:\d|\d{8}|\d{4}-\d\d-\d\d|\d{4}(?!\d)|-latest|-preview")
 _REGION = re.compile(r"^(global|us|eu)\.")
 
 _DATES = {
@@ -40,6 +40,11 @@ class AskedModel:
     id: str
     origin: str
     base: str
+
+    @property
+    def known(self) -> bool:
+        """Whether there is such a model, and so a source that may say what it takes."""
+        return self.origin in ("listed", "dated", "fine-tuned")
 
 
 def models_of(catalog: Catalog, provider: str, judge: Judge) -> list[AskedModel]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from swink_provider_bedrock.schemas import inlined_schema
+from swink_core.providers import inlined_schema
 
 OPEN = {"type": "object", "properties": {"a": {"type": "string"}}}
 TEXT = {"type": "string"}
