@@ -290,7 +290,8 @@ class EventSource:
         self.kept = out.kept
         self.completed = out.stop_reason is not None and out.failure is None
         out.close()
-        attempt.learn(out.response_id, out.model, out.final_usage())
+        usage = out.usage_seen and out.usage_seen.added_up()
+        attempt.learn(out.response_id, out.model, usage)
         if out.cost is not None:
             attempt.charge(out.cost)
         return [*attempt.take_notices(), *out.take()]
