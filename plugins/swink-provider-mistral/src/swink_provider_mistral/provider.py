@@ -41,7 +41,6 @@ ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 CODES = {
     "1500": Kind.MODEL_NOT_FOUND,  # invalid_model
-    "3051": Kind.CONTEXT_WINDOW_EXCEEDED,
     "service_tier_capacity_exceeded": Kind.OVERLOADED,
 }
 WORDINGS = (
