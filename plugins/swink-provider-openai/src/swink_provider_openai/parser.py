@@ -218,6 +218,9 @@ class ChatParser:
             out.thinking(thinking)
         elif part.text:
             self._text(part.text, out)
+        elif part.reference_ids:
+            out.text("", metadata={"reference_ids": part.reference_ids})
+            out.end(None)
 
     def _text(self, text: str, out: EventWriter) -> None:
         if not text:

@@ -19,11 +19,13 @@ __all__ = [
 
 
 class Part(Struct, gc=False):
-    """A piece of content that is an array (Mistral): `text`, or `thinking` made of pieces."""
+    """A piece of content that is an array (Mistral): `text`, `thinking` made of pieces, or which
+    sources the text before it has."""
 
     type: str | None = None
     text: str | None = None
     thinking: str | list[Part] | None = None
+    reference_ids: list[Any] | None = None
 
 
 class Function(Struct, gc=False):
