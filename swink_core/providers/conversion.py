@@ -82,31 +82,6 @@ def accepted_id(id: str, refused: re.Pattern[str], longest: int | None = None) -
     return f"{cleaned[:40]}_{digest[:12]}"
 
 
-def without_unanswered(
-    content: Sequence[dict[str, Any]],
-    asked: Callable[[dict[str, Any]], str | None],
-    answered: Callable[[dict[str, Any]], str | None],
-) -> list[dict[str, Any]]:
-    """Leave out calls of a server's tools that lack their result, which an API refuses.
-
-    `asked` returns the id of the call that a native block is, `answered` of the one whose
-    result it is; `None` for other blocks.
-    """
-    done = {answered(block) for block in content}
-    return [block for block in content if (id := asked(block)) is None or id in done]
-
-
-def trim_prefill(turns: Sequence[dict[str, Any]]) -> None:
-    """Strip the native text of an answer to be continued, which must not end in white space.
-
-    Text that was cited stays as it came.
-    """
-    if turns and turns[-1]["role"] == "assistant":
-        last = turns[-1]["content"][-1]
-        if last.get("type", "text") == "text" and "text" in last and "citations" not in last:
-            last["text"] = last["text"].rstrip()
-
-
 def required_features(context: Context, options: StreamOptions, provider: str = "") -> set[str]:
     """Name the features without which a call to `provider` would lose its meaning.
 

@@ -29,6 +29,7 @@ from swink_core.providers.exchange import (
     failure_of_answer,
     is_answer,
     override,
+    read_error,
     request_id_of,
 )
 from swink_core.providers.features import API
@@ -97,10 +98,7 @@ class HTTPProvider:
         return None
 
     def api(self, model: Model, options: StreamOptions) -> API:
-        """Return the API that answers this call, of a provider that has several. Pure.
-
-        The default is the provider itself. Raises InvalidOption.
-        """
+        """Return the API that answers this call, of a provider that has several. Pure."""
         return self
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
@@ -124,24 +122,7 @@ class HTTPProvider:
         The default reads the shapes that most APIs use: `{"error": {…}}`, `{"error": "…"}`,
         `{"message": …}`, each perhaps beside a `request_id`.
         """
-        try:
-            data = msgspec.json.decode(failure.body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return
-        if isinstance(data, list) and data:
-            data = data[0]
-        if not isinstance(data, dict):
-            return
-        failure.request_id = failure.request_id or _word(data.get("request_id"))
-        error = data.get("error", data)
-        if isinstance(error, str):
-            failure.message = error
-            error = data
-        if not isinstance(error, dict):
-            return
-        failure.code = failure.code or _word(error.get("code")) or _word(error.get("status"))
-        failure.type = failure.type or _word(error.get("type"))
-        failure.message = failure.message or _word(error.get("message") or error.get("detail"))
+        read_error(failure)
 
     def buffers(self, model: Model, context: Context, options: StreamOptions) -> bool:
         """Tell whether this call is better not streamed, because the endpoint's
@@ -322,9 +303,3 @@ class HTTPProvider:
                     return False
                 self._renewals += 1
             return True
-
-
-def _word(value: Any) -> str | None:
-    if value is None or isinstance(value, dict | list):
-        return None
-    return str(value)

@@ -36,7 +36,8 @@ def joined_root(schema: Mapping[str, Any], refused: Collection[str]) -> dict[str
     root = {name: value for name, value in schema.items() if name not in refused}
     fields: dict[str, Any] = {}
     for keyword in {"allOf", "anyOf", "oneOf"}.intersection(refused):
-        for part in (_referred(each, schema) for each in schema.get(keyword, ())):
+        for part in (each for each in schema.get(keyword, ()) if isinstance(each, Mapping)):
+            part = _named(schema, str(part.get("$ref"))) or part
             for name, value in part.get("properties", {}).items():
                 known = fields.get(name, value)
                 fields[name] = value if known == value else {"anyOf": [known, value]}
@@ -87,11 +88,3 @@ def _named(schema: Any, reference: str) -> Mapping[str, Any] | None:
         name = step.replace("~1", "/").replace("~0", "~")
         part = part.get(name) if isinstance(part, Mapping) else None
     return part if isinstance(part, Mapping) else None
-
-
-def _referred(part: Any, schema: Mapping[str, Any]) -> Any:
-    """Return what a part of a schema is, which may be a reference to the schema's definitions."""
-    reference = part.get("$ref", "") if isinstance(part, Mapping) else ""
-    for name in reference.split("/")[1:]:
-        part = schema = schema.get(name, {})
-    return part if isinstance(part, Mapping) else {}
