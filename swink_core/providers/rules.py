@@ -58,11 +58,11 @@ def rule_of(model: Model, api: API | None = None, call: Fitted | None = None) ->
     Of rules for some APIs, those for `api`; of rules with a condition, those that `call` meets.
     """
     hold = [rule for rule in model.rules if _is_for(rule, api)]
-    return _together(*(r for r in hold if not r.when or (call is not None and call.meets(r))))
+    return _laid_over(*(r for r in hold if not r.when or (call is not None and call.meets(r))))
 
 
 @lru_cache(maxsize=4096)
-def _together(*rules: Rule) -> Rule:
+def _laid_over(*rules: Rule) -> Rule:
     said: dict[str, Any] = {}
     for rule in rules:
         for name, value in asdict(rule).items():
