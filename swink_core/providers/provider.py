@@ -98,10 +98,7 @@ class HTTPProvider:
         return None
 
     def api(self, model: Model, options: StreamOptions) -> API:
-        """Return the API that answers this call, of a provider that has several. Pure.
-
-        The default is the provider itself. Raises InvalidOption.
-        """
+        """Return the API that answers this call, of a provider that has several. Pure."""
         return self
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:

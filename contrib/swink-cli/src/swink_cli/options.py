@@ -41,15 +41,8 @@ _WITH_PARTS = {
 _DEEP = ("settings", "extra")
 """Options whose parts may have parts, as the provider has them."""
 _WORDS = (
-    "session_id",
-    "user",
-    "transport",
-    "tool_choice",
-    "api_key",
-    "base_url",
-    "malformed",
-    "headers",
-)
+    "session_id", "user", "transport", "tool_choice", "api_key", "base_url", "malformed", "headers",
+)  # fmt: skip
 """Options whose value is text even where it reads like a number."""
 
 Function: TypeAlias = Callable[..., Any]

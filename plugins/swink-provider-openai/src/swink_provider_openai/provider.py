@@ -32,6 +32,7 @@ from swink_core.providers import (
     first_set,
     rule_of,
 )
+from swink_provider_openai.cache_marks import caches_by_marks
 from swink_provider_openai.chat import ChatAPI
 from swink_provider_openai.converter import ChatConverter
 from swink_provider_openai.dialect import Dialect
@@ -41,6 +42,7 @@ from swink_provider_openai.parameters import is_strict, keeps_long
 from swink_provider_openai.responses.api import ResponsesAPI, resumed
 from swink_provider_openai.responses.socket import Sockets, first_message
 from swink_provider_openai.responses.websocket import open_websocket
+from swink_provider_openai.schemas import plain_schema
 
 __all__ = ["OpenAIProvider"]
 
@@ -100,11 +102,15 @@ class OpenAIProvider(HTTPProvider):
         return self._responses if wanted == "responses" else self._chat
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
-        """Close the schemas of strict tools, and do without strict where that is not enough."""
+        """Write schemas as the API takes them, close those of strict tools, and do without strict
+        where that is not enough."""
         call = super().fit(model, context, options)
         if options.rules and rule_of(model).facts.get("strict_schemas"):
-            tools = [_strict(tool, call) if tool.strict else tool for tool in call.context.tools]
+            given = [evolve(t, parameters=plain_schema(t.parameters)) for t in call.context.tools]
+            tools = [_strict(tool, call) if tool.strict else tool for tool in given]
             call.context = evolve(call.context, tools=tools)
+            if isinstance(wanted := call.options.response_format, Mapping):
+                call.options = evolve(call.options, response_format=plain_schema(wanted))
         return call
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
@@ -119,6 +125,9 @@ class OpenAIProvider(HTTPProvider):
             accepted = {"Accept": ", ".join(self.content_types)}
             return HTTPRequest(url, b"", {**accepted, **self.own_headers()}, "GET")
         body, url = self.body(model, payload, options), self.url(model, options)
+        if self.dialect.prefix and (payload.get("messages") or [{}])[-1].get("prefix"):
+            base = self.base_url(options).removesuffix("/v1").removesuffix(self.dialect.prefix)
+            url = f"{base}{self.dialect.prefix}/{ChatAPI.path}"
         if options.transport == "websocket":
             url, body = first_message(url, body)
         return self.json_request(url, body, self.own_headers())
@@ -198,7 +207,7 @@ class OpenAIProvider(HTTPProvider):
         was chosen for the call's sake."""
         notices = super().notices(model, options)
         cached = options.cache is not None and options.cache.mode == "auto"
-        if cached and not keeps_long(options):
+        if cached and not keeps_long(options) and not caches_by_marks(model):
             detail = f"{model} caches prompts by itself; nothing was sent"
             notices += (Notice("option_ignored", detail),)
         counted = isinstance(options.thinking, int) and options.thinking > 0

@@ -27,13 +27,13 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import (
     EventWriter,
-    ForwardingWriter,
     HTTPProvider,
     HTTPRequest,
     by_tables,
     load_event,
     media_base64,
 )
+from swink_provider_proxy.forwarding import ForwardingWriter
 
 __all__ = ["ProxyProvider"]
 

@@ -101,8 +101,8 @@ class ResponsesAPI:
         if self._dialect.user is not None:
             found[self._dialect.user] = options.user
         if self._dialect.cache_key is not None:
-            found["prompt_cache_key"] = options.session_id
-            if keeps_long(options):
+            found[self._dialect.cache_key] = options.session_id
+            if keeps_long(options) and self._dialect.cache_key == "prompt_cache_key":
                 found["prompt_cache_retention"] = "24h"
         return {name: value for name, value in found.items() if value is not None}
 

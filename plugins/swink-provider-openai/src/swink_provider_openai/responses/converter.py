@@ -43,19 +43,17 @@ from swink_core.providers import called_ids, text_of, with_metadata
 from swink_provider_openai.converter import (
     OpenAIConverter,
     arguments_text,
+    check_document,
     media_url,
     unsupported,
 )
 from swink_provider_openai.dialect import Dialect
+from swink_provider_openai.free_text import FREE_TEXT, said
 from swink_provider_openai.responses.hosted import PARTS, answer_to, is_item, without_unanswered
 
 __all__ = ["ResponsesConverter"]
 
 LONGEST_TOOL_ID = 64
-
-
-MARKS = ("detail", "prompt_cache_breakpoint")
-"""Of a block's metadata, what its part says too."""
 
 
 class ResponsesConverter(OpenAIConverter):
@@ -162,10 +160,9 @@ class ResponsesConverter(OpenAIConverter):
         if not keep_id:
             item.pop("id", None)
         named = {"call_id": self.tool_id(call.id), "name": call.name}
-        if item.pop("type", None) == "custom_tool_call":
+        if item.pop("type", None) == FREE_TEXT:
             self._custom.add(call.id)
-            text = str(call.arguments.get("input", call.raw_arguments or ""))
-            return {"type": "custom_tool_call", **named, "input": text, **item}
+            return {"type": FREE_TEXT, **named, "input": said(call), **item}
         return {"type": "function_call", **named, "arguments": arguments_text(call), **item}
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
@@ -198,8 +195,10 @@ class ResponsesConverter(OpenAIConverter):
         """Convert a block of what goes in, with the marks that its metadata holds."""
         native = self._part(block)
         if not isinstance(block, ExtensionBlock):
-            marks = block.metadata or {}
-            native |= {name: marks[name] for name in MARKS if name in marks}
+            native |= self.marks(block)
+            detail = (block.metadata or {}).get("detail")
+            if detail is not None and isinstance(block, ImageBlock | DocumentBlock):
+                native["detail"] = detail
         return native
 
     def _part(self, block: Block) -> dict[str, Any]:
@@ -211,12 +210,14 @@ class ResponsesConverter(OpenAIConverter):
             case ImageBlock():
                 return {"type": "input_image", "image_url": media_url(block), "detail": "auto"}
             case DocumentBlock(source=UrlSource(url=url)):
+                check_document("The Responses API", block)
                 return {"type": "input_file", "file_url": url}
             case DocumentBlock(source=FileIdSource(id=id)):
                 return {"type": "input_file", "file_id": id}
             case ExtensionBlock():
                 return dict(block.data)
             case DocumentBlock():
+                check_document("The Responses API", block)
                 name = block.name or "document.pdf"
                 return {"type": "input_file", "filename": name, "file_data": media_url(block)}
             case AudioBlock():
