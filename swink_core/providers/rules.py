@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from attrs import define, evolve, field
@@ -56,12 +57,17 @@ def rule_of(model: Model, api: API | None = None, call: Fitted | None = None) ->
 
     Of rules for some APIs, those for `api`; of rules with a condition, those that `call` meets.
     """
+    hold = [rule for rule in model.rules if _is_for(rule, api)]
+    return _together(*(r for r in hold if not r.when or (call is not None and call.meets(r))))
+
+
+@lru_cache(maxsize=4096)
+def _together(*rules: Rule) -> Rule:
     said: dict[str, Any] = {}
-    for rule in model.rules:
-        if _is_for(rule, api) and (not rule.when or (call is not None and call.meets(rule))):
-            for name, value in asdict(rule).items():
-                if value:
-                    said[name] = {**said.get(name, {}), **value} if name in _JOINED else value
+    for rule in rules:
+        for name, value in asdict(rule).items():
+            if value:
+                said[name] = {**said.get(name, {}), **value} if name in _JOINED else value
     return Rule(**said)
 
 
