@@ -40,6 +40,10 @@ from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 ROOM_TO_ANSWER = 1024
 """Tokens of the limit that thinking leaves, unless it cannot do with fewer."""
 
+LIFTED = (
+    "Change the call or the model; `rules=False` sends it all the same, if that is out of date."
+)
+
 _JOINED = frozenset({"takes", "least", "most", "facts"})
 _NO_CALL_FORCED = (None, "auto", "none")
 _NONE_REFUSED = re.compile("(?!)")
@@ -91,6 +95,14 @@ class Fitted:
     notices: list[Notice] = field(factory=list)
     names: dict[str, str] = field(factory=dict)
     failure: Failure | None = None
+    _wanted: set[str] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        wanted = required_features(self.context, self.options, self.model.provider)
+        for message in self.context.messages[-1:]:
+            last = message.content[-1:] if isinstance(message, AssistantMessage) else ()
+            wanted |= {"prefill" for block in last if isinstance(block, TextBlock)}
+        self._wanted = wanted
 
     def words(self, name: str) -> set[Any]:
         """Say in words what the call has of an option or a feature; see `Rule`."""
@@ -103,7 +115,7 @@ class Fitted:
         if value not in (None, ()) and not (name == "cache" and value.mode == "none"):
             return {"set", value} if isinstance(value, str | int | float) else {"set"}
         own = name == "tools" and self.options.extra.get(name)
-        return {"set"} if own or name in self._features() else {"unset"}
+        return {"set"} if own or name in self._wanted else {"unset"}
 
     def meets(self, rule: Rule) -> bool:
         """Tell whether the call meets a rule's condition."""
@@ -128,7 +140,7 @@ class Fitted:
             has -= {name for name in (*PER_MODEL, "thinking") if model.lacks(name)}
             has -= {name for name, taken in rule.takes.items() if taken is False}
             has |= {name for name, taken in rule.takes.items() if taken is True}
-        wanted = self._features()
+        wanted = {*self._wanted}
         if (transport := self.options.transport) != "auto" and not getattr(api, transport, True):
             wanted.add(f"{transport}_transport")
         if "thinking" not in has and self.options.thinking_budget == 0:
@@ -147,13 +159,8 @@ class Fitted:
             for rule in model.rules:
                 if rule.when and _is_for(rule, api) and self.meets(rule):
                     self._apply(rule)
-
-    def _features(self) -> set[str]:
-        wanted = required_features(self.context, self.options, self.model.provider)
-        for message in self.context.messages[-1:]:
-            last = message.content[-1:] if isinstance(message, AssistantMessage) else ()
-            wanted |= {"prefill" for block in last if isinstance(block, TextBlock)}
-        return wanted
+        if self.failure is not None and self.failure.code in {*api.features, "prefill"}:
+            self.failure.resolution = LIFTED
 
     def _set(self, name: str, value: Any) -> None:
         changed: dict[str, Any] = {name: value}

@@ -273,11 +273,6 @@ class EventWriter:
         for call in self._calls.strays_first():
             self._close_call(call)
 
-    def final_usage(self) -> Usage | None:
-        """Return what is known of the usage, with the sum where both parts are known."""
-        usage = self.usage_seen
-        return usage and usage.added_up()
-
     def _make_room(self) -> None:
         """Finish what is before a new block, which the answer may have one of too many."""
         self._close_run()

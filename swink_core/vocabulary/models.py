@@ -5,6 +5,7 @@ Rows of a `models.toml` are decoded into these very classes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
@@ -80,6 +81,13 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     schema: tuple[str, ...] = ()
     api: str | None = None
     facts: Mapping[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        for pattern in (self.match, self.unless, self.tool_name):
+            try:
+                re.compile(pattern or "")
+            except re.error as error:
+                raise ValueError(f"{self.name} {pattern!r}: {error}") from error
 
 
 class ProviderInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -80,10 +80,6 @@ class OpenAIProvider(HTTPProvider):
     def _either(self) -> EitherAPI:
         return EitherAPI(self.name, self.dialect, self._chat)
 
-    def _is_elsewhere(self, options: StreamOptions) -> bool:
-        """Tell whether the address is not the vendor's."""
-        return self.info.base_url not in (None, self.base_url(options))
-
     def api(self, model: Model, options: StreamOptions) -> ChatAPI | ResponsesAPI:
         """Return the API that answers: the caller's choice, then the catalogue's, then that of
         the model's rules, then the service's.
@@ -101,8 +97,9 @@ class OpenAIProvider(HTTPProvider):
             wanted = model.info.api if model.info else None
         if wanted is None:
             wanted = api_of(model, options) or self.dialect.api
-            if wanted == "responses" and self._is_elsewhere(options):
-                return self._chat if self.base_url(options) in self._chat_only else self._either
+            if wanted == "responses":
+                known = self._chat_only and self.base_url(options) in self._chat_only
+                return self._chat if known else self._either
         return self._responses if wanted == "responses" else self._chat
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
@@ -165,7 +162,8 @@ class OpenAIProvider(HTTPProvider):
         try:
             return await super().respond(model, payload, options, call)
         except ProviderFailure as error:
-            if not either or error.failure.status not in MISSING:
+            elsewhere = self.info.base_url not in (None, self.base_url(options))
+            if not (either and elsewhere and error.failure.status in MISSING):
                 raise
             asked = evolve(call.options, settings={**call.options.settings, "api": "chat"})
             fit = self.fit(model, call.context, asked)
@@ -206,12 +204,17 @@ class OpenAIProvider(HTTPProvider):
         return self.api(model, _NO_OPTIONS).parser(model)
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """Add that caching needs no asking, and which API was chosen for the call's sake."""
+        """Add that caching needs no asking, that only words say how hard to think, and which API
+        was chosen for the call's sake."""
         notices = super().notices(model, options)
         cached = options.cache is not None and options.cache.mode == "auto"
         if cached and not keeps_long(options) and not caches_by_marks(model):
             detail = f"{model} caches prompts by itself; nothing was sent"
             notices += (Notice("option_ignored", detail),)
+        counted = isinstance(options.thinking, int) and options.thinking > 0
+        if counted and self.dialect.thinking != "reasoning":
+            detail = f"{model}: thinking is {options.thinking_level} here, not {options.thinking}"
+            notices += (Notice("option_changed", detail),)
         usual = api_of(model, _NO_OPTIONS)
         if "api" not in options.settings and api_of(model, options) != usual == "responses":
             detail = f"{model}: asked over Chat Completions, which alone has what is wanted"

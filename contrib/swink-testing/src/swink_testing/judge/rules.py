@@ -12,7 +12,10 @@ import msgspec
 
 from swink_testing.judge.paths import Holds, condition, steps_of
 
-__all__ = ["Judge", "Rule", "all_rules"]
+__all__ = ["OWN_RULES", "Judge", "Rule", "all_rules", "rules_of"]
+
+OWN_RULES = "request_rules.jsonl"
+"""The file of a provider's package that holds rules of its own."""
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -69,14 +72,23 @@ class _Compiled:
         return self.needs <= body.keys() and all(met(body) for met in self.conditions)
 
 
+_decode = msgspec.json.Decoder(Rule).decode_lines
+
+
 @cache
 def all_rules() -> tuple[Rule, ...]:
     """Return the rules that come with this package, in the order of their files."""
-    folder = files(__package__) / "rules"
-    found: list[Rule] = []
-    for file in sorted(folder.iterdir(), key=lambda file: file.name):
-        found += msgspec.json.Decoder(Rule).decode_lines(file.read_bytes())
-    return tuple(found)
+    folder = sorted((files(__package__) / "rules").iterdir(), key=lambda file: file.name)
+    return tuple(rule for file in folder for rule in _decode(file.read_bytes()))
+
+
+def rules_of(package: str) -> list[Rule]:
+    """Return the rules that a provider's package brings: those of its `request_rules.jsonl`.
+
+    Raises msgspec.DecodeError for a file that cannot be read.
+    """
+    file = files(package) / OWN_RULES
+    return _decode(file.read_bytes()) if file.is_file() else []
 
 
 class Judge:
