@@ -84,11 +84,12 @@ class OpenAIProvider(HTTPProvider):
         """Return the API that answers: the caller's choice, then the catalogue's, then that of
         the model's rules, then the service's.
 
-        Callers choose by the setting `api`. Only Responses has WebSockets, so that asking for one
-        asks for it.
+        Callers choose by the setting `api`. Only Responses has WebSockets, keeps conversations and
+        works in the background, so that asking for one of these asks for it.
         """
         wanted = options.settings.get("api")
-        if options.transport == "websocket":
+        kept = any(options.extra.get(name) for name in (*self.info.continues, "background"))
+        if options.transport == "websocket" or (kept and self.info.continues):
             wanted = wanted or "responses"
         if "resume" in options.settings:
             return self._responses
