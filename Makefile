@@ -35,7 +35,7 @@ help:
 	@echo '                  (REFUSALS=…) to all providers, half over HTTP, then run the'
 	@echo '                  property tests with many fresh examples'
 	@echo 'make judge        judge every kind of call to every kind of model (PROVIDERS="openai groq")'
-	@echo 'make scoreboard   put swink and its peers before the same faults; writes the page in docs/'
+	@echo 'make scoreboard   put swink and its peers before the same faults, and before the judge; writes two pages'
 	@echo 'make constraints  resolve all dependencies anew and write constraints.txt'
 	@echo 'make clean        remove .venv, caches and build products'
 
@@ -75,6 +75,7 @@ judge: $(VENV)/.installed-dev
 
 scoreboard: $(VENV)/.installed-dev $(PEERS)/.installed
 	$(PY) -m benchmarks.scoreboard
+	$(PY) -m benchmarks.judged
 
 $(PEERS)/.installed: benchmarks/peers.txt $(VENV)/.checkout
 	@echo "installing what swink is compared with into $(PEERS)"

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from swink_core.failures.exceptions import InvalidContext, InvalidOption, UsageError
+from swink_core.providers.conversion import called_ids
 from swink_core.providers.media import MOST_CALL_BYTES, MOST_FILE_BYTES, check_file, files_of
 from swink_core.vocabulary.checks import annotations_of, held_to
 from swink_core.vocabulary.messages import (
@@ -34,10 +35,11 @@ from swink_core.vocabulary.models import ProviderInfo
 from swink_core.vocabulary.options import StreamOptions
 
 
-def check_context(context: Context) -> None:
+def check_context(context: Context, continued: bool = False) -> None:
     """Refuse a conversation that no provider accepts.
 
-    Raises InvalidContext, which names the message and the fault, or MediaError for a file.
+    `continued`: the provider keeps what came before, which may hold calls that are answered. Raises
+    InvalidContext, which names the message and the fault, or MediaError for a file.
     """
     calls: set[str] = set()
     bytes_left = MOST_CALL_BYTES
@@ -50,7 +52,10 @@ def check_context(context: Context) -> None:
             bytes_left -= check_file(file, min(bytes_left, MOST_FILE_BYTES))
         if isinstance(message, AssistantMessage):
             calls.update(block.id for block in message.tool_calls)
+            calls.update(*(called_ids(block) for block in message.content))
         elif isinstance(message, ToolResultMessage) and message.tool_call_id not in calls:
+            if continued:
+                continue
             raise InvalidContext(
                 f"message {number} answers tool call {message.tool_call_id!r}, which no "
                 "message before it makes",

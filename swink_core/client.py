@@ -36,6 +36,9 @@ OneModel: TypeAlias = str | Model
 
 ModelChoice: TypeAlias = OneModel | tuple[OneModel, Mapping[str, Any]]
 
+Models: TypeAlias = ModelChoice | Sequence[ModelChoice] | None
+"""One, or a chain of them; `None` is the default."""
+
 
 class Client:
     """Streams from any installed provider. One client serves any number of calls at a time.
@@ -60,7 +63,7 @@ class Client:
         host: Host | None = None,
         http: HTTPClient | None = None,
         clock: Clock | None = None,
-        default: ModelChoice | Sequence[ModelChoice] | None = None,
+        default: Models = None,
         gates: Iterable[Gate] = (),
         breaker: bool = True,
         providers: Mapping[str, Mapping[str, Any]] | None = None,
@@ -97,7 +100,7 @@ class Client:
 
     def stream(
         self,
-        model: ModelChoice | Sequence[ModelChoice] | None,
+        model: Models,
         context: Conversation,
         *,
         system_prompt: str | None = None,
@@ -117,6 +120,7 @@ class Client:
             raise UsageError("the client is closed", resolution="Make calls before it is closed.")
         conversation = _context(context, system_prompt, tools)
         targets = self._targets(model, options)
+        check_context(conversation, targets[0].continues)
         for target in targets:
             check_options(target.options, conversation)
             check_settings(target.model.provider, target.info, target.options.settings)
@@ -125,10 +129,7 @@ class Client:
         return EventStream(Driver(call, targets, self._breaker, self._gates, self._on_close))
 
     async def complete(
-        self,
-        model: ModelChoice | Sequence[ModelChoice] | None,
-        context: Conversation,
-        **options: Any,
+        self, model: Models, context: Conversation, **options: Any
     ) -> AssistantMessage:
         """Make a call and return its message; see `stream` and `EventStream.result`."""
         async with self.stream(model, context, **options) as events:
@@ -286,12 +287,11 @@ def _context(context: Any, system_prompt: str | None, tools: Sequence[Tool] | No
                 f"tools are a {type(tools).__name__}", resolution="Pass a list of Tool."
             )
         conversation = evolve(conversation, tools=list(tools))
-    check_context(conversation)
     return conversation
 
 
 def stream(
-    model: ModelChoice | Sequence[ModelChoice] | None,
+    model: Models,
     context: Conversation,
     *,
     system_prompt: str | None = None,
@@ -304,17 +304,13 @@ def stream(
     return client.stream(model, context, system_prompt=system_prompt, tools=tools, **options)
 
 
-async def complete(
-    model: ModelChoice | Sequence[ModelChoice] | None, context: Conversation, **options: Any
-) -> AssistantMessage:
+async def complete(model: Models, context: Conversation, **options: Any) -> AssistantMessage:
     """Make one call with a client of its own and return its message."""
     async with stream(model, context, **options) as events:
         return await events.result()
 
 
-def complete_sync(
-    model: ModelChoice | Sequence[ModelChoice] | None, context: Conversation, **options: Any
-) -> AssistantMessage:
+def complete_sync(model: Models, context: Conversation, **options: Any) -> AssistantMessage:
     """Make one call and return its message, for scripts without an event loop.
 
     Raises UsageError inside a running loop, which it would block.

@@ -20,7 +20,7 @@ import msgspec
 from attrs import define, evolve
 
 import swink_core as swink
-from swink_core.providers import HTTPProvider, HTTPRequest
+from swink_core.providers import HTTPProvider, HTTPRequest, rule_of
 from swink_recorder.recording import Recording, bundled_recordings
 from swink_testing.calls import call_of
 from swink_testing.driver import run_bytes
@@ -56,13 +56,24 @@ class Row:
     package: str
     info: swink.ProviderInfo
     provider: Any
-    models: Sequence[swink.ModelInfo]
+    models: Sequence[swink.Model]
     wire: str
+    rules: tuple[Any, ...] = ()
     asked: swink.Model | None = None
 
     @property
+    def takes(self) -> set[str]:
+        """What calls may need and what tunes them, of one model or another."""
+        found: set[str] = set()
+        for model in (self.model, *self.models):
+            rule = rule_of(model, self.api)
+            refused = {name for name, taken in rule.takes.items() if not taken}
+            found |= {*self.api.features, *self.api.knobs} - refused
+        return found
+
+    @property
     def model(self) -> swink.Model:
-        return self.asked or swink.Model(self.name, "MODEL")
+        return self.asked or swink.Model(self.name, "MODEL", rules=self.rules)
 
     @property
     def options(self) -> swink.StreamOptions:
@@ -84,14 +95,23 @@ def rows() -> Iterator[Row]:
     for name in host.provider_names():
         info = catalog.provider(name)
         assert info is not None
-        provider, models = host.bind(name).provider, catalog.models(name)
+        provider = host.bind(name).provider
+        models = [catalog.resolve(swink.Model(name, row.id)) for row in catalog.models(name)]
         entry = host.entry(name)
-        chat = [model for model in models if model.api != "responses"]
+        others = [model for model in models if asks_responses(provider, model)]
+        chat = [model for model in models if model not in others]
         known = (name, entry.distribution, entry.package, info, provider)
-        yield Row(f"`{name}`", *known, chat, info.wire_format)
-        if len(chat) < len(models) or "websocket" in info.dialect:
-            others = [model for model in models if model.api == "responses"]
-            yield Row(f"`{name}`, Responses", *known, others, RESPONSES)
+        rules = catalog.rules(name, "MODEL")
+        yield Row(f"`{name}`", *known, chat, info.wire_format, rules)
+        if others or "websocket" in info.dialect:
+            yield Row(f"`{name}`, Responses", *known, others, RESPONSES, rules)
+
+
+def asks_responses(provider: Any, model: swink.Model) -> bool:
+    """Tell whether a model is asked through the Responses API."""
+    if not isinstance(provider, HTTPProvider):
+        return False
+    return provider.api(model, swink.StreamOptions(base_url=BASE)).api_name == "responses"
 
 
 def table(headings: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
@@ -113,6 +133,8 @@ def request_of(row: Row, **options: Any) -> HTTPRequest | None:
     context = swink.Context([swink.UserMessage("Hello")])
     asked = evolve(row.options, **options)
     try:
+        if isinstance(row.provider, HTTPProvider):
+            asked = row.provider.fit(row.model, context, asked).options
         payload = row.provider.convert(row.model, context, asked)
         request: HTTPRequest = row.provider.request(row.model, payload, asked)
     except NotImplementedError:
@@ -155,12 +177,11 @@ def credentials(info: swink.ProviderInfo) -> str:
 
 def thinking(row: Row) -> str:
     """Name the fields of the request by which the listed models are asked to think."""
-    if "thinking" not in row.api.knobs:
+    if "thinking" not in row.takes:
         return NOTHING
     fields: set[str] = set()
-    listed = [m for m in row.models if "thinking" in (m.capabilities or ())]
-    models = [swink.Model(row.name, info.id, info) for info in listed]
-    for model in models or [row.model]:
+    listed = [m for m in row.models if m.info and "thinking" in (m.info.capabilities or ())]
+    for model in listed or [row.model]:
         asked = evolve(row, asked=model)
         bodies = [request_of(asked, thinking=level) for level in (None, swink.ThinkingLevel.HIGH)]
         plain, thoughtful = (msgspec.json.decode(body.body) if body else {} for body in bodies)
@@ -252,7 +273,7 @@ have less than its provider.
 
 {table(
     ("provider", *(f"`{name}`" for name in FEATURES)),
-    ((row.title, *has(FEATURES, row.api.features)) for row in found),
+    ((row.title, *has(FEATURES, row.takes)) for row in found),
 )}
 
 ## Options that tune an answer
@@ -261,7 +282,7 @@ An option that is missing here is left out, with a `Notice`.
 
 {table(
     ("provider", *(f"`{name}`" for name in KNOBS)),
-    ((row.title, *has(KNOBS, row.api.knobs)) for row in found),
+    ((row.title, *has(KNOBS, row.takes)) for row in found),
 )}
 
 ## Settings

@@ -17,6 +17,7 @@ from typing import Any, get_args
 import attrs
 import failure_table
 import generate_providers
+import generate_takes
 
 from swink_core.plugins import hookspecs
 from swink_core.vocabulary import events
@@ -241,6 +242,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "hooks.md": hooks,
     "options.md": options,
     "providers.md": generate_providers.page,
+    "what-each-provider-takes.md": generate_takes.page,
 }
 """The pages by their file's name."""
 

@@ -77,6 +77,12 @@ class Target:
     extra: Mapping[str, Any] = field(factory=dict, repr=False)
 
     @property
+    def continues(self) -> bool:
+        """Whether the call goes on with what the provider keeps of a conversation."""
+        fields = self.info.continues if self.info else ()
+        return any(self.options.extra.get(name) for name in fields)
+
+    @property
     def key(self) -> str:
         """What limits and breakers go by: the model, its address, and a digest of the credentials.
 

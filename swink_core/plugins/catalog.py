@@ -111,7 +111,9 @@ class Catalog:
             raise InvalidModel(str(error), resolution="swink models lists known ones.") from None
         self._host.entry(model.provider)  # raises for an unknown provider
         info = model.info or self.model(model.provider, model.id)
-        return Model(model.provider, model.id, info, self.rules(model.provider, model.id))
+        rules = model.rules or self.rules(model.provider, model.id)
+        known = info is model.info and rules == model.rules
+        return model if known else Model(model.provider, model.id, info, rules)
 
     def _owner(self, model_id: str, installed: list[str]) -> str | None:
         """Return the provider that is meant by a bare id; `None` where nobody lists it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -44,24 +43,8 @@ class PackageCatalog:
         rows = (row if row.provider else replace(row, provider=first) for row in file.models)
         self.models = {(row.provider, row.id): row for row in rows}
         others = (package_catalog(name) for name in file.rules_of)
-        self.rules: list[Rule] = [
-            *(rule for other in others for rule in other.rules),
-            *file.rules,
-        ]
-        for rule in file.rules:
-            _check_patterns(rule, where)
-
-
-def _check_patterns(rule: Rule, where: str) -> None:
-    for pattern in (rule.match, rule.unless, rule.tool_name):
-        try:
-            re.compile(pattern or "")
-        except re.error as error:
-            raise PluginError(
-                f"{where}: rule {rule.name!r}: {pattern!r}: {error}",
-                title="Broken catalogue",
-                resolution="Correct the file.",
-            ) from error
+        inherited = (rule for other in others for rule in other.rules)
+        self.rules: list[Rule] = [*inherited, *file.rules]
 
 
 def _check_levels(data: bytes, where: str) -> None:

@@ -15,17 +15,14 @@ from swink_core.providers.conversion import (
     MessageConverter,
     accepted_id,
     arguments_object,
-    closed_schema,
+    called_ids,
     folded_system,
-    joined_root,
     marked_system,
     merged_turns,
     normalise,
     required_features,
     text_of,
-    trim_prefill,
     unparsed,
-    without_unanswered,
 )
 from swink_core.providers.features import context_notices
 from swink_core.providers.fields import (
@@ -35,32 +32,31 @@ from swink_core.providers.fields import (
     with_extra,
     with_metadata,
 )
-from swink_core.providers.forwarding import ForwardingWriter
 from swink_core.providers.media import media_base64, media_form, media_type_of, unsupported
 from swink_core.providers.network import failure_of
+from swink_core.providers.open_blocks import MOST_BLOCKS, kept_of
 from swink_core.providers.provider import HTTPProvider
 from swink_core.providers.rules import Fitted, api_of, fitted, rule_of
-from swink_core.providers.schemas import inlined_schema
+from swink_core.providers.schemas import closed_schema, inlined_schema
 from swink_core.providers.source import EventSource, Parser, repaired_json
 from swink_core.providers.writer import EventWriter
 from swink_core.vocabulary.clock import Timer
 from swink_core.vocabulary.codec import load_event
+from swink_core.vocabulary.grammar import Automaton
 from swink_core.vocabulary.http import HTTPClient, HTTPRequest, HTTPResponse
 from swink_core.vocabulary.messages import is_synthetic_id, parse_arguments, synthetic_id
 from swink_core.vocabulary.options import THINKING_BUDGETS
 
 __all__ = [
-    "DEFAULT_FRAME_LIMIT", "THINKING_BUDGETS", "AiohttpClient", "Decoder",
-    "EventSource", "EventWriter", "Fitted", "ForwardingWriter", "FrameError", "FrameTooLong",
-    "HTTPClient", "HTTPProvider", "HTTPRequest", "HTTPResponse", "LoopClock", "MalformedFrame",
-    "MessageConverter", "NDJSONDecoder", "Parser", "Phase", "SSEDecoder", "Timer",
-    "accepted_id", "api_of", "arguments_object", "by_tables", "changed_options",
-    "closed_schema", "context_notices", "duration_seconds", "end_group", "failure_of",
-    "first_set", "fitted", "folded_system", "inlined_schema", "is_synthetic_id",
-    "joined_root", "load_event",
-    "marked_system", "media_base64", "media_form", "media_type_of", "merge_fields",
-    "merged_turns", "model_path", "normalise", "not_started", "parse_arguments", "redact",
-    "repaired_json", "required_features", "retry_after_seconds", "rule_of", "synthetic_id",
-    "text_of", "trim_prefill", "unparsed", "unsupported", "with_extra", "with_metadata",
-    "without_unanswered",
+    "DEFAULT_FRAME_LIMIT", "MOST_BLOCKS", "THINKING_BUDGETS", "AiohttpClient", "Automaton",
+    "Decoder", "EventSource", "EventWriter", "Fitted", "FrameError", "FrameTooLong", "HTTPClient",
+    "HTTPProvider", "HTTPRequest", "HTTPResponse", "LoopClock", "MalformedFrame",
+    "MessageConverter", "NDJSONDecoder", "Parser", "Phase", "SSEDecoder", "Timer", "accepted_id",
+    "api_of", "arguments_object", "by_tables", "called_ids", "changed_options", "closed_schema",
+    "context_notices", "duration_seconds", "end_group", "failure_of", "first_set", "fitted",
+    "folded_system", "inlined_schema", "is_synthetic_id", "kept_of", "load_event", "marked_system",
+    "media_base64", "media_form", "media_type_of", "merge_fields", "merged_turns", "model_path",
+    "normalise", "not_started", "parse_arguments", "redact", "repaired_json", "required_features",
+    "retry_after_seconds", "rule_of", "synthetic_id", "text_of", "unparsed", "unsupported",
+    "with_extra", "with_metadata",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ no converter changes the context it is given.
    An extension that another gave in this one's name is not this one's.
 2. An answer cut short keeps its text; its unfinished tool calls and unsigned thinking go.
 3. A tool call that was never answered gets an error result, since every API wants one.
-4. A result whose call is gone becomes the user's words.
+4. A result whose call is gone becomes the user's words, unless the API has a place for it.
 5. Messages that end up empty are left out.
 6. An instruction inside the conversation becomes a user turn, in `<system>` marks, unless the API
    has a form for it; one between a call and its results comes after these, which APIs want to
@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, TypeAlias
 
@@ -57,50 +57,6 @@ def text_of(content: str | Sequence[Block]) -> str:
     return "\n".join(block.text for block in content if isinstance(block, TextBlock))
 
 
-def closed_schema(schema: Any) -> Any:
-    """Return a JSON schema whose every object says that it has no other properties.
-
-    For APIs that take no others. An object that says what it thinks of them is left alone.
-    """
-    if isinstance(schema, list):
-        return [closed_schema(item) for item in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    closed = {name: closed_schema(value) for name, value in schema.items()}
-    kind = closed.get("type")
-    if kind == "object" or (isinstance(kind, list) and "object" in kind):
-        closed.setdefault("additionalProperties", False)
-    return closed
-
-
-def joined_root(schema: Mapping[str, Any], refused: Collection[str]) -> dict[str, Any]:
-    """Return the schema of an object without the keywords that an API refuses at its root.
-
-    What alternatives there have of properties joins those of the root, so that all of them may
-    still be said; what held them together is lost.
-    """
-    root = {name: value for name, value in schema.items() if name not in refused}
-    fields: dict[str, Any] = {}
-    for keyword in {"allOf", "anyOf", "oneOf"}.intersection(refused):
-        for part in (_referred(each, schema) for each in schema.get(keyword, ())):
-            for name, value in part.get("properties", {}).items():
-                known = fields.get(name, value)
-                fields[name] = value if known == value else {"anyOf": [known, value]}
-            if keyword == "allOf":
-                root["required"] = [*root.get("required", ()), *part.get("required", ())]
-    if fields:
-        root["properties"] = {**fields, **root.get("properties", {})}
-    return {**root, "type": "object"}
-
-
-def _referred(part: Any, schema: Mapping[str, Any]) -> Any:
-    """Return what a part of a schema is, which may be a reference to the schema's definitions."""
-    reference = part.get("$ref", "") if isinstance(part, Mapping) else ""
-    for name in reference.split("/")[1:]:
-        part = schema = schema.get(name, {})
-    return part if isinstance(part, Mapping) else {}
-
-
 def unparsed(text: str | None) -> dict[str, Any]:
     """Return the object in which arguments travel that are no JSON, where an API takes objects.
 
@@ -124,31 +80,6 @@ def accepted_id(id: str, refused: re.Pattern[str], longest: int | None = None) -
         return id
     digest = hashlib.sha256(id.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{cleaned[:40]}_{digest[:12]}"
-
-
-def without_unanswered(
-    content: Sequence[dict[str, Any]],
-    asked: Callable[[dict[str, Any]], str | None],
-    answered: Callable[[dict[str, Any]], str | None],
-) -> list[dict[str, Any]]:
-    """Leave out calls of a server's tools that lack their result, which an API refuses.
-
-    `asked` returns the id of the call that a native block is, `answered` of the one whose
-    result it is; `None` for other blocks.
-    """
-    done = {answered(block) for block in content}
-    return [block for block in content if (id := asked(block)) is None or id in done]
-
-
-def trim_prefill(turns: Sequence[dict[str, Any]]) -> None:
-    """Strip the native text of an answer to be continued, which must not end in white space.
-
-    Text that was cited stays as it came.
-    """
-    if turns and turns[-1]["role"] == "assistant":
-        last = turns[-1]["content"][-1]
-        if last.get("type", "text") == "text" and "text" in last and "citations" not in last:
-            last["text"] = last["text"].rstrip()
 
 
 def required_features(context: Context, options: StreamOptions, provider: str = "") -> set[str]:
@@ -194,10 +125,22 @@ def folded_system(context: Context) -> Context:
     )
 
 
-def normalise(context: Context, provider: str, system: bool = False) -> list[Turn]:
+def called_ids(block: Block) -> set[str]:
+    """Return the ids by which a result may answer an extension that asks for one."""
+    data = block.data if isinstance(block, ExtensionBlock) else None
+    ids = (data.get("call_id"), data.get("id")) if isinstance(data, Mapping) else ()
+    return {id for id in ids if isinstance(id, str)}
+
+
+def normalise(
+    context: Context,
+    provider: str,
+    system: bool = False,
+    has_place: Callable[[ToolResultMessage], bool] = lambda result: False,
+) -> list[Turn]:
     """Return the messages as `provider` may see them, by the rules above.
 
-    `system`: instructions stay what they are.
+    `system`: instructions stay what they are; `has_place`: so does this result, whose call is gone.
     """
     result: list[Turn] = []
     waiting: dict[str, ToolCallBlock] = {}
@@ -212,10 +155,10 @@ def normalise(context: Context, provider: str, system: bool = False) -> list[Tur
 
     for message in context.messages:
         if isinstance(message, ToolResultMessage):
-            if waiting.pop(message.tool_call_id, None) is None:
-                words.append(_in_words(message))
-            else:
+            if waiting.pop(message.tool_call_id, None) is not None or has_place(message):
                 result.append(message)
+            else:
+                words.append(_in_words(message))
             continue
         if isinstance(message, SystemMessage):
             if text := text_of(message.content):
@@ -301,7 +244,7 @@ class MessageConverter(ABC):
         """Return the native messages of a whole conversation."""
         native: list[Any] = []
         results: list[ToolResultMessage] = []
-        for message in normalise(context, self.provider, self.native_system):
+        for message in normalise(context, self.provider, self.native_system, self.has_place):
             if isinstance(message, ToolResultMessage):
                 results.append(message)
                 continue
@@ -317,6 +260,10 @@ class MessageConverter(ABC):
         if results:
             native.extend(self.tool_results(results))
         return native
+
+    def has_place(self, message: ToolResultMessage) -> bool:
+        """Tell whether a result stays one that answers no tool call of the conversation."""
+        return False
 
     def system(self, message: SystemMessage) -> list[Any]:
         """Convert an instruction inside the conversation, where `native_system` is set."""

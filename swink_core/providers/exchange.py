@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 
@@ -102,6 +102,34 @@ async def failure_of_answer(
     elif not failure.message and body:
         failure.message = f"HTTP {status}: {excerpt(body, secrets, 200)}"
     return failure
+
+
+def read_error(failure: Failure) -> None:
+    """Fill in what an error's body says in the shapes that most APIs use."""
+    try:
+        data = msgspec.json.decode(failure.body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return
+    if isinstance(data, list) and data:
+        data = data[0]
+    if not isinstance(data, dict):
+        return
+    failure.request_id = failure.request_id or _word(data.get("request_id"))
+    error = data.get("error", data)
+    if isinstance(error, str):
+        failure.message = error
+        error = data
+    if not isinstance(error, dict):
+        return
+    failure.code = failure.code or _word(error.get("code")) or _word(error.get("status"))
+    failure.type = failure.type or _word(error.get("type"))
+    failure.message = failure.message or _word(error.get("message") or error.get("detail"))
+
+
+def _word(value: Any) -> str | None:
+    if value is None or isinstance(value, dict | list):
+        return None
+    return str(value)
 
 
 def override(headers: dict[str, str], own: Mapping[str, str]) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
+
 from swink_core.failures.exceptions import InvalidModel
 from swink_core.vocabulary.events import Notice
 from swink_core.vocabulary.messages import Tool
@@ -45,11 +47,16 @@ def with_extra(
     return merge_fields(_without_none(merge_fields(defaults or {}, extra)), fields)
 
 
-def as_extra_says(body: Any, other: Any, extra: Any) -> Any:
-    """Return a body with the fields that `extra` names as they are in another, or are not."""
+def body_as_extra_says(body: bytes, other: bytes, extra: Mapping[str, Any]) -> bytes:
+    """Return a JSON body with the fields that `extra` names as they are in another, or are not."""
+    decode = msgspec.json.decode
+    return msgspec.json.encode(_as_extra_says(decode(body), decode(other), extra))
+
+
+def _as_extra_says(body: Any, other: Any, extra: Any) -> Any:
     if not (isinstance(body, dict) and isinstance(other, dict) and isinstance(extra, Mapping)):
         return other
-    said = {n: as_extra_says(body.get(n), other[n], extra[n]) for n in extra if n in other}
+    said = {n: _as_extra_says(body.get(n), other[n], extra[n]) for n in extra if n in other}
     return {name: value for name, value in body.items() if name not in extra} | said
 
 

@@ -29,10 +29,11 @@ from swink_core.providers.exchange import (
     failure_of_answer,
     is_answer,
     override,
+    read_error,
     request_id_of,
 )
 from swink_core.providers.features import API
-from swink_core.providers.fields import as_extra_says
+from swink_core.providers.fields import body_as_extra_says
 from swink_core.providers.rules import Fitted, fitted
 from swink_core.providers.source import EventSource, Parser, lenient_json
 from swink_core.vocabulary.events import Notice
@@ -53,8 +54,9 @@ class HTTPProvider:
     `models.toml`. Attributes of the class: `features` (what a call may need: `tools`, `images`,
     `documents`, `audio`, `json`, `structured_output`, `stop`, `tool_choice`, `file_ids`,
     `extensions`), `knobs` (what tunes an answer and is sent: options, and `strict` tools, and
-    `system_messages` taken anywhere), `decoder` (makes a decoder), `content_types` that a stream
-    may have, and `malformed`, the default policy for frames that do not parse.
+    `system_messages` taken anywhere), `decoder` (makes a decoder), `content_types` of a stream,
+    `malformed` (the policy for damaged frames), `websocket` (may be asked for), `api_name` (what
+    rules call it), `credential_headers` (where a caller may send credentials, in lower case).
     """
 
     features: frozenset[str] = frozenset({"tools", "tool_choice", "stop"})
@@ -63,17 +65,12 @@ class HTTPProvider:
     content_types: tuple[str, ...] = ("text/event-stream",)
     malformed: str = "read_on"
     api_name: str = ""
-    """What rules call the API of a provider that has several."""
-
     buffered: bool = False
     """Whether the provider also reads whole answers: `request` asks for one where
     `options.transport` is `buffered`, and the parser has `buffered(body, out)`."""
 
     websocket: bool = False
-    """Whether `options.transport` may be `websocket`."""
-
     credential_headers: tuple[str, ...] = ("authorization",)
-    """Headers in which a caller may send credentials, in lower case."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -101,10 +98,7 @@ class HTTPProvider:
         return None
 
     def api(self, model: Model, options: StreamOptions) -> API:
-        """Return the API that answers this call, of a provider that has several. Pure.
-
-        The default is the provider itself. Raises InvalidOption.
-        """
+        """Return the API that answers this call, of a provider that has several. Pure."""
         return self
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
@@ -128,24 +122,7 @@ class HTTPProvider:
         The default reads the shapes that most APIs use: `{"error": {…}}`, `{"error": "…"}`,
         `{"message": …}`, each perhaps beside a `request_id`.
         """
-        try:
-            data = msgspec.json.decode(failure.body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return
-        if isinstance(data, list) and data:
-            data = data[0]
-        if not isinstance(data, dict):
-            return
-        failure.request_id = failure.request_id or _word(data.get("request_id"))
-        error = data.get("error", data)
-        if isinstance(error, str):
-            failure.message = error
-            error = data
-        if not isinstance(error, dict):
-            return
-        failure.code = failure.code or _word(error.get("code")) or _word(error.get("status"))
-        failure.type = failure.type or _word(error.get("type"))
-        failure.message = failure.message or _word(error.get("message") or error.get("detail"))
+        read_error(failure)
 
     def buffers(self, model: Model, context: Context, options: StreamOptions) -> bool:
         """Tell whether this call is better not streamed, because the endpoint's
@@ -281,9 +258,8 @@ class HTTPProvider:
             if request.body and (target := call.attempt.target).extra and target.inherited:
                 none: dict[str, Any] = dict.fromkeys(target.inherited)
                 own = evolve(options, **none)
-                bodies = (request.body, self.request(model, payload, own).body)
-                body, other = map(msgspec.json.decode, bodies)
-                request.body = msgspec.json.encode(as_extra_says(body, other, target.extra))
+                other = self.request(model, payload, own).body
+                request.body = body_as_extra_says(request.body, other, target.extra)
             call.attempt.ask(request)
             request.headers.update(call.headers)
             if options.transport == "buffered":
@@ -327,9 +303,3 @@ class HTTPProvider:
                     return False
                 self._renewals += 1
             return True
-
-
-def _word(value: Any) -> str | None:
-    if value is None or isinstance(value, dict | list):
-        return None
-    return str(value)

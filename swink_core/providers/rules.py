@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from attrs import define, evolve, field
@@ -19,10 +20,10 @@ from swink_core.failures.failure import Failure
 from swink_core.providers.conversion import (
     accepted_id,
     folded_system,
-    joined_root,
     required_features,
 )
 from swink_core.providers.features import API, KNOBS, PER_MODEL, context_notices
+from swink_core.providers.schemas import joined_root
 from swink_core.vocabulary.events import Notice
 from swink_core.vocabulary.messages import (
     AssistantMessage,
@@ -40,6 +41,10 @@ from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 ROOM_TO_ANSWER = 1024
 """Tokens of the limit that thinking leaves, unless it cannot do with fewer."""
 
+LIFTED = (
+    "Change the call or the model; `rules=False` sends it all the same, if that is out of date."
+)
+
 _JOINED = frozenset({"takes", "least", "most", "facts"})
 _NO_CALL_FORCED = (None, "auto", "none")
 _NONE_REFUSED = re.compile("(?!)")
@@ -52,12 +57,17 @@ def rule_of(model: Model, api: API | None = None, call: Fitted | None = None) ->
 
     Of rules for some APIs, those for `api`; of rules with a condition, those that `call` meets.
     """
+    hold = [rule for rule in model.rules if _is_for(rule, api)]
+    return _together(*(r for r in hold if not r.when or (call is not None and call.meets(r))))
+
+
+@lru_cache(maxsize=4096)
+def _together(*rules: Rule) -> Rule:
     said: dict[str, Any] = {}
-    for rule in model.rules:
-        if _is_for(rule, api) and (not rule.when or (call is not None and call.meets(rule))):
-            for name, value in asdict(rule).items():
-                if value:
-                    said[name] = {**said.get(name, {}), **value} if name in _JOINED else value
+    for rule in rules:
+        for name, value in asdict(rule).items():
+            if value:
+                said[name] = {**said.get(name, {}), **value} if name in _JOINED else value
     return Rule(**said)
 
 
@@ -91,6 +101,14 @@ class Fitted:
     notices: list[Notice] = field(factory=list)
     names: dict[str, str] = field(factory=dict)
     failure: Failure | None = None
+    _wanted: set[str] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        wanted = required_features(self.context, self.options, self.model.provider)
+        for message in self.context.messages[-1:]:
+            last = message.content[-1:] if isinstance(message, AssistantMessage) else ()
+            wanted |= {"prefill" for block in last if isinstance(block, TextBlock)}
+        self._wanted = wanted
 
     def words(self, name: str) -> set[Any]:
         """Say in words what the call has of an option or a feature; see `Rule`."""
@@ -103,7 +121,7 @@ class Fitted:
         if value not in (None, ()) and not (name == "cache" and value.mode == "none"):
             return {"set", value} if isinstance(value, str | int | float) else {"set"}
         own = name == "tools" and self.options.extra.get(name)
-        return {"set"} if own or name in self._features() else {"unset"}
+        return {"set"} if own or name in self._wanted else {"unset"}
 
     def meets(self, rule: Rule) -> bool:
         """Tell whether the call meets a rule's condition."""
@@ -128,7 +146,7 @@ class Fitted:
             has -= {name for name in (*PER_MODEL, "thinking") if model.lacks(name)}
             has -= {name for name, taken in rule.takes.items() if taken is False}
             has |= {name for name, taken in rule.takes.items() if taken is True}
-        wanted = self._features()
+        wanted = {*self._wanted}
         if (transport := self.options.transport) != "auto" and not getattr(api, transport, True):
             wanted.add(f"{transport}_transport")
         if "thinking" not in has and self.options.thinking_budget == 0:
@@ -147,13 +165,8 @@ class Fitted:
             for rule in model.rules:
                 if rule.when and _is_for(rule, api) and self.meets(rule):
                     self._apply(rule)
-
-    def _features(self) -> set[str]:
-        wanted = required_features(self.context, self.options, self.model.provider)
-        for message in self.context.messages[-1:]:
-            last = message.content[-1:] if isinstance(message, AssistantMessage) else ()
-            wanted |= {"prefill" for block in last if isinstance(block, TextBlock)}
-        return wanted
+        if self.failure is not None and self.failure.code in {*api.features, "prefill"}:
+            self.failure.resolution = LIFTED
 
     def _set(self, name: str, value: Any) -> None:
         changed: dict[str, Any] = {name: value}

@@ -2,13 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 MOST_NODES = 10_000
 """Of a schema written out; a small one can refer to itself by halves without end."""
 
 _DEFINITIONS = ("$defs", "definitions")
+
+
+def closed_schema(schema: Any) -> Any:
+    """Return a JSON schema whose every object says that it has no other properties.
+
+    For APIs that take no others. An object that says what it thinks of them is left alone.
+    """
+    if isinstance(schema, list):
+        return [closed_schema(item) for item in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    closed = {name: closed_schema(value) for name, value in schema.items()}
+    kind = closed.get("type")
+    if kind == "object" or (isinstance(kind, list) and "object" in kind):
+        closed.setdefault("additionalProperties", False)
+    return closed
+
+
+def joined_root(schema: Mapping[str, Any], refused: Collection[str]) -> dict[str, Any]:
+    """Return the schema of an object without the keywords that an API refuses at its root.
+
+    What alternatives there have of properties joins those of the root, so that all of them may
+    still be said; what held them together is lost.
+    """
+    root = {name: value for name, value in schema.items() if name not in refused}
+    fields: dict[str, Any] = {}
+    for keyword in {"allOf", "anyOf", "oneOf"}.intersection(refused):
+        for part in (each for each in schema.get(keyword, ()) if isinstance(each, Mapping)):
+            part = _named(schema, str(part.get("$ref"))) or part
+            for name, value in part.get("properties", {}).items():
+                known = fields.get(name, value)
+                fields[name] = value if known == value else {"anyOf": [known, value]}
+            if keyword == "allOf":
+                root["required"] = [*root.get("required", ()), *part.get("required", ())]
+    if fields:
+        root["properties"] = {**fields, **root.get("properties", {})}
+    return {**root, "type": "object"}
 
 
 def inlined_schema(schema: Mapping[str, Any]) -> dict[str, Any]:

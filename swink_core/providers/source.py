@@ -58,7 +58,7 @@ _ANSWERS = (StopReason.STOP, StopReason.TOOL_USE)
 class Parser(Protocol):
     """A provider's knowledge of its frames. It has no socket, clock or log.
 
-    One that passes on whole events has `writer = ForwardingWriter`.
+    One that needs another kind of `EventWriter` names its class as `writer`.
     """
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
@@ -290,7 +290,8 @@ class EventSource:
         self.kept = out.kept
         self.completed = out.stop_reason is not None and out.failure is None
         out.close()
-        attempt.learn(out.response_id, out.model, out.final_usage())
+        usage = out.usage_seen and out.usage_seen.added_up()
+        attempt.learn(out.response_id, out.model, usage)
         if out.cost is not None:
             attempt.charge(out.cost)
         return [*attempt.take_notices(), *out.take()]

@@ -34,27 +34,28 @@ class EventWriter:
     def __init__(self, provider: str = "", id_prefix: str = "0", model: str = "") -> None:
         self.provider = provider
         self._asked = model
+        self._prefix = id_prefix
         self.names: Mapping[str, str] = {}  # of tools that went out under others, by those
         self._tries = 1
-        self.usage_seen: Usage | None = None
         self.voided: Usage | None = None  # what answers took that were begun anew
         self.cost: float | None = None
-        self.stop_reason: StopReason | None = None
         self.failure: Failure | None = None
+        self.finished = self._is_full = False
+        self._events: list[ev.AssistantMessageEvent] = []
+        self._append = self._events.append
+        self._run = _NO_RUN
+        self._begin()
+
+    def _begin(self) -> None:
+        self.usage_seen: Usage | None = None
+        self.stop_reason: StopReason | None = None
         self.damage: Failure | None = None  # why the answer, though completed, is not whole
         self.response_id: str | None = None
         self.model: str | None = None
-        self.finished = False
-        self._answered = False  # with more than text
-        self._said = self._kept = 0  # characters of text, of the rest
-        self._prefix = id_prefix
-        self._events: list[ev.AssistantMessageEvent] = []
-        self._append = self._events.append
-        self._started = 0
-        self._run = _NO_RUN
+        self._answered = self._has_calls = False  # with more than text; with a tool call
+        self._said = self._kept = self._started = 0  # characters of text, of the rest; blocks
         self._calls = OpenCalls()
         self._extra, self._facts = Metadata(), Metadata()
-        self._has_calls = self._is_full = False
 
     # -- what a parser says ------------------------------------------------------------------
 
@@ -212,12 +213,9 @@ class EventWriter:
         self._tries += 1
         self._append(ev.Retry(self._tries, self._tries, 0.0, why, self._asked))
         self._append(ev.Start())
-        self._started = self._said = self._kept = 0
-        self._has_calls = self._answered = False
-        self._calls, self._extra, self._facts = OpenCalls(), Metadata(), Metadata()
         if self.usage_seen is not None:
             self.voided = self.usage_seen + (self.voided or Usage())
-        self.stop_reason = self.usage_seen = self.response_id = self.model = self.damage = None
+        self._begin()
 
     def notice(self, code: str, detail: str = "") -> None:
         """Tell observers something that is not content."""
@@ -274,11 +272,6 @@ class EventWriter:
         self._announce(*self._calls.take_named())
         for call in self._calls.strays_first():
             self._close_call(call)
-
-    def final_usage(self) -> Usage | None:
-        """Return what is known of the usage, with the sum where both parts are known."""
-        usage = self.usage_seen
-        return usage and usage.added_up()
 
     def _make_room(self) -> None:
         """Finish what is before a new block, which the answer may have one of too many."""

@@ -5,6 +5,7 @@ Rows of a `models.toml` are decoded into these very classes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
@@ -48,7 +49,7 @@ SettingType: TypeAlias = Literal["string", "integer", "boolean", "strings", "any
 """What a setting is; `strings` is a list of them, a tuple the strings that it may be."""
 
 
-class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Rule(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw_only=True):
     """What some models take of a call; what no rule names is taken as the API has it.
 
     Which: those of `providers` (none: all) in whose id the expression `match` is found, and
@@ -81,13 +82,21 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     api: str | None = None
     facts: Mapping[str, Any] = {}
 
+    def __post_init__(self) -> None:
+        for pattern in (self.match, self.unless, self.tool_name):
+            try:
+                re.compile(pattern or "")
+            except re.error as error:
+                raise ValueError(f"{self.name} {pattern!r}: {error}") from error
+
 
 class ProviderInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a provider's package data says of it, known without importing the plugin.
 
     `api_key_env` and `base_url_env` name environment variables, first found wins; `auth` is
     `key`, `optional`, `none`, or a word of the provider's own; `portal` is where keys are made;
-    `settings` are what `StreamOptions.settings` may hold (`*`: any others too).
+    `settings` are what `StreamOptions.settings` may hold (`*`: any others too); `continues` names
+    fields of `extra` by which a call goes on with what the provider keeps of a conversation.
     """
 
     name: str
@@ -102,6 +111,7 @@ class ProviderInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     portal: str | None = None
     dialect: Mapping[str, Any] = {}
     settings: Mapping[str, SettingType] = {}
+    continues: tuple[str, ...] = ()
 
 
 @define(frozen=True)

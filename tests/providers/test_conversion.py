@@ -330,7 +330,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("an_answer_as_text", Context([HI, AssistantMessage("Yes?")]), "message 1: content is a str"),  # type: ignore[arg-type]  # on purpose
     ("an_answer_of_nothing", Context([AssistantMessage(None)]), "message 0: content is a NoneType"),  # type: ignore[arg-type]  # on purpose
     ("content_as_a_block", Context([UserMessage(TextBlock("Hi"))]), "message 0: content is a Text"),  # type: ignore[arg-type]  # on purpose
-    ("text_that_is_none", Context([UserMessage([TextBlock(None)])]), "message 0: text is a NoneTy"),  # type: ignore[arg-type]  # on purpose
+    ("text_that_is_none", Context([UserMessage([TextBlock(None)])]), "text: expected `str`"),  # type: ignore[arg-type]  # on purpose
     ("a_result_without_a_call", Context([HI, RESULT_A]), "message 1 answers tool call 'a'"),
     ("a_result_before_its_call", Context([RESULT_A, said(CALL_A)]), "message 0 answers"),
     ("a_tool_as_a_dict", Context([HI], tools=[{"name": "f"}]), "tool 0 is a dict"),  # type: ignore[list-item]  # on purpose

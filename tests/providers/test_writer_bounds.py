@@ -9,7 +9,7 @@ import pytest
 from fakes import broken_rules
 
 from swink_core import StopReason, StreamErrorKind
-from swink_core.providers import EventWriter, ForwardingWriter
+from swink_core.providers import EventWriter
 from swink_core.providers.writer import MOST_BLOCKS
 from swink_core.streaming.builder import MessageBuilder
 from swink_core.vocabulary import events as ev
@@ -68,19 +68,6 @@ def test_an_answer_that_begins_anew_has_the_whole_bound_again() -> None:
             out.text("a", key=number)
         out.restart("anew")
     assert out.failure is None
-
-
-def test_relayed_blocks_are_bounded_too() -> None:
-    out = ForwardingWriter("toy", "1")
-    out.forward(ev.Start())
-    for number in range(MOST_BLOCKS + 1):
-        out.forward(ev.TextStart(number))
-    assert out.failure is not None
-    assert out.failure.kind is StreamErrorKind.OUTPUT_TOO_LARGE
-    out.close()
-    events: list[Any] = [ev.Start(), *out.take(), ev.Done(StopReason.STOP)]
-    assert broken_rules(events) == []
-    assert sum(isinstance(event, ev.TextStart) for event in events) == MOST_BLOCKS
 
 
 # -- what is kept --------------------------------------------------------------------------------
@@ -151,22 +138,6 @@ def test_what_is_void_is_not_kept() -> None:
     assert out.kept == 0
     out.text("ho")
     assert out.kept == 2
-
-
-def test_relayed_events_are_counted() -> None:
-    out = ForwardingWriter("toy", "1")
-    for event in [
-        ev.Start(),
-        ev.TextStart(0),
-        ev.TextDelta(0, "hello"),
-        ev.Notice("code", "not kept"),
-        ev.TextEnd(0, {"a": "x" * 1000}),
-        ev.ThinkingStart(1),
-        ev.ThinkingEnd(1, "s" * 1000),
-        ev.Extension(2, "toy", "k", "d" * 1000),
-    ]:
-        out.forward(event)
-    assert 3_005 <= out.kept <= 3_100
 
 
 # -- work ----------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from swink_core import (
     Base64Source,
     Context,
     ExtensionBlock,
+    FileSource,
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
@@ -101,3 +103,7 @@ def test_a_list_that_was_given_is_not_the_contexts_own() -> None:
 
 def test_media_do_not_fill_a_repr() -> None:
     assert "AAAA" not in repr(Base64Source("image/png", "AAAA"))
+
+
+def test_a_file_may_be_named_by_its_path() -> None:
+    assert FileSource(Path("a") / "b.png") == FileSource(str(Path("a") / "b.png"))

@@ -16,10 +16,16 @@ from swink_core import (
 )
 from swink_core.providers import THINKING_BUDGETS
 
+
+class Float64(float):
+    """A number of another library's."""
+
+
 # (option, value as given, value as kept)
 TAKEN: list[tuple[str, Any, Any]] = [
     ("temperature", 0, 0),
     ("temperature", 1.5, 1.5),
+    ("temperature", Float64(0.5), 0.5),
     ("top_p", 0.9, 0.9),
     ("max_tokens", 1, 1),
     ("stop", "END", ("END",)),
@@ -64,6 +70,7 @@ def test_none_stands_for_the_default_of_every_option(name: str) -> None:
 REFUSED: list[tuple[str, Any, str]] = [
     ("temperature", "hot", "temperature='hot': expected `int | float | None`, got `str`"),
     ("temperature", True, "temperature=True: expected `int | float | None`, got `bool`"),
+    ("temperature", float("inf"), "temperature=inf: expected a finite number"),
     ("temperature", float("nan"), "temperature=nan: expected a finite number"),
     ("top_p", [1], "top_p=[1]: expected `int | float | None`, got `array`"),
     ("max_tokens", 0, "max_tokens=0: expected `int` >= 1"),
@@ -115,6 +122,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("base_url", 5, "base_url=5: expected `str | None`, got `int`"),
     ("headers", "X-A: b", "headers: expected `object`, got `str`"),
     ("headers", {"X-A": 1}, "headers: expected `str`, got `int` - at `$[...]`"),
+    ("timeouts", {"idle": 5}, "timeouts={'idle': 5}: expected Timeouts, got `dict`"),
     ("timeouts", 5, "timeouts=5: expected Timeouts, got `int`"),
     ("retry", 5, "retry=5: expected RetryPolicy, got `int`"),
     (

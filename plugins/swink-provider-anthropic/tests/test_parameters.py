@@ -283,6 +283,44 @@ def test_tool_choice(options: dict[str, Any], choice: dict[str, Any] | None) -> 
     assert _fields(_asked(BUDGET, tools=True, **options)).get("tool_choice") == choice
 
 
+LIMITED = {
+    "type": "object",
+    "properties": {
+        "minimum": {"type": "integer", "minimum": 1, "maximum": 9, "description": "A number"},
+        "list": {"type": "array", "minItems": 1, "maxItems": 3, "items": {"$ref": "#/$defs/text"}},
+        "word": {"enum": [{"minLength": 1}]},
+    },
+    "$defs": {"text": {"type": "string", "minLength": 2}},
+}
+TOLD = {
+    "type": "object",
+    "properties": {
+        "minimum": {"type": "integer", "description": "A number\n\n{minimum: 1; maximum: 9}"},
+        "list": {
+            "type": "array",
+            "minItems": 1,
+            "items": {"$ref": "#/$defs/text"},
+            "description": "{maxItems: 3}",
+        },
+        "word": {"enum": [{"minLength": 1}]},
+    },
+    "$defs": {"text": {"type": "string", "description": "{minLength: 2}"}},
+    "additionalProperties": False,
+}
+
+
+def test_limits_that_the_api_refuses_are_told_in_words() -> None:
+    found = _asked(BUDGET, response_format=LIMITED)
+    assert found.body["output_config"]["format"]["schema"] == TOLD
+    assert found.notices == [
+        "response_format: maxItems, maximum, minLength, minimum as words of a description"
+    ]
+    as_given = _asked(BUDGET, response_format=LIMITED, rules=False)
+    schema = as_given.body["output_config"]["format"]["schema"]
+    assert schema["properties"] == LIMITED["properties"]
+    assert as_given.notices == []
+
+
 def test_a_choice_without_tools_is_left_out_since_the_api_refuses_it() -> None:
     assert "tool_choice" not in _asked(BUDGET, tool_choice="none").body
 

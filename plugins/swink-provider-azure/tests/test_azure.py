@@ -114,6 +114,39 @@ def test_addresses_of_the_responses_api(base_url: str, expected: str) -> None:
     assert PROVIDER.url(MODEL, options, {}) == expected
 
 
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"deployment": "mine"}, "https://r.example/openai/v1/chat/completions"),
+        ({"deployment": "mine", "api_version": "2026-01-01"},
+         "https://r.example/openai/deployments/mine/chat/completions?api-version=2026-01-01"),
+        ({"api": "responses", "deployment": "mine", "api_version": "2026-01-01"},
+         "https://r.example/openai/responses?api-version=2026-01-01"),
+    ],
+)  # fmt: skip
+async def test_a_deployment_need_not_be_called_like_its_model(
+    settings: dict[str, Any], expected: str
+) -> None:
+    http = MemoryHTTPClient(MemoryResponse([DONE]))
+    given = {"base_url": "https://r.example", "api_key": "k", "api": "chat", **settings}
+    async with (
+        swink.Client(http=http, providers={"azure": given}) as client,
+        client.stream("azure/gpt-4o", "Hi", retry=swink.RetryPolicy.none()) as stream,
+    ):
+        assert [event async for event in stream]
+    assert http.requests[0].url == expected
+    assert http.bodies[0]["model"] == "mine"
+
+
+def test_the_version_stays_in_the_address_of_a_response_that_has_begun() -> None:
+    settings = {"api_version": "2026-01-01", "resume": "resp_1"}
+    options = swink.StreamOptions(base_url="https://r.example", settings=settings)
+    request = PROVIDER.request(MODEL, {}, options)
+    assert request.url == (
+        "https://r.example/openai/responses/resp_1?api-version=2026-01-01&stream=true"
+    )
+
+
 async def test_a_key_travels_in_its_own_header() -> None:
     http = await complete(MemoryResponse([DONE]), api_key="canary-key")
     assert http.requests[0].headers["api-key"] == "canary-key"

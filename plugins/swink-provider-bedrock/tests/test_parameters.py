@@ -236,3 +236,11 @@ def test_a_schema_is_sent_as_text_and_closed() -> None:
     assert form == {"type": "json_schema", "structure": {"jsonSchema": {}}}
     assert json.loads(text) == {**schema, "additionalProperties": False}
     assert "ключ" in text
+
+
+@pytest.mark.parametrize(("model", "in_words"), [(NEWER, True), (GPT, False)])
+def test_limits_that_claude_refuses_are_told_in_words(model: str, in_words: bool) -> None:
+    found = _asked(model, response_format={"type": "string", "maxLength": 9})
+    form = found.body["outputConfig"]["textFormat"]["structure"]["jsonSchema"]
+    assert ("maxLength" in json.loads(form["schema"])) is not in_words
+    assert len(found.notices) == in_words

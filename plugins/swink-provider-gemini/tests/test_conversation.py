@@ -12,15 +12,19 @@ from swink_core import (
     AssistantMessage,
     AudioBlock,
     Base64Source,
+    Catalog,
     Context,
     DocumentBlock,
     ExtensionBlock,
+    FileIdSource,
     FileSource,
+    Host,
     ImageBlock,
     MediaError,
     Message,
-    Model,
+    ProviderFailure,
     StopReason,
+    StreamErrorKind,
     StreamOptions,
     TextBlock,
     ThinkingBlock,
@@ -33,6 +37,7 @@ from swink_core import (
 from swink_provider_gemini import GeminiProvider
 
 PROVIDER = GeminiProvider("gemini")
+CATALOG = Catalog(Host(environ={}), environ={})
 OLDER, NEWER = "gemini-2.5-flash", "gemini-3.5-flash"
 SIGNED = {"thoughtSignature": "c2lnbmVk"}
 PNG = Base64Source("image/png", "iVBORw0KGgo=")
@@ -40,7 +45,9 @@ DUMMY = "skip_thought_signature_validator"
 
 
 def _converted(context: Context, model: str = OLDER) -> dict[str, Any]:
-    return PROVIDER.convert(Model("gemini", model), context, StreamOptions())
+    known = CATALOG.resolve(f"gemini/{model}")
+    native: dict[str, Any] = PROVIDER.convert_messages(known, context, StreamOptions())
+    return native
 
 
 def _contents(*messages: Message, model: str = OLDER) -> list[dict[str, Any]]:
@@ -110,6 +117,7 @@ def test_turns(name: str, messages: list[Message], contents: list[dict[str, Any]
 
 def test_the_system_prompt_and_the_tools_stand_beside_the_contents() -> None:
     schema = {"type": "object", "properties": {"x": {"$ref": "#/$defs/X"}}, "$defs": {"X": {}}}
+    inlined = {"type": "object", "properties": {"x": {}}}
     bare = {"type": "object", "properties": {}}
     tools = [Tool("look", "Looks.", schema), Tool("wait", "", bare), Tool("any", "", {})]
     assert _converted(Context([HI], "Be brief.", tools)) == {
@@ -118,7 +126,7 @@ def test_the_system_prompt_and_the_tools_stand_beside_the_contents() -> None:
         "tools": [
             {
                 "functionDeclarations": [
-                    {"name": "look", "description": "Looks.", "parametersJsonSchema": schema},
+                    {"name": "look", "description": "Looks.", "parametersJsonSchema": inlined},
                     {"name": "wait"},
                     {"name": "any"},
                 ]
@@ -159,6 +167,36 @@ MEDIA: list[tuple[str, Any, dict[str, Any]]] = [
         {"fileData": {"fileUri": "https://generativelanguage.googleapis.com/v1beta/files/a1"}},
     ),
     (
+        "an uploaded file",
+        ImageBlock(FileIdSource("gemini", "files/a1")),
+        {"fileData": {"fileUri": "https://generativelanguage.googleapis.com/v1beta/files/a1"}},
+    ),
+    (
+        "an uploaded file by its number alone",
+        DocumentBlock(FileIdSource("gemini", "a1")),
+        {"fileData": {"fileUri": "https://generativelanguage.googleapis.com/v1beta/files/a1"}},
+    ),
+    (
+        "an uploaded file by its address",
+        DocumentBlock(FileIdSource("gemini", "https://a.example/files/a1")),
+        {"fileData": {"fileUri": "https://a.example/files/a1"}},
+    ),
+    (
+        "a film",
+        DocumentBlock(Base64Source("video/quicktime", "AAAA"), "a.mov"),
+        {"inlineData": {"mimeType": "video/mov", "data": "AAAA"}},
+    ),
+    (
+        "text of a type that the API does not name",
+        DocumentBlock(Base64Source("text/x-go; charset=utf-8", "AAAA")),
+        {"inlineData": {"mimeType": "text/plain", "data": "AAAA"}},
+    ),
+    (
+        "an image by another of its names",
+        ImageBlock(Base64Source("image/jpg", "AAAA")),
+        {"inlineData": {"mimeType": "image/jpeg", "data": "AAAA"}},
+    ),
+    (
         "with a resolution",
         ImageBlock(PNG, {"mediaResolution": {"level": "MEDIA_RESOLUTION_HIGH"}, "elsewhere": 1}),
         {
@@ -174,6 +212,24 @@ def test_media(name: str, block: Any, part: dict[str, Any]) -> None:
     assert _contents(UserMessage([block, TextBlock("What is it?")])) == [
         _user(part, {"text": "What is it?"})
     ]
+
+
+DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+
+
+@pytest.mark.parametrize(
+    ("block", "words"),
+    [
+        (ImageBlock(Base64Source("image/gif", "AAAA")), "image/webp, not image/gif"),
+        (DocumentBlock(Base64Source(DOCX, "AAAA")), "not application/vnd"),
+        (DocumentBlock(UrlSource("https://a.example/b.zip")), "not application/zip"),
+        (AudioBlock(Base64Source("audio/midi", "AAAA")), "audio/webm, not audio/midi"),
+    ],
+)
+def test_media_that_the_api_refuses_are_refused_in_words(block: Any, words: str) -> None:
+    with pytest.raises(ProviderFailure, match=words) as caught:
+        _contents(UserMessage([block]))
+    assert caught.value.failure.kind is StreamErrorKind.UNSUPPORTED
 
 
 def test_a_file_is_read(tmp_path: Path) -> None:

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
-from swink_core import Catalog, Context, Host, Model, Notice, StreamOptions, Tool, UserMessage
-from swink_provider_gemini import GeminiProvider
-from swink_provider_gemini.parameters import generation
+from swink_core import AssistantMessage, Context, TextBlock, Tool, UserMessage
+from swink_provider_gemini import GeminiProvider, VertexProvider
+from swink_testing.leaving import Leaving, leaving
 
 PROVIDER = GeminiProvider("gemini")
-CATALOG = Catalog(Host(environ={}), environ={})
+HI = UserMessage("Hi")
 SCHEMA = {"type": "object", "properties": {"x": {"type": "integer"}}}
 
 
-def _asked(model: str, **options: Any) -> tuple[dict[str, Any], list[str]]:
-    """The body, and what notices say was ignored or changed."""
-    known = CATALOG.resolve(f"gemini/{model}")
-    asked = StreamOptions(base_url="http://any", **options)
-    context = Context([UserMessage("Hi")])
-    body = msgspec.json.decode(
-        PROVIDER.request(known, PROVIDER.convert(known, context, asked), asked).body
-    )
-    del body["contents"]
-    details = [notice.detail for notice in PROVIDER.notices(known, asked)]
-    return body, [detail.removeprefix(f"{known}: ") for detail in details]
+def _asked(model: str, context: Context | str = "Hi", **options: Any) -> Leaving:
+    return leaving(PROVIDER, f"gemini/{model}", context, **options)
+
+
+def _config(found: Leaving) -> dict[str, Any]:
+    config: dict[str, Any] = found.body.get("generationConfig", {})
+    return config
 
 
 PLAIN: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
@@ -47,6 +42,11 @@ PLAIN: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"responseMimeType": "application/json", "responseJsonSchema": SCHEMA},
     ),
     (
+        "a schema with references",
+        {"response_format": {"anyOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": SCHEMA}}},
+        {"responseMimeType": "application/json", "responseJsonSchema": {"anyOf": [SCHEMA]}},
+    ),
+    (
         "extra adds",
         {"temperature": 1, "extra": {"generationConfig": {"topK": 40, "temperature": 0}}},
         {"topK": 40, "temperature": 1},
@@ -56,14 +56,13 @@ PLAIN: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("name", "options", "config"), PLAIN, ids=[name for name, *_ in PLAIN])
 def test_options(name: str, options: dict[str, Any], config: dict[str, Any]) -> None:
-    assert _asked("gemini-2.5-flash", **options) == (
-        {"generationConfig": config} if config else {},
-        [],
-    )
+    found = _asked("gemini-2.5-flash", **options)
+    assert _config(found) == config
+    assert (found.notices, found.refused_by) == ([], [])
 
 
-def _level(word: str, show: bool = True) -> dict[str, Any]:
-    return {"thinkingLevel": word, **({"includeThoughts": True} if show else {})}
+def _level(word: str) -> dict[str, Any]:
+    return {"thinkingLevel": word, "includeThoughts": True}
 
 
 def _budget(tokens: int, show: bool = True) -> dict[str, Any]:
@@ -80,21 +79,17 @@ THINKING: list[tuple[str, Any, dict[str, Any] | None]] = [
     ("gemini-2.5-flash", "high", _budget(10_000)),
     ("gemini-2.5-flash", "extra_high", _budget(20_000)),
     ("gemini-2.5-flash", 12_345, _budget(12_345)),
-    ("gemini-2.5-flash", 99_999, _budget(24_576)),
-    ("gemini-2.5-flash-lite", 100, _budget(512)),
-    ("gemini-2.5-pro", 99_999, _budget(32_768)),
+    ("gemini-2.0-flash", None, None),
+    ("gemini-2.0-flash", "off", None),
     ("gemini-3.5-flash", None, None),
     ("gemini-3.5-flash", "minimal", _level("MINIMAL")),
     ("gemini-3.5-flash", "low", _level("LOW")),
     ("gemini-3.5-flash", "medium", _level("MEDIUM")),
     ("gemini-3.5-flash", "high", _level("HIGH")),
-    ("gemini-3.5-flash", "extra_high", _level("HIGH")),
-    ("gemini-3.5-flash", 3000, _level("MEDIUM")),
-    ("gemini-3.8-flash", "minimal", _level("LOW")),
-    ("gemini-4-argon", "extra_high", _level("HIGH")),
+    ("gemma-4-31b-it", "minimal", _level("MINIMAL")),
     # outside the catalogue
-    ("gemini-9-neon", "minimal", _level("LOW")),
-    ("gemini-9-neon", "extra_high", _level("HIGH")),
+    ("gemini-9-neon", "high", _level("HIGH")),
+    ("gemini-flash-latest", "low", _level("LOW")),
     ("gemini-2.5-flash-001", "low", _budget(2048)),
     ("tunedModels/mine", "low", _budget(2048)),
 ]
@@ -102,44 +97,119 @@ THINKING: list[tuple[str, Any, dict[str, Any] | None]] = [
 
 @pytest.mark.parametrize(("model", "thinking", "config"), THINKING)
 def test_thinking(model: str, thinking: Any, config: dict[str, Any] | None) -> None:
-    body, told = _asked(model, thinking=thinking)
-    assert body.get("generationConfig", {}).get("thinkingConfig") == config
-    assert told == []
+    found = _asked(model, thinking=thinking)
+    assert _config(found).get("thinkingConfig") == config
+    assert (found.notices, found.refused_by) == ([], [])
 
 
-@pytest.mark.parametrize(
-    ("model", "config", "least"),
-    [
-        ("gemini-2.5-pro", _budget(128, False), "128 tokens"),
-        ("gemini-3.5-flash", _level("MINIMAL", False), "MINIMAL"),
-        ("gemini-3.1-pro-preview", _level("LOW", False), "LOW"),
-    ],
-)
-def test_models_that_always_think_are_asked_for_the_least(
-    model: str, config: dict[str, Any], least: str
+# (model, thinking, its configuration, what is said, the judge's rules without ours)
+BENT: list[tuple[str, Any, dict[str, Any] | None, str, list[str]]] = [
+    ("gemini-2.5-flash", 99_999, _budget(24_576), "thinking is 24576 here, not 99999",
+     ["gemini-25-flash-budget-high"]),
+    ("gemini-2.5-flash-lite", 100, _budget(512), "thinking is 512 here, not 100",
+     ["gemini-25-flash-lite-budget-low"]),
+    ("gemini-2.5-pro", 99_999, _budget(32_768), "thinking is 32768 here, not 99999",
+     ["gemini-25-pro-budget-high"]),
+    ("gemini-2.5-pro", "off", _budget(128), "thinking is 128 here, not off",
+     ["gemini-25-pro-budget-zero"]),
+    ("gemini-2.0-flash", "low", None, "has no option thinking; it was not sent",
+     ["gemini-no-thinking-2"]),
+    ("gemini-3.5-flash", "extra_high", _level("HIGH"), "thinking is high here, not extra_high",
+     ["gemini-level-value"]),
+    ("gemini-3.5-flash", 3000, _level("MEDIUM"), "thinking is medium here, not 3000", []),
+    ("gemini-3.5-flash", "off", _level("MINIMAL"), "thinking is minimal here, not off", []),
+    ("gemini-3.7-flash", "minimal", _level("LOW"), "thinking is low here, not minimal",
+     ["gemini-level-minimal"]),
+    ("gemini-3.1-pro-preview", "off", _level("LOW"), "thinking is low here, not off",
+     ["gemini-31-pro-budget-zero"]),
+    ("gemini-4-argon", "minimal", _level("LOW"), "thinking is low here, not minimal",
+     ["gemini-level-minimal"]),
+    ("gemini-9-neon", "minimal", _level("LOW"), "thinking is low here, not minimal", []),
+    ("gemma-4-31b-it", "low", _level("HIGH"), "thinking is high here, not low", ["gemma4-level"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "thinking", "config", "said", "refused_by"), BENT)
+def test_thinking_that_a_model_cannot_do_is_bent_and_said_to_be(
+    model: str, thinking: Any, config: dict[str, Any] | None, said: str, refused_by: list[str]
 ) -> None:
-    body, told = _asked(model, thinking="off")
-    assert body["generationConfig"]["thinkingConfig"] == config
-    assert told == [f"thinking: this model cannot be told not to think; {least} is its least"]
+    found = _asked(model, thinking=thinking)
+    assert _config(found).get("thinkingConfig") == config
+    assert (found.notices, found.refused_by) == ([said], [])
+    assert _asked(model, thinking=thinking, rules=False).refused_by == refused_by
 
 
-def test_newer_models_get_no_sampling_and_a_notice_says_so() -> None:
-    body, told = _asked("gemini-3.8-flash", temperature=0.5, top_p=0.5, top_k=0, seed=1)
-    assert body == {"generationConfig": {"seed": 1}}
-    assert told == [
-        "temperature: this model has none; left out",
-        "top_p: this model has none; left out",
-        "top_k: this model has none; left out",
+@pytest.mark.parametrize("model", ["gemini-3.8-flash", "gemini-9-neon"])
+def test_newer_models_get_no_sampling_which_they_ignore_and_a_notice_says_so(model: str) -> None:
+    found = _asked(model, temperature=0.5, top_p=0.5, top_k=0, seed=1)
+    assert _config(found) == {"seed": 1}
+    assert found.notices == [
+        f"has no option {name}; it was not sent" for name in ("temperature", "top_p", "top_k")
     ]
 
 
 def test_options_that_the_api_lacks_are_told() -> None:
-    model = Model("gemini", "any")
-    options = StreamOptions(session_id="s", cache="auto", parallel_tool_calls=False)
-    assert PROVIDER.notices(model, options) == tuple(
-        Notice("option_ignored", f"gemini/any has no option {name}; it was not sent")
+    found = _asked("any", session_id="s", cache="auto", parallel_tool_calls=False)
+    assert found.notices == [
+        f"has no option {name}; it was not sent"
         for name in ("session_id", "parallel_tool_calls", "cache")
-    )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("model", "limit", "said", "refused_by"),
+    [
+        ("gemini-2.5-pro", 65_535, ["max_tokens is 65535 here, not 70000"], ["vertex-max-tokens"]),
+        ("gemini-2.0-flash", 8192, ["max_tokens is 8192 here, not 70000"], ["vertex-max-tokens-2"]),
+        ("gemini-4-argon", 70_000, [], []),
+    ],
+)
+def test_vertex_has_a_limit_for_answers(
+    model: str, limit: int, said: list[str], refused_by: list[str]
+) -> None:
+    asked = (VertexProvider("vertex"), f"vertex/{model}")
+    found = leaving(*asked, max_tokens=70_000)
+    assert _config(found) == {"maxOutputTokens": limit}
+    assert (found.notices, found.refused_by) == (said, [])
+    assert leaving(*asked, max_tokens=70_000, rules=False).refused_by == refused_by
+
+
+TOOLS = Context([HI], tools=[Tool("look", "", SCHEMA)])
+PREFILL = Context([HI, AssistantMessage([TextBlock("It is")])])
+
+# (model, conversation, options, what is said, the judge's rules without ours)
+REFUSED: list[tuple[str, Context, dict[str, Any], str, list[str]]] = [
+    ("gemini-3.6-flash", PREFILL, {}, "does not support prefill", ["gemini-ends-with-model"]),
+    ("gemini-2.5-pro", TOOLS, {"response_format": "json"},
+     "does not support json", ["gemini25-functions-and-json"]),
+    ("gemini-2.5-pro", TOOLS, {"response_format": SCHEMA},
+     "does not support structured output", ["gemini25-functions-and-json"]),
+    ("gemini-3.5-flash", Context([HI]), {"stop": [*"abcdef"]},
+     "takes at most 5 of stop, not 6", ["gemini-stop-five"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "context", "options", "said", "refused_by"), REFUSED)
+def test_what_would_lose_its_meaning_is_refused_as_the_api_does(
+    model: str, context: Context, options: dict[str, Any], said: str, refused_by: list[str]
+) -> None:
+    assert said in (_asked(model, context, **options).refusal or "")
+    assert _asked(model, context, rules=False, **options).refused_by == refused_by
+
+
+@pytest.mark.parametrize(
+    ("model", "context", "options"),
+    [
+        ("gemini-2.5-pro", PREFILL, {}),
+        ("gemini-3.5-flash", PREFILL, {}),
+        ("gemini-2.5-pro", TOOLS, {"response_format": "json", "tool_choice": "none"}),
+        ("gemini-3.5-flash", TOOLS, {"response_format": SCHEMA}),
+        ("gemini-3.5-flash", Context([HI], tools=[Tool("9 tides/at the pier")]), {}),
+    ],
+)
+def test_what_a_model_takes_is_sent(model: str, context: Context, options: dict[str, Any]) -> None:
+    found = _asked(model, context, **options)
+    assert (found.refusal, found.refused_by) == (None, [])
 
 
 TOOL = Tool("look", "", SCHEMA)
@@ -153,10 +223,7 @@ CHOICES: list[tuple[str | None, dict[str, Any] | None]] = [
 
 
 def _body(context: Context, **options: Any) -> dict[str, Any]:
-    model, asked = Model("gemini", "any"), StreamOptions(base_url="http://any", **options)
-    request = PROVIDER.request(model, PROVIDER.convert(model, context, asked), asked)
-    body: dict[str, Any] = msgspec.json.decode(request.body)
-    return body
+    return _asked("any", context, **options).body
 
 
 @pytest.mark.parametrize(("choice", "config"), CHOICES)
@@ -192,17 +259,3 @@ def test_extra_adds_fields_tools_and_settings() -> None:
         },
         "cachedContent": "cachedContents/1",
     }
-
-
-@pytest.mark.parametrize(
-    ("id", "expected"),
-    [
-        ("gemini-3.5-flash", 3),
-        ("models/gemini-2.5-pro", 2),
-        ("gemini-10-xenon", 10),
-        ("gemma-4-31b-it", None),
-        ("gemini-pro", None),
-    ],
-)
-def test_the_generation_is_read_from_the_name(id: str, expected: int | None) -> None:
-    assert generation(Model("gemini", id)) == expected

@@ -95,6 +95,20 @@ async def test_reasoning_goes_back_as_a_chunk_before_the_text() -> None:
     }
 
 
+async def test_an_uploaded_document_is_named_by_its_id() -> None:
+    source = swink.FileIdSource("mistral", "file-1")
+    message = swink.UserMessage([swink.DocumentBlock(source), swink.TextBlock("Sum up")])
+    body = await body_of([message])
+    assert body["messages"][0]["content"][0] == {"type": "file", "file_id": "file-1"}
+
+
+def test_audio_is_the_data_alone() -> None:
+    sound = swink.AudioBlock(swink.Base64Source("audio/wav", "UklGRg=="))
+    context = swink.Context([swink.UserMessage([sound])])
+    native = PROVIDER.convert(swink.Model("mistral", "voxtral"), context, swink.StreamOptions())
+    assert native["messages"][0]["content"] == [{"type": "input_audio", "input_audio": "UklGRg=="}]
+
+
 async def test_a_document_is_an_address() -> None:
     source = swink.UrlSource("https://a.example/b.pdf", "application/pdf")
     message = swink.UserMessage([swink.DocumentBlock(source, "b.pdf"), swink.TextBlock("Sum up")])

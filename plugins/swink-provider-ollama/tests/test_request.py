@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-import msgspec
 import pytest
 
 from swink_core import (
@@ -19,8 +18,6 @@ from swink_core import (
     FileSource,
     ImageBlock,
     Message,
-    Model,
-    ModelInfo,
     Notice,
     StreamErrorKind,
     StreamOptions,
@@ -35,20 +32,19 @@ from swink_core import (
 from swink_core.providers import synthetic_id
 from swink_provider_ollama import OllamaProvider
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.leaving import leaving
 
 PROVIDER = OllamaProvider("ollama")
-MODEL = Model("ollama", "qwen3:4b")
 WEATHER = Tool(
     "weather", "Tells the weather.", {"type": "object", "properties": {"city": {"type": "string"}}}
 )
 PIXEL = base64.b64encode(b"\x89PNG").decode()
 
 
-def _body(context: Context | str, model: Model = MODEL, **options: Any) -> dict[str, Any]:
-    asked = StreamOptions(**options)
-    payload = PROVIDER.convert(model, Context.of(context), asked)
-    body: dict[str, Any] = msgspec.json.decode(PROVIDER.request(model, payload, asked).body)
-    return body
+def _body(context: Context | str, model: str = "qwen3:4b", **options: Any) -> dict[str, Any]:
+    found = leaving(PROVIDER, f"ollama/{model}", context, **options)
+    assert found.refused_by == []
+    return found.body
 
 
 OPTIONS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
@@ -64,7 +60,6 @@ OPTIONS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("json", {"response_format": "json"}, {"format": "json"}),
     ("schema", {"response_format": {"type": "object"}}, {"format": {"type": "object"}}),
     ("thinking", {"thinking": "high"}, {"think": True}),
-    ("a thinking budget", {"thinking": 4000}, {"think": True}),
     ("no thinking", {"thinking": "off"}, {"think": False}),
     ("a budget of nothing", {"thinking": 0}, {"think": False}),
     ("keep_alive", {"extra": {"keep_alive": "10m"}}, {"keep_alive": "10m"}),
@@ -91,25 +86,42 @@ def test_options_become_fields(
     }
 
 
-LEVELS = [
-    ("gpt-oss:20b", "minimal", "low"),
-    ("gpt-oss", "low", "low"),
-    ("gpt-oss:120b-cloud", "medium", "medium"),
-    ("someone/gpt-oss:latest", "high", "high"),
-    ("gpt-oss:20b", "extra_high", "high"),
-    ("gpt-oss:20b", "off", False),
-    ("qwen3:4b", "low", True),
-]
+# (model, thinking, what is sent of it, what is said, the judge's rules without ours)
+LEVELS: list[tuple[str, Any, Any, list[str], list[str]]] = [
+    ("gpt-oss", "low", "low", [], []),
+    ("gpt-oss:120b-cloud", "medium", "medium", [], []),
+    ("someone/gpt-oss:latest", "high", "high", [], []),
+    ("gpt-oss:20b", "minimal", "low", ["thinking is low here, not minimal"],
+     ["ollama-think-value"]),
+    ("gpt-oss:20b", "extra_high", "high", ["thinking is high here, not extra_high"],
+     ["ollama-think-value"]),
+    ("gpt-oss:20b", "off", "low", ["thinking is low here, not off"], []),
+    # servers before summer 2026 refuse a level that the model does not have
+    ("qwen3:4b", "low", True, ["thinking is high here, not low"], []),
+    ("qwen3:4b", 4000, True, ["thinking is high here, not 4000"], []),
+    ("unlisted", "high", True, [], []),
+    ("llama3.1:70b", "high", None, ["has no option thinking; it was not sent"],
+     ["ollama-think-unsupported"]),
+    ("llama3.1:70b", "off", None, [], []),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("model", "level", "think"), LEVELS)
-def test_only_models_with_levels_get_a_word(model: str, level: str, think: Any) -> None:
-    assert _body("Hello", Model("ollama", model), thinking=level)["think"] == think
+@pytest.mark.parametrize(("model", "thinking", "think", "said", "refused_by"), LEVELS)
+def test_only_models_with_levels_get_a_word(
+    model: str, thinking: Any, think: Any, said: list[str], refused_by: list[str]
+) -> None:
+    found = leaving(PROVIDER, f"ollama/{model}", thinking=thinking)
+    assert found.body.get("think") == think
+    assert (found.notices, found.refused_by) == (said, [])
+    as_given = leaving(PROVIDER, f"ollama/{model}", thinking=thinking, rules=False)
+    assert as_given.refused_by == refused_by
 
 
-def test_a_model_known_not_to_think_is_not_asked_to() -> None:
-    plain = Model("ollama", "plain", ModelInfo("plain", capabilities=frozenset({"tools"})))
-    assert "think" not in _body("Hello", plain, thinking="high")
+@pytest.mark.parametrize("model", ["gemma3:4b", "gemma3:27b"])
+def test_a_model_known_to_have_no_tools_gets_none(model: str) -> None:
+    asked = (PROVIDER, f"ollama/{model}", Context([UserMessage("Hi")], tools=[WEATHER]))
+    assert "does not support tools" in (leaving(*asked).refusal or "")
+    assert leaving(*asked, rules=False).refused_by == ["ollama-tools-unsupported"]
 
 
 CONVERSATIONS: list[tuple[str, list[Message], list[dict[str, Any]]]] = [
@@ -246,7 +258,7 @@ CONVERSATIONS: list[tuple[str, list[Message], list[dict[str, Any]]]] = [
     ("name", "messages", "expected"), CONVERSATIONS, ids=[row[0] for row in CONVERSATIONS]
 )
 def test_conversations(name: str, messages: list[Message], expected: list[dict[str, Any]]) -> None:
-    assert _body(Context(messages))["messages"] == expected
+    assert _body(Context(messages), "unlisted")["messages"] == expected
 
 
 def test_the_system_prompt_comes_first_and_tools_are_functions() -> None:
@@ -268,7 +280,7 @@ def test_an_image_file_is_read(tmp_path: Any) -> None:
     path = tmp_path / "pixel.png"
     path.write_bytes(b"\x89PNG")
     message = UserMessage([ImageBlock(FileSource(str(path)))])
-    assert _body(Context([message]))["messages"][0]["images"] == [PIXEL]
+    assert _body(Context([message]), "unlisted")["messages"][0]["images"] == [PIXEL]
 
 
 UNSUPPORTED: list[tuple[str, UserMessage, dict[str, Any]]] = [

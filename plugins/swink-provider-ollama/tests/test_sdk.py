@@ -13,9 +13,10 @@ import pytest
 from swink_core import (
     AssistantMessage,
     Base64Source,
+    Catalog,
     Context,
+    Host,
     ImageBlock,
-    Model,
     StreamOptions,
     TextBlock,
     ThinkingBlock,
@@ -35,7 +36,7 @@ with warnings.catch_warnings():
     from ollama._client import _parse_host
 
 PROVIDER = OllamaProvider("ollama")
-MODEL = Model("ollama", "qwen3:4b")
+MODEL = Catalog(Host(environ={}), environ={}).resolve("ollama/qwen3:4b")
 PIXEL = base64.b64encode(b"\x89PNG").decode()
 NESTED = {
     "type": "object",

@@ -55,14 +55,6 @@ def test_every_model_belongs_to_a_row_and_has_prices_of_a_known_day() -> None:
         assert date.fromisoformat(info.as_of) <= datetime.now(UTC).date()
 
 
-def test_own_words_for_effort_are_words_for_levels() -> None:
-    for info in _catalog().models.values():
-        Dialect(efforts=info.extra.get("efforts", {}))
-        assert set(info.extra.get("efforts", {})) <= {
-            "off", "minimal", "low", "medium", "high", "extra_high",
-        }  # fmt: skip
-
-
 def test_public_names() -> None:
     assert swink_provider_openai.__all__ == [
         "ChatConverter",

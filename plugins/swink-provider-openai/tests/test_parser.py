@@ -304,6 +304,53 @@ async def test_arguments_cut_by_the_length_limit_are_marked_and_kept() -> None:
     assert (found.raw_arguments, found.state) == ('{"x":', "truncated")
 
 
+def custom(index: int, id: str | None = None, **more: str) -> dict[str, Any]:
+    named = {"id": id, "type": "custom"} if id else {}
+    return {"index": index, **named, "custom": more}
+
+
+# (name, fragments, id and text of each call)
+CUSTOM: list[tuple[str, list[list[dict[str, Any]]], list[tuple[str, str]]]] = [
+    ("whole", [[custom(0, "a", name="sql", input="SELECT 1")]], [("a", "SELECT 1")]),
+    (
+        "in pieces that JSON writes otherwise",
+        [[custom(0, "a", name="sql", input="")], [custom(0, input='"\n')], [custom(0, input="é")]],
+        [("a", '"\né')],
+    ),
+    ("without a word", [[custom(0, "a", name="sql")]], [("a", "")]),
+    (
+        "two at a time",
+        [[custom(0, "a", name="sql", input="x"), custom(1, "b", name="sql", input="y")],
+         [custom(0, input="1"), custom(1, input="2")]],
+        [("a", "x1"), ("b", "y2")],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "fragments", "calls"), CUSTOM)
+async def test_free_text_is_the_input_of_its_call(
+    name: str, fragments: list[list[dict[str, Any]]], calls: list[tuple[str, str]]
+) -> None:
+    message = await message_of(
+        *(says(tool_calls=fragment) for fragment in fragments), says("tool_calls")
+    )
+
+    assert [(c.id, c.arguments) for c in message.tool_calls] == [
+        (id, {"input": text}) for id, text in calls
+    ]
+    assert {c.name for c in message.tool_calls} == {"sql"}
+    assert message.stop_reason is StopReason.TOOL_USE
+
+
+async def test_free_text_that_was_cut_short_is_marked_and_kept() -> None:
+    message = await message_of(
+        says(tool_calls=[custom(0, "a", name="sql", input="SEL")]), says("length")
+    )
+
+    [found] = message.tool_calls
+    assert (found.state, found.raw_arguments) == ("truncated", '{"input": "SEL')
+
+
 async def test_opaque_data_of_a_call_is_its_metadata() -> None:
     extra = {"google": {"thought_signature": "x=="}}
 

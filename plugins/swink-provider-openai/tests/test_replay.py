@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from swink_core import AssistantMessage, Context, ToolResultMessage, UserMessage
+from swink_core import (
+    AssistantMessage,
+    Client,
+    Context,
+    RetryPolicy,
+    ToolResultMessage,
+    UserMessage,
+)
 from swink_testing.calls import client_with
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
@@ -157,3 +164,32 @@ async def test_text_split_from_think_tags_goes_back_without_them() -> None:
     _, messages = await replayed(first, "together/any")
 
     assert messages[1] == {"role": "assistant", "content": "Yes."}
+
+
+async def test_a_call_with_free_text_goes_back_as_one_over_either_api() -> None:
+    custom = {"name": "sql", "input": 'SELECT "1"'}
+    call = {"index": 0, "id": "call_1", "type": "custom", "custom": custom}
+    http = MemoryHTTPClient(
+        stream({"tool_calls": [call]}, finish="tool_calls"), stream({"content": "One."}), stream()
+    )
+    async with Client(http=http, retry=RetryPolicy.none()) as client:
+        options: dict[str, Any] = {"api_key": "k", "settings": {"api": "chat"}}
+        said = await client.complete("openai/any", "Count.", **options)
+        messages = [
+            UserMessage("Count."), said, ToolResultMessage("call_1", "sql", "1"),
+        ]  # fmt: skip
+        await client.complete("openai/any", messages, **options)
+        options["settings"] = {"api": "responses"}
+        async with client.stream("openai/any", messages, **options) as events:
+            async for _ in events:
+                pass
+    _, chat, responses = http.bodies
+    assert chat["messages"][1:] == [
+        {"role": "assistant", "content": None, "tool_calls": [
+            {"id": "call_1", "type": "custom", "custom": custom}]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "1"},
+    ]  # fmt: skip
+    assert responses["input"][1:] == [
+        {"type": "custom_tool_call", "call_id": "call_1", **custom},
+        {"type": "custom_tool_call_output", "call_id": "call_1", "output": "1"},
+    ]

@@ -276,7 +276,9 @@ async def test_an_api_that_nobody_has_is_refused_before_anything_is_sent() -> No
     with pytest.raises(InvalidOption, match="no setting 'api' of this kind") as caught:
         await _events({"settings": {"api": "assistants"}})
 
-    assert caught.value.resolution == "Its settings are api (chat or responses)."
+    assert caught.value.resolution == (
+        "Its settings are api (chat or responses), resume (string), starting_after (integer)."
+    )
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,19 @@ async def test_a_websocket_that_nobody_serves_is_a_refused_connection() -> None:
     assert (failure.kind, failure.code) == (Kind.NETWORK, "connection_refused")
 
 
+async def test_a_dead_proxy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as unheard:
+        unheard.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unheard.getsockname()[1]}"
+        monkeypatch.setenv("https_proxy", f"http://somebody:S3CRET-1@{address}")
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        failure = await failure_of("wss://api.invalid/v1")
+    assert (failure.kind, failure.code) == (Kind.NETWORK, "connection_refused")
+    assert f"through the proxy http://{address} (https_proxy)" in failure.message
+    assert "S3CRET-1" not in failure.message
+
+
 async def test_a_header_that_cannot_be_sent_is_refused_before_anything_is() -> None:
     async with http_client() as client:
         with pytest.raises(ProviderFailure, match="line break"):

@@ -138,7 +138,8 @@ OPTIONS: dict[str, Any] = {
     "frequency_penalty": 0.2, "max_tokens": 7, "stop": ["."], "seed": 1, "session_id": "s",
     "user": "u", "transport": "buffered", "thinking": "low", "tool_choice": "none",
     "parallel_tool_calls": False, "response_format": {"type": "object"}, "malformed": "skip",
-    "settings": {"api": "chat", "deep": [1]}, "extra": {"n": None, "tools": [{"type": "search"}]},
+    "rules": False, "settings": {"api": "chat", "deep": [1]},
+    "extra": {"n": None, "tools": [{"type": "search"}]},
 }  # fmt: skip
 
 

@@ -34,13 +34,13 @@ async def call(response: MemoryResponse, **options: Any) -> tuple[MemoryHTTPClie
     return http, events[-1]
 
 
-async def test_live_search_and_limits_are_sent() -> None:
-    search = {"mode": "auto"}
-    http, _ = await call(MemoryResponse([DONE]), max_tokens=9, extra={"search_parameters": search})
+async def test_a_search_and_limits_are_sent_to_the_current_api() -> None:
+    search = {"type": "web_search"}
+    http, _ = await call(MemoryResponse([DONE]), max_tokens=90, extra={"tools": [search]})
     body = http.bodies[0]
-    assert body["search_parameters"] == search
-    assert body["max_completion_tokens"] == 9
-    assert body["stream_options"] == {"include_usage": True}
+    assert http.requests[0].url == "https://api.x.ai/v1/responses"
+    assert body["tools"] == [search]
+    assert body["max_output_tokens"] == 90
 
 
 async def test_the_cost_that_xai_reports_is_used() -> None:

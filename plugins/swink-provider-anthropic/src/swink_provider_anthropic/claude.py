@@ -1,4 +1,4 @@
-"""What Claude makes of options, and why it stops, whichever API it is asked through.
+"""What Claude makes of options and turns, and why it stops, whichever API it is asked through.
 
 What single models take is in the `rules` of models.toml. Thinking is asked for by an effort
 (`adaptive`) or by a number of tokens; sources:
@@ -7,12 +7,12 @@ https://platform.claude.com/docs/en/build-with-claude/extended-thinking and …/
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from swink_core import CacheStrategy, StopReason, StreamOptions, ThinkingLevel
 
-__all__ = ["STOP_REASONS", "cache_ttl", "thinking"]
+__all__ = ["STOP_REASONS", "cache_ttl", "thinking", "trim_prefill", "without_unanswered"]
 
 FIVE_MINUTES = 300
 
@@ -52,3 +52,28 @@ def cache_ttl(cache: CacheStrategy) -> dict[str, str]:
     if cache.ttl is None:
         return {}
     return {"ttl": "5m" if cache.ttl <= FIVE_MINUTES else "1h"}
+
+
+def without_unanswered(
+    content: Sequence[dict[str, Any]],
+    asked: Callable[[dict[str, Any]], str | None],
+    answered: Callable[[dict[str, Any]], str | None],
+) -> list[dict[str, Any]]:
+    """Leave out calls of a server's tools that lack their result, which an API refuses.
+
+    `asked` returns the id of the call that a native block is, `answered` of the one whose
+    result it is; `None` for other blocks.
+    """
+    done = {answered(block) for block in content}
+    return [block for block in content if (id := asked(block)) is None or id in done]
+
+
+def trim_prefill(turns: Sequence[dict[str, Any]]) -> None:
+    """Strip the native text of an answer to be continued, which must not end in white space.
+
+    Text that was cited stays as it came.
+    """
+    if turns and turns[-1]["role"] == "assistant":
+        last = turns[-1]["content"][-1]
+        if last.get("type", "text") == "text" and "text" in last and "citations" not in last:
+            last["text"] = last["text"].rstrip()

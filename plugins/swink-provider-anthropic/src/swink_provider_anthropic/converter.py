@@ -44,10 +44,9 @@ from swink_core.providers import (
     media_form,
     media_type_of,
     merged_turns,
-    trim_prefill,
     with_metadata,
-    without_unanswered,
 )
+from swink_provider_anthropic.claude import trim_prefill, without_unanswered
 from swink_provider_anthropic.marks import MARK, mark_for_cache
 from swink_provider_anthropic.parser import CONTAINER
 

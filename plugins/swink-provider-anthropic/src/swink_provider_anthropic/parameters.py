@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from swink_core import Model, StreamOptions
-from swink_core.providers import closed_schema, rule_of, unsupported
+from swink_core.providers import rule_of, unsupported
 from swink_provider_anthropic import claude
+from swink_provider_anthropic.schemas import structured
 
 __all__ = ["parameters"]
 
@@ -40,7 +41,7 @@ def parameters(model: Model, options: StreamOptions) -> dict[str, Any]:
     }
     body = {name: value for name, value in fields.items() if value is not None}
     if isinstance(options.response_format, Mapping):
-        form = {"type": "json_schema", "schema": closed_schema(options.response_format)}
+        form = {"type": "json_schema", "schema": structured(options)}
         body["output_config"] = {**body.get("output_config", {}), "format": form}
     if (user := options.user if options.user is not None else options.session_id) is not None:
         body["metadata"] = {"user_id": user}

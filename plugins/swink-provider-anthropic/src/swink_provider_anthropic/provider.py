@@ -17,6 +17,7 @@ from swink_provider_anthropic import errors
 from swink_provider_anthropic.converter import conversation
 from swink_provider_anthropic.parameters import parameters
 from swink_provider_anthropic.parser import MessagesParser
+from swink_provider_anthropic.schemas import limits_in_words
 
 __all__ = ["AnthropicProvider"]
 
@@ -67,8 +68,8 @@ class AnthropicProvider(HTTPProvider):
         return self.json_request(f"{base}/v1/messages", body, {"anthropic-version": VERSION})
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """Add whose place is taken: the API has one for both."""
-        changed = []
+        """Add what of a schema is said in words, and whose place is taken."""
+        changed = limits_in_words(options)
         if options.user is not None and options.session_id is not None:
             changed.append("session_id: its place is taken by user; left out")
         return super().notices(model, options) + changed_options(model, changed)

@@ -1,7 +1,8 @@
 """`azure/<deployment>`: Chat Completions at a resource of one's own.
 
 Two forms of address: with an API version `{resource}/openai/deployments/{deployment}/…`, without
-one `{resource}/openai/v1/…`, where the deployment is the body's `model`. Credentials: a key; an
+one `{resource}/openai/v1/…`, where the deployment is the body's `model`. It is called like the
+model, unless the setting `deployment` says otherwise. Credentials: a key; an
 application's secret; or whatever identity azure-identity finds. Source:
 https://learn.microsoft.com/azure/ai-foundry/openai/reference and …/api-version-lifecycle.
 """
@@ -56,25 +57,31 @@ class AzureProvider(OpenAIProvider):
     ) -> str:
         """Return the deployment's address, in the form that the API version decides.
 
-        The version is that of the address's query, or of `AZURE_OPENAI_API_VERSION`.
+        The version is that of the setting `api_version`, of the address's query or of
+        `AZURE_OPENAI_API_VERSION`.
         """
         api = self.api(model, options)
         parts = urlsplit(self.base_url(options, environ))
         path = parts.path.rstrip("/")
         query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-        version = query.get("api-version") or first_set(VERSION_ENV, environ)
+        version = options.settings.get("api_version") or query.get("api-version")
+        version = version or first_set(VERSION_ENV, environ)
         if not path.endswith("/openai/v1") and "/deployments/" not in path:
             path = path.removesuffix("/openai")
             if version and api.path == "responses":
                 path = f"{path}/openai"  # the deployment is the body's `model`
             elif version:
-                path = f"{path}/openai/deployments/{model_path(model, model.id)}"
+                path = f"{path}/openai/deployments/{model_path(model, _deployment(model, options))}"
             else:
                 path = f"{path}/openai/v1"
         if version and not path.endswith("/openai/v1"):
             query["api-version"] = version
         where = parts._replace(path=f"{path}/{api.path}", query=urlencode(query))
         return urlunsplit(where)
+
+    def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
+        """Name the deployment where the model's name would be."""
+        return {**super().body(model, payload, options), "model": _deployment(model, options)}
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
         """Send the key, or the token of an application or a managed identity."""
@@ -110,3 +117,8 @@ class AzureProvider(OpenAIProvider):
     def classify(self, failure: Failure) -> Classification | None:
         """Ask Azure's own codes first."""
         return by_tables(failure, CODES, WORDINGS) or super().classify(failure)
+
+
+def _deployment(model: Model, options: StreamOptions) -> str:
+    name: str = options.settings.get("deployment") or model.id
+    return name

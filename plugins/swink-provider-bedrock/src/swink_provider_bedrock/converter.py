@@ -38,10 +38,8 @@ from swink_core.providers import (
     inlined_schema,
     merged_turns,
     rule_of,
-    trim_prefill,
     unsupported,
     with_metadata,
-    without_unanswered,
 )
 from swink_provider_anthropic import claude
 from swink_provider_bedrock.media import media
@@ -92,7 +90,7 @@ def conversation(
         turns = [part for turn in turns for part in _apart(turn)]
     if turns and turns[0]["role"] == "assistant" and vendor not in ("", "anthropic"):
         raise unsupported("assistant_first", "this model wants the user to speak first")
-    trim_prefill(turns)
+    claude.trim_prefill(turns)
     native: dict[str, Any] = {"messages": turns}
     if context.system_prompt and context.system_prompt.strip():
         if options.rules and WITHOUT_SYSTEM.search(model.id):
@@ -130,7 +128,7 @@ class _Converter(MessageConverter):
         author = _vendor(message.model or "")
         own = not (author and self._vendor) or author == self._vendor
         content = [native for block in message.content if (native := _answered(block, own))]
-        content = without_unanswered(content, _asked_of_server, _answered_by_server)
+        content = claude.without_unanswered(content, _asked_of_server, _answered_by_server)
         return [{"role": "assistant", "content": content}] if content else []
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:

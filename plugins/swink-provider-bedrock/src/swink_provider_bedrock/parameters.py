@@ -17,8 +17,9 @@ from typing import Any
 from swink_core import Model, StreamOptions, ThinkingLevel
 from swink_core.providers import closed_schema, rule_of
 from swink_provider_anthropic import claude
+from swink_provider_anthropic.schemas import structured
 
-__all__ = ["parameters"]
+__all__ = ["is_claude", "parameters"]
 
 ROOM_TO_ANSWER = 4096
 """Tokens left for the answer where neither the caller nor the catalogue limits it."""
@@ -40,7 +41,8 @@ def parameters(model: Model, options: StreamOptions) -> dict[str, Any]:
     output: dict[str, Any] = {"effort": effort} if effort else {}
     if isinstance(options.response_format, Mapping):
         # the API wants the schema as text
-        schema = json.dumps(closed_schema(options.response_format), ensure_ascii=False)
+        made = structured(options) if is_claude(model) else closed_schema(options.response_format)
+        schema = json.dumps(made, ensure_ascii=False)
         structure = {"jsonSchema": {"schema": schema}}
         output["textFormat"] = {"type": "json_schema", "structure": structure}
     body = {
@@ -49,6 +51,11 @@ def parameters(model: Model, options: StreamOptions) -> dict[str, Any]:
         "outputConfig": output,
     }
     return {name: value for name, value in body.items() if value}
+
+
+def is_claude(model: Model) -> bool:
+    """Tell whether a model is a Claude, by its id or, for a profile, by the rules."""
+    return "claude" in model.id or rule_of(model).facts.get("thinking") == "claude"
 
 
 def _limit(model: Model, budget: int) -> int:
@@ -63,7 +70,7 @@ def _thinking(model: Model, options: StreamOptions) -> tuple[dict[str, Any], str
     level, rule = options.thinking_level, rule_of(model)
     if level is None:
         return {}, None
-    if "claude" in model.id:
+    if is_claude(model):
         how, effort = claude.thinking(options, rule.efforts)
         return {"thinking": how}, effort
     off = level is ThinkingLevel.OFF

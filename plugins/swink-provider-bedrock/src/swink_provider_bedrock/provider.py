@@ -31,11 +31,12 @@ from swink_core.providers import (
     rule_of,
     with_extra,
 )
+from swink_provider_anthropic.schemas import limits_in_words
 from swink_provider_bedrock import errors
 from swink_provider_bedrock.converter import CHOICES, conversation
 from swink_provider_bedrock.credentials import CredentialChain, SharedFiles, region
 from swink_provider_bedrock.eventstream import EventStreamDecoder
-from swink_provider_bedrock.parameters import parameters
+from swink_provider_bedrock.parameters import is_claude, parameters
 from swink_provider_bedrock.parser import ConverseParser
 from swink_provider_bedrock.sigv4 import signed_headers
 
@@ -95,7 +96,8 @@ class BedrockProvider(HTTPProvider):
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
         """Add what there is no field for."""
-        changed, facts = [], rule_of(model).facts if options.rules else {}
+        changed = limits_in_words(options) if is_claude(model) else []
+        facts = rule_of(model).facts if options.rules else {}
         if options.tool_choice == "none":
             changed.append("tool_choice: calls cannot be forbidden, so no tools are sent")
         elif options.tool_choice not in (None, *CHOICES) and facts.get("tool_choice") == "one":

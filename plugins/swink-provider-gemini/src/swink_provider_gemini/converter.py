@@ -17,6 +17,7 @@ from swink_core import (
     Context,
     DocumentBlock,
     ExtensionBlock,
+    FileIdSource,
     ImageBlock,
     StopReason,
     TextBlock,
@@ -24,13 +25,16 @@ from swink_core import (
     Tool,
     ToolCallBlock,
     ToolResultMessage,
+    UrlSource,
     UserMessage,
 )
 from swink_core.providers import (
     MessageConverter,
     arguments_object,
+    inlined_schema,
     is_synthetic_id,
     media_base64,
+    media_form,
     media_type_of,
     merged_turns,
     text_of,
@@ -46,6 +50,47 @@ NO_SIGNATURE = "skip_thought_signature_validator"
 
 MEDIA_FIELDS = ("mediaResolution", "videoMetadata")
 """Fields of a part with media that a block's `metadata` may set."""
+
+IMAGES = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
+AUDIO = (
+    "audio/wav", "audio/mp3", "audio/mpeg", "audio/aiff", "audio/aac", "audio/ogg", "audio/flac",
+    "audio/m4a", "audio/mp4", "audio/opus", "audio/pcm", "audio/webm",
+)  # fmt: skip
+VIDEO = (
+    "video/mp4", "video/mpeg", "video/mov", "video/avi", "video/x-flv", "video/mpg", "video/webm",
+    "video/wmv", "video/3gpp",
+)  # fmt: skip
+DOCUMENTS = (
+    "application/pdf", "application/rtf", "text/plain", "text/html", "text/css", "text/csv",
+    "text/markdown", "text/javascript", "text/xml",
+)  # fmt: skip
+"""https://ai.google.dev/gemini-api/docs/image-understanding, …/audio, …/video-understanding,
+…/document-processing."""
+
+FILES = "https://generativelanguage.googleapis.com/v1beta/"
+"""What a file of the Files API is called by (https://ai.google.dev/api/files)."""
+
+FORMS = {
+    "image": {
+        "image/jpg": "image/jpeg",
+        **{kind: kind for kind in IMAGES},
+    },
+    "audio": {
+        "audio/x-wav": "audio/wav",
+        "audio/x-m4a": "audio/m4a",
+        "audio/x-flac": "audio/flac",
+        "audio/x-aac": "audio/aac",
+        **{kind: kind for kind in AUDIO},
+    },
+    "document": {
+        "video/quicktime": "video/mov",
+        "video/x-msvideo": "video/avi",
+        "video/x-ms-wmv": "video/wmv",
+        **{kind: kind for kind in (*DOCUMENTS, *VIDEO)},
+        **dict.fromkeys(("application/json", "application/xml", "text/*"), "text/plain"),
+    },
+}
+"""Media types that the API takes, under the names that it has for them."""
 
 _CUT = (StopReason.ERROR, StopReason.ABORTED, StopReason.LENGTH)
 _ASKED_OF_SERVER = ("toolCall", "executableCode")
@@ -183,13 +228,21 @@ def _part(block: Block) -> dict[str, Any] | None:
 
 
 def _source(block: ImageBlock | DocumentBlock | AudioBlock) -> dict[str, Any]:
-    data = media_base64(block.source)
-    if data is not None:
-        return {"inlineData": {"mimeType": data.media_type, "data": data.data}}
-    file = {"fileUri": block.source.url}  # type: ignore[union-attr]  # only an address has no data
-    if (media_type := media_type_of(block.source)) is not None:
-        file["mimeType"] = media_type
-    return {"fileData": file}
+    source = block.source
+    if isinstance(source, FileIdSource):
+        name = source.id if "/" in source.id else f"files/{source.id}"
+        return {"fileData": {"fileUri": name if "://" in name else f"{FILES}{name}"}}
+    if isinstance(source, UrlSource) and media_type_of(source) is None:
+        return {"fileData": {"fileUri": source.url}}
+    forms = FORMS[block.type]
+    media_type = media_form(
+        source, forms, block.type if block.type == "audio" else f"{block.type}s"
+    )
+    if isinstance(source, UrlSource):
+        return {"fileData": {"fileUri": source.url, "mimeType": media_type}}
+    data = media_base64(source)
+    assert data is not None  # only what is elsewhere has none
+    return {"inlineData": {"mimeType": media_type, "data": data.data}}
 
 
 def _media(content: str | Sequence[Block]) -> list[dict[str, Any]]:
@@ -212,5 +265,5 @@ def _tool(tool: Tool, provider: str) -> dict[str, Any]:
     if tool.description:
         native["description"] = tool.description
     if any(fact for name, fact in tool.parameters.items() if name != "type"):
-        native["parametersJsonSchema"] = tool.parameters
+        native["parametersJsonSchema"] = inlined_schema(tool.parameters)
     return with_metadata(native, tool, provider)

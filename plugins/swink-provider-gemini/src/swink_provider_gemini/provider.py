@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from swink_core import Call, Classification, Context, Failure, Model, Notice, StreamOptions
+from swink_core import Call, Classification, Context, Failure, Model, StreamOptions
 from swink_core.providers import (
     HTTPProvider,
     HTTPRequest,
-    changed_options,
     merge_fields,
     model_path,
+    rule_of,
     with_extra,
 )
 from swink_provider_gemini import errors
 from swink_provider_gemini.converter import conversation
-from swink_provider_gemini.parameters import (
-    FIRST_WITH_LEVELS,
-    SAMPLING,
-    generation,
-    parameters,
-    tool_config,
-)
+from swink_provider_gemini.parameters import FIELDS, parameters, tool_config
 from swink_provider_gemini.parser import GenerateContentParser
 from swink_provider_gemini.wire import StreamDecoder
 
@@ -39,17 +33,17 @@ class GeminiProvider(HTTPProvider):
     features = frozenset(
         {
             "tools", "tool_choice", "stop", "images", "documents", "audio", "json",
-            "structured_output", "extensions",
+            "structured_output", "extensions", "file_ids",
         }
     )  # fmt: skip
-    knobs = frozenset({*SAMPLING, "max_tokens", "seed", "thinking"})
+    knobs = frozenset({*FIELDS, "thinking"})
     decoder = StreamDecoder
+    api_name = "generateContent"
     buffered = True
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return `contents`, `systemInstruction`, `tools`; see `conversation`."""
-        newer = (generation(model) or 0) >= FIRST_WITH_LEVELS
-        return conversation(context, self.name, signed_calls=newer)
+        return conversation(context, self.name, bool(rule_of(model).facts.get("signatures")))
 
     def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
         """Return the request of `streamGenerateContent`.
@@ -57,7 +51,7 @@ class GeminiProvider(HTTPProvider):
         `extra` may hold any field of the API. Its `tools` (the server's own) come after the
         conversation's; its `generationConfig` and `toolConfig` add to what the options make.
         """
-        config, _ = parameters(model, options)
+        config = parameters(model, options)
         fields = merge_fields(payload, {"generationConfig": config} if config else {})
         body = with_extra(options.extra, fields)
         declared = any("functionDeclarations" in tool for tool in body.get("tools", ()))
@@ -67,11 +61,6 @@ class GeminiProvider(HTTPProvider):
         if options.transport == "buffered":
             return self.json_request(f"{url}:generateContent", body, {"Accept": "application/json"})
         return self.json_request(f"{url}:streamGenerateContent?alt=sse", body)
-
-    def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """Add what the model makes of the options."""
-        _, changed = parameters(model, options)
-        return super().notices(model, options) + changed_options(model, changed)
 
     def model_url(self, model: Model, options: StreamOptions) -> str:
         """Return the address of a model, which may be named with its collection."""

@@ -42,6 +42,8 @@ _PUBLISHED = "/publishers/google/models/"
 class VertexProvider(GeminiProvider):
     """Gemini models on Vertex AI."""
 
+    features = GeminiProvider.features - {"file_ids"}  # files are in Cloud Storage: gs://…
+
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._credentials: Any = None

@@ -4,7 +4,6 @@
   at every turn, so that prompt caches hold.
 * A user turn may not follow a tool's results directly: an assistant turn stands between.
 * Reasoning goes back as a `thinking` chunk of the content, which then is an array.
-* An answer at the end of the conversation is to be continued (`prefix`); it may not be otherwise.
 * Audio is the data alone.
 * The seed is `random_seed`, and a tool call is required by the word `any`.
 
@@ -26,6 +25,7 @@ from swink_core import (
     Context,
     DocumentBlock,
     Failure,
+    FileIdSource,
     Model,
     StreamOptions,
     UrlSource,
@@ -66,16 +66,13 @@ class MistralConverter(ChatConverter):
     """Chat Completions' messages, as Mistral wants them."""
 
     def conversation(self, model: Model, context: Context) -> dict[str, Any]:
-        """Put an assistant turn between a tool's results and what the user says next, and have
-        an answer at the end continued."""
+        """Put an assistant turn between a tool's results and what the user says next."""
         native = super().conversation(model, context)
         messages: list[dict[str, Any]] = []
         for message in native["messages"]:
             if message["role"] == "user" and messages and messages[-1]["role"] == "tool":
                 messages.append({"role": "assistant", "content": "OK."})
             messages.append(message)
-        if messages and messages[-1]["role"] == "assistant":
-            messages[-1] = {**messages[-1], "prefix": True}
         return {**native, "messages": messages}
 
     def tool_id(self, tool_call_id: str) -> str:
@@ -100,7 +97,9 @@ class MistralConverter(ChatConverter):
         return native
 
     def document(self, block: DocumentBlock) -> dict[str, Any]:
-        """Write a document as an address, of data where it is not one already."""
+        """Write a document as an uploaded file, or as an address, of data if need be."""
+        if isinstance(block.source, FileIdSource):
+            return {"type": "file", "file_id": block.source.id}
         native = super().document(block)
         source = block.source
         url = source.url if isinstance(source, UrlSource) else native["file"]["file_data"]

@@ -15,6 +15,7 @@ from swink_core.providers import (
     HTTPRequest,
     NDJSONDecoder,
     by_tables,
+    rule_of,
     with_extra,
 )
 from swink_provider_ollama.conversion import conversation
@@ -44,17 +45,6 @@ WORDINGS = (
 
 CODES = {"load": Kind.INVALID_REQUEST, "unload": Kind.INVALID_REQUEST}
 
-LEVELS = {
-    ThinkingLevel.MINIMAL: "low",
-    ThinkingLevel.LOW: "low",
-    ThinkingLevel.MEDIUM: "medium",
-    ThinkingLevel.HIGH: "high",
-    ThinkingLevel.EXTRA_HIGH: "high",
-}
-LEVELLED_FAMILIES = ("gpt-oss",)
-"""Models that take a word for `think` and ignore a boolean; for all others it is the reverse
-(https://docs.ollama.com/capabilities/thinking)."""
-
 
 class OllamaProvider(HTTPProvider):
     """Ollama's native chat API."""
@@ -66,6 +56,7 @@ class OllamaProvider(HTTPProvider):
             "seed", "thinking",
         }
     )  # fmt: skip
+    api_name = "chat"
     decoder = NDJSONDecoder
     # a load notice and the answers of some proxies are labelled as plain JSON
     content_types = ("application/x-ndjson", "application/json")
@@ -86,8 +77,8 @@ class OllamaProvider(HTTPProvider):
             fields["options"] = tuning
         if options.response_format is not None:
             fields["format"] = options.response_format
-        if (level := options.thinking_level) is not None and not model.lacks("thinking"):
-            fields["think"] = _think(model, level)
+        if (think := _think(model, options)) is not None:
+            fields["think"] = think
         body = with_extra(options.extra, fields)
         return self.json_request(f"{self.base_url(options)}/api/chat", body)
 
@@ -136,11 +127,11 @@ def _tuning(options: StreamOptions) -> dict[str, Any]:
     return {name: value for name, value in named.items() if value is not None}
 
 
-def _think(model: Model, level: ThinkingLevel) -> bool | str:
-    family = model.id.rpartition("/")[2].partition(":")[0]
-    if family in LEVELLED_FAMILIES and level in LEVELS:
-        return LEVELS[level]
-    return level is not ThinkingLevel.OFF
+def _think(model: Model, options: StreamOptions) -> bool | str | None:
+    if (level := options.thinking_level) is None:
+        return None
+    word = rule_of(model).efforts.get(level, "false" if level is ThinkingLevel.OFF else level)
+    return {"true": True, "false": False}.get(word, word)
 
 
 def _is_cloud(url: str, model: Model) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 from swink_core import Context, Model, StreamOptions
 from swink_core.providers import with_extra
+from swink_provider_openai.cache_marks import caches_by_marks, mark_for_cache
 from swink_provider_openai.converter import ChatConverter
 from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.parameters import parameters
@@ -44,7 +45,11 @@ class ChatAPI:
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Return `messages` and `tools`."""
-        return self._converter(self._provider, self._dialect).conversation(model, context)
+        native = self._converter(self._provider, self._dialect).conversation(model, context)
+        cache = options.cache
+        if cache is not None and cache.mode == "auto" and caches_by_marks(model):
+            mark_for_cache(native["messages"], cache.ttl)
+        return native
 
     def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
         """Add the options; what the caller put in `extra` gives way to them."""

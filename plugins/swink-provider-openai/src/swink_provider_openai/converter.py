@@ -23,6 +23,7 @@ from swink_core import (
     ImageBlock,
     Model,
     ProviderFailure,
+    SystemMessage,
     TextBlock,
     ThinkingBlock,
     Tool,
@@ -37,13 +38,18 @@ from swink_core.providers import (
     arguments_object,
     is_synthetic_id,
     media_base64,
+    media_type_of,
     rule_of,
     text_of,
     with_metadata,
 )
 from swink_provider_openai.dialect import Dialect
+from swink_provider_openai.free_text import is_free_text, said
 
-__all__ = ["ChatConverter", "OpenAIConverter", "arguments_text", "media_url", "unsupported"]
+__all__ = [
+    "ChatConverter", "OpenAIConverter", "arguments_text", "check_document", "media_url",
+    "unsupported",
+]  # fmt: skip
 
 AUDIO_FORMATS = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav", "vnd.wave": "wav"}
 """Subtypes of media types that the API calls by another name."""
@@ -60,6 +66,7 @@ class OpenAIConverter(MessageConverter):
     def __init__(self, provider: str, dialect: Dialect) -> None:
         super().__init__(provider)
         self.dialect = dialect
+        self.native_system = "system_messages" in dialect.adds
         self.tool_id_length = dialect.tool_id_length
         self._numbers: dict[str, int] = {}
 
@@ -71,19 +78,28 @@ class OpenAIConverter(MessageConverter):
             return f"call_{hashlib.sha256(tool_call_id.encode()).hexdigest()[:32]}"
         return f"call_{self._numbers.setdefault(tool_call_id, len(self._numbers))}"
 
+    def marks(self, block: Block) -> dict[str, Any]:
+        """Return what of a block's metadata its part of a message has too."""
+        metadata = block.metadata or {}
+        return {name: metadata[name] for name in self.dialect.marks if name in metadata}
+
 
 class ChatConverter(OpenAIConverter):
     """Writes the messages of Chat Completions."""
 
+    _system_role = "system"
+
     def conversation(self, model: Model, context: Context) -> dict[str, Any]:
         """Return `messages`, and `tools` where there are any."""
+        if self.dialect.developer_role and rule_of(model).efforts:
+            self._system_role = "developer"
         messages = self.messages(context)
         if self.dialect.alternates:
             messages = _alternating(messages)
+        if self.dialect.prefix is not None and messages and messages[-1]["role"] == "assistant":
+            messages[-1] = {**messages[-1], "prefix": True}
         if context.system_prompt:
-            thinks = bool(rule_of(model).efforts)
-            role = "developer" if self.dialect.developer_role and thinks else "system"
-            messages.insert(0, {"role": role, "content": context.system_prompt})
+            messages.insert(0, {"role": self._system_role, "content": context.system_prompt})
         native: dict[str, Any] = {"messages": messages}
         if context.tools:
             native["tools"] = [self.tool(tool) for tool in context.tools]
@@ -99,14 +115,18 @@ class ChatConverter(OpenAIConverter):
             function["strict"] = tool.strict
         return with_metadata({"type": "function", "function": function}, tool, self.provider)
 
+    def system(self, message: SystemMessage) -> list[Any]:
+        """Convert an instruction inside the conversation."""
+        return [{"role": self._system_role, "content": text_of(message.content)}]
+
     def user(self, message: UserMessage) -> list[Any]:
         """Convert what the user says; text alone stays a string, as all servers take."""
         content = message.content
         if isinstance(content, list):
-            if len(content) == 1 and isinstance(content[0], TextBlock):
-                content = content[0].text
-            else:
-                return [{"role": "user", "content": [self.part(block) for block in content]}]
+            parts = [self.part(block) for block in content]
+            if len(parts) > 1 or parts[0].keys() != {"type", "text"}:
+                return [{"role": "user", "content": parts}]
+            content = parts[0]["text"]
         return [{"role": "user", "content": content}]
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
@@ -144,6 +164,9 @@ class ChatConverter(OpenAIConverter):
 
     def tool_call(self, call: ToolCallBlock) -> dict[str, Any]:
         """Convert a call with the opaque data that belongs to it."""
+        if is_free_text(call):
+            custom = {"name": call.name, "input": said(call)}
+            return {"id": self.tool_id(call.id), "type": "custom", "custom": custom}
         metadata = call.metadata or {}
         extra = {name: metadata[name] for name in ("extra_content",) if name in metadata}
         return {
@@ -174,14 +197,21 @@ class ChatConverter(OpenAIConverter):
         return native
 
     def part(self, block: Block) -> dict[str, Any]:
-        """Convert a block of a user's message. Raises MediaError for a bad file."""
+        """Convert a block of a user's message, with its marks. Raises MediaError for a bad file."""
+        native = self._part(block)
+        if not isinstance(block, ExtensionBlock):
+            native |= self.marks(block)
+        return native
+
+    def _part(self, block: Block) -> dict[str, Any]:
         match block:
             case TextBlock():
                 return {"type": "text", "text": block.text}
             case ImageBlock(source=FileIdSource()):
                 raise unsupported("Chat Completions", "images by a file's id; use a document")
             case ImageBlock():
-                return {"type": "image_url", "image_url": {"url": media_url(block)}}
+                detail = {n: v for n, v in (block.metadata or {}).items() if n == "detail"}
+                return {"type": "image_url", "image_url": {"url": media_url(block), **detail}}
             case DocumentBlock():
                 return self.document(block)
             case AudioBlock():
@@ -199,6 +229,9 @@ class ChatConverter(OpenAIConverter):
         """Convert a document, whose data or, by dialect, address is `file_data`."""
         if isinstance(block.source, FileIdSource):
             return {"type": "file", "file": {"file_id": block.source.id}}
+        if is_video(block) and "video" in self.dialect.adds:
+            return {"type": "video_url", "video_url": {"url": media_url(block)}}
+        check_document("Chat Completions", block)
         if isinstance(block.source, UrlSource) and not self.dialect.file_urls:
             raise unsupported("Chat Completions", "documents that are an address; send the data")
         return {
@@ -231,6 +264,18 @@ def arguments_text(call: ToolCallBlock) -> str:
     if call.state != "complete":
         return json.dumps(arguments_object(call))
     return call.raw_arguments or json.dumps(call.arguments)
+
+
+def is_video(block: DocumentBlock) -> bool:
+    """Tell whether a document is a video, for which there is no block of its own."""
+    return (media_type_of(block.source) or "").startswith("video/")
+
+
+def check_document(api: str, block: DocumentBlock) -> None:
+    """Refuse what these APIs refuse as a file: media of other kinds."""
+    kind = (media_type_of(block.source) or "").partition("/")[0]
+    if kind in ("video", "audio", "image"):
+        raise unsupported(api, f"{kind} as a document")
 
 
 def media_url(block: ImageBlock | DocumentBlock | AudioBlock) -> str:

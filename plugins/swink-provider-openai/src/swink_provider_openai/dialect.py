@@ -44,8 +44,10 @@ class Dialect:
     Responses API takes WebSockets, and whether they are used unless the caller says otherwise.
 
     `own_server`: whoever calls it runs it, so that an answer costs nothing unless it says so.
-    `adds` names features and tuning options that few endpoints have: `strict` (of tools),
-    `top_k`, `file_ids`.
+    `marks` are fields of a block's metadata that its part of a message has too. `prefix`: where an
+    answer is continued, it is marked so, and asked for under this path (empty: the usual one).
+    `adds` names features and tuning options that few endpoints have: `strict` (of tools), `video`,
+    `top_k`, `file_ids`, `system_messages` anywhere in the conversation.
     """
 
     max_tokens: str = "max_tokens"
@@ -64,4 +66,6 @@ class Dialect:
     api: Literal["chat", "responses"] = "chat"
     websocket: Literal["none", "offered", "preferred"] = "none"
     own_server: bool = False
+    marks: tuple[str, ...] = field(default=(), converter=tuple)
+    prefix: str | None = None
     adds: frozenset[str] = field(default=frozenset(), converter=frozenset)

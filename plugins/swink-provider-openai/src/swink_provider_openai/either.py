@@ -1,4 +1,4 @@
-"""Servers that may have no Responses API: asked there first, then over Chat Completions.
+"""The Responses API where nobody chose it: the answer may be one of Chat Completions after all.
 
 Whoever speaks for OpenAI's models at an address of their own may speak only the older API. A
 404 or a 405 says so; what a server once said is remembered for as long as the provider lives.
@@ -49,11 +49,13 @@ class _EitherParser:
     def __init__(self, responses: ResponsesParser, chat: ChatParser) -> None:
         self._parser: ResponsesParser | ChatParser = responses
         self._chat = chat
+        self._seen = False
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
         """Tell `out` what a frame says."""
-        self._look(frame)
-        self.feed = self._parser.feed  # type: ignore[method-assign]  # from now on
+        if not self._seen:
+            self._look(frame)
+            self.feed = self._parser.feed  # type: ignore[method-assign]  # from the next read on
         self._parser.feed(frame, out)
 
     def buffered(self, body: bytes, out: EventWriter) -> None:
@@ -64,3 +66,4 @@ class _EitherParser:
     def _look(self, frame: bytes) -> None:
         if _decode(frame).choices is not None:
             self._parser = self._chat
+        self._seen = True

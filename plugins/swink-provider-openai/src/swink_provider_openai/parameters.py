@@ -45,7 +45,7 @@ def parameters(model: Model, options: StreamOptions, dialect: Dialect) -> dict[s
         found[dialect.user] = options.user
     if dialect.cache_key is not None:
         found[dialect.cache_key] = options.session_id
-        if keeps_long(options):
+        if keeps_long(options) and dialect.cache_key == "prompt_cache_key":
             found["prompt_cache_retention"] = "24h"
     return {name: value for name, value in found.items() if value is not None}
 

@@ -24,12 +24,14 @@ from swink_core import Failure, StopReason
 from swink_core.providers import EventWriter, MalformedFrame
 from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.errors import read_error
+from swink_provider_openai.free_text import begun, ended, mark
 from swink_provider_openai.reasoning import ReasoningDetails, ThinkTags
 from swink_provider_openai.usage import report_usage
 from swink_provider_openai.wire import (
     Answer,
     Choice,
     Chunk,
+    Custom,
     Delta,
     FirstChunk,
     Part,
@@ -83,6 +85,7 @@ class ChatParser:
         self._tags = ThinkTags() if dialect is not None and dialect.think_tags else None
         self._details = ReasoningDetails()
         self._sources: dict[str, Any] = {}
+        self._texts: dict[Any, bool] = {}
         self._called = self._refused = self._several = self._counted = False
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
@@ -214,6 +217,9 @@ class ChatParser:
 
     def _call(self, key: Any, call: ToolCall, out: EventWriter) -> None:
         function = call.function
+        if call.custom is not None:
+            self._free_text(key, call, call.custom, out)
+            return
         if function is None and not call.id:
             return
         self._settle(out)
@@ -224,6 +230,13 @@ class ChatParser:
             arguments = msgspec.json.encode(given).decode() if isinstance(given, dict) else given
         extra = None if call.extra_content is None else {"extra_content": call.extra_content}
         out.tool_call(key, _word(call.id), name, arguments, extra)
+
+    def _free_text(self, key: Any, call: ToolCall, custom: Custom, out: EventWriter) -> None:
+        self._settle(out)
+        opened = self._texts.setdefault(key, False)
+        piece = begun(custom.input, opened) if custom.input else None
+        out.tool_call(key, _word(call.id), custom.name, piece, None if opened else mark())
+        self._called, self._texts[key] = True, opened or piece is not None
 
     def _settle(self, out: EventWriter) -> None:
         """Write what belongs to the blocks so far, before another or the end."""
@@ -263,6 +276,10 @@ class ChatParser:
             reason = StopReason.STOP
         if reason is StopReason.STOP and self._refused:
             reason = StopReason.CONTENT_FILTER
+        if reason is not StopReason.LENGTH:
+            for key, opened in self._texts.items():
+                out.tool_call(key, arguments=ended(opened))
+        self._texts.clear()
         out.stop(reason)
 
     def _done(self, out: EventWriter) -> None:

@@ -32,15 +32,17 @@ from swink_core.providers import (
     first_set,
     rule_of,
 )
+from swink_provider_openai.cache_marks import caches_by_marks
 from swink_provider_openai.chat import ChatAPI
 from swink_provider_openai.converter import ChatConverter
 from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.either import MISSING, EitherAPI
 from swink_provider_openai.errors import classify, read_error
 from swink_provider_openai.parameters import is_strict, keeps_long
-from swink_provider_openai.responses.api import ResponsesAPI
+from swink_provider_openai.responses.api import ResponsesAPI, resumed
 from swink_provider_openai.responses.socket import Sockets, first_message
 from swink_provider_openai.responses.websocket import open_websocket
+from swink_provider_openai.schemas import plain_schema
 
 __all__ = ["OpenAIProvider"]
 
@@ -78,10 +80,6 @@ class OpenAIProvider(HTTPProvider):
     def _either(self) -> EitherAPI:
         return EitherAPI(self.name, self.dialect, self._chat)
 
-    def _is_elsewhere(self, options: StreamOptions) -> bool:
-        """Tell whether the address is not the vendor's."""
-        return self.info.base_url not in (None, self.base_url(options))
-
     def api(self, model: Model, options: StreamOptions) -> ChatAPI | ResponsesAPI:
         """Return the API that answers: the caller's choice, then the catalogue's, then that of
         the model's rules, then the service's.
@@ -90,22 +88,29 @@ class OpenAIProvider(HTTPProvider):
         asks for it.
         """
         wanted = options.settings.get("api")
-        if wanted is None and options.transport == "websocket":
-            wanted = "responses"
+        if options.transport == "websocket":
+            wanted = wanted or "responses"
+        if "resume" in options.settings:
+            return self._responses
         if wanted is None:
             wanted = model.info.api if model.info else None
         if wanted is None:
             wanted = api_of(model, options) or self.dialect.api
-            if wanted == "responses" and self._is_elsewhere(options):
-                return self._chat if self.base_url(options) in self._chat_only else self._either
+            if wanted == "responses":
+                known = self._chat_only and self.base_url(options) in self._chat_only
+                return self._chat if known else self._either
         return self._responses if wanted == "responses" else self._chat
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
-        """Close the schemas of strict tools, and do without strict where that is not enough."""
+        """Write schemas as the API takes them, close those of strict tools, and do without strict
+        where that is not enough."""
         call = super().fit(model, context, options)
         if options.rules and rule_of(model).facts.get("strict_schemas"):
-            tools = [_strict(tool, call) if tool.strict else tool for tool in call.context.tools]
+            given = [evolve(t, parameters=plain_schema(t.parameters)) for t in call.context.tools]
+            tools = [_strict(tool, call) if tool.strict else tool for tool in given]
             call.context = evolve(call.context, tools=tools)
+            if isinstance(wanted := call.options.response_format, Mapping):
+                call.options = evolve(call.options, response_format=plain_schema(wanted))
         return call
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
@@ -113,8 +118,16 @@ class OpenAIProvider(HTTPProvider):
         return self.api(model, options).convert(model, context, options)
 
     def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
-        """Return the request of `body` to `url`."""
+        """Return the request of `body` to `url`, or for a response that the service has begun."""
+        if (id := options.settings.get("resume")) is not None:
+            streamed = options.transport != "buffered"
+            url = resumed(self.url(model, options), id, options.settings, streamed)
+            accepted = {"Accept": ", ".join(self.content_types)}
+            return HTTPRequest(url, b"", {**accepted, **self.own_headers()}, "GET")
         body, url = self.body(model, payload, options), self.url(model, options)
+        if self.dialect.prefix and (payload.get("messages") or [{}])[-1].get("prefix"):
+            base = self.base_url(options).removesuffix("/v1").removesuffix(self.dialect.prefix)
+            url = f"{base}{self.dialect.prefix}/{ChatAPI.path}"
         if options.transport == "websocket":
             url, body = first_message(url, body)
         return self.json_request(url, body, self.own_headers())
@@ -133,6 +146,8 @@ class OpenAIProvider(HTTPProvider):
         """Ask over a WebSocket where one is wanted and has not failed before, and over Chat
         Completions where a server turns out to have no Responses API."""
         either = isinstance(self.api(model, options), EitherAPI)
+        if "resume" in options.settings:
+            return await super().respond(model, payload, options, call)
         preferred = options.transport == "auto" and self.dialect.websocket == "preferred"
         if preferred and self.api(model, options).websocket:
             options = evolve(options, transport="websocket")
@@ -146,7 +161,8 @@ class OpenAIProvider(HTTPProvider):
         try:
             return await super().respond(model, payload, options, call)
         except ProviderFailure as error:
-            if not either or error.failure.status not in MISSING:
+            elsewhere = self.info.base_url not in (None, self.base_url(options))
+            if not (either and elsewhere and error.failure.status in MISSING):
                 raise
             asked = evolve(call.options, settings={**call.options.settings, "api": "chat"})
             fit = self.fit(model, call.context, asked)
@@ -187,12 +203,17 @@ class OpenAIProvider(HTTPProvider):
         return self.api(model, _NO_OPTIONS).parser(model)
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """Add that caching needs no asking, and which API was chosen for the call's sake."""
+        """Add that caching needs no asking, that only words say how hard to think, and which API
+        was chosen for the call's sake."""
         notices = super().notices(model, options)
         cached = options.cache is not None and options.cache.mode == "auto"
-        if cached and not keeps_long(options):
+        if cached and not keeps_long(options) and not caches_by_marks(model):
             detail = f"{model} caches prompts by itself; nothing was sent"
             notices += (Notice("option_ignored", detail),)
+        counted = isinstance(options.thinking, int) and options.thinking > 0
+        if counted and self.dialect.thinking != "reasoning":
+            detail = f"{model}: thinking is {options.thinking_level} here, not {options.thinking}"
+            notices += (Notice("option_changed", detail),)
         usual = api_of(model, _NO_OPTIONS)
         if "api" not in options.settings and api_of(model, options) != usual == "responses":
             detail = f"{model}: asked over Chat Completions, which alone has what is wanted"

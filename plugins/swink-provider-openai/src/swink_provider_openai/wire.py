@@ -12,8 +12,10 @@ from typing import Any
 
 from msgspec import Struct
 
-__all__ = ["Answer", "Choice", "Chunk", "Delta", "FirstChunk", "Function", "Part", "ToolCall"]
-__all__ += ["WholeChoice"]
+__all__ = [
+    "Answer", "Choice", "Chunk", "Custom", "Delta", "FirstChunk", "Function", "Part", "ToolCall",
+    "WholeChoice",
+]  # fmt: skip
 
 
 class Part(Struct, gc=False):
@@ -31,12 +33,20 @@ class Function(Struct, gc=False):
     arguments: str | dict[str, Any] | None = None
 
 
+class Custom(Struct, gc=False):
+    """A tool that is called with free text, and a piece of it."""
+
+    name: str | None = None
+    input: str | None = None
+
+
 class ToolCall(Struct, gc=False):
     """A fragment of a tool call. `extra_content` is opaque and belongs to the call."""
 
     index: int | float | None = None
     id: str | int | None = None
     function: Function | None = None
+    custom: Custom | None = None
     extra_content: Any = None
 
 

@@ -27,13 +27,13 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import (
     EventWriter,
-    ForwardingWriter,
     HTTPProvider,
     HTTPRequest,
     by_tables,
     load_event,
     media_base64,
 )
+from swink_provider_proxy.forwarding import ForwardingWriter
 
 __all__ = ["ProxyProvider"]
 
@@ -106,6 +106,8 @@ class ProxyProvider(HTTPProvider):
         """Return the request: model, conversation, and options by their names."""
         asked = {name: getattr(options, name) for name in sorted(StreamOptions.names() - HERE)}
         sent = {name: v for name, v in asked.items() if v != getattr(_UNSET, name)}
+        if not options.rules:
+            sent["rules"] = False
         if options.cache is not None:
             sent["cache"] = asdict(options.cache)
         body = {"model": model.id, **payload, "options": sent}

@@ -7,6 +7,7 @@ import asyncio
 from swink_testing.conformance.check import DoesNotApply, fail
 from swink_testing.conformance.subject import Subject
 from swink_testing.judge import Judge
+from swink_testing.judge.rules import all_rules, rules_of
 from swink_testing.matrix.ask import Asker
 from swink_testing.matrix.cases import cases_of
 from swink_testing.matrix.ids import AskedModel
@@ -15,8 +16,8 @@ __all__ = ["check_requests_are_accepted"]
 
 
 def check_requests_are_accepted(subject: Subject) -> None:
-    """No request breaks a known rule of the API that it is for."""
-    judge = Judge()
+    """No request breaks a known rule of its API, nor one of the package's `request_rules.jsonl`."""
+    judge = Judge([*all_rules(), *rules_of(subject.entry.package)])
     if not subject.speaks_http:
         raise DoesNotApply("it sends no HTTP request that could be looked at")
     if subject.name not in judge.providers:

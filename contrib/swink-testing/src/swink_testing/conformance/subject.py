@@ -153,7 +153,7 @@ class Subject:
             return self.catalog.resolve(self.model_name)
         known = self.catalog.models(self.name)
         if known:
-            return Model(self.name, known[0].id, known[0])
+            return self.catalog.resolve(Model(self.name, known[0].id))
         if self.recordings:
             return self.model_of(self.recordings[0])
         return Model(self.name, "any")

@@ -12,18 +12,22 @@ import msgspec
 
 from swink_testing.judge.paths import Holds, condition, steps_of
 
-__all__ = ["Judge", "Rule", "all_rules"]
+__all__ = ["OWN_RULES", "Judge", "Rule", "all_rules", "rules_of"]
+
+OWN_RULES = "request_rules.jsonl"
+"""The file of a provider's package that holds rules of its own."""
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What one API refuses: a request of which every condition of `when` holds.
 
     `provider` and `api` are names with `|` between them, `*` any; `model` and `unless_model` are
-    searched in the model's id. A condition is `[path, operator, value, absent]`: `tools[*].name`
-    is a value in every element of a list, `messages[-1]` the last one; it holds where it holds
-    for one value that is there, and with `absent` also where there is none. `status` is what the
-    server answers, 200 where it says nothing and the value has no effect. `confidence` is
-    `measured` where a server's own words were quoted, `documented`, or `reported`.
+    searched in the model's id, `model` also in that of a fine-tuned model's base. A condition is
+    `[path, operator, value, absent]`: `tools[*].name` is a value in every element of a list,
+    `messages[-1]` the last one; it holds where it holds for one value that is there, and with
+    `absent` also where there is none. `status` is what the server answers, 200 where it says
+    nothing and the value has no effect. `confidence` is `measured` where a server's own words were
+    quoted, `documented`, or `reported`.
     """
 
     id: str
@@ -46,7 +50,8 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Tell whether it is a rule of this provider, for this API and model."""
         if provider not in self.provider.split("|") or not {"*", api} & {*self.api.split("|")}:
             return False
-        if re.search(self.model, model) is None:
+        base = model.split(":")[1] if model.startswith("ft:") else model
+        if not (re.search(self.model, model) or re.search(self.model, base)):
             return False
         return not (self.unless_model and re.search(self.unless_model, model))
 
@@ -67,14 +72,23 @@ class _Compiled:
         return self.needs <= body.keys() and all(met(body) for met in self.conditions)
 
 
+_decode = msgspec.json.Decoder(Rule).decode_lines
+
+
 @cache
 def all_rules() -> tuple[Rule, ...]:
     """Return the rules that come with this package, in the order of their files."""
-    folder = files(__package__) / "rules"
-    found: list[Rule] = []
-    for file in sorted(folder.iterdir(), key=lambda file: file.name):
-        found += msgspec.json.Decoder(Rule).decode_lines(file.read_bytes())
-    return tuple(found)
+    folder = sorted((files(__package__) / "rules").iterdir(), key=lambda file: file.name)
+    return tuple(rule for file in folder for rule in _decode(file.read_bytes()))
+
+
+def rules_of(package: str) -> list[Rule]:
+    """Return the rules that a provider's package brings: those of its `request_rules.jsonl`.
+
+    Raises msgspec.DecodeError for a file that cannot be read.
+    """
+    file = files(package) / OWN_RULES
+    return _decode(file.read_bytes()) if file.is_file() else []
 
 
 class Judge:

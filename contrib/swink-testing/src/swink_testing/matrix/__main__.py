@@ -9,6 +9,7 @@ import sys
 import time
 
 from swink_testing.judge import Judge
+from swink_testing.matrix.exceptions import excuses
 from swink_testing.matrix.findings import FAULTS, Finding, Kind, Run, RunOptions, examined
 
 
@@ -40,6 +41,10 @@ def main() -> int:
         + ", ".join(f"{_sum(run, kind)} {kind}" for kind in Kind),
         file=sys.stderr,
     )
+    if not given.providers and given.share == 1 and not given.models:
+        for excuse in excuses():
+            if excuse not in run.excused:
+                print(f"an exception that covers nothing: {excuse}", file=sys.stderr)
     return 1 if any(_sum(run, kind) for kind in FAULTS) else 0
 
 

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, contextmanager
 from typing import Any, Self
 from unittest.mock import patch
 
+import msgspec
 from attrs import define, field
 
 from swink_core import (
@@ -140,12 +141,23 @@ class Asker:
             outcome.fault = f"{type(error).__name__}: {error}"
         request = outcome.request = self._wall.take()
         if request is not None:
-            outcome.asked = asked_of(case.provider, request.url, request.body)
+            outcome.asked = asked_of(case.provider, request.url, request.body) or self._elsewhere(
+                case, request
+            )
             if outcome.asked is None:
-                outcome.fault = f"no API that there are rules for is asked at {request.url}"
+                outcome.fault = f"a request that is no JSON object, to {request.url}"
         elif failure is not None:
             self._failed(outcome, failure)
         return outcome
+
+    @staticmethod
+    def _elsewhere(case: Case, request: HTTPRequest) -> Asked | None:
+        """Read a request to an API that nobody knows but its provider."""
+        try:
+            body = msgspec.json.decode(request.body, type=dict[str, Any])
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+        return Asked(case.provider, "*", case.model.id, body)
 
     @staticmethod
     def _failed(outcome: Outcome, error: Error) -> None:

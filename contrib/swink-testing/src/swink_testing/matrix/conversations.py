@@ -105,13 +105,13 @@ _DEEP = {
     "properties": {
         "nonce_a": {"anyOf": [{"type": "string", "format": "date"}, {"type": "null"}]},
         "nonce_b": {"type": ["integer", "null"], "exclusiveMinimum": 0, "multipleOf": 2},
-        "nonce_c": {"$ref": "#/$defs/nonce_d"},
+        "nonce_c": {"$ref": "#/$defs/inner"},
         "nonce_e": {"const": "nonce_only", "title": "nonce_title"},
         "nonce_f": {"type": "object", "additionalProperties": {"type": "string"}},
         "nonce_g": {"enum": ["nonce_h", "nonce_i"], "default": "nonce_h"},
         "nonce_j": {"type": "string", "pattern": "^nonce_k+$", "minLength": 1, "maxLength": 99},
     },
-    "$defs": {"nonce_d": {"type": "object", "properties": {"nonce_l": {"type": "boolean"}}}},
+    "$defs": {"inner": {"type": "object", "properties": {"nonce_l": {"type": "boolean"}}}},
     "additionalProperties": False,
 }
 

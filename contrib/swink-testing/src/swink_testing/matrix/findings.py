@@ -112,7 +112,8 @@ async def examined(judge: Judge, given: RunOptions, run: Run) -> AsyncIterator[O
                     plain[key] = await asker.outcome(without) if case.options else outcome
                 for value in lost_values(outcome, plain.get(key, outcome)):
                     run.add(Finding(Kind.LOST, value, outcome))
-                if given.reverse and can_lift_rules() and (outcome.refusal or outcome.notices):
+                told = outcome.refusal is not None or bool(outcome.notices)
+                if given.reverse and told and case.model.known and can_lift_rules():
                     lifted = await asker.outcome(case, rules=False)
                     if needless := _needless(judge, outcome, lifted):
                         run.add(needless)

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 
 from attrs import define
 
-from swink_core import Catalog
+from swink_core import Catalog, UnknownProvider
 from swink_testing.judge import Judge
 
 __all__ = ["AskedModel", "models_of"]
 
 _VERSION = re.compile(r"(?<![\d.])(\d{1,2})(?:([.-])(\d{1,2}))?(?![\d.]|b\b|B\b)")
-_DATED = re.compile(r"\d{8}|\d{4}-\d\d-\d\d|\d{4}(?!\d)|-latest|-preview")
+_DATED = re.compile(r"v\d:\d|\d{8}|\d{4}-\d\d-\d\d|\d{4}(?!\d)|-latest|-preview")
 _REGION = re.compile(r"^(global|us|eu)\.")
 
 _DATES = {
@@ -40,6 +40,11 @@ class AskedModel:
     id: str
     origin: str
     base: str
+
+    @property
+    def known(self) -> bool:
+        """Whether there is such a model, and so a source that may say what it takes."""
+        return self.origin in ("listed", "dated", "fine-tuned")
 
 
 def models_of(catalog: Catalog, provider: str, judge: Judge) -> list[AskedModel]:
@@ -71,16 +76,17 @@ def _all(listed: list[str], date: str | None, tuned: bool) -> Iterator[AskedMode
 
 
 def _shares(judge: Judge, provider: str, other: str) -> bool:
-    names = {rule.provider for rule in judge.rules}
-    return any({provider, other} <= {*name.split("|")} for name in names)
+    """Tell whether most rules of another provider are also this one's."""
+    names = [{*rule.provider.split("|")} for rule in judge.rules if other in rule.provider]
+    return sum({provider, other} <= each for each in names) > len(names) / 2
 
 
 def _borrowed(catalog: Catalog, provider: str, judge: Judge) -> list[str]:
-    for name in {name: 0 for rule in judge.rules for name in rule.provider.split("|")}:
-        if name != provider and _shares(judge, provider, name):
+    for name in sorted(judge.providers - {provider}):
+        if _shares(judge, provider, name):
             try:
                 lent = catalog.models(name)
-            except Exception:  # the lender's package is not installed
+            except UnknownProvider:
                 continue
             if lent:
                 return [info.id for info in lent]

@@ -8,7 +8,7 @@ from typing import Any
 
 from swink_core import CacheStrategy, ThinkingLevel
 from swink_testing.matrix.ask import Outcome
-from swink_testing.request_readers import read_request
+from swink_testing.request_readers import READERS, read_request
 
 __all__ = ["lost_values"]
 
@@ -76,6 +76,8 @@ def _all_sent(value: Any, sent: list[Any]) -> bool:
 def _unpaired(outcome: Outcome) -> str | None:
     asked = outcome.asked
     assert asked is not None
+    if asked.wire_format not in READERS:
+        return None
     try:
         reading = read_request(asked.wire_format, asked.body)
     except (KeyError, TypeError) as error:

@@ -9,7 +9,9 @@ request.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 from swink_core import Context, Model, StreamOptions, ThinkingLevel
 from swink_core.providers import rule_of, with_extra
@@ -18,7 +20,7 @@ from swink_provider_openai.parameters import TOOL_CHOICES, effort, keeps_long, r
 from swink_provider_openai.responses.converter import ResponsesConverter
 from swink_provider_openai.responses.parser import ResponsesParser
 
-__all__ = ["ResponsesAPI"]
+__all__ = ["ResponsesAPI", "resumed"]
 
 FEATURES = frozenset({
     "tools", "tool_choice", "images", "documents", "audio", "json", "structured_output", "stop",
@@ -43,7 +45,7 @@ class ResponsesAPI:
         self._dialect = dialect
         self.websocket = dialect.websocket != "none"
         self.features = FEATURES | (dialect.adds & {"file_ids"})
-        self.knobs = KNOBS
+        self.knobs = KNOBS | (dialect.adds & {"system_messages"})
         if dialect.cache_key is not None:
             self.knobs |= {"session_id", "cache"}
         if dialect.user is not None:
@@ -51,8 +53,16 @@ class ResponsesAPI:
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Return `input`, `instructions` and `tools`."""
-        stored = options.extra.get("store") is True
-        return ResponsesConverter(self._provider, self._dialect, stored).conversation(context)
+        extra = options.extra
+        previous = extra.get("previous_response_id")
+        converter = ResponsesConverter(
+            self._provider,
+            self._dialect,
+            stored=extra.get("store", bool(extra.get("background"))) is True,
+            previous=previous,
+            continued=bool(previous or extra.get("conversation")),
+        )
+        return converter.conversation(context)
 
     def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
         """Add the options; what the caller put in `extra` gives way to them.
@@ -60,7 +70,8 @@ class ResponsesAPI:
         Tools of both are sent, since those that the service runs itself have no other place, and
         reasoning is told of in short.
         """
-        defaults: dict[str, Any] = {"store": False}
+        # what is made in the background is kept, to be asked for
+        defaults: dict[str, Any] = {"store": bool(options.extra.get("background"))}
         if not model.lacks("thinking") and rule_of(model).takes.get("thinking", True):
             defaults["include"] = [ENCRYPTED]
         fields = {**payload, **self._parameters(model, options)}
@@ -90,8 +101,8 @@ class ResponsesAPI:
         if self._dialect.user is not None:
             found[self._dialect.user] = options.user
         if self._dialect.cache_key is not None:
-            found["prompt_cache_key"] = options.session_id
-            if keeps_long(options):
+            found[self._dialect.cache_key] = options.session_id
+            if keeps_long(options) and self._dialect.cache_key == "prompt_cache_key":
                 found["prompt_cache_retention"] = "24h"
         return {name: value for name, value in found.items() if value is not None}
 
@@ -102,6 +113,20 @@ class ResponsesAPI:
             return None
         schema = wanted.pop("json_schema", {})
         return {"format": {**wanted, **schema}}
+
+
+def resumed(url: str, id: str, settings: Mapping[str, Any], streamed: bool) -> str:
+    """Return the address of a response that the service has begun, below that of all.
+
+    Source: "Get a model response". `starting_after` is the number of the last event that is known.
+    """
+    parts = urlsplit(url)
+    after = settings.get("starting_after")
+    asked = {"stream": "true"} if streamed else {}
+    asked |= {} if after is None else {"starting_after": str(after)}
+    query = [parts.query, urlencode(asked)]
+    path = f"{parts.path}/{quote(id, safe='')}"
+    return urlunsplit(parts._replace(path=path, query="&".join(filter(None, query))))
 
 
 def _tool_choice(choice: str | None) -> str | dict[str, Any] | None:

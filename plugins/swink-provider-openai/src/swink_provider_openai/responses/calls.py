@@ -7,12 +7,12 @@ text. What else stands in an item is metadata, and goes back with the next reque
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import msgspec
 
 from swink_core.providers import EventWriter
+from swink_provider_openai.free_text import FREE_TEXT, begun, ended
 from swink_provider_openai.responses.items import Item, word
 
 __all__ = [
@@ -25,7 +25,6 @@ __all__ = [
     "finish",
 ]
 
-FREE_TEXT = "custom_tool_call"
 KINDS = frozenset({"function_call", FREE_TEXT})
 KNOWN = frozenset({"call_id", "name", "arguments", "input", "status"})
 
@@ -71,8 +70,7 @@ def finish(item: Item, out: EventWriter) -> None:
     if item.kind == FREE_TEXT:
         add_rest_of_input(item, data.get("input"), out)
         if data.get("status") != "incomplete":
-            end = '"}' if item.opened else '{"input": ""}'
-            out.tool_call(item.number, arguments=end)
+            out.tool_call(item.number, arguments=ended(item.opened))
     else:
         add_rest_of_arguments(item, data.get("arguments"), out)
         rest.pop("type", None)
@@ -82,7 +80,5 @@ def finish(item: Item, out: EventWriter) -> None:
 
 
 def _write_input(item: Item, text: str, out: EventWriter) -> None:
-    """Write free text as the piece of JSON that it is the inside of a string of."""
-    start = "" if item.opened else '{"input": "'
+    out.tool_call(item.number, arguments=begun(text, item.opened))
     item.opened = True
-    out.tool_call(item.number, arguments=start + json.dumps(text)[1:-1])

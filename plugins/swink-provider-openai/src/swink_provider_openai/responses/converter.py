@@ -3,6 +3,10 @@
 Source: OpenAI's API reference, "Create a model response", `input` and `tools`; guide "Reasoning
 models", keeping reasoning items in context.
 
+Parts of a message and items of the input are told apart by their type, so that an extension in
+what the user says, or in a result, goes where it belongs: that is how a caller answers what asks
+for something to be done here (a `computer_call`, say; see `hosted`).
+
 What the service sent goes back as it came: reasoning and hosted tools as whole items, messages
 and calls with their ids and whatever else stood in their items. Three things have no place of
 their own: whether a tool failed (its text begins with `Error: `), reasoning that the service
@@ -15,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from attrs import evolve
+
 from swink_core import (
     AssistantMessage,
     AudioBlock,
@@ -24,6 +30,7 @@ from swink_core import (
     ExtensionBlock,
     FileIdSource,
     ImageBlock,
+    SystemMessage,
     TextBlock,
     ThinkingBlock,
     Tool,
@@ -32,14 +39,17 @@ from swink_core import (
     UrlSource,
     UserMessage,
 )
-from swink_core.providers import text_of, with_metadata
+from swink_core.providers import called_ids, text_of, with_metadata
 from swink_provider_openai.converter import (
     OpenAIConverter,
     arguments_text,
+    check_document,
     media_url,
     unsupported,
 )
 from swink_provider_openai.dialect import Dialect
+from swink_provider_openai.free_text import FREE_TEXT, said
+from swink_provider_openai.responses.hosted import PARTS, answer_to, is_item, without_unanswered
 
 __all__ = ["ResponsesConverter"]
 
@@ -47,17 +57,41 @@ LONGEST_TOOL_ID = 64
 
 
 class ResponsesConverter(OpenAIConverter):
-    """Writes the items of the Responses API. `stored`: the service keeps its answers."""
+    """Writes the items of the Responses API, one conversation's.
 
-    def __init__(self, provider: str, dialect: Dialect, stored: bool = False) -> None:
+    `stored`: the service keeps its answers; `previous` is the id of the one that it goes on with,
+    and `continued` tells that it goes on with something.
+    """
+
+    def __init__(
+        self,
+        provider: str,
+        dialect: Dialect,
+        stored: bool = False,
+        previous: str | None = None,
+        continued: bool = False,
+    ) -> None:
         super().__init__(provider, dialect)
         self.tool_id_length = LONGEST_TOOL_ID
         self._stored = stored
+        self._previous = previous
+        self._continued = continued
         self._custom: set[str] = set()
+        self._asked: set[str] = set()
 
     def conversation(self, context: Context) -> dict[str, Any]:
-        """Return `input`, `instructions` where there are any, and so `tools`."""
-        native: dict[str, Any] = {"input": self.messages(context)}
+        """Return `input`, `instructions` where there are any, and so `tools`.
+
+        What the service has kept, up to the previous response, is left out.
+        """
+        kept = [getattr(m, "response_id", None) == self._previous for m in context.messages]
+        if self._previous and True in kept:
+            rest = context.messages[len(kept) - kept[::-1].index(True) :]
+            context = evolve(context, messages=rest)
+        said = [b for m in context.messages if isinstance(m, AssistantMessage) for b in m.content]
+        own = [b for b in said if getattr(b, "provider", None) == self.provider]
+        self._asked = set().union(*map(called_ids, own))
+        native: dict[str, Any] = {"input": without_unanswered(self.messages(context))}
         if context.system_prompt:
             native["instructions"] = context.system_prompt
         if context.tools:
@@ -72,12 +106,27 @@ class ResponsesConverter(OpenAIConverter):
         native |= {"parameters": tool.parameters, "strict": tool.strict is True}
         return with_metadata(native, tool, self.provider)
 
+    def has_place(self, message: ToolResultMessage) -> bool:
+        """Let results stand that answer an extension, or a call that the service keeps."""
+        return self._continued or message.tool_call_id in self._asked
+
+    def system(self, message: SystemMessage) -> list[Any]:
+        """Convert an instruction inside the conversation."""
+        return [{"role": "developer", "content": text_of(message.content)}]
+
     def user(self, message: UserMessage) -> list[Any]:
-        """Convert what the user says."""
-        content = message.content
-        if not isinstance(content, str):
-            return [{"role": "user", "content": self.parts(content)}]
-        return [{"role": "user", "content": content}]
+        """Convert what the user says, and items that stand among it."""
+        if isinstance(message.content, str):
+            return [{"role": "user", "content": message.content}]
+        native: list[Any] = []
+        for part in self.parts(message.content):
+            if part.get("type") not in PARTS:
+                native.append(part)
+            elif native and "content" in native[-1] and native[-1].get("role") == "user":
+                native[-1]["content"].append(part)
+            else:
+                native.append({"role": "user", "content": [part]})
+        return native
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
         """Convert what the model said, item by item."""
@@ -111,19 +160,24 @@ class ResponsesConverter(OpenAIConverter):
         if not keep_id:
             item.pop("id", None)
         named = {"call_id": self.tool_id(call.id), "name": call.name}
-        if item.pop("type", None) == "custom_tool_call":
+        if item.pop("type", None) == FREE_TEXT:
             self._custom.add(call.id)
-            text = str(call.arguments.get("input", call.raw_arguments or ""))
-            return {"type": "custom_tool_call", **named, "input": text, **item}
+            return {"type": FREE_TEXT, **named, "input": said(call), **item}
         return {"type": "function_call", **named, "arguments": arguments_text(call), **item}
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
         """Convert results, media and all."""
-        return [self.tool_result(message) for message in messages]
+        return [item for message in messages for item in self.tool_result(message)]
 
-    def tool_result(self, message: ToolResultMessage) -> dict[str, Any]:
-        """Convert one result."""
+    def tool_result(self, message: ToolResultMessage) -> list[dict[str, Any]]:
+        """Convert one result, which may be items that the caller wrote."""
         content = message.content
+        own = [] if isinstance(content, str) else [b for b in content if is_item(b)]
+        if own:
+            return [{**answer_to(message.tool_call_id, block), **block.data} for block in own]
+        if message.tool_call_id in self._asked:
+            what = f"words in the result of {message.tool_name}; answer it with an ExtensionBlock"
+            raise unsupported("The Responses API", what)
         prefix = "Error: " if message.is_error else ""
         output: str | list[Any] = prefix + text_of(content)
         if not isinstance(content, str) and any(not isinstance(b, TextBlock) for b in content):
@@ -131,14 +185,23 @@ class ResponsesConverter(OpenAIConverter):
             output = [*said, *self.parts(content)]
         kind = "custom_tool_call" if message.tool_call_id in self._custom else "function_call"
         tool_id = self.tool_id(message.tool_call_id)
-        return {"type": f"{kind}_output", "call_id": tool_id, "output": output}
+        return [{"type": f"{kind}_output", "call_id": tool_id, "output": output}]
 
     def parts(self, content: Sequence[Block]) -> list[dict[str, Any]]:
         """Convert what goes in, block by block. Raises MediaError for a bad file."""
         return [self.part(block) for block in content]
 
     def part(self, block: Block) -> dict[str, Any]:
-        """Convert a block of what goes in."""
+        """Convert a block of what goes in, with the marks that its metadata holds."""
+        native = self._part(block)
+        if not isinstance(block, ExtensionBlock):
+            native |= self.marks(block)
+            detail = (block.metadata or {}).get("detail")
+            if detail is not None and isinstance(block, ImageBlock | DocumentBlock):
+                native["detail"] = detail
+        return native
+
+    def _part(self, block: Block) -> dict[str, Any]:
         match block:
             case TextBlock():
                 return {"type": "input_text", "text": block.text}
@@ -147,12 +210,14 @@ class ResponsesConverter(OpenAIConverter):
             case ImageBlock():
                 return {"type": "input_image", "image_url": media_url(block), "detail": "auto"}
             case DocumentBlock(source=UrlSource(url=url)):
+                check_document("The Responses API", block)
                 return {"type": "input_file", "file_url": url}
             case DocumentBlock(source=FileIdSource(id=id)):
                 return {"type": "input_file", "file_id": id}
             case ExtensionBlock():
                 return dict(block.data)
             case DocumentBlock():
+                check_document("The Responses API", block)
                 name = block.name or "document.pdf"
                 return {"type": "input_file", "filename": name, "file_data": media_url(block)}
             case AudioBlock():
@@ -169,16 +234,18 @@ def _add_text(native: list[dict[str, Any]], block: TextBlock, keep_id: bool) -> 
     """Add text as a message, or to the message of the same id that comes before it."""
     metadata = block.metadata or {}
     item = dict(_item(block))
+    if not (keep_id and item.get("id")):  # only the service's own messages have parts
+        phase = {"phase": item["phase"]} if "phase" in item else {}
+        native.append({"role": "assistant", "content": block.text, **phase})
+        return
     part: dict[str, Any] = {"type": "output_text", "text": block.text, "annotations": []}
     if item.pop("refused", False):
         part = {"type": "refusal", "refusal": block.text}
-    elif item and isinstance(metadata.get("annotations"), list):
+    elif isinstance(metadata.get("annotations"), list):
         part["annotations"] = metadata["annotations"]
-    if not keep_id:
-        item.pop("id", None)
     last = native[-1] if native else {}
-    if item.get("id") and last.get("id") == item["id"]:
+    if last.get("id") == item["id"]:
         last["content"].append(part)
         return
-    status = {"status": "completed"} if "id" in item else {}
-    native.append({"type": "message", "role": "assistant", **item, **status, "content": [part]})
+    said = {"type": "message", "role": "assistant", **item, "status": "completed"}
+    native.append({**said, "content": [part]})

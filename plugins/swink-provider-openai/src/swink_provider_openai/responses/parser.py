@@ -10,7 +10,8 @@ item several ids. Within a message, parts are told apart by `content_index`.
 * What must go back with the next request is kept as metadata, under `item`: of reasoning the
   whole item, of messages and calls what else stands in their items. It is written when the item
   is done, and never reopens a block that something else has ended.
-* Items of any other kind (hosted tools, compaction) become one extension when they are done.
+* Items of any other kind (hosted tools, compaction) become one extension when they are done. One
+  that asks the caller to do something ends the answer for tool use (`hosted`).
 * Calls of tools are written by `calls`.
 
 The answer is complete with `response.completed` or `response.incomplete`, whatever follows.
@@ -27,6 +28,7 @@ from swink_core import Failure, StopReason
 from swink_core.providers import EventWriter, MalformedFrame
 from swink_provider_openai.errors import read_error
 from swink_provider_openai.responses import calls
+from swink_provider_openai.responses.hosted import Asked
 from swink_provider_openai.responses.items import Item, word
 from swink_provider_openai.responses.wire import Event, Response
 from swink_provider_openai.usage import report_usage
@@ -63,6 +65,7 @@ class ResponsesParser:
         self._latest = -1
         self._current: Any = None  # the key of the block that is being written
         self._refused = False
+        self._asked = Asked()
         self._handlers: dict[str, Callable[[Event, EventWriter], None]] = {
             "response.output_text.delta": self._text_delta,
             "response.output_text.done": self._text_done,
@@ -173,18 +176,15 @@ class ResponsesParser:
         self._think_rest(self._item(event), ("content", event.content_index or 0), event.text, out)
 
     def _think(self, item: Item, part: Any, text: Any, out: EventWriter) -> None:
-        if not isinstance(text, str) or not text:
-            return
-        come = item.part(part)
-        self._think_aloud(item, text, not come, out)
-        come.add(text)
+        if isinstance(text, str) and text:
+            come = item.part(part)
+            self._think_aloud(item, text, not come, out)
+            come.add(text)
 
     def _think_rest(self, item: Item, part: Any, whole: Any, out: EventWriter) -> None:
-        if not isinstance(whole, str):
-            return
         come = item.part(part)
         first = not come
-        if rest := come.rest_of(whole):
+        if isinstance(whole, str) and (rest := come.rest_of(whole)):
             self._think_aloud(item, rest, first, out)
 
     def _think_aloud(self, item: Item, text: str, first: bool, out: EventWriter) -> None:
@@ -274,6 +274,7 @@ class ResponsesParser:
                 pass
             case kind:
                 self._current = None
+                self._asked.note(data)
                 out.extension(kind, data)
 
     # -- the response ------------------------------------------------------------------------
@@ -297,7 +298,8 @@ class ResponsesParser:
                 self._finish(Item(number, data), out)
         match status:
             case "completed":
-                out.stop(StopReason.CONTENT_FILTER if self._refused else StopReason.STOP)
+                reason = StopReason.TOOL_USE if self._asked else StopReason.STOP
+                out.stop(StopReason.CONTENT_FILTER if self._refused else reason)
             case "incomplete":
                 self._cut_short(response, out)
             case _:

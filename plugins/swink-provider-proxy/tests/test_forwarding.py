@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+import swink_core as ev
 from swink_core import StopReason, StreamErrorKind, Usage
-from swink_core.providers import ForwardingWriter
-from swink_core.vocabulary import events as ev
+from swink_core.providers import MOST_BLOCKS, Automaton
+from swink_provider_proxy.forwarding import ForwardingWriter
 from swink_testing.event_strategies import event_streams
 
 
@@ -28,7 +31,8 @@ def test_what_a_remote_side_counts_wrongly_is_not_counted() -> None:
     out = ForwardingWriter("toy", "1")
     out.forward(ev.Start())
     out.forward(ev.Done(StopReason.STOP, Usage(input=-5, output=10**30, total=7, reported=True)))
-    assert out.final_usage() == Usage(total=7, reported=True)
+    assert out.usage_seen
+    assert out.usage_seen.added_up() == Usage(total=7, reported=True)
 
 
 def test_an_answer_that_ends_as_aborted_is_not_done() -> None:
@@ -47,3 +51,33 @@ def test_a_relayed_stream_that_breaks_a_rule_fails_with_its_blocks_closed() -> N
     assert out.failure.kind is StreamErrorKind.PROTOCOL
     out.close()
     assert [event.type for event in out.take()] == ["text_start", "text_end"]
+
+
+def test_relayed_blocks_are_bounded_too() -> None:
+    out = ForwardingWriter("toy", "1")
+    out.forward(ev.Start())
+    for number in range(MOST_BLOCKS + 1):
+        out.forward(ev.TextStart(number))
+    assert out.failure is not None
+    assert out.failure.kind is StreamErrorKind.OUTPUT_TOO_LARGE
+    out.close()
+    events: list[Any] = [ev.Start(), *out.take(), ev.Done(StopReason.STOP)]
+    grammar = Automaton()
+    assert [rule for event in events if (rule := grammar.step(event))] == []
+    assert sum(isinstance(event, ev.TextStart) for event in events) == MOST_BLOCKS
+
+
+def test_relayed_events_are_counted() -> None:
+    out = ForwardingWriter("toy", "1")
+    for event in [
+        ev.Start(),
+        ev.TextStart(0),
+        ev.TextDelta(0, "hello"),
+        ev.Notice("code", "not kept"),
+        ev.TextEnd(0, {"a": "x" * 1000}),
+        ev.ThinkingStart(1),
+        ev.ThinkingEnd(1, "s" * 1000),
+        ev.Extension(2, "toy", "k", "d" * 1000),
+    ]:
+        out.forward(event)
+    assert 3_005 <= out.kept <= 3_100

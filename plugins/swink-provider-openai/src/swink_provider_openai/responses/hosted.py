@@ -1,0 +1,88 @@
+"""Tools that the service defines and the caller runs: what asks for them, and the answers.
+
+Each such item of the output comes as an extension, and the answer that holds one is not over: it
+stops for tool use. The caller answers with an item of the API's own, as an extension in what the
+user says or in a result whose `tool_call_id` is that of the call. Source: OpenAI's guides
+"Computer use", "Shell", "Apply patch", "Tool search" and "MCP and connectors".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeGuard
+
+from swink_core import Block, ExtensionBlock
+
+__all__ = ["PARTS", "Asked", "answer_to", "is_item", "without_unanswered"]
+
+PARTS = frozenset({"input_text", "input_image", "input_file", "input_audio"})
+"""What stands within a message; everything else is an item of its own."""
+
+ANSWERS: dict[str, tuple[str, str]] = {
+    "computer_call": ("computer_call_output", "call_id"),
+    "shell_call": ("shell_call_output", "call_id"),
+    "local_shell_call": ("local_shell_call_output", "id"),
+    "apply_patch_call": ("apply_patch_call_output", "call_id"),
+    "tool_search_call": ("tool_search_output", "call_id"),
+    "mcp_approval_request": ("mcp_approval_response", "approval_request_id"),
+}
+"""What asks, with the type of the item that answers and its field for what it answers."""
+
+_FIELDS = dict(ANSWERS.values())
+
+
+class Asked:
+    """What of an output has been asked of the caller and not been answered within it.
+
+    The service runs some of these tools itself, where it is told to: then the answer follows.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: set[str] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def note(self, item: Mapping[str, Any]) -> None:
+        """Take an item of the output into account."""
+        if (id := _asking(item)) is not None:
+            self._waiting.add(id)
+        self._waiting -= _answered(item)
+
+
+def is_item(block: Block) -> TypeGuard[ExtensionBlock]:
+    """Tell whether a block is an item of the input, not a part of a message."""
+    return isinstance(block, ExtensionBlock) and block.data.get("type") not in PARTS
+
+
+def answer_to(tool_call_id: str, block: ExtensionBlock) -> dict[str, Any]:
+    """Return the field by which an item says what it answers."""
+    return {_FIELDS.get(str(block.data.get("type")), "call_id"): tool_call_id}
+
+
+def without_unanswered(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out what nobody answered, which the API refuses, and the reasoning before it."""
+    answered = set().union(*map(_answered, items))
+    kept: list[dict[str, Any]] = []
+    for item in items:
+        if (id := _asking(item)) is None or id in answered:
+            kept.append(item)
+            continue
+        while kept and kept[-1].get("type") == "reasoning":
+            kept.pop()
+    return kept
+
+
+def _asking(item: Mapping[str, Any]) -> str | None:
+    kind = item.get("type")
+    if kind not in ANSWERS or item.get("execution") == "server":
+        return None
+    id = item.get("id" if kind == "mcp_approval_request" else "call_id")
+    return id if isinstance(id, str) else None
+
+
+def _answered(item: Mapping[str, Any]) -> set[Any]:
+    """Return what an item answers; of shells that are local, documentation names two fields."""
+    if item.get("type") not in _FIELDS:
+        return set()
+    return {item.get("call_id"), item.get("id"), item.get("approval_request_id")}

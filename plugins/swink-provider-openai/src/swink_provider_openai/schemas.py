@@ -1,0 +1,51 @@
+"""JSON schemas in the form that OpenAI takes, with the same meaning.
+
+The root is an object by itself, and every array says what it holds; pydantic, for one, writes a
+reference at the root of what refers to itself. Source: OpenAI's guide "Structured outputs".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from swink_core.providers import inlined_schema
+
+__all__ = ["plain_schema"]
+
+
+DATA = frozenset({"const", "default", "enum", "examples"})
+NAMED = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
+
+
+def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema whose root is no reference and whose arrays all have `items`."""
+    if "$ref" in schema:
+        plain = inlined_schema(schema)
+        schema = _root(schema) if "$ref" in plain else plain
+    whole: dict[str, Any] = _with_items(schema)
+    return whole
+
+
+def _root(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the root refers to, beside the definitions, of a schema that is recursive."""
+    part: Any = schema
+    for step in str(schema["$ref"]).split("/")[1:]:
+        part = part.get(step, {})
+    beside = {name: value for name, value in schema.items() if name != "$ref"}
+    return {**part, **beside}
+
+
+def _with_items(node: Any, named: bool = False) -> Any:
+    """Give arrays items; `named`: the keys of this mapping are names of the schemas in it."""
+    if isinstance(node, list):
+        return [_with_items(item) for item in node]
+    if not isinstance(node, Mapping):
+        return node
+    whole = {
+        name: value if name in DATA and not named else _with_items(value, name in NAMED)
+        for name, value in node.items()
+    }
+    if not named and whole.get("type") == "array" and "prefixItems" not in whole:
+        whole.setdefault("items", {})
+    return whole

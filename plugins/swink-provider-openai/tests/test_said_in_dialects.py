@@ -1,0 +1,241 @@
+"""What services that speak Chat Completions take beyond it: marks, video, answers to continue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from swink_core import (
+    AssistantMessage,
+    Base64Source,
+    CacheStrategy,
+    Client,
+    Context,
+    DocumentBlock,
+    Error,
+    ImageBlock,
+    Message,
+    Notice,
+    RetryPolicy,
+    SystemMessage,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    UrlSource,
+    UserMessage,
+)
+from swink_core import StreamErrorKind as Kind
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+
+SSE = {"Content-Type": "text/event-stream"}
+ANSWER = b'data: {"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]}\n\n'
+RESPONSE = (
+    b'data: {"type": "response.output_text.delta", "output_index": 0, "delta": "Hi"}\n\n'
+    b'data: {"type": "response.completed", "response": {"status": "completed"}}\n\n'
+)
+MARK = {"cache_control": {"type": "ephemeral"}}
+BREAK = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+VIDEO = DocumentBlock(UrlSource("https://a.example/b.mp4"))
+
+
+async def asked(
+    messages: list[Message], model: str, **options: Any
+) -> tuple[str, dict[str, Any], list[str]]:
+    """Return the address and the body of the request, and the notices of the call."""
+    responses = options.get("settings", {}).get("api") == "responses"
+    http = MemoryHTTPClient(MemoryResponse([RESPONSE if responses else ANSWER], headers=SSE))
+    async with Client(http=http, retry=RetryPolicy.none()) as client:
+        given: dict[str, Any] = {"api_key": "k", "settings": {"api": "chat"}, **options}
+        if model.startswith(("mistral/", "perplexity/")):
+            del given["settings"]
+        events = [e async for e in client.stream(model, Context(messages), **given)]
+    assert not isinstance(events[-1], Error), events[-1]
+    [request] = http.requests
+    return request.url, http.bodies[0], [e.detail for e in events if isinstance(e, Notice)]
+
+
+async def refused(messages: list[Message], model: str, **options: Any) -> Error:
+    async with Client(http=MemoryHTTPClient(), retry=RetryPolicy.none()) as client:
+        stream = client.stream(model, Context(messages), api_key="k", **options)
+        events = [e async for e in stream]
+    assert isinstance(events[-1], Error)
+    return events[-1]
+
+
+# -- marks and details ----------------------------------------------------------------------------
+
+
+def content_of(body: dict[str, Any]) -> Any:
+    return (body.get("messages") or body["input"])[-1]["content"]
+
+
+# (model, api, metadata of a text, its part)
+MARKED: list[tuple[str, str, dict[str, Any], Any]] = [
+    ("openrouter/a/b", "chat", MARK, [{"type": "text", "text": "Hi", **MARK}]),
+    ("openrouter/a/b", "chat", BREAK, "Hi"),
+    ("openai/gpt-5.6", "chat", BREAK, [{"type": "text", "text": "Hi", **BREAK}]),
+    ("openai/gpt-5.6", "responses", BREAK, [{"type": "input_text", "text": "Hi", **BREAK}]),
+    ("openai/gpt-5.6", "chat", MARK, "Hi"),
+    ("groq/any", "chat", MARK | BREAK, "Hi"),
+]
+
+
+@pytest.mark.parametrize(("model", "api", "metadata", "content"), MARKED)
+async def test_marks_go_to_those_that_know_them(
+    model: str, api: str, metadata: dict[str, Any], content: Any
+) -> None:
+    said = UserMessage([TextBlock("Hi", metadata)])
+    _, body, _ = await asked([said], model, settings={"api": api})
+    assert content_of(body) == content
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+async def test_an_image_is_looked_at_as_closely_as_is_asked(api: str) -> None:
+    image = ImageBlock(UrlSource("https://a.example/b.png"), metadata={"detail": "low"})
+    _, body, _ = await asked([UserMessage([image])], "openai/gpt-4o", settings={"api": api})
+    [part] = content_of(body)
+    assert part.get("image_url", {}) == {
+        "chat": {"url": "https://a.example/b.png", "detail": "low"},
+        "responses": "https://a.example/b.png",
+    }[api]  # fmt: skip
+    assert part.get("detail") == {"chat": None, "responses": "low"}[api]
+
+
+def marked(text: str, ttl: str | None = None) -> list[dict[str, Any]]:
+    control = {"type": "ephemeral", **({"ttl": ttl} if ttl else {})}
+    return [{"type": "text", "text": text, "cache_control": control}]
+
+
+@pytest.mark.parametrize(("ttl", "word"), [(None, None), (300, None), (301, "1h"), (3600, "1h")])
+async def test_openrouter_keeps_the_prompts_of_those_that_want_marks(
+    ttl: int | None, word: str | None
+) -> None:
+    turns: list[Message] = [
+        SystemMessage("Be brief."), UserMessage("Look."),
+        AssistantMessage([ToolCallBlock("call_1", "look")]),
+        ToolResultMessage("call_1", "look", "A light."),
+    ]  # fmt: skip
+    _, body, notices = await asked(
+        turns, "openrouter/anthropic/claude-any", cache=CacheStrategy(ttl=ttl), session_id="s"
+    )
+    system, user, _, result = body["messages"]
+    assert system["content"] == marked("Be brief.", word)
+    assert user["content"] == "Look."
+    assert result["content"] == marked("A light.", word)
+    assert body["session_id"] == "s"
+    assert "prompt_cache_retention" not in body
+    assert notices == []
+
+
+async def test_the_callers_own_marks_leave_no_room_beyond_four() -> None:
+    said = UserMessage([TextBlock(str(number), MARK) for number in range(4)])
+    turns: list[Message] = [SystemMessage("Be brief."), said, UserMessage("Go.")]
+    _, body, _ = await asked(turns, "openrouter/anthropic/claude-any", cache="auto")
+    assert [m["content"] for m in body["messages"]] == [
+        "Be brief.", [marked(str(number))[0] for number in range(4)], "Go.",
+    ]  # fmt: skip
+
+
+async def test_openrouter_is_told_nothing_where_prompts_are_kept_anyway() -> None:
+    _, body, notices = await asked([UserMessage("Hi")], "openrouter/openai/gpt-any", cache="auto")
+    assert content_of(body) == "Hi"
+    assert "by itself" in notices[0]
+
+
+@pytest.mark.parametrize(
+    ("model", "api", "field", "most"),
+    [
+        ("openai/gpt-5.4", "responses", "prompt_cache_key", 64),
+        ("openai/gpt-4o", "chat", "prompt_cache_key", 64),
+        ("azure/gpt-5.4", "responses", "prompt_cache_key", 64),
+        ("openrouter/a/b", "chat", "session_id", 256),
+    ],
+)
+async def test_a_long_session_id_is_shortened_to_one_of_its_own(
+    model: str, api: str, field: str, most: int
+) -> None:
+    sent = set()
+    for end in "ab":
+        options = {"settings": {"api": api}, "session_id": "x" * most + end}
+        if model.startswith("azure/"):
+            options["base_url"] = "https://r.example"
+        _, body, _ = await asked([UserMessage("Hi")], model, **options)
+        sent.add(body[field])
+    assert len(sent) == 2
+    assert max(map(len, sent)) <= most
+
+
+# -- video ---------------------------------------------------------------------------------------
+
+
+async def test_video_goes_where_it_has_a_form() -> None:
+    _, body, _ = await asked([UserMessage([VIDEO])], "openrouter/google/gemini-any")
+    assert content_of(body) == [
+        {"type": "video_url", "video_url": {"url": "https://a.example/b.mp4"}}
+    ]
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+@pytest.mark.parametrize("kind", ["video/mp4", "audio/wav", "image/png"])
+async def test_media_are_no_documents(api: str, kind: str) -> None:
+    document = DocumentBlock(Base64Source(kind, "AAAA"))
+    error = await refused([UserMessage([document])], "openai/any", settings={"api": api})
+    assert error.error_kind is Kind.UNSUPPORTED
+    assert kind.partition("/")[0] in error.error_message
+
+
+# -- answers to continue --------------------------------------------------------------------------
+
+BEGUN: list[Message] = [UserMessage("Count."), AssistantMessage([TextBlock("One, ")])]
+
+
+@pytest.mark.parametrize(
+    ("base_url", "address"),
+    [
+        (None, "https://api.deepseek.com/beta/chat/completions"),
+        ("https://api.deepseek.com/v1", "https://api.deepseek.com/beta/chat/completions"),
+        ("https://api.deepseek.com/beta", "https://api.deepseek.com/beta/chat/completions"),
+    ],
+)
+async def test_deepseek_continues_an_answer_at_an_address_of_its_own(
+    base_url: str | None, address: str
+) -> None:
+    url, body, _ = await asked(BEGUN, "deepseek/deepseek-flash", base_url=base_url)
+    assert url == address
+    assert body["messages"][-1] == {"role": "assistant", "content": "One, ", "prefix": True}
+
+
+async def test_mistral_continues_an_answer_where_it_is() -> None:
+    pytest.importorskip("swink_provider_mistral")
+    url, body, _ = await asked(BEGUN, "mistral/any")
+    assert url == "https://api.mistral.ai/v1/chat/completions"
+    assert body["messages"][-1] == {"role": "assistant", "content": "One, ", "prefix": True}
+
+
+async def test_an_answer_that_is_over_is_not_continued() -> None:
+    url, body, _ = await asked([*BEGUN, UserMessage("Go on.")], "deepseek/deepseek-flash")
+    assert url == "https://api.deepseek.com/chat/completions"
+    assert not any("prefix" in message for message in body["messages"])
+
+
+async def test_one_who_continues_no_answer_says_so() -> None:
+    error = await refused(BEGUN, "perplexity/sonar")
+    assert error.error_kind is Kind.UNSUPPORTED
+
+
+# -- instructions --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "role"), [("openai/gpt-5.4", "developer"), ("openai/gpt-4o", "system")]
+)
+async def test_instructions_stand_where_they_were_given(model: str, role: str) -> None:
+    turns = [SystemMessage("Be brief."), UserMessage("Hi"), SystemMessage("No.")]
+    _, body, notices = await asked(turns, model)
+    assert body["messages"] == [
+        {"role": role, "content": "Be brief."},
+        {"role": "user", "content": "Hi"},
+        {"role": role, "content": "No."},
+    ]
+    assert notices == []

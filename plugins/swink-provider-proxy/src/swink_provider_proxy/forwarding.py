@@ -1,0 +1,90 @@
+"""`ForwardingWriter`: passes on the events of a remote swink.
+
+A parser that reads whole events instead of learning parts of them names it as its `writer`. What
+it passes on is held against the grammar, and what a cut leaves open is closed.
+"""
+
+from __future__ import annotations
+
+from swink_core import (
+    AssistantMessageEvent,
+    Done,
+    Error,
+    Failure,
+    Notice,
+    Retry,
+    Start,
+    Usage,
+)
+from swink_core import StreamErrorKind as Kind
+from swink_core.providers import MOST_BLOCKS, Automaton, EventWriter, kept_of
+
+__all__ = ["ForwardingWriter"]
+
+COUNTS = ("input", "output", "cache_read", "cache_write", "reasoning", "total")
+
+
+class ForwardingWriter(EventWriter):
+    """A writer for events that are complete already; what tells it of parts is not to be used."""
+
+    has_answer = True
+    """Whether the answer is one, the remote side has said."""
+
+    kept = 0
+
+    def __init__(self, provider: str = "", id_prefix: str = "0", model: str = "") -> None:
+        super().__init__(provider, id_prefix, model)
+        self._grammar = Automaton()
+        self._passed_on: list[AssistantMessageEvent] = []
+        self._restarted = False
+
+    def forward(self, event: AssistantMessageEvent) -> None:
+        """Pass an event on. Its first `Start` is taken as read.
+
+        A broken rule fails the attempt as `protocol`.
+        """
+        if self.finished:
+            return
+        broken = self._grammar.step(event)
+        if broken is not None:
+            self.fail(Failure("streaming", kind=Kind.PROTOCOL, code="bad_event", message=broken))
+        elif isinstance(event, Done | Error):
+            self._end(event)
+        elif self._grammar.started > MOST_BLOCKS:
+            self._grammar.open.pop(MOST_BLOCKS, None)  # it was not passed on
+            failure = Failure("streaming", kind=Kind.OUTPUT_TOO_LARGE, code="blocks")
+            failure.message = f"the answer has more than {MOST_BLOCKS} blocks"
+            self.fail(failure)
+        elif self._restarted or not isinstance(event, Start):
+            self._passed_on.append(event)
+            self.kept += kept_of(event)
+            if isinstance(event, Retry):
+                self._restarted, self.kept, self.damage = True, 0, None
+
+    def notice(self, code: str, detail: str = "") -> None:
+        """Tell observers something that is not content."""
+        self._passed_on.append(Notice(code, detail))
+
+    def take(self) -> list[AssistantMessageEvent]:
+        """Return the events since the last call."""
+        events, self._passed_on = self._passed_on, []
+        return events
+
+    def close(self) -> None:
+        """Close every open block."""
+        self._passed_on += self._grammar.closing()
+
+    def _end(self, event: Done | Error) -> None:
+        if (said := event.usage) is not None:
+            self.usage_seen = Usage(reported=said.reported)
+            self.usage(**{name: getattr(said, name) for name in COUNTS}, extra=said.extra)
+        self.cost = event.cost.total if event.cost else None
+        self.response(event.response_id, event.model, event.metadata)
+        if isinstance(event, Done):
+            self.stop_reason = event.stop_reason
+            self.finish()
+        else:
+            failure = Failure("streaming", event.status, code="relayed")
+            failure.kind, failure.message = event.error_kind or Kind.UNKNOWN, event.error_message
+            failure.retry_after, failure.request_id = event.retry_after, event.request_id
+            self.fail(failure)

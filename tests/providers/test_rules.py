@@ -1,0 +1,224 @@
+"""Calls fitted to rules, which are read from a file as a package ships it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from swink_core import (
+    AssistantMessage,
+    Context,
+    Model,
+    PluginError,
+    StreamOptions,
+    SystemMessage,
+    TextBlock,
+    Tool,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+)
+from swink_core.plugins.package_data import PackageCatalog
+from swink_core.providers import Fitted, api_of, fitted, joined_root, rule_of
+
+HELLO = Context([UserMessage("Hi")])
+WITH_TOOL = Context([UserMessage("Hi")], tools=[Tool("f")])
+PREFILLED = Context([UserMessage("Hi"), AssistantMessage([TextBlock("Well")])])
+
+
+class Acme:
+    """An API that has nearly everything."""
+
+    api_name = "chat"
+    features = frozenset({"tools", "tool_choice", "stop", "json"})
+    knobs = frozenset({
+        "temperature", "top_p", "max_tokens", "session_id", "thinking", "parallel_tool_calls",
+    })  # fmt: skip
+    buffered = websocket = False
+
+    def parser(self, model: Model) -> Any:
+        raise NotImplementedError
+
+
+def ruled(*rules: str) -> Model:
+    """A model with rules as they stand in a file."""
+    text = "\n".join(f"[[rules]]\n{rule}" for rule in rules)
+    return Model("acme", "large", rules=tuple(PackageCatalog(text.encode(), "a file").rules))
+
+
+def fit(model: Model, context: Context = HELLO, **options: Any) -> Fitted:
+    return fitted(Acme(), model, context, StreamOptions(**options))
+
+
+def told(call: Fitted) -> list[str]:
+    return [f"{notice.code}{notice.detail.removeprefix('acme/large')}" for notice in call.notices]
+
+
+# (rule, options, what becomes of them, what is told)
+OPTIONS: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
+    ("takes = { temperature = false }", {"temperature": 0.0}, {"temperature": None},
+     ["option_ignored has no option temperature; it was not sent"]),
+    ("takes = { temperature = [1] }", {"temperature": 1.0}, {"temperature": 1.0}, []),
+    ("takes = { temperature = [1] }", {"temperature": 0.5}, {"temperature": None},
+     ["option_ignored has no such temperature; it was not sent"]),
+    ("takes = { seed = true }", {"seed": 7}, {"seed": 7}, []),
+    ("least = { max_tokens = 16 }", {"max_tokens": 1}, {"max_tokens": 16},
+     ["option_changed: max_tokens is 16 here, not 1"]),
+    ("most = { temperature = 1.5 }", {"temperature": 2}, {"temperature": 1.5},
+     ["option_changed: temperature is 1.5 here, not 2"]),
+    ("most = { session_id = 64 }", {"session_id": "s" * 64}, {"session_id": "s" * 64}, []),
+    ("most = { session_id = 64 }", {"session_id": ""}, {"session_id": ""}, []),
+    ('change = { thinking = "off" }', {}, {"thinking": "off"},
+     ["option_changed: thinking is off here, not unset"]),
+    ('efforts = { low = "l", high = "h" }', {"thinking": "low"}, {"thinking": "low"}, []),
+    ('efforts = { low = "l", high = "h" }', {"thinking": "off"}, {"thinking": "low"},
+     ["option_changed: thinking is low here, not off"]),
+    ('efforts = { low = "l", high = "h" }', {"thinking": "medium"}, {"thinking": "high"},
+     ["option_changed: thinking is high here, not medium"]),
+    ('efforts = { low = "l", high = "h" }', {"thinking": "extra_high"}, {"thinking": "high"},
+     ["option_changed: thinking is high here, not extra_high"]),
+    ('efforts = { low = "l", high = "h" }', {"thinking": 1500}, {"thinking": "low"},
+     ["option_changed: thinking is low here, not 1500"]),
+    ('efforts = { off = "none", high = "h" }', {"thinking": 0}, {"thinking": 0}, []),
+    ("budget = [1024, 8000]", {"thinking": 5000}, {"thinking": 5000}, []),
+    ("budget = [1024, 8000]", {"thinking": 10}, {"thinking": 1024},
+     ["option_changed: thinking is 1024 here, not 10"]),
+    ("budget = [1024, 8000]", {"thinking": "high"}, {"thinking": 8000},
+     ["option_changed: thinking is 8000 here, not high"]),
+    ("budget = [1024, 8000]", {"thinking": 5000, "max_tokens": 4000}, {"thinking": 2976},
+     ["option_changed: thinking is 2976 here, not 5000"]),
+    ("budget = [1024, 8000]", {"thinking": 1024, "max_tokens": 1100}, {"thinking": 1024}, []),
+    ("budget = [1024, 8000]", {"thinking": 1024, "max_tokens": 1024}, {"thinking": None},
+     ["option_ignored has no option thinking; it was not sent"]),
+    ('when = { thinking = ["on"] }\ntakes = { top_p = false }', {"top_p": 0.5}, {"top_p": 0.5}, []),
+    ('when = { thinking = ["off"] }\ntakes = { top_p = false }',
+     {"top_p": 0.5, "thinking": "off"}, {"top_p": None},
+     ["option_ignored has no option top_p; it was not sent"]),
+    ('apis = ["other"]\ntakes = { top_p = false }', {"top_p": 0.5}, {"top_p": 0.5}, []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "options", "left", "said"), OPTIONS)
+def test_an_option_is_sent_mapped_or_left_out_and_told(
+    rule: str, options: dict[str, Any], left: dict[str, Any], said: list[str]
+) -> None:
+    call = fit(ruled(rule), **options)
+
+    assert {name: getattr(call.options, name) for name in left} == left
+    assert told(call) == said
+    assert call.failure is None
+
+
+# (rule, conversation, options, what is refused)
+REFUSED: list[tuple[str, Context, dict[str, Any], str]] = [
+    ("takes = { stop = false }", HELLO, {"stop": "END"}, "stop"),
+    ("most = { stop = 1 }", HELLO, {"stop": ["a", "b"]}, "stop"),
+    ("takes = { tools = false }", WITH_TOOL, {}, "tools"),
+    ('takes = { tool_choice = ["auto", "none"] }', WITH_TOOL, {"tool_choice": "f"}, "tool_choice"),
+    ("takes = { prefill = false }", PREFILLED, {}, "prefill"),
+    ('when = { tools = ["set"] }\ntakes = { json = false }', WITH_TOOL,
+     {"response_format": "json"}, "json"),
+    ('schema = ["anyOf"]', Context([UserMessage("Hi")], tools=[Tool("f", "", {"type": "string"})]),
+     {}, "tools"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "context", "options", "code"), REFUSED)
+def test_what_would_lose_its_meaning_is_refused_unless_rules_are_lifted(
+    rule: str, context: Context, options: dict[str, Any], code: str
+) -> None:
+    refused = fit(ruled(rule), context, **options).failure
+    assert refused is not None
+    assert (refused.kind, refused.code) == ("unsupported", code)
+    assert "rules=False" in str(refused.resolution)
+
+    assert fit(ruled(rule), context, **options, rules=False).failure is None
+
+
+def test_without_rules_a_call_goes_out_as_it_was_given_where_the_api_has_a_place() -> None:
+    model = ruled("takes = { temperature = false }", 'change = { thinking = "off" }')
+
+    call = fit(model, temperature=3, top_k=4, rules=False)
+
+    assert (call.options.temperature, call.options.thinking, call.options.top_k) == (3, None, None)
+    assert told(call) == ["option_ignored has no option top_k; it was not sent"]
+
+
+def test_a_later_rule_counts_for_what_both_name() -> None:
+    model = ruled(
+        'takes = { top_p = false, stop = false }\nefforts = { low = "l" }',
+        'takes = { top_p = true }\nefforts = { high = "h" }',
+    )
+
+    assert rule_of(model).takes == {"top_p": True, "stop": False}
+    assert rule_of(model).efforts == {"high": "h"}
+
+
+def test_conditions_look_at_the_call_as_the_rules_before_have_left_it() -> None:
+    model = ruled(
+        'when = { tool_choice = ["forced"] }\nchange = { thinking = "off" }',
+        'when = { thinking = ["on", "unset"] }\ntakes = { temperature = false }',
+    )
+
+    forced = fit(model, WITH_TOOL, tool_choice="required", temperature=0.5)
+    free = fit(model, WITH_TOOL, temperature=0.5)
+
+    assert (forced.options.temperature, free.options.temperature) == (0.5, None)
+
+
+def test_a_rule_says_which_api_is_asked() -> None:
+    model = ruled('api = "new"', 'when = { stop = ["set"] }\napi = "old"')
+
+    assert api_of(model, StreamOptions()) == "new"
+    assert api_of(model, StreamOptions(stop="END")) == "old"
+    assert api_of(ruled(), StreamOptions()) is None
+
+
+def test_tools_have_one_other_name_wherever_they_are_named() -> None:
+    messages = [
+        UserMessage("Hi"),
+        SystemMessage("Be brief."),
+        AssistantMessage([TextBlock("Well"), ToolCallBlock("1", "9 lives", {})]),
+        ToolResultMessage("1", "9 lives", "gone"),
+    ]
+    context = Context(messages, tools=[Tool("9 lives"), Tool("fine")])
+    before = Context([*messages], tools=[*context.tools])
+
+    call = fit(ruled("tool_name = '[a-z_][a-z0-9_]*'"), context, tool_choice="9 lives")
+
+    [(new, old)] = call.names.items()
+    assert (old, [tool.name for tool in call.context.tools]) == ("9 lives", [new, "fine"])
+    assert call.options.tool_choice == new
+    assert call.context.messages[2].tool_calls[0].name == new
+    assert call.context.messages[3].tool_name == new
+    assert new.startswith("_")
+    assert context == before
+
+
+def test_what_alternatives_have_stays_sayable_when_they_are_joined() -> None:
+    schema = {
+        "allOf": [{"properties": {"a": {"type": "string"}}, "required": ["a"]}],
+        "anyOf": [{"$ref": "#/$defs/B"}, {"properties": {"b": {"const": 2}}}, True],
+        "$defs": {"B": {"properties": {"b": {"const": 1}}}},
+        "properties": {"own": {}},
+    }
+
+    assert joined_root(schema, ("allOf", "anyOf", "not")) == {
+        "$defs": {"B": {"properties": {"b": {"const": 1}}}},
+        "properties": {
+            "a": {"type": "string"},
+            "b": {"anyOf": [{"const": 1}, {"const": 2}]},
+            "own": {},
+        },
+        "required": ["a"],
+        "type": "object",
+    }
+
+
+@pytest.mark.parametrize(
+    "rule", ["match = '('", "unless = '['", "tool_name = '*'", "takez = {}", "budget = [1]"]
+)
+def test_a_rule_that_cannot_be_read_is_refused_with_its_file(rule: str) -> None:
+    with pytest.raises(PluginError, match="a file"):
+        ruled(rule)
