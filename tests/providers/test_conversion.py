@@ -253,12 +253,6 @@ def test_a_provider_sees_what_the_rules_leave(messages: list[Message], seen: lis
         (None, [SystemMessage("")], None),
     ],
 )
-def test_a_result_whose_call_is_gone_stays_where_the_api_has_a_place_for_it() -> None:
-    context = Context([RESULT_A, said(CALL_B), RESULT_B, ToolResultMessage("c", "h", "3")])
-    seen = normalise(context, "toy", has_place=lambda result: result.tool_call_id == "a")
-    assert seen == [RESULT_A, said(CALL_B), RESULT_B, UserMessage("[result of h] 3")]
-
-
 def test_leading_instructions_join_the_system_prompt(
     prompt: str | None, leading: list[Message], folded: str | None
 ) -> None:
@@ -291,6 +285,12 @@ def test_every_call_is_followed_by_its_one_result(context: Context) -> None:
         if isinstance(message, AssistantMessage):
             waiting = [call.id for call in message.tool_calls]
     assert waiting == []
+
+
+def test_a_result_whose_call_is_gone_stays_where_the_api_has_a_place_for_it() -> None:
+    context = Context([RESULT_A, said(CALL_B), RESULT_B, ToolResultMessage("c", "h", "3")])
+    seen = normalise(context, "toy", has_place=lambda result: result.tool_call_id == "a")
+    assert seen == [RESULT_A, said(CALL_B), RESULT_B, UserMessage("[result of h] 3")]
 
 
 class Plain(MessageConverter):
