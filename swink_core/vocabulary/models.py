@@ -49,7 +49,7 @@ SettingType: TypeAlias = Literal["string", "integer", "boolean", "strings", "any
 """What a setting is; `strings` is a list of them, a tuple the strings that it may be."""
 
 
-class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Rule(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw_only=True):
     """What some models take of a call; what no rule names is taken as the API has it.
 
     Which: those of `providers` (none: all) in whose id the expression `match` is found, and

@@ -17,5 +17,6 @@ Each module is imported by its own name.
     acme           a provider that exists only in tests
     installed      distributions that a test installs
     command_line   `swink` as a process
-    plugin         the fixtures `chaos` and `swink` (extra `swink-testing[pytest]`)
+    small_json     services that give tokens and the like (extra `swink-testing[json]`)
+    plugin         the fixtures `chaos`, `small_json` and `swink` (extra `swink-testing[pytest]`)
 """
