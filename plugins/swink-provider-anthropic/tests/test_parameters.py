@@ -369,7 +369,27 @@ def test_an_instruction_inside_stands_where_the_api_takes_it(
 ) -> None:
     found, heard = _heard(model, *messages)
     assert heard == expected
-    assert (found.notices, found.refused_by) == ([], [])
+    assert found.refused_by == []
+
+
+MOVED = "an instruction went out behind the user's turn"
+
+
+@pytest.mark.parametrize(
+    ("messages", "said"),
+    [
+        ([HI, FIRST], []),
+        ([HI, FIRST, THEN], []),
+        ([FIRST, HI, THEN, ANSWER, HI], []),
+        ([HI, FIRST, HI], [MOVED]),
+        ([HI, ANSWER, FIRST], [MOVED]),
+        ([HI, ANSWER, FIRST, HI], [MOVED]),
+        ([HI, ANSWER, HI, FIRST, THEN, HI], [MOVED]),
+    ],
+)
+def test_that_an_instruction_is_moved_is_said(messages: list[Any], said: list[str]) -> None:
+    found, _ = _heard(NEWEST, *messages)
+    assert found.notices == said
 
 
 @pytest.mark.parametrize(
