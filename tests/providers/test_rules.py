@@ -20,7 +20,8 @@ from swink_core import (
     UserMessage,
 )
 from swink_core.plugins.package_data import PackageCatalog
-from swink_core.providers import Fitted, api_of, fitted, joined_root, rule_of
+from swink_core.providers import Fitted, api_of, fitted, rule_of
+from swink_core.providers.schemas import joined_root
 
 HELLO = Context([UserMessage("Hi")])
 WITH_TOOL = Context([UserMessage("Hi")], tools=[Tool("f")])
