@@ -33,7 +33,7 @@ from swink_core.providers.fields import (
     with_metadata,
 )
 from swink_core.providers.media import media_base64, media_form, media_type_of, unsupported
-from swink_core.providers.network import failure_of
+from swink_core.providers.network import failure_of, is_own_address
 from swink_core.providers.open_blocks import MOST_BLOCKS, kept_of
 from swink_core.providers.provider import HTTPProvider
 from swink_core.providers.rules import Fitted, api_of, fitted, rule_of

@@ -11,7 +11,7 @@ import pytest
 
 from swink_core import Catalog, Cost, Host, Model, PluginError, SwinkError, Usage
 from swink_core.plugins.package_data import package_catalog
-from swink_core.vocabulary.models import Prices, cost_of
+from swink_core.vocabulary.prices import Prices, cost_of
 
 FILE = """
 [[providers]]
