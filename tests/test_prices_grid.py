@@ -78,7 +78,7 @@ def test_a_row_costs_what_genai_prices_says(
 ) -> None:
     if _is_corrected(name):
         pytest.skip("corrected by the vendor's own page: see tools/catalog.toml")
-    terms = [None, *{tuple(v.when.items())[0] for v in model.price_variants or ()}]
+    terms = [None, *{next(iter(v.when.items())) for v in model.price_variants or ()}]
     times = TIMES[:1] if isinstance(model.prices, genai.ModelPrice) and len(terms) == 1 else TIMES
     for at, prompt, term, (reads, writes, longs) in product(times, PROMPTS, terms, CACHED):
         read, write, long = (int(prompt * part) for part in (reads, writes, longs))

@@ -84,6 +84,9 @@ FEATURES = {
     "supports_response_schema": "structured_output",
 }
 
+KEYS = {"id", "provider", "match", "prices"}
+PRICED = {"prices", "more_cases", "long_writes"}
+
 JSON_MODE = {"groq", "together", "openrouter", "fireworks", "cerebras"}
 """Providers of which every model can be held to JSON, which the table does not say."""
 
@@ -172,14 +175,27 @@ def _fill(
         row["capabilities"] = [*words, *(["json"] if provider in JSON_MODE else ())]
     for fact in facts("models"):
         if provider in fact["providers"] and re.search(fact["match"], row["id"]):
-            given = {k: v for k, v in fact.items() if k not in ("providers", "match", "source")}
-            if "prices" in given:
-                given["prices"] = {**row.get("prices", {}), **given["prices"]}
-                row["as_of"] = now.date().isoformat()
-            row.update(given)
+            _correct(row, fact, now)
     if row.get("context_window") and row.get("max_output", 0) > row["context_window"]:
         row["max_output"] = row["context_window"]
     return model is not None
+
+
+def _correct(row: dict[str, Any], fact: Mapping[str, Any], now: datetime) -> None:
+    """Lay over a row what a vendor's page says."""
+    row.update((name, fact[name]) for name in FIELDS if name in fact and name not in KEYS)
+    known = "prices" in fact or "prices" in row
+    if not known or not fact.keys() & PRICED:
+        return
+    prices = {**row.get("prices", {}), **fact.get("prices", {})}
+    if more := fact.get("more_cases"):
+        prices["cases"] = [*(c for c in prices.get("cases", ()) if c not in more), *more]
+    if times := fact.get("long_writes"):
+        for each in (prices, *prices.get("cases", ())):
+            if "cache_write" in each:
+                each["cache_write_long"] = each["cache_write"] * times
+    row["prices"] = prices
+    row["as_of"] = now.date().isoformat()
 
 
 def facts(kind: str) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from attrs import evolve
 from swink_core.failures.exceptions import ProviderFailure, UsageError
 from swink_core.failures.failure import Failure
 from swink_core.failures.redaction import basic_credentials
-from swink_core.providers.network import _client_error, failure_of
+from swink_core.providers.network import _client_error, failure_of, is_own_address
 from swink_core.vocabulary.http import HTTPRequest, HTTPResponse
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 

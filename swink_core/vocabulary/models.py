@@ -20,8 +20,8 @@ class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `capabilities` names features (`tools`, `images`, `documents`, `audio`, `thinking`,
     `structured_output`, `json`); `api` chooses among a provider's endpoints; `as_of` is the ISO
-    date of the figures; limits are in tokens. `match` is an expression: an id that nobody lists and in
-    which it is found is this model's too (an alias, a dated one).
+    date of the figures; limits are in tokens. An id that no row has, and in which the expression
+    `match` is found, is this model's too: an alias, a dated one.
     """
 
     id: str
@@ -55,9 +55,8 @@ class Rule(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw
     and `most` bound numbers, and `most` lengths; `change` gives options other values; `efforts`
     are the words for thinking, by level; `budget` its tokens, from and to; `tool_name` is the
     expression for whole names; `schema` are the keywords that the root of a tool's schema must
-    not have; `api` is the one to ask over; from the ISO
-    date `retires` on the models are gone, and `successor` is the one to ask instead; `facts` are the
-    provider's own.
+    not have; `api` is the one to ask over; `retires` is the ISO date from which on the models are
+    gone, and `successor` the one to ask instead; `facts` are the provider's own.
     """
 
     name: str = ""

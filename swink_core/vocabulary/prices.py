@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from datetime import UTC, datetime
-from operator import attrgetter
-from typing import Any
+from math import prod
 
 import msgspec
 
@@ -61,14 +60,11 @@ class PriceCase(Rates, frozen=True, kw_only=True):
     def holds(self, prompt: int, terms: Set[str], at: datetime) -> bool:
         """Tell whether these prices are the ones to pay."""
         (begin, end), now = self.hours, at.strftime("%H:%M")
-        in_time = begin <= now < end if begin <= end else not end <= now < begin
-        return (
-            prompt > self.above
-            and terms.issuperset(self.terms)
-            and self.since <= at.date().isoformat()
-            and (in_time or begin == end)
-            and not (self.weekdays and at.weekday() > 4)
-        )
+        if self.weekdays and at.weekday() > 4:
+            return False
+        in_time = begin <= now < end if begin < end else begin == end or not end <= now < begin
+        known = prompt > self.above and terms >= {*self.terms}
+        return known and in_time and self.since <= at.date().isoformat()
 
 
 class Prices(Rates, frozen=True):
@@ -76,21 +72,21 @@ class Prices(Rates, frozen=True):
 
     cases: tuple[PriceCase, ...] = ()
 
-    def at(self, prompt: int, terms: Set[str], at: datetime) -> Rates:
-        """Return the prices to pay for a prompt of so many tokens, on these terms, at that time."""
-        rates = dict(zip(_NAMES, _all_rates(self), strict=True))
-        factor = 1.0
-        for case in self.cases:
-            if case.holds(prompt, terms, at):
-                given = zip(_NAMES, _all_rates(case), strict=True)
-                rates.update((name, rate) for name, rate in given if rate is not None)
-                factor *= case.factor
-        priced: dict[str, Any] = {n: r and r * factor for n, r in rates.items()}
-        return Rates(**priced, fees=self.fees)
+    def at(self, prompt: int, terms: Set[str], at: datetime) -> dict[str, float]:
+        """Return what is to pay for a prompt of so many tokens, on these terms, at that time."""
+        cases = [case for case in self.cases if case.holds(prompt, terms, at)]
+        given = ((name, getattr(each, name)) for each in (self, *cases) for name in _NAMES)
+        factor = prod(case.factor for case in cases)
+        return {n: rate * factor for n, rate in dict(g for g in given if g[1] is not None).items()}
 
 
 _NAMES = Rates.__struct_fields__[:-1]
-_all_rates = attrgetter(*_NAMES)
+_PARTS = {
+    "input": ("input_audio", "input_image"),
+    "output": ("reasoning", "citation", "output_audio", "output_image"),
+    "cache_read": ("cache_read_audio",),
+    "cache_write": ("cache_write_long",),
+}
 _SEARCHES = ("searches", "file_searches")
 
 
@@ -108,48 +104,27 @@ def cost_of(
     counts = {k: v for k, v in usage.extra.items() if isinstance(v, int | float) and v >= 0}
     terms = {value for value in usage.extra.values() if isinstance(value, str)}
     rates = prices.at(usage.input or 0, terms, (at or datetime.now(UTC)).astimezone(UTC))
-    for_reading = rates.input if rates.cache_read is None else rates.cache_read
-    for_writing = rates.input if rates.cache_write is None else rates.cache_write
     read, write = usage.cache_read or 0, usage.cache_write or 0
     prompt = counts.get("billed_input", usage.input)
     fresh = None if prompt is None else max(0, prompt - read - write)
-    cached_audio = counts.get("cache_read_audio", 0)
-    heard = counts.get("input_audio", 0) - cached_audio
-    cost = Cost(
-        _price(
-            fresh, rates.input,
-            (heard, rates.input_audio), (counts.get("input_image", 0), rates.input_image),
-        ),
-        _price(
-            counts.get("billed_output", usage.output), rates.output,
-            (usage.reasoning or 0, rates.reasoning),
-            *((counts.get(n, 0), getattr(rates, n)) for n in ("output_audio", "output_image", "citation")),
-        ),
-        _price(usage.cache_read, for_reading, (cached_audio, rates.cache_read_audio)),
-        _price(
-            usage.cache_write, for_writing,
-            (counts.get("cache_write_long", write if long else 0), rates.cache_write_long),
-        ),
-    )  # fmt: skip
-    fees = [fee * counts.get(n, n == "requests") for n, fee in rates.fees.items()]
+    billed = counts.get("billed_output", usage.output)
+    counts.setdefault("cache_write_long", write if long else 0)
+    counts["input_audio"] = counts.get("input_audio", 0) - counts.get("cache_read_audio", 0)
+    counts["reasoning"] = usage.reasoning or 0
+    cost = Cost(fresh, billed, usage.cache_read, usage.cache_write)
+    for whole, parts in _PARTS.items():
+        rate = rates.get(whole, None if whole == "output" else rates.get("input"))
+        tokens, dollars = getattr(cost, whole), 0.0
+        if tokens is not None and rate is not None:
+            for part in parts:
+                some = max(0, min(counts.get(part, 0), tokens))
+                tokens, dollars = tokens - some, dollars + some * rates.get(part, rate)
+            dollars = (dollars + tokens * rate) / 1e6
+        setattr(cost, whole, None if tokens is None or rate is None else dollars)
+    fees = [fee * counts.get(name, name == "requests") for name, fee in prices.fees.items()]
     cost.fees = sum(fees) if any(fees) else None
-    searched = any(counts.get(name) and name not in rates.fees for name in _SEARCHES)
+    searched = any(counts.get(name) and name not in prices.fees for name in _SEARCHES)
     if cost.input is not None and cost.output is not None and not searched:
         others = (cost.cache_read, cost.cache_write, cost.fees)
         cost.total = cost.input + cost.output + sum(part or 0.0 for part in others)
     return cost
-
-
-def _price(
-    tokens: float | None, rate: float | None, *parts: tuple[float, float | None]
-) -> float | None:
-    """Price tokens of which parts have prices of their own."""
-    if tokens is None or rate is None:
-        return None
-    dollars = 0.0
-    for part, own in parts:
-        if own is not None:
-            part = max(0, min(part, tokens))
-            tokens -= part
-            dollars += part * own
-    return (dollars + tokens * rate) / 1e6

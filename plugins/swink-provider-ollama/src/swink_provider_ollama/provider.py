@@ -98,7 +98,7 @@ class OllamaProvider(HTTPProvider):
             failure.message = f"{name.group()}; to download it: ollama pull {name.group(1)}"
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """Add a key if there is one, and note that a server at an address of one's own costs nothing."""
+        """Add a key if there is one, and note that a server of one's own costs nothing."""
         await super().authorize(request, options, call)
         priced = call.model.info is not None and call.model.info.prices is not None
         cloud = call.model.id.partition(":")[2].endswith("cloud")  # whoever hands it on

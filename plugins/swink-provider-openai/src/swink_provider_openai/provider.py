@@ -185,7 +185,7 @@ class OpenAIProvider(HTTPProvider):
         return await super().send(request, call)
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """Add the key, and note that one's own server, at an address of one's own, costs nothing."""
+        """Add the key, and note that a server at an address of one's own costs nothing."""
         await super().authorize(request, options, call)
         priced = call.model.info is not None and call.model.info.prices is not None
         if self.dialect.own_server and not priced and is_own_address(request.url, private=True):
