@@ -19,12 +19,12 @@ from swink_provider_bedrock.errors import error_type
 from swink_provider_bedrock.eventstream import HeaderValue, message
 from swink_provider_bedrock.wire import (
     BY_SERVER,
+    Answer,
     Block,
     Delta,
     Payload,
     Reasoning,
     ToolUse,
-    Trace,
     decode_answer,
     decode_payload,
 )
@@ -117,7 +117,7 @@ class ConverseParser:
         for index, block in enumerate(answer.output.message.content or ()):
             self._block(index, block, out)
         self._has_metadata = True
-        self._metadata(answer.usage, answer.trace, out)
+        self._metadata(answer, out)
         self._finish(answer.stopReason, out)
 
     def _event(self, kind: HeaderValue | None, body: bytes, out: EventWriter) -> None:
@@ -136,7 +136,7 @@ class ConverseParser:
             case "metadata":
                 data = decode_payload(body)
                 self._has_metadata = True
-                self._metadata(data.usage, data.trace, out)
+                self._metadata(data, out)
                 if out.stop_reason is not None or out.failure is not None:
                     out.finish()
 
@@ -158,9 +158,8 @@ class ConverseParser:
         if self._has_metadata:
             out.finish()
 
-    def _metadata(
-        self, usage: dict[str, Any] | None, trace: Trace | None, out: EventWriter
-    ) -> None:
+    def _metadata(self, told: Payload | Answer, out: EventWriter) -> None:
+        usage, trace = told.usage, told.trace
         if usage:
             fresh, output = _number(usage.get("inputTokens")), _number(usage.get("outputTokens"))
             read = _number(usage.get("cacheReadInputTokens"))
@@ -170,7 +169,8 @@ class ConverseParser:
                 output=output,
                 cache_read=read,
                 cache_write=write,
-                extra={n: value for n, value in usage.items() if n not in _COUNTED and value},
+                extra={n: value for n, value in usage.items() if n not in _COUNTED and value}
+                | _billed(usage, told.serviceTier or {}),
             )
         if trace is not None and trace.guardrail is not None:
             out.notice("guardrail", trace.guardrail.actionReason or "")
@@ -298,3 +298,12 @@ def _decoded(text: str) -> bytes:
         return base64.b64decode(text, validate=True)
     except ValueError:
         raise MalformedFrame("bytes are not base64") from None
+
+
+def _billed(usage: dict[str, Any], tier: dict[str, Any]) -> dict[str, Any]:
+    """Return what the price depends on: the tier, and what is written for an hour."""
+    rows = usage.get("cacheDetails")
+    kept = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    long = sum(_number(row.get("inputTokens")) or 0 for row in kept if row.get("ttl") == "1h")
+    told = {"cache_write_long": long if kept else None, "service_tier": tier.get("type")}
+    return {name: value for name, value in told.items() if value is not None}

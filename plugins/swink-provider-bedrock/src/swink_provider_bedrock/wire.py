@@ -122,6 +122,7 @@ class Payload(msgspec.Struct):
     stopReason: str | None = None
     usage: dict[str, Any] | None = None
     trace: Trace | None = None
+    serviceTier: dict[str, Any] | None = None
     message: str | None = None
     originalMessage: str | None = None
 
@@ -145,6 +146,7 @@ class Answer(msgspec.Struct):
     stopReason: str | None = None
     usage: dict[str, Any] | None = None
     trace: Trace | None = None
+    serviceTier: dict[str, Any] | None = None
 
 
 _decode = msgspec.json.Decoder(Payload).decode

@@ -123,7 +123,7 @@ class ChatParser:
         answer = _decode_answer(body)
         out.response(_word(answer.id), answer.model)
         if answer.usage is not None:
-            report_usage(answer.usage, out)
+            report_usage(answer.usage, out, answer.service_tier)
         if answer.error or not answer.choices:
             failure = _read_failure(body)
             if failure is None:
@@ -157,7 +157,7 @@ class ChatParser:
         usage = chunk.usage or groq.get("usage")
         if usage:
             self._counted = True
-            report_usage(usage, out)
+            report_usage(usage, out, chunk.service_tier)
         self._note_sources(chunk)
         for choice in chunk.choices or ():
             if choice.index:

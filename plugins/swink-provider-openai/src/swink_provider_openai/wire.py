@@ -83,6 +83,7 @@ class Chunk(Struct, gc=False):
     x_groq: dict[str, Any] | None = None
     citations: Any = None
     search_results: Any = None
+    service_tier: str | None = None
 
 
 class FirstChunk(Chunk, gc=False):
@@ -111,3 +112,4 @@ class Answer(Struct, gc=False):
     error: Any = None
     citations: Any = None
     search_results: Any = None
+    service_tier: str | None = None

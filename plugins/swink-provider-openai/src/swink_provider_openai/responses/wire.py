@@ -48,4 +48,5 @@ class Response(Struct, gc=False):
     error: Any = None
     incomplete_details: dict[str, Any] | None = None
     usage: dict[str, Any] | None = None
+    service_tier: str | None = None
     output: Raw = Raw()
