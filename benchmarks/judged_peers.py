@@ -18,7 +18,9 @@ import warnings
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-os.environ.update(HF_HUB_OFFLINE="1", LITELLM_LOCAL_MODEL_COST_MAP="True")
+os.environ.update(
+    HF_HUB_OFFLINE="1", LITELLM_LOCAL_MODEL_COST_MAP="True", DISABLE_AIOHTTP_TRANSPORT="True"
+)
 KEY = "sk-judge"
 BUDGETS = {"low": 2048, "high": 10_000}
 

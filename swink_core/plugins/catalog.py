@@ -127,7 +127,7 @@ class Catalog:
 
     def _owner(self, model_id: str, installed: list[str]) -> str | None:
         """Return the provider that is meant by a bare id; `None` where nobody lists it."""
-        listing = [name for name in installed if self.model(name, model_id) is not None]
+        listing = [n for n in installed if any(i.id == model_id for i in self.models(n))]
         owners = listing if len(listing) == 1 else [n for n in listing if self._has_key(n)]
         if listing and len(owners) != 1:
             names = " or ".join(f"{name}/{model_id}" for name in owners or listing)

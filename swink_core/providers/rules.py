@@ -45,9 +45,7 @@ ROOM_TO_ANSWER = 1024
 NOTICE_DAYS = 90
 """Days for which a model's end is told of before it comes."""
 
-LIFTED = (
-    "Change the call or the model; `rules=False` sends it all the same, if that is out of date."
-)
+LIFTED = "Change the call, or the model; where this is out of date, rules=False sends it."
 
 _JOINED = frozenset({"takes", "least", "most", "facts"})
 _NO_CALL_FORCED = (None, "auto", "none")
@@ -62,11 +60,11 @@ def rule_of(model: Model, api: API | None = None, call: Fitted | None = None) ->
     Of rules for some APIs, those for `api`; of rules with a condition, those that `call` meets.
     """
     hold = [rule for rule in model.rules if _is_for(rule, api)]
-    return _together(*(r for r in hold if not r.when or (call is not None and call.meets(r))))
+    return _laid_over(*(r for r in hold if not r.when or (call is not None and call.meets(r))))
 
 
 @lru_cache(maxsize=4096)
-def _together(*rules: Rule) -> Rule:
+def _laid_over(*rules: Rule) -> Rule:
     said: dict[str, Any] = {}
     for rule in rules:
         for name, value in asdict(rule).items():
@@ -251,10 +249,8 @@ class Fitted:
         if tool.parameters.get("type", "object") != "object":
             self.refuse("tools", f"takes no tool whose parameters are no object: {tool.name}")
         plain = joined_root(tool.parameters, refused)
-        if gone := sorted(tool.parameters.keys() & set(refused)):
-            self.tell(
-                f": {', '.join(gone)} at the root of the schema of {tool.name} went out joined"
-            )
+        if gone := ", ".join(sorted(tool.parameters.keys() & set(refused))):
+            self.tell(f": {gone} at the root of the schema of {tool.name} went out joined")
         return evolve(tool, parameters=plain)
 
     def _rename(self, accepted: re.Pattern[str]) -> None:
