@@ -63,7 +63,7 @@ CASES: list[tuple[str, Usage, datetime, float]] = [
     ("images", Usage(0, M, extra={"output_image": M // 2}), SATURDAY, 35.0),
     ("reasoning", Usage(0, M, reasoning=M // 2), SATURDAY, 6.5),
     ("searches", Usage(M, 0, extra={"searches": 3}), SATURDAY, 2.03),
-    ("billed_apart", Usage(M, M, extra={"billed_input": 10, "billed_output": 0}), SATURDAY, 0.00002),
+    ("billed", Usage(M, M, extra={"billed_input": 10, "billed_output": 0}), SATURDAY, 0.00002),
 ]  # fmt: skip
 
 
