@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from datetime import date
 from functools import lru_cache
 from typing import Any
 
@@ -40,6 +41,9 @@ from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 ROOM_TO_ANSWER = 1024
 """Tokens of the limit that thinking leaves, unless it cannot do with fewer."""
+
+NOTICE_DAYS = 90
+"""Days for which a model's end is told of before it comes."""
 
 LIFTED = "Change the call, or the model; where this is out of date, rules=False sends it."
 
@@ -134,6 +138,18 @@ class Fitted:
         failure = Failure("request", kind=Kind.UNSUPPORTED, code=feature)
         failure.message = f"{self.model} {what}"
         self.failure = self.failure or failure
+
+    def age(self, today: date) -> None:
+        """Refuse the call of a model that is gone, and tell of one that will be before long."""
+        rule = rule_of(self.model) if self.options.rules else Rule()
+        left = (date.fromisoformat(rule.retires) - today).days if rule.retires else NOTICE_DAYS + 1
+        instead = f"; ask {rule.successor} instead" if rule.successor else ""
+        if left <= 0:
+            gone = Failure("request", kind=Kind.MODEL_NOT_FOUND, code="retired", resolution=LIFTED)
+            gone.message = f"{self.model} is gone since {rule.retires}{instead}"
+            self.failure = gone
+        elif left <= NOTICE_DAYS:
+            self.tell(f" will be gone on {rule.retires}{instead}", "model_retires")
 
     def fit(self, api: API) -> None:
         """Fit it to what the API has, then to the rules."""

@@ -30,6 +30,7 @@ from swink_core.providers import (
     api_of,
     closed_schema,
     first_set,
+    is_own_address,
     rule_of,
 )
 from swink_provider_openai.cache_marks import caches_by_marks
@@ -185,10 +186,10 @@ class OpenAIProvider(HTTPProvider):
         return await super().send(request, call)
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """Add the key, and note that one's own server costs nothing."""
+        """Add the key, and note that a server at an address of one's own costs nothing."""
         await super().authorize(request, options, call)
         priced = call.model.info is not None and call.model.info.prices is not None
-        if self.dialect.own_server and not priced:
+        if self.dialect.own_server and not priced and is_own_address(request.url, private=True):
             call.attempt.charge(0.0)
 
     def own_headers(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
