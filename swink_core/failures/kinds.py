@@ -50,7 +50,7 @@ KINDS: dict[Kind, KindRow] = {
         retries=3, falls_back=True, healthy=False, statuses=(408,),
     ),
     Kind.EMPTY_RESPONSE: KindRow(
-        "{provider} sent an empty answer",
+        "{provider} sent no usable answer",
         "Try again. If it persists, rephrase the request, raise max_tokens or use another model.",
         retries=1, falls_back=True, healthy=False,
     ),

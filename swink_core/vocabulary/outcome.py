@@ -35,7 +35,7 @@ class StreamErrorKind(StrEnum):
     """The connection or the server failed: no connection, a reset, an end before the
     provider completed its answer, HTTP 408 and other 5xx."""
     EMPTY_RESPONSE = "empty_response"
-    """The answer was completed with neither text nor a tool call, thinking apart."""
+    """The answer was completed with nothing to use: no text, media or readable tool call."""
     TIMEOUT = "timeout"
     """A time limit passed: connect, first event, idle, no progress, throughput, total."""
     PROTOCOL = "protocol"

@@ -243,7 +243,13 @@ def _answer(
 ) -> AssistantMessage:
     blocks = [TextBlock(block) if isinstance(block, str) else block for block in content]
     return AssistantMessage(
-        blocks, "bedrock", model, request_id=name, usage=usage, stop_reason=reason
+        blocks,
+        "bedrock",
+        model,
+        request_id=name,
+        usage=usage,
+        stop_reason=reason,
+        metadata={"metrics": {"latencyMs": 800}},
     )
 
 

@@ -102,6 +102,7 @@ class MessagesParser:
             case "message_delta":
                 self._settle(out)
                 self._count(data.usage, out)
+                _note(out, context_management=data.context_management)
                 self._ending(data.delta or Delta())
             case "message_stop":
                 self._finish(out)
@@ -130,6 +131,7 @@ class MessagesParser:
         self._message = message
         out.response(message.id, message.model)
         self._count(message.usage, out)
+        _note(out, context_management=message.context_management)
         for index, block in enumerate(message.content or ()):
             self._start(index, block, out)
             self._stop(index, out)
@@ -161,7 +163,8 @@ class MessagesParser:
             facts = [details.get("category"), details.get("explanation")]
             out.notice("refusal", ": ".join(str(fact) for fact in facts if fact))
         if word == "stop_sequence" and self._end.stop_sequence:
-            out.response(metadata={"stop_sequence": self._end.stop_sequence})
+            _note(out, stop_sequence=self._end.stop_sequence)
+        _note(out, stop_details=self._end.stop_details, container=self._end.container)
         if self._end.container and (reason is StopReason.PAUSE or self._calls_from_server):
             out.extension(CONTAINER, self._end.container)
         out.stop(reason or StopReason.STOP)
@@ -253,6 +256,10 @@ class MessagesParser:
     def _settle(self, out: EventWriter) -> None:
         for index in [*self._opaque, *self._inputs]:
             self._stop(index, out)
+
+
+def _note(out: EventWriter, **facts: Any) -> None:
+    out.response(metadata={name: fact for name, fact in facts.items() if fact})
 
 
 def _fail(error: ErrorBody | None, out: EventWriter) -> None:

@@ -60,6 +60,7 @@ class Message(msgspec.Struct):
     stop_sequence: str | None = None
     stop_details: dict[str, Any] | None = None
     container: dict[str, Any] | None = None
+    context_management: dict[str, Any] | None = None
     error: ErrorBody | None = None
 
 
@@ -72,6 +73,7 @@ class Frame(msgspec.Struct):
     content_block: dict[str, Any] | None = None
     message: Message | None = None
     usage: dict[str, Any] | None = None
+    context_management: dict[str, Any] | None = None
     error: ErrorBody | None = None
 
 

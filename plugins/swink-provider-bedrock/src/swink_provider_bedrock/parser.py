@@ -8,6 +8,7 @@ is complete at `messageStop`; `metadata` with the usage comes after it, and ends
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -19,12 +20,12 @@ from swink_provider_bedrock.errors import error_type
 from swink_provider_bedrock.eventstream import HeaderValue, message
 from swink_provider_bedrock.wire import (
     BY_SERVER,
+    Answer,
     Block,
     Delta,
     Payload,
     Reasoning,
     ToolUse,
-    Trace,
     decode_answer,
     decode_payload,
 )
@@ -43,6 +44,9 @@ FAILED = {
     "malformed_tool_use": "the model's call of a tool could not be read",
 }
 """Reasons for which there is no answer."""
+
+FACTS = ("metrics", "performanceConfig", "serviceTier", "additionalModelResponseFields")
+"""What is said of the whole answer and goes to the message as it is."""
 
 _COUNTED = frozenset(
     {
@@ -117,7 +121,7 @@ class ConverseParser:
         for index, block in enumerate(answer.output.message.content or ()):
             self._block(index, block, out)
         self._has_metadata = True
-        self._metadata(answer.usage, answer.trace, out)
+        self._metadata(answer, out)
         self._finish(answer.stopReason, out)
 
     def _event(self, kind: HeaderValue | None, body: bytes, out: EventWriter) -> None:
@@ -132,11 +136,13 @@ class ConverseParser:
             case "contentBlockStop":
                 self._stop(decode_payload(body).contentBlockIndex, out)
             case "messageStop":
-                self._finish(decode_payload(body).stopReason, out)
+                data = decode_payload(body)
+                _note(data, out)
+                self._finish(data.stopReason, out)
             case "metadata":
                 data = decode_payload(body)
                 self._has_metadata = True
-                self._metadata(data.usage, data.trace, out)
+                self._metadata(data, out)
                 if out.stop_reason is not None or out.failure is not None:
                     out.finish()
 
@@ -158,10 +164,10 @@ class ConverseParser:
         if self._has_metadata:
             out.finish()
 
-    def _metadata(
-        self, usage: dict[str, Any] | None, trace: Trace | None, out: EventWriter
-    ) -> None:
-        if usage:
+    def _metadata(self, data: Payload | Answer, out: EventWriter) -> None:
+        _note(data, out)
+        trace = data.trace
+        if usage := data.usage:
             fresh, output = _number(usage.get("inputTokens")), _number(usage.get("outputTokens"))
             read = _number(usage.get("cacheReadInputTokens"))
             write = _number(usage.get("cacheWriteInputTokens"))
@@ -173,7 +179,9 @@ class ConverseParser:
                 extra={n: value for n, value in usage.items() if n not in _COUNTED and value},
             )
         if trace is not None and trace.guardrail is not None:
-            out.notice("guardrail", trace.guardrail.actionReason or "")
+            why = trace.guardrail.get("actionReason") or "; ".join(_acts(trace.guardrail))
+            out.notice("guardrail", str(why))
+            out.response(metadata={"guardrail": trace.guardrail})
         if trace is not None and trace.promptRouter is not None:
             out.response(model=trace.promptRouter.invokedModelId)
 
@@ -266,6 +274,26 @@ class ConverseParser:
                 out.extension(kind, block)
         self._unseal(out)
         out.end(index)
+
+
+def _note(data: Payload | Answer, out: EventWriter) -> None:
+    """Keep what is said of the whole answer."""
+    said = {name: value for name in FACTS if (value := getattr(data, name))}
+    out.response(metadata=said)
+
+
+def _acts(data: Any, name: str = "") -> Iterator[str]:
+    """Say what a guardrail's policies did, from wherever in its assessments that stands."""
+    if isinstance(data, list):
+        for item in data:
+            yield from _acts(item, name)
+    elif isinstance(data, dict):
+        action = data.get("action")
+        if isinstance(action, str) and action != "NONE":
+            what = data.get("name") or data.get("type") or data.get("match") or ""
+            yield f"{name} {what}: {action}".replace(" :", ":")
+        for inner, item in data.items():
+            yield from _acts(item, inner)
 
 
 def _joined(pieces: list[str]) -> str:

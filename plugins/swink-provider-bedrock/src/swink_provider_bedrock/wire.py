@@ -100,16 +100,10 @@ class Router(msgspec.Struct):
     invokedModelId: str | None = None
 
 
-class Guardrail(msgspec.Struct):
-    """What a guardrail did; the assessments are not read."""
-
-    actionReason: str | None = None
-
-
 class Trace(msgspec.Struct):
     """What happened beside the model."""
 
-    guardrail: Guardrail | None = None
+    guardrail: dict[str, Any] | None = None
     promptRouter: Router | None = None
 
 
@@ -122,6 +116,10 @@ class Payload(msgspec.Struct):
     stopReason: str | None = None
     usage: dict[str, Any] | None = None
     trace: Trace | None = None
+    metrics: Any = None
+    performanceConfig: Any = None
+    serviceTier: Any = None
+    additionalModelResponseFields: Any = None
     message: str | None = None
     originalMessage: str | None = None
 
@@ -145,6 +143,10 @@ class Answer(msgspec.Struct):
     stopReason: str | None = None
     usage: dict[str, Any] | None = None
     trace: Trace | None = None
+    metrics: Any = None
+    performanceConfig: Any = None
+    serviceTier: Any = None
+    additionalModelResponseFields: Any = None
 
 
 _decode = msgspec.json.Decoder(Payload).decode

@@ -51,6 +51,8 @@ WORDINGS = (
     ("api key not valid", Kind.AUTH),
     ("user location is not supported", Kind.UNSUPPORTED),
     ("cachedcontent", Kind.INVALID_REQUEST),  # of the name of one that is gone, with a 403 or 404
+    ("cache content", Kind.INVALID_REQUEST),  # Vertex AI's wording of it, with a 404
+    ("cached content", Kind.INVALID_REQUEST),
 )
 
 STATUS_WORDS = {

@@ -63,7 +63,7 @@ FAILURES = frozenset(
 CONTINUATION = "continuationToken"
 """The kind of the extension with which the answer can be asked to go on."""
 
-ABOUT_TEXT = ("citationMetadata", "groundingMetadata", "urlContextMetadata")
+ABOUT_TEXT = ("citationMetadata", "groundingMetadata", "urlContextMetadata", "logprobsResult")
 """What a text block's metadata holds that is no field of its part, and never goes back."""
 
 _BESIDE_CONTENT = frozenset(
@@ -95,6 +95,9 @@ class GenerateContentParser:
         self._word: str | None = None
         self._known: set[tuple[str, bytes]] = set()
         self._cited: dict[str, list[Any]] = {}  # of the block that is written
+        self._facts: dict[str, Any] = {}  # of the answer so far
+        self._logprobs: dict[str, list[Any]] = {}
+        self._in_text = False
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
         """Tell `out` what a frame says."""
@@ -119,10 +122,13 @@ class GenerateContentParser:
         out.response(chunk.response_id, chunk.model_version)
         if chunk.usage_metadata:
             _count(chunk.usage_metadata, out)
+        feedback = chunk.prompt_feedback
+        if feedback is not None and feedback.safety_ratings:
+            out.response(metadata={"promptFeedback": {"safetyRatings": feedback.safety_ratings}})
         candidate = next((c for c in chunk.candidates or () if not c.index), None)
         if candidate is not None:
             self._candidate(candidate, out)
-        elif (feedback := chunk.prompt_feedback) is not None and feedback.block_reason:
+        elif feedback is not None and feedback.block_reason:
             why = feedback.block_reason_message or feedback.block_reason
             out.fail(
                 Failure(
@@ -143,6 +149,13 @@ class GenerateContentParser:
                 self._end_call(out)
                 self._part(part, out)
         self._about_text(candidate, out)
+        if candidate.safety_ratings:
+            self._facts["safetyRatings"] = candidate.safety_ratings
+        if candidate.avg_logprobs is not None:
+            self._facts["avgLogprobs"] = candidate.avg_logprobs
+        for name, piece in (candidate.logprobs_result or {}).items():
+            known = self._logprobs.setdefault(name, [])
+            known.extend(piece if isinstance(piece, list) else [piece])
         if candidate.finish_reason:
             self._end(candidate.finish_reason, candidate, out)
 
@@ -154,7 +167,7 @@ class GenerateContentParser:
         if kind == "text" and isinstance(text, str):
             self._text(part, text, out)
         else:
-            self._cited = {}
+            self._cited, self._in_text = {}, False
             out.extension(kind, part)
 
     def _text(self, part: dict[str, Any], text: str, out: EventWriter) -> None:
@@ -165,6 +178,7 @@ class GenerateContentParser:
             self._block += 1
             self._cited = {}
         self._block_is_whole = bool(rest)
+        self._in_text = not part.get("thought")
         if part.get("thought"):
             signature = rest.pop("thoughtSignature", None)
             out.thinking(text, self._block, signature and str(signature), metadata=rest or None)
@@ -175,7 +189,7 @@ class GenerateContentParser:
         begins = bool(call.name or call.id)
         rest = {field: part[field] for field in part if field != "functionCall"}
         if begins:
-            self._cited = {}
+            self._cited, self._in_text = {}, False
             self._end_call(out)
             self._calls += 1
             out.tool_call(self._key, call.id, call.name, metadata=rest or None)
@@ -259,6 +273,11 @@ class GenerateContentParser:
                 out.notice("stop_reason", f"{word}{why and f': {why}'}")
         if word == "CONTINUATION" and candidate.continuation_token:
             out.extension(CONTINUATION, candidate.continuation_token)
+        if self._logprobs and self._in_text:
+            out.text("", self._block, {"logprobsResult": self._logprobs})
+        elif self._logprobs:
+            self._facts["logprobsResult"] = self._logprobs
+        out.response(metadata=self._facts)
         out.stop(reason or StopReason.STOP)
 
 

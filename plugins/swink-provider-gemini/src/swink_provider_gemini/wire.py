@@ -58,13 +58,16 @@ class Candidate(msgspec.Struct, rename="camel"):
     grounding_metadata: dict[str, Any] | None = None
     url_context_metadata: dict[str, Any] | None = None
     continuation_token: str | None = None
+    avg_logprobs: float | None = None
+    logprobs_result: dict[str, Any] | None = None
 
 
 class PromptFeedback(msgspec.Struct, rename="camel"):
-    """Why the prompt was refused, if it was."""
+    """How the prompt was rated, and why it was refused, if it was."""
 
     block_reason: str | None = None
     block_reason_message: str | None = None
+    safety_ratings: list[dict[str, Any]] | None = None
 
 
 class Chunk(msgspec.Struct, rename="camel"):

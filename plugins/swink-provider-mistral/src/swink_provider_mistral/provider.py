@@ -28,6 +28,7 @@ from swink_core import (
     FileIdSource,
     Model,
     StreamOptions,
+    TextBlock,
     UrlSource,
 )
 from swink_core import StreamErrorKind as Kind
@@ -41,7 +42,6 @@ ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 CODES = {
     "1500": Kind.MODEL_NOT_FOUND,  # invalid_model
-    "3051": Kind.CONTEXT_WINDOW_EXCEEDED,
     "service_tier_capacity_exceeded": Kind.OVERLOADED,
 }
 WORDINGS = (
@@ -80,14 +80,21 @@ class MistralConverter(ChatConverter):
         return tool_id(tool_call_id)
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
-        """Write reasoning as a chunk before the text."""
+        """Write reasoning as a chunk before the text, and references where they were."""
         native = super().assistant(message)
-        if not message.thinking:
+        chunks: list[dict[str, Any]] = []
+        for block in message.content:
+            if isinstance(block, TextBlock):
+                chunks += [{"type": "text", "text": block.text}] if block.text else []
+                if ids := (block.metadata or {}).get("reference_ids"):
+                    chunks.append({"type": "reference", "reference_ids": ids})
+        if thinking := message.thinking:
+            said = [{"type": "text", "text": thinking}]
+            chunks.insert(0, {"type": "thinking", "thinking": said})
+        if all(chunk["type"] == "text" for chunk in chunks):
             return native
-        chunk = {"type": "thinking", "thinking": [{"type": "text", "text": message.thinking}]}
-        text = [{"type": "text", "text": message.text}] if message.text else []
         first = native[0] if native else {"role": "assistant"}
-        return [{**first, "content": [chunk, *text]}, *native[1:]]
+        return [{**first, "content": chunks}, *native[1:]]
 
     def part(self, block: Block) -> dict[str, Any]:
         """Write audio as its data."""

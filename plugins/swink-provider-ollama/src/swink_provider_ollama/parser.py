@@ -43,6 +43,7 @@ class _Line(msgspec.Struct):
     done: bool | None = None
     done_reason: str | None = None
     error: str | dict[str, Any] | None = None
+    logprobs: list[Any] | None = None
     prompt_eval_count: int | float | None = None
     eval_count: int | float | None = None
     total_duration: int | float | None = None
@@ -70,6 +71,7 @@ class ChatParser:
     def __init__(self) -> None:
         self._calls = 0
         self._named = False
+        self._logprobs: dict[str, list[Any]] = {"thinking": [], "text": [], "rest": []}
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
         """Tell `out` what a line says."""
@@ -87,6 +89,8 @@ class ChatParser:
                 out.text(message.content)
             for call in message.tool_calls or ():
                 self._tool_call(call, out)
+        if line.logprobs:
+            self._note(line.logprobs, message or _Message(), out)
         if line.thinking:
             out.thinking(line.thinking)
         if line.response:
@@ -97,6 +101,18 @@ class ChatParser:
     def buffered(self, body: bytes, out: EventWriter) -> None:
         """Read an answer that was not streamed: the same object, complete."""
         self.feed(body, out)
+
+    def _note(self, logprobs: list[Any], message: _Message, out: EventWriter) -> None:
+        """Keep log probabilities with the block that they are of, else with the answer."""
+        about = "thinking" if message.thinking else "text" if message.content else "rest"
+        known = self._logprobs[about]
+        known.extend(logprobs)
+        if about == "thinking":
+            out.thinking("", metadata={"logprobs": known})
+        elif about == "text":
+            out.text("", metadata={"logprobs": known})
+        else:
+            out.response(metadata={"logprobs": known})
 
     def _tool_call(self, call: _ToolCall, out: EventWriter) -> None:
         # calls come whole; only newer servers number them or give them ids, so we count

@@ -43,6 +43,7 @@ from swink_core.providers import (
     text_of,
     with_metadata,
 )
+from swink_provider_openai.beside import media_said
 from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.free_text import is_free_text, said
 
@@ -132,8 +133,11 @@ class ChatConverter(OpenAIConverter):
     def assistant(self, message: AssistantMessage) -> list[Any]:
         """Convert what the model said, with its reasoning where the dialect wants it."""
         calls = [self.tool_call(call) for call in message.tool_calls]
-        text = message.text
-        native: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else "")}
+        text, media = message.text, media_said(message, "images" in self.dialect.adds)
+        if "audio" in media:
+            text = ""  # its words
+        empty = None if calls or media else ""
+        native: dict[str, Any] = {"role": "assistant", "content": text or empty, **media}
         native.update(self.reasoning(message))
         if calls:
             native["tool_calls"] = calls

@@ -47,7 +47,8 @@ class Dialect:
     `marks` are fields of a block's metadata that its part of a message has too. `prefix`: where an
     answer is continued, it is marked so, and asked for under this path (empty: the usual one).
     `adds` names features and tuning options that few endpoints have: `strict` (of tools), `video`,
-    `top_k`, `file_ids`, `system_messages` anywhere in the conversation.
+    `top_k`, `file_ids`, `system_messages` anywhere in the conversation, `images` that the
+    model made.
     """
 
     max_tokens: str = "max_tokens"

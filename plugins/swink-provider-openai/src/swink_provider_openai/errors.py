@@ -20,7 +20,8 @@ def read_error(data: Any, failure: Failure) -> bool:
     """Fill `failure` from an error in any of the known shapes; `False` if it is none.
 
     `{"error": {message, type, code}}` (most), `{"code", "error": "text"}` (xAI), `{"object":
-    "error", message, type, code}` (vLLM, Mistral), `{"detail": …}` (frameworks in front of them).
+    "error", message, type, code}` (vLLM, Mistral), `{message, type, code}` alone (gateways),
+    `{"detail": …}` (frameworks in front of them).
     A number of 400 to 599 as the code, or `status_code`, stands for an HTTP status where the
     response itself had none or a good one.
     """
@@ -34,7 +35,7 @@ def read_error(data: Any, failure: Failure) -> bool:
         error = groq.get("error")
     if isinstance(error, str):
         error = {**data, "message": error}
-    elif error is None and (data.get("object") == "error" or data.get("type") == "error"):
+    elif error is None and ("error" in (data.get("object"), data.get("type")) or _is_bare(data)):
         error = data
     elif error is None and data.get("detail"):
         error = {"message": _text(data["detail"])}
@@ -49,10 +50,18 @@ def read_error(data: Any, failure: Failure) -> bool:
     return True
 
 
+def _is_bare(data: dict[str, Any]) -> bool:
+    """Tell whether an error stands at the top: nothing else has a message and says what it is."""
+    return isinstance(data.get("message"), str) and ("code" in data or "type" in data)
+
+
 def _message(error: dict[str, Any]) -> str:
     message = _text(error.get("message") or error.get("detail") or "")
     metadata = error.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, dict) else None  # OpenRouter's upstream
+    said = error.get("failed_generation")  # Groq: what the model said, which was no tool call
+    if isinstance(said, str) and said:
+        message += f" The model said: {said}"
     parts = [part for part in (message, _text(raw) if raw else "") if part]
     return ": ".join(parts) or "the provider reported an error without a message"
 
@@ -82,6 +91,7 @@ SPECIFIC_CODES: dict[str, Kind] = {
     "context_length_exceeded": Kind.CONTEXT_WINDOW_EXCEEDED,
     "exceed_context_size_error": Kind.CONTEXT_WINDOW_EXCEEDED,  # llama.cpp
     "tokens_limit_reached": Kind.CONTEXT_WINDOW_EXCEEDED,  # Azure
+    "too_many_prompt_tokens": Kind.CONTEXT_WINDOW_EXCEEDED,  # Perplexity
     "insufficient_quota": Kind.QUOTA_EXHAUSTED,
     "billing_hard_limit_reached": Kind.QUOTA_EXHAUSTED,
     "billing_not_active": Kind.QUOTA_EXHAUSTED,

@@ -22,8 +22,10 @@ import msgspec
 
 from swink_core import Failure, StopReason
 from swink_core.providers import EventWriter, MalformedFrame
+from swink_provider_openai.beside import IMAGE, Beside
 from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.errors import read_error
+from swink_provider_openai.finish import BROKEN_OFF, ERROR_FINISH, FINISH, reason_of
 from swink_provider_openai.free_text import begun, ended, mark
 from swink_provider_openai.reasoning import ReasoningDetails, ThinkTags
 from swink_provider_openai.usage import report_usage
@@ -47,30 +49,6 @@ _decode_answer = msgspec.json.Decoder(Answer).decode
 
 DONE = b"[DONE]"
 
-FINISH: dict[str, StopReason] = {
-    "stop": StopReason.STOP,
-    "eos": StopReason.STOP,  # Together
-    "eos_token": StopReason.STOP,  # Text Generation Inference
-    "stop_sequence": StopReason.STOP,
-    "end_turn": StopReason.STOP,
-    "length": StopReason.LENGTH,
-    "max_tokens": StopReason.LENGTH,
-    "model_length": StopReason.LENGTH,  # Mistral
-    "max_output_tokens": StopReason.LENGTH,  # Responses, through OpenRouter
-    "tool_calls": StopReason.TOOL_USE,
-    "tool_use": StopReason.TOOL_USE,
-    "function_call": StopReason.TOOL_USE,
-    "content_filter": StopReason.CONTENT_FILTER,
-    "safety": StopReason.CONTENT_FILTER,
-    "refusal": StopReason.CONTENT_FILTER,
-}
-
-BROKEN_OFF = frozenset({"error", "insufficient_system_resource", "abort"})
-"""Finish reasons that say that the provider gave up (Mistral and OpenRouter, DeepSeek, vLLM)."""
-
-ERROR_FINISH = "error_finish"
-"""The finish reason of a chunk whose text is an error's (Qwen)."""
-
 LEGACY_CALL = "function_call"
 """The key of the one call that the field before `tool_calls` could hold."""
 
@@ -84,9 +62,9 @@ class ChatParser:
         self._identified = False
         self._tags = ThinkTags() if dialect is not None and dialect.think_tags else None
         self._details = ReasoningDetails()
-        self._sources: dict[str, Any] = {}
+        self._beside = Beside()
         self._texts: dict[Any, bool] = {}
-        self._called = self._refused = self._several = self._counted = False
+        self._text_over = self._refused = self._several = self._counted = False
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
         """Tell `out` what a frame says."""
@@ -111,9 +89,14 @@ class ChatParser:
                     and delta.reasoning is None
                     and delta.reasoning_details is None
                     and delta.annotations is None
+                    and delta.audio is None
+                    and delta.images is None
+                    and choice.logprobs is None
                     and chunk.citations is None
                     and chunk.search_results is None
                 ):
+                    if choice.content_filter_results:
+                        self._beside.note_filters(choice.content_filter_results)
                     out.text(content)
                     return
         self._take(chunk, frame, out)
@@ -130,15 +113,16 @@ class ChatParser:
                 raise MalformedFrame("the answer has no choices")
             out.fail(failure)
             return
-        self._note_sources(answer)
+        self._beside.note_facts(body, out)
         for choice in answer.choices:
             if choice.index:
                 self._leave_out(out)
                 continue
             if choice.message is not None:
                 self._say(choice.message, out)
+            self._note(choice, out)
             if choice.finish_reason:
-                self._stop(_reason_of(choice), out)
+                self._stop(reason_of(choice), out)
         self._counted = True  # it is whole
         self._done(out)
 
@@ -150,6 +134,15 @@ class ChatParser:
             if out.response_id and out.model:
                 self._identified = True
                 self._decode = _decode_next
+            self._beside.note_facts(frame, out)
+        elif (
+            not chunk.choices
+            or chunk.usage
+            or chunk.citations
+            or chunk.search_results
+            or chunk.choices[0].finish_reason
+        ):
+            self._beside.note_facts(frame, out)
         groq = chunk.x_groq or {}
         failure = None
         if chunk.choices is None or chunk.error or groq.get("error"):
@@ -158,7 +151,6 @@ class ChatParser:
         if usage:
             self._counted = True
             report_usage(usage, out)
-        self._note_sources(chunk)
         for choice in chunk.choices or ():
             if choice.index:
                 self._leave_out(out)
@@ -167,21 +159,36 @@ class ChatParser:
                 failure = failure or _error_finish(choice.delta)
             elif choice.delta is not None:
                 self._say(choice.delta, out)
+            self._note(choice, out)
             if choice.finish_reason and failure is None:
-                self._stop(_reason_of(choice), out)
+                self._stop(reason_of(choice), out)
         if failure is not None:
             out.fail(failure)
-        self._plain = self._identified and self._tags is None and not self._details
+        elif out.stop_reason is not None:
+            self._end(out)
+        self._plain = not (
+            self._details or self._beside.is_about_reasoning or self._tags or not self._identified
+        )
+
+    def _note(self, choice: Choice | WholeChoice, out: EventWriter) -> None:
+        """Keep what stands beside a piece."""
+        if choice.logprobs is not None:
+            self._beside.note_logprobs(choice.logprobs)
+        if choice.content_filter_results:
+            self._beside.note_filters(choice.content_filter_results)
+        if choice.seed is not None:
+            out.response(metadata={"seed": choice.seed})
+        if isinstance(choice.stop_reason, str) and choice.stop_reason not in FINISH:
+            out.response(metadata={"stop_sequence": choice.stop_reason})  # vLLM: it was met
 
     def _say(self, delta: Delta, out: EventWriter) -> None:
         shown = ""
         if isinstance(delta.reasoning_details, list):
             shown = "".join(map(self._details.add, delta.reasoning_details))
         out.thinking(delta.reasoning_content or delta.reasoning or delta.thinking or shown)
-        if isinstance(delta.annotations, list):
-            self._sources.setdefault("annotations", []).extend(delta.annotations)
-        if delta.executed_tools:
-            self._sources["executed_tools"] = delta.executed_tools
+        self._beside.note_sources(delta.annotations, delta.executed_tools)
+        if delta.provider_metadata:
+            out.response(metadata={"provider_metadata": delta.provider_metadata})
         content = delta.content
         if isinstance(content, str):
             self._text(content, out)
@@ -191,6 +198,12 @@ class ChatParser:
         if delta.refusal:
             self._refused = True
             self._text(delta.refusal, out)
+        if delta.audio is not None:
+            self._beside.hear(delta.audio, out)
+        for image in delta.images if isinstance(delta.images, list) else ():
+            self._settle(out)
+            self._text_over = True
+            out.extension(IMAGE, image)
         if delta.tool_calls:
             for call in delta.tool_calls:
                 self._call(call.index, call, out)
@@ -205,6 +218,9 @@ class ChatParser:
             out.thinking(thinking)
         elif part.text:
             self._text(part.text, out)
+        elif part.reference_ids:
+            out.text("", metadata={"reference_ids": part.reference_ids})
+            out.end(None)
 
     def _text(self, text: str, out: EventWriter) -> None:
         if not text:
@@ -223,7 +239,7 @@ class ChatParser:
         if function is None and not call.id:
             return
         self._settle(out)
-        self._called = True
+        self._text_over = True
         name = arguments = None
         if function is not None:
             name, given = function.name, function.arguments
@@ -236,26 +252,20 @@ class ChatParser:
         opened = self._texts.setdefault(key, False)
         piece = begun(custom.input, opened) if custom.input else None
         out.tool_call(key, _word(call.id), custom.name, piece, None if opened else mark())
-        self._called, self._texts[key] = True, opened or piece is not None
+        self._text_over, self._texts[key] = True, opened or piece is not None
 
     def _settle(self, out: EventWriter) -> None:
         """Write what belongs to the blocks so far, before another or the end."""
         if self._tags is not None:
             self._tags.flush(out)
         self._end_details(out)
-        if self._sources and out.has_answer and not self._called:
-            out.text("", metadata=self._sources)
-            self._sources = {}
+        if out.has_answer and not self._text_over:
+            self._beside.settle(out)
 
     def _end_details(self, out: EventWriter) -> None:
         if self._details:
             out.thinking("", metadata={"reasoning_details": self._details.take()})
-
-    def _note_sources(self, chunk: Chunk | Answer) -> None:
-        if chunk.citations:
-            self._sources["citations"] = chunk.citations
-        if chunk.search_results:
-            self._sources["search_results"] = chunk.search_results
+        self._beside.end_reasoning(out)
 
     def _leave_out(self, out: EventWriter) -> None:
         if not self._several:
@@ -287,14 +297,14 @@ class ChatParser:
         if out.stop_reason is None and out.failure is None and self._counted:
             out.notice("stop_reason", "the provider completed its answer without a reason")
             self._stop("stop", out)
+        if out.stop_reason is not None:
+            self._end(out)
         out.finish()
 
-
-def _reason_of(choice: Choice | WholeChoice) -> str:
-    """Return the reason that was given, or OpenRouter's upstream's if that was the limit: of a
-    tool call that it cut off OpenRouter itself says `tool_calls`."""
-    given, native = choice.finish_reason or "", choice.native_finish_reason or ""
-    return native if FINISH.get(native.lower()) is StopReason.LENGTH else given
+    def _end(self, out: EventWriter) -> None:
+        """Write what is left, again after whatever comes late."""
+        self._settle(out)
+        self._beside.end(out)
 
 
 def _error_finish(delta: Delta | None) -> Failure:

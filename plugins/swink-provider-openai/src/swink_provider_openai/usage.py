@@ -12,6 +12,9 @@ __all__ = ["report_usage"]
 TICKS_PER_DOLLAR = 1e10
 """Recorded answers of xAI's times its published prices give this number."""
 
+MOST_DOLLARS = 1e6
+"""What no answer costs; a figure beyond it, or below 0, is none."""
+
 _COUNTS: dict[str, tuple[str, ...]] = {
     "input": ("prompt_tokens", "input_tokens"),
     "output": ("completion_tokens", "output_tokens"),
@@ -83,7 +86,12 @@ def _number(value: Any) -> int | None:
 
 def _cost(flat: Mapping[str, Any]) -> float | None:
     for name in _DOLLARS:
-        if isinstance(flat.get(name), int | float):
-            return float(flat[name])
-    ticks = flat.get(_TICKS)  # 0 where another service bills for it
-    return ticks / TICKS_PER_DOLLAR if isinstance(ticks, int | float) and ticks > 0 else None
+        if (dollars := _dollars(flat.get(name))) is not None:
+            return dollars
+    # 0 where another service bills for it
+    return _dollars(flat.get(_TICKS), TICKS_PER_DOLLAR) or None
+
+
+def _dollars(value: Any, each: float = 1.0) -> float | None:
+    is_figure = isinstance(value, int | float) and 0 <= value <= MOST_DOLLARS * each
+    return value / each if is_figure else None

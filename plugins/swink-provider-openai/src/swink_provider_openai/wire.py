@@ -10,20 +10,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 __all__ = [
-    "Answer", "Choice", "Chunk", "Custom", "Delta", "FirstChunk", "Function", "Part", "ToolCall",
-    "WholeChoice",
+    "Answer", "Audio", "Choice", "Chunk", "Custom", "Delta", "Facts", "FirstChunk", "Function",
+    "Part", "ToolCall", "WholeChoice",
 ]  # fmt: skip
 
 
 class Part(Struct, gc=False):
-    """A piece of content that is an array (Mistral): `text`, or `thinking` made of pieces."""
+    """A piece of content that is an array (Mistral): `text`, `thinking` made of pieces, or which
+    sources the text before it has."""
 
     type: str | None = None
     text: str | None = None
     thinking: str | list[Part] | None = None
+    reference_ids: list[Any] | None = None
 
 
 class Function(Struct, gc=False):
@@ -50,6 +52,15 @@ class ToolCall(Struct, gc=False):
     extra_content: Any = None
 
 
+class Audio(Struct, gc=False):
+    """A piece of sound in Base64, and of the words in it; until when its id may be sent back."""
+
+    id: str | None = None
+    data: str | None = None
+    transcript: str | None = None
+    expires_at: int | float | None = None
+
+
 class Delta(Struct, gc=False):
     """What is new in a message; a whole message has the same fields."""
 
@@ -63,6 +74,9 @@ class Delta(Struct, gc=False):
     annotations: Any = None
     executed_tools: Any = None
     function_call: Function | None = None
+    audio: Audio | None = None
+    images: Any = None
+    provider_metadata: Any = None
 
 
 class Choice(Struct, gc=False):
@@ -72,6 +86,10 @@ class Choice(Struct, gc=False):
     finish_reason: str | None = None
     native_finish_reason: str | None = None
     index: int | float | None = None
+    logprobs: Any = None
+    content_filter_results: Raw = Raw()
+    stop_reason: Any = None
+    seed: Any = None
 
 
 class Chunk(Struct, gc=False):
@@ -99,6 +117,10 @@ class WholeChoice(Struct, gc=False):
     finish_reason: str | None = None
     native_finish_reason: str | None = None
     index: int | float | None = None
+    logprobs: Any = None
+    content_filter_results: Raw = Raw()
+    stop_reason: Any = None
+    seed: Any = None
 
 
 class Answer(Struct, gc=False):
@@ -109,5 +131,29 @@ class Answer(Struct, gc=False):
     choices: list[WholeChoice] | None = None
     usage: dict[str, Any] | None = None
     error: Any = None
+
+
+class Facts(Struct, gc=False):
+    """What a frame or a response says of the whole answer, as far as a caller may want it.
+
+    OpenAI names the first three, Azure `prompt_filter_results`, OpenRouter `provider`, Perplexity
+    the next five. What remains are measurements and prices, and Groq's own.
+    """
+
+    service_tier: Any = None
+    system_fingerprint: Any = None
+    moderation: Any = None
+    prompt_filter_results: Any = None
+    provider: Any = None
     citations: Any = None
     search_results: Any = None
+    images: Any = None
+    videos: Any = None
+    related_questions: Any = None
+    timings: Any = None
+    latency_checkpoint: Any = None
+    time_info: Any = None
+    sla_metrics: Any = None
+    copilot_usage: Any = None
+    cost: Any = None
+    x_groq: dict[str, Any] | None = None

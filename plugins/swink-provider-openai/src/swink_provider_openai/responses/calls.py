@@ -45,7 +45,7 @@ def add_rest_of_arguments(item: Item, whole: Any, out: EventWriter) -> None:
     """Add what of the whole arguments has not come in pieces."""
     if isinstance(whole, dict):
         whole = msgspec.json.encode(whole).decode()
-    if isinstance(whole, str) and (rest := item.part("arguments").rest_of(whole)):
+    if isinstance(whole, str) and (rest := item.rest_of("arguments", whole, out)):
         out.tool_call(item.number, arguments=rest)
 
 
@@ -58,7 +58,7 @@ def add_input(item: Item, piece: Any, out: EventWriter) -> None:
 
 def add_rest_of_input(item: Item, whole: Any, out: EventWriter) -> None:
     """Add what of the whole free text has not come in pieces."""
-    if isinstance(whole, str) and (rest := item.part("input").rest_of(whole)):
+    if isinstance(whole, str) and (rest := item.rest_of("input", whole, out)):
         _write_input(item, rest, out)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from swink_core.providers import EventWriter
+
 __all__ = ["Item", "PartialText", "word"]
 
 
@@ -23,13 +25,16 @@ class PartialText:
         self._pieces.append(piece)
         self._length += len(piece)
 
-    def rest_of(self, whole: str) -> str:
-        """Return what of the whole has not come in pieces, and take it as come."""
-        if len(whole) <= self._length:  # which costs nothing, however often it is said
-            return ""
+    def rest_of(self, whole: str) -> str | None:
+        """Return what of the whole has not come in pieces, and take it as come.
+
+        `None`: the whole is another text than the pieces. An empty one says nothing.
+        """
+        if len(whole) < self._length:  # which costs nothing, however often it is said
+            return None if whole else ""
         said = "".join(self._pieces)
         if not whole.startswith(said):
-            return ""
+            return None
         self._pieces, self._length = [whole], len(whole)
         return whole[len(said) :]
 
@@ -37,17 +42,29 @@ class PartialText:
 class Item:
     """An item of the output on its way; `number` is its own, even where indices repeat."""
 
-    __slots__ = ("data", "done", "number", "opened", "parts")
+    __slots__ = ("contradicted", "data", "done", "number", "opened", "parts")
 
     def __init__(self, number: int, data: dict[str, Any]) -> None:
         self.number = number
         self.data = data
         self.parts: dict[Any, PartialText] = {}
-        self.done = self.opened = False
+        self.done = self.opened = self.contradicted = False
 
     @property
     def kind(self) -> str:
         return str(self.data.get("type") or "")
+
+    def rest_of(self, key: Any, whole: str, out: EventWriter) -> str:
+        """Return what of a whole part has not come, and tell once of one that is another."""
+        rest = self.part(key).rest_of(whole)
+        if rest is None and not self.contradicted:
+            self.contradicted = True
+            kind = self.kind or "item"
+            out.notice(
+                "contradiction",
+                f"a {kind} came whole as other than piece by piece; kept: the pieces",
+            )
+        return rest or ""
 
     def part(self, key: Any) -> PartialText:
         text = self.parts.get(key)

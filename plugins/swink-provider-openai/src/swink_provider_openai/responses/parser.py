@@ -6,7 +6,7 @@ item several ids. Within a message, parts are told apart by `content_index`.
 * Text, arguments and reasoning come in deltas, then whole in one or more `.done` events, then in
   the item of `output_item.done`, then in the response of the last event. Deltas are passed on at
   once; of what comes whole, only what no delta brought. Where the two contradict each other the
-  deltas stand, since they have been handed out.
+  deltas stand, since they have been handed out, and a notice says so.
 * What must go back with the next request is kept as metadata, under `item`: of reasoning the
   whole item, of messages and calls what else stands in their items. It is written when the item
   is done, and never reopens a block that something else has ended.
@@ -28,6 +28,7 @@ from swink_core import Failure, StopReason
 from swink_core.providers import EventWriter, MalformedFrame
 from swink_provider_openai.errors import read_error
 from swink_provider_openai.responses import calls
+from swink_provider_openai.responses.facts import cut_short, note_facts
 from swink_provider_openai.responses.hosted import Asked
 from swink_provider_openai.responses.items import Item, word
 from swink_provider_openai.responses.wire import Event, Response
@@ -41,13 +42,6 @@ _decode_output = msgspec.json.Decoder(list[dict[str, Any]]).decode
 
 DONE = b"[DONE]"
 """Sent by OpenRouter after the last event."""
-
-INCOMPLETE: dict[str, StopReason] = {
-    "max_output_tokens": StopReason.LENGTH,
-    "max_tokens": StopReason.LENGTH,
-    "content_filter": StopReason.CONTENT_FILTER,
-}
-"""`incomplete_details.reason`."""
 
 MESSAGE_REST = ("id", "phase")
 
@@ -140,7 +134,7 @@ class ResponsesParser:
         out.text(text, key)
 
     def _say_rest(self, item: Item, part: Any, whole: Any, out: EventWriter) -> None:
-        if isinstance(whole, str) and (rest := item.part(part).rest_of(whole)):
+        if isinstance(whole, str) and (rest := item.rest_of(part, whole, out)):
             self._current = key = (item.number, part)
             out.text(rest, key)
 
@@ -158,6 +152,8 @@ class ResponsesParser:
         metadata: dict[str, Any] = {"item": rest} if rest else {}
         if part.get("annotations"):
             metadata["annotations"] = part["annotations"]
+        if part.get("logprobs"):
+            metadata["logprobs"] = part["logprobs"]
         if metadata:
             out.text("", key, metadata)
 
@@ -182,9 +178,8 @@ class ResponsesParser:
             come.add(text)
 
     def _think_rest(self, item: Item, part: Any, whole: Any, out: EventWriter) -> None:
-        come = item.part(part)
-        first = not come
-        if isinstance(whole, str) and (rest := come.rest_of(whole)):
+        first = not item.part(part)
+        if isinstance(whole, str) and (rest := item.rest_of(part, whole, out)):
             self._think_aloud(item, rest, first, out)
 
     def _think_aloud(self, item: Item, text: str, first: bool, out: EventWriter) -> None:
@@ -291,6 +286,7 @@ class ResponsesParser:
 
     def _end(self, response: Response, status: str, out: EventWriter) -> None:
         out.response(word(response.id), response.model)
+        note_facts(response, out)
         if response.usage:
             report_usage(response.usage, out)
         if not self._items and response.output:
@@ -301,17 +297,10 @@ class ResponsesParser:
                 reason = StopReason.TOOL_USE if self._asked else StopReason.STOP
                 out.stop(StopReason.CONTENT_FILTER if self._refused else reason)
             case "incomplete":
-                self._cut_short(response, out)
+                out.stop(cut_short(response, out))
             case _:
                 self._fail({"error": response.error or {"message": f"the answer {status}"}}, out)
         out.finish()
-
-    def _cut_short(self, response: Response, out: EventWriter) -> None:
-        word = str((response.incomplete_details or {}).get("reason"))
-        reason = INCOMPLETE.get(word)
-        if reason is None:
-            out.notice("stop_reason", f"the answer is incomplete for an unknown reason: {word}")
-        out.stop(reason or StopReason.LENGTH)
 
     def _error(self, event: Event, out: EventWriter) -> None:
         error = event.error or {"code": event.code, "message": event.message}

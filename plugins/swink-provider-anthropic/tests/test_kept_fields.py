@@ -1,0 +1,29 @@
+"""What recorded answers hold and messages do not, each field with its reason."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from swink_provider_anthropic import AnthropicProvider
+from swink_testing.kept_fields import KeptFields
+
+BEGUN_ANEW = "of the answer that the server began before this one, which is void"
+
+
+class TestMessages(KeptFields):
+    provider = AnthropicProvider("anthropic")
+    folders: ClassVar = {"anthropic": "any"}
+    left_out: ClassVar = {
+        "type": "what kind of a frame it is",
+        "delta.type": "what kind of a piece it is",
+        "message.type": "what kind of an object it is",
+        "index": "which block it is, which the blocks say by their order",
+        "delta.partial_json": "a piece of arguments, which are parsed",
+        "delta.stop_reason": "becomes the message's stop reason",
+        "*.input_tokens": "what was read from a cache is added to it",
+        "message.usage.output_tokens": "the count at the start; the last one is the usage",
+        "content_block.*": BEGUN_ANEW,
+        "delta.signature": BEGUN_ANEW,
+        "delta.thinking": BEGUN_ANEW,
+        "message.id": BEGUN_ANEW,
+    }

@@ -1,0 +1,24 @@
+"""What recorded answers hold and messages do not, each field with its reason."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from swink_provider_mistral import MistralProvider
+from swink_testing.kept_fields import KeptFields
+
+
+class TestMistral(KeptFields):
+    provider = MistralProvider("mistral")
+    folders: ClassVar = {"mistral": "any"}
+    left_out: ClassVar = {
+        "p": "padding against those who measure frames",
+        "created": "when the answer was made, by the server's clock",
+        "object": "what kind of a frame it is",
+        "choices.index": "one answer is read",
+        "choices.finish_reason": "becomes the message's stop reason",
+        "choices.delta.content.closed": "whether the reasoning is over, which the blocks say",
+        "choices.delta.tool_calls.index": "which call it is, which the blocks say by their order",
+        "choices.delta.tool_calls.type": "what kind of a call it is: there is one",
+        "usage.prompt_tokens": "sound is counted beside it and added",
+    }

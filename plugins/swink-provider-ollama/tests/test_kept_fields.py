@@ -1,0 +1,19 @@
+"""What recorded answers hold and messages do not, each field with its reason."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from swink_provider_ollama import OllamaProvider
+from swink_testing.kept_fields import KeptFields
+
+
+class TestOllama(KeptFields):
+    provider = OllamaProvider("ollama")
+    folders: ClassVar = {"ollama": "any"}
+    left_out: ClassVar = {
+        "context": "tokens of the conversation, for the older API, which is not asked",
+        "created_at": "when the line was made, by the server's clock",
+        "done": "whether the answer is over",
+        "message.tool_calls.function.index": "which call it is: the blocks say so by their order",
+    }

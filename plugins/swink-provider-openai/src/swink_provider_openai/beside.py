@@ -1,0 +1,131 @@
+"""What comes beside the text of an answer: sources, log probabilities, media, facts of the whole.
+
+Sources and log probabilities become metadata of the block that they are about, facts that of the
+answer; sound and pictures become extensions. A model that speaks sends the words of its sound
+as a transcript, which is the answer's text.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import msgspec
+
+from swink_core import AssistantMessage, ExtensionBlock
+from swink_core.providers import EventWriter
+from swink_provider_openai.wire import Audio, Facts
+
+__all__ = ["AUDIO", "IMAGE", "Beside", "media_said"]
+
+AUDIO, IMAGE = "audio", "image"
+"""Kinds of extensions; their data is what the API says of them, with the whole sound."""
+
+SOURCES = frozenset({"citations", "search_results"})
+"""Facts that are about the text."""
+
+REASONING = "reasoning_content"
+"""Where log probabilities of reasoning stand (DeepSeek)."""
+
+_decode_facts = msgspec.json.Decoder(Facts).decode
+
+
+class Beside:
+    """Collects what comes beside the text of one answer."""
+
+    def __init__(self) -> None:
+        self._sources: dict[str, Any] = {}
+        self._logprobs: dict[str, list[Any]] = {}
+        self._filters: dict[bytes, None] = {}
+        self._groq: dict[str, Any] = {}
+        self._audio: dict[str, Any] = {}
+        self._sound: list[str] = []
+
+    def note_facts(self, frame: bytes, out: EventWriter) -> None:
+        """Keep what a frame says of the whole answer; the last word counts."""
+        said = msgspec.structs.asdict(_decode_facts(frame))
+        if (groq := said.pop("x_groq")) is not None:
+            self._groq |= {n: v for n, v in groq.items() if n not in ("usage", "error")}
+            said["x_groq"] = self._groq
+        for name, value in said.items():
+            if value and name in SOURCES:
+                self._sources[name] = value
+            elif value:
+                out.response(metadata={name: value})
+
+    def note_filters(self, raw: msgspec.Raw) -> None:
+        """Keep what a filter says of a piece, which it says of each anew."""
+        self._filters[bytes(raw)] = None
+
+    def note_logprobs(self, logprobs: Any) -> None:
+        """Keep log probabilities of a piece: lists, by what they are of."""
+        for name, piece in logprobs.items() if isinstance(logprobs, dict) else ():
+            if piece:
+                known = self._logprobs.setdefault(name, [])
+                known.extend(piece if isinstance(piece, list) else [piece])
+
+    def note_sources(self, annotations: Any, executed_tools: Any) -> None:
+        """Keep what the text rests on."""
+        if isinstance(annotations, list):
+            self._sources.setdefault("annotations", []).extend(annotations)
+        if executed_tools:
+            self._sources["executed_tools"] = executed_tools
+
+    def hear(self, audio: Audio, out: EventWriter) -> None:
+        """Take a piece of the sound, and say what words are in it."""
+        if audio.id:
+            self._audio["id"] = audio.id
+        if audio.expires_at:
+            self._audio["expires_at"] = audio.expires_at
+        if audio.data:
+            self._sound.append(audio.data)
+        if audio.transcript:
+            out.text(audio.transcript)
+
+    @property
+    def is_about_reasoning(self) -> bool:
+        """Whether something waits for the end of the reasoning."""
+        return REASONING in self._logprobs
+
+    def end_reasoning(self, out: EventWriter) -> None:
+        """Write what is about the reasoning, before something else begins."""
+        if REASONING in self._logprobs:
+            found = self._logprobs.pop(REASONING)
+            out.thinking("", metadata={"logprobs": {REASONING: found}})
+
+    def settle(self, out: EventWriter) -> None:
+        """Write what is about the text, after it."""
+        if self._logprobs:
+            self._sources["logprobs"], self._logprobs = self._logprobs, {}
+        if self._sources:
+            out.text("", metadata=self._sources)
+            self._sources = {}
+
+    def end(self, out: EventWriter) -> None:
+        """Write the sound, and as facts of the answer what no text is there for."""
+        if self._audio:
+            if self._sound:
+                self._audio["data"] = "".join(self._sound)
+            out.extension(AUDIO, self._audio)
+            self._audio = {}
+        if self._logprobs:
+            self._sources["logprobs"], self._logprobs = self._logprobs, {}
+        filters = [found for raw in self._filters if (found := msgspec.json.decode(raw))]
+        if filters:
+            out.response(metadata={"content_filter_results": filters})
+        out.response(metadata=self._sources)
+        self._sources = {}
+
+
+def media_said(message: AssistantMessage, images: bool) -> dict[str, Any]:
+    """Return the fields that take an answer's media back: its sound, while the service keeps it,
+    and its pictures, where they are wanted."""
+    said: dict[str, Any] = {}
+    for block in message.content:
+        if not isinstance(block, ExtensionBlock):
+            continue
+        if block.kind == AUDIO and block.data.get("expires_at", 0) > time.time():
+            said["audio"] = {"id": block.data["id"]}
+        elif block.kind == IMAGE and images:
+            said.setdefault("images", []).append(block.data)
+    return said

@@ -1,0 +1,39 @@
+"""Why an answer of Chat Completions stopped, in the words of the services."""
+
+from __future__ import annotations
+
+from swink_core import StopReason
+from swink_provider_openai.wire import Choice, WholeChoice
+
+__all__ = ["BROKEN_OFF", "ERROR_FINISH", "FINISH", "reason_of"]
+
+FINISH: dict[str, StopReason] = {
+    "stop": StopReason.STOP,
+    "eos": StopReason.STOP,  # Together
+    "eos_token": StopReason.STOP,  # Text Generation Inference
+    "stop_sequence": StopReason.STOP,
+    "end_turn": StopReason.STOP,
+    "length": StopReason.LENGTH,
+    "max_tokens": StopReason.LENGTH,
+    "model_length": StopReason.LENGTH,  # Mistral
+    "max_output_tokens": StopReason.LENGTH,  # Responses, through OpenRouter
+    "tool_calls": StopReason.TOOL_USE,
+    "tool_use": StopReason.TOOL_USE,
+    "function_call": StopReason.TOOL_USE,
+    "content_filter": StopReason.CONTENT_FILTER,
+    "safety": StopReason.CONTENT_FILTER,
+    "refusal": StopReason.CONTENT_FILTER,
+}
+
+BROKEN_OFF = frozenset({"error", "insufficient_system_resource", "abort"})
+"""Finish reasons that say that the provider gave up (Mistral and OpenRouter, DeepSeek, vLLM)."""
+
+ERROR_FINISH = "error_finish"
+"""The finish reason of a chunk whose text is an error's (Qwen)."""
+
+
+def reason_of(choice: Choice | WholeChoice) -> str:
+    """Return the reason that was given, or OpenRouter's upstream's if that was the limit: of a
+    tool call that it cut off OpenRouter itself says `tool_calls`."""
+    given, native = choice.finish_reason or "", choice.native_finish_reason or ""
+    return native if FINISH.get(native.lower()) is StopReason.LENGTH else given

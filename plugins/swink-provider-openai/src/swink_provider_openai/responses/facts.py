@@ -1,0 +1,36 @@
+"""What a response says of the whole answer, beside its output: facts, and why it is incomplete."""
+
+from __future__ import annotations
+
+from swink_core import StopReason
+from swink_core.providers import EventWriter
+from swink_provider_openai.responses.wire import Response
+
+__all__ = ["cut_short", "note_facts"]
+
+FACTS = (
+    "service_tier", "system_fingerprint", "moderation", "provider", "content_filters",
+    "conversation", "metadata",
+)  # fmt: skip
+"""What goes to the message as it is."""
+
+INCOMPLETE: dict[str, StopReason] = {
+    "max_output_tokens": StopReason.LENGTH,
+    "max_tokens": StopReason.LENGTH,
+    "content_filter": StopReason.CONTENT_FILTER,
+}
+"""`incomplete_details.reason`."""
+
+
+def note_facts(response: Response, out: EventWriter) -> None:
+    """Keep what a response says of the whole."""
+    out.response(metadata={name: fact for name in FACTS if (fact := getattr(response, name))})
+
+
+def cut_short(response: Response, out: EventWriter) -> StopReason:
+    """Return why an answer stopped that is incomplete."""
+    word = str((response.incomplete_details or {}).get("reason"))
+    reason = INCOMPLETE.get(word)
+    if reason is None:
+        out.notice("stop_reason", f"the answer is incomplete for an unknown reason: {word}")
+    return reason or StopReason.LENGTH

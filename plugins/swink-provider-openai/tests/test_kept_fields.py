@@ -1,0 +1,98 @@
+"""What recorded answers hold and messages do not, each field with its reason."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from swink_core import Model
+from swink_core.providers import Parser
+from swink_provider_openai import OpenAIProvider
+from swink_provider_openai.responses.parser import ResponsesParser
+from swink_testing.kept_fields import KeptFields
+
+
+class _Responses(OpenAIProvider):
+    def parser(self, model: Model) -> Parser:
+        return ResponsesParser()
+
+
+PADDING = "padding against those who measure frames"
+CLOCK = "when the frame was made, by the server's clock"
+FRAME = "what kind of a frame or item it is, which the blocks are"
+PLACE = "where a piece belongs, which the blocks say by their order"
+FIRST = "one answer is read, and a notice tells of others"
+CUMULATIVE = "counted again in every frame; the last count is the message's usage"
+COST = "becomes the message's cost, which the client sets"
+REQUEST = "the request, said back"
+
+
+class TestChatCompletions(KeptFields):
+    provider = OpenAIProvider("openai")
+    folders: ClassVar = dict.fromkeys(
+        (
+            "openai_chat", "azure", "openai_compat_other", "deepseek", "groq", "llamacpp",
+            "lmstudio", "openrouter", "together", "vllm", "xai",
+        ),
+        "any",
+    )  # fmt: skip
+    left_out: ClassVar = {
+        "obfuscation": PADDING,
+        "created": CLOCK,
+        "sla_metrics.ts_us": CLOCK,
+        "object": FRAME,
+        "choices.delta.tool_calls.type": FRAME,
+        "choices.delta.tool_calls.index": PLACE,
+        "choices.delta.channel": "what the field says in which the text stands (Groq)",
+        "choices.index": FIRST,
+        "choices.delta.content": FIRST,
+        "timings.*": FIRST,
+        "choices.delta.token_id": "the text is there; the tokens' numbers are the model's own",
+        "choices.content_filter_offsets.*": "how far the filter has come; what it found is kept",
+        "choices.finish_reason": "becomes the message's stop reason",
+        "choices.native_finish_reason": "becomes the message's stop reason",
+        "id": "some name every frame anew; the first one is the response's id",
+        "usage.completion_tokens": CUMULATIVE,
+        "usage.total_tokens": CUMULATIVE,
+        "usage.cost": COST,
+        "usage.cost.total_cost": COST,
+        "usage.cost_in_usd_ticks": COST,
+        "stream_options.include_usage": REQUEST,
+    }
+
+
+class TestResponses(KeptFields):
+    provider = _Responses("openai")
+    folders: ClassVar = dict.fromkeys(
+        ("openai_responses", "azure_responses", "xai_responses", "openrouter_responses"), "any"
+    )
+    left_out: ClassVar = {
+        "obfuscation": PADDING,
+        "sequence_number": PLACE,
+        "*_index": PLACE,
+        "item_id": PLACE,
+        "*.created_at": CLOCK,
+        "*.completed_at": CLOCK,
+        "type": FRAME,
+        "*.type": FRAME,
+        "*.status": "how far it was; the message's stop reason says how it ended",
+        "response.service_tier": "what was asked for, until the end: what it was is kept",
+        "response.incomplete_details.reason": "becomes the message's stop reason",
+        "response.usage.cost": COST,
+        "response.usage.cost_in_usd_ticks": COST,
+        "*.encrypted_content": "as it was before the item was done, or once more after",
+        "*.fingerprint": "as it was before the item was done, or once more after",
+        "item.id": "of a message without any text",
+        "response.output.id": "of a message without any text",
+        **dict.fromkeys(
+            (
+                "response.background", "response.instructions", "response.max_output_tokens",
+                "response.parallel_tool_calls",
+                "response.previous_response_id", "response.prompt_cache_*",
+                "response.reasoning.*", "response.store", "response.temperature",
+                "response.text.*", "response.tool_choice", "response.tools.*",
+                "response.top_logprobs", "response.top_p", "response.truncation",
+                "response.user",
+            ),
+            REQUEST,
+        ),
+    }  # fmt: skip
