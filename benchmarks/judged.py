@@ -286,10 +286,23 @@ def table(columns: list[Column], wanted: list[Case], provider: str) -> list[str]
     return lines
 
 
-def page(columns: list[Column], wanted: list[Case]) -> str:
+def that_asked(columns: list[Column], wanted: list[Case], provider: str) -> list[Column]:
+    """Return the libraries that sent this provider anything: an installation may be unable to."""
+    return [
+        column
+        for column in columns
+        if any(
+            case.provider == provider and answered.outcome and answered.outcome.asked
+            for case, answered in zip(wanted, column.answered, strict=True)
+        )
+    ]
+
+
+def page(every: list[Column], wanted: list[Case]) -> str:
     """Write the page."""
     parts = []
     for provider, ids in MODELS.items():
+        columns = that_asked(every, wanted, provider)
         common = sum(
             case.provider == provider and all(c.answered[n].outcome for c in columns)
             for n, case in enumerate(wanted)
@@ -310,7 +323,8 @@ refuse by the same ones). Only calls that every library has words for are counte
 
 *Lost in silence*: a value of the call is not in the request, with no exception, warning or notice.
 `litellm-drop` is litellm with `drop_params=True`. pydantic-ai asks OpenAI over Responses, as its
-manual shows; langchain is its package for each provider.
+manual shows; langchain is its package for each provider. A library is left out of the table of a
+provider whose SDK, of the version installed beside the others, it cannot use.
 
 {chr(10).join(parts)}"""
 
