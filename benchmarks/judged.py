@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import base64
 import json
 import subprocess
 import sys
@@ -19,84 +18,20 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.judged_calls import MODELS, asked, cases
 from benchmarks.scoreboard import PEERS_PYTHON, ROOT
-from swink_core import (
-    AssistantMessage,
-    AudioBlock,
-    Base64Source,
-    Block,
-    Context,
-    ImageBlock,
-    Notice,
-    SystemMessage,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-    ToolResultMessage,
-)
+from swink_core import Notice
 from swink_core.providers import HTTPRequest
 from swink_testing.judge import Judge, asked_of
 from swink_testing.matrix.ask import Asker, Outcome
 from swink_testing.matrix.cases import Case
 from swink_testing.matrix.conversations import conversation
-from swink_testing.matrix.ids import AskedModel
 from swink_testing.matrix.lost import lost_values
-from swink_testing.matrix.options import SCHEMA
 
 PAGE_FILE = ROOT / "docs" / "reference" / "requests-under-the-judge.md"
 SCRIPT = Path(__file__).with_name("judged_peers.py")
 PEERS = ("litellm", "litellm-drop", "pydantic-ai", "langchain")
 STUCK_SECONDS = 15 * 60
-
-MODELS = {
-    "openai": (
-        "gpt-6.1-sol", "gpt-5.6-terra", "gpt-5.5", "gpt-5.4", "gpt-5", "o3", "gpt-4.1",
-        "gpt-5.3-codex", "gpt-5-2025-08-07", "gpt-6.2-sol", "gpt-7",
-    ),
-    "anthropic": (
-        "claude-opus-5-5", "claude-fable-5-2", "claude-sonnet-5", "claude-opus-4-8",
-        "claude-opus-4-6", "claude-haiku-4-5", "claude-sonnet-4-5-20250929", "claude-opus-6",
-    ),
-}  # fmt: skip
-"""Current models, a dated id, and successors that no catalogue lists."""
-
-CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("plain", {}),
-    ("plain", {"temperature": 0.2}),
-    ("plain", {"temperature": 0}),
-    ("plain", {"top_p": 0.9}),
-    ("plain", {"temperature": 0.2, "top_p": 0.9}),
-    ("plain", {"max_tokens": 15}),
-    ("plain", {"max_tokens": 9_999_999}),
-    ("plain", {"stop": ["nonce_stop"]}),
-    ("plain", {"stop": [f"nonce_stop{n}" for n in range(5)]}),
-    ("plain", {"seed": 7}),
-    ("plain", {"thinking": "off"}),
-    ("plain", {"thinking": "low"}),
-    ("plain", {"thinking": "high"}),
-    ("plain", {"thinking": "high", "temperature": 0.2}),
-    ("plain", {"response_format": SCHEMA}),
-    ("tools", {}),
-    ("tools", {"thinking": "high"}),
-    ("tools", {"tool_choice": "required"}),
-    ("tools", {"tool_choice": "required", "thinking": "high"}),
-    ("tools", {"parallel_tool_calls": False}),
-    ("tools", {"response_format": SCHEMA}),
-    ("tool used", {}),
-    ("tool used, then a user", {}),
-    ("parallel calls", {}),
-    ("odd ids", {}),
-    ("tool name with dots", {}),
-    ("tool name of 70", {}),
-    ("schema deep", {}),
-    ("schema anyOf at the root", {}),
-    ("system prompt", {}),
-    ("system message inside", {}),
-    ("prefill", {}),
-    ("image", {}),
-    ("image in a result", {}),
-    ("audio", {}),
-)
 
 
 class Answered(NamedTuple):
@@ -112,79 +47,6 @@ class Column(NamedTuple):
     library: str
     version: str
     answered: list[Answered]
-
-
-def cases() -> list[Case]:
-    """Return the calls to every model."""
-    return [
-        Case(provider, AskedModel(id, "listed", id), name, options)
-        for provider, ids in MODELS.items()
-        for id in ids
-        for name, options in CALLS
-    ]
-
-
-# -- a conversation as every library takes it ----------------------------------------------------
-
-
-def chat_messages(context: Context) -> list[dict[str, Any]]:
-    """Write a conversation in the words of Chat Completions."""
-    said: list[dict[str, Any]] = []
-    if context.system_prompt:
-        said.append({"role": "system", "content": context.system_prompt})
-    for message in context.messages:
-        if isinstance(message, ToolResultMessage):
-            result = {"role": "tool", "tool_call_id": message.tool_call_id}
-            said.append({**result, "name": message.tool_name, "content": _content(message.content)})
-        elif isinstance(message, AssistantMessage):
-            calls = [_call(block) for block in message.content if isinstance(block, ToolCallBlock)]
-            text = "".join(b.text for b in message.content if isinstance(b, TextBlock))
-            more = {"tool_calls": calls} if calls else {}
-            said.append({"role": "assistant", "content": text or None, **more})
-        else:
-            role = "system" if isinstance(message, SystemMessage) else "user"
-            said.append({"role": role, "content": _content(message.content)})
-    return said
-
-
-def _call(block: ToolCallBlock) -> dict[str, Any]:
-    function = {"name": block.name, "arguments": json.dumps(block.arguments)}
-    return {"id": block.id, "type": "function", "function": function}
-
-
-def _content(content: str | list[Block]) -> Any:
-    if isinstance(content, str):
-        return content
-    return [_part(block) for block in content if not isinstance(block, ThinkingBlock)]
-
-
-def _part(block: Block) -> dict[str, Any]:
-    match block:
-        case TextBlock(text):
-            return {"type": "text", "text": text}
-        case ImageBlock(Base64Source(media_type, data)):
-            url = f"data:{media_type};base64,{data}"
-            return {"type": "image_url", "image_url": {"url": url}}
-        case AudioBlock(Base64Source(_, data)):
-            assert base64.b64decode(data).startswith(b"RIFF")
-            return {"type": "input_audio", "input_audio": {"data": data, "format": "wav"}}
-    raise AssertionError(f"no call has such a part: {block}")
-
-
-def asked(case: Case) -> dict[str, Any]:
-    """Return a call as data, for a library in another process."""
-    context = conversation(case.conversation).context
-    tools = [
-        {"name": t.name, "description": t.description, "parameters": t.parameters}
-        for t in context.tools
-    ]
-    return {
-        "provider": case.provider,
-        "model": case.model.id,
-        "messages": chat_messages(context),
-        "tools": tools,
-        "options": case.options,
-    }
 
 
 # -- asking --------------------------------------------------------------------------------------
@@ -286,10 +148,23 @@ def table(columns: list[Column], wanted: list[Case], provider: str) -> list[str]
     return lines
 
 
-def page(columns: list[Column], wanted: list[Case]) -> str:
+def that_asked(columns: list[Column], wanted: list[Case], provider: str) -> list[Column]:
+    """Return the libraries that sent this provider anything: an installation may be unable to."""
+    return [
+        column
+        for column in columns
+        if any(
+            case.provider == provider and answered.outcome and answered.outcome.asked
+            for case, answered in zip(wanted, column.answered, strict=True)
+        )
+    ]
+
+
+def page(every: list[Column], wanted: list[Case]) -> str:
     """Write the page."""
     parts = []
     for provider, ids in MODELS.items():
+        columns = that_asked(every, wanted, provider)
         common = sum(
             case.provider == provider and all(c.answered[n].outcome for c in columns)
             for n, case in enumerate(wanted)
@@ -310,7 +185,8 @@ refuse by the same ones). Only calls that every library has words for are counte
 
 *Lost in silence*: a value of the call is not in the request, with no exception, warning or notice.
 `litellm-drop` is litellm with `drop_params=True`. pydantic-ai asks OpenAI over Responses, as its
-manual shows; langchain is its package for each provider.
+manual shows; langchain is its package for each provider. A library is left out of the table of a
+provider whose SDK, of the version installed beside the others, it cannot use.
 
 {chr(10).join(parts)}"""
 

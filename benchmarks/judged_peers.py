@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import importlib.metadata
+import importlib.util
 import json
 import logging
 import os
+import socket
 import sys
 import warnings
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-os.environ.update(HF_HUB_OFFLINE="1", LITELLM_LOCAL_MODEL_COST_MAP="True")
+os.environ.update(
+    HF_HUB_OFFLINE="1", LITELLM_LOCAL_MODEL_COST_MAP="True", DISABLE_AIOHTTP_TRANSPORT="True"
+)
 KEY = "sk-judge"
 BUDGETS = {"low": 2048, "high": 10_000}
 
@@ -35,8 +39,7 @@ REQUESTS: list[tuple[str, str]] = []
 
 
 def catch() -> None:
-    """Put an end to every request at httpx's transports."""
-    import httpx
+    """Put an end to every request at the transports of httpx, of which there are two."""
 
     def keep(request: Any) -> None:
         REQUESTS.append((str(request.url), request.content.decode()))
@@ -50,9 +53,15 @@ def catch() -> None:
         request.read()
         keep(request)
 
-    patched: Any = httpx
-    patched.AsyncHTTPTransport.handle_async_request = handle_async
-    patched.HTTPTransport.handle_request = handle
+    def resolve(*address: Any, **more: Any) -> Any:
+        raise OSError("nothing leaves this process")
+
+    socket.getaddrinfo = resolve
+    for name in ("httpx", "httpx2"):
+        if importlib.util.find_spec(name):
+            patched: Any = importlib.import_module(name)
+            patched.AsyncHTTPTransport.handle_async_request = handle_async
+            patched.HTTPTransport.handle_request = handle
 
 
 def schema_format(options: dict[str, Any]) -> dict[str, Any]:
@@ -144,10 +153,12 @@ async def ask_pydantic_ai(call: dict[str, Any]) -> None:
 def pydantic_ai_model(call: dict[str, Any]) -> Any:
     """Return the model as the manual shows it."""
     if call["provider"] == "anthropic":
+        from anthropic import AsyncAnthropic
         from pydantic_ai.models.anthropic import AnthropicModel
         from pydantic_ai.providers.anthropic import AnthropicProvider
 
-        return AnthropicModel(call["model"], provider=AnthropicProvider(api_key=KEY))
+        client = AsyncAnthropic(api_key=KEY)  # pydantic-ai's own may be of another httpx
+        return AnthropicModel(call["model"], provider=AnthropicProvider(anthropic_client=client))
     from pydantic_ai.models.openai import OpenAIResponsesModel
     from pydantic_ai.providers.openai import OpenAIProvider
 

@@ -295,6 +295,28 @@ def test_a_policy_of_values_that_mean_nothing_is_refused(
         policy(**arguments)
 
 
+ASKED = ExtensionBlock("acme", "click", {"id": "item_1", "call_id": "call_1"})
+
+
+@pytest.mark.parametrize("id", ["item_1", "call_1"])
+def test_a_result_may_answer_what_an_extension_asks_for(id: str) -> None:
+    check_context(Context([HI, AssistantMessage([ASKED]), ToolResultMessage(id, "click", "x")]))
+
+
+@pytest.mark.parametrize("data", [None, [], {"id": 3}, {"call_id": None}])
+def test_an_extension_without_an_id_asks_for_nothing(data: Any) -> None:
+    said = AssistantMessage([ExtensionBlock("acme", "click", data)])
+    with pytest.raises(InvalidContext, match="call_1"):
+        check_context(Context([HI, said, ToolResultMessage("call_1", "click", "x")]))
+
+
+def test_a_result_may_answer_what_the_provider_keeps() -> None:
+    alone = Context([ToolResultMessage("call_1", "f", "x")])
+    check_context(alone, continued=True)
+    with pytest.raises(InvalidContext, match="call_1"):
+        check_context(alone)
+
+
 DECLARED = ProviderInfo(
     "acme",
     settings={

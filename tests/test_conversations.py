@@ -23,6 +23,7 @@ from swink_core import (
     AssistantMessage,
     Base64Source,
     Block,
+    Catalog,
     Client,
     Context,
     Error,
@@ -42,7 +43,7 @@ from swink_core import (
     UserMessage,
     dump,
 )
-from swink_core.providers import HTTPProvider, required_features
+from swink_core.providers import HTTPProvider, required_features, rule_of
 from swink_recorder.recording import Recording, bundled_recordings
 from swink_testing.beginnings import OPAQUE, PRIVATE
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
@@ -50,6 +51,8 @@ from swink_testing.participants import Participant, participants
 from swink_testing.request_readers import Reading, read_request, strings_of
 
 HOST = Host()
+
+CATALOG = Catalog(HOST)
 
 SEEN = "aW1hZ2Ugb2YgdGhlIHVzZXI="
 FOUND = "aW1hZ2Ugb2YgdGhlIHRvb2w="
@@ -112,13 +115,12 @@ def _provider(participant: Participant) -> Any:
     return HOST.bind(participant.provider).provider
 
 
-def _features(participant: Participant) -> frozenset[str]:
-    provider = _provider(participant)
-    if isinstance(provider, HTTPProvider):
-        options = StreamOptions(**participant.options)
-        return provider.api(participant.model, options).features
-    features: frozenset[str] = provider.features
-    return features
+def _features(participant: Participant) -> set[str]:
+    api, model = _provider(participant), CATALOG.resolve(participant.model)
+    if isinstance(api, HTTPProvider):
+        api = api.api(model, StreamOptions(**participant.options))
+    refused = {name for name, taken in rule_of(model, api).takes.items() if taken is False}
+    return {*api.features} - refused
 
 
 async def _sent(target: Participant, context: Context) -> tuple[list[Any], Error | None]:

@@ -1,10 +1,19 @@
-"""Bring a plugin's model rows up to date: `update_catalog.py plugins/swink-provider-x`.
+"""Bring plugins' model rows up to date: `update_catalog.py [--table FILE] [plugins/…]`.
 
 Between two marker comments of its `models.toml` a plugin lists the models that it wants in the
-catalogue; this script fills in their names, context windows and prices from the `genai-prices`
-package, and the day on which it did. What that package does not know is kept as it is written:
-the choice of models, `provider`, `max_output`, `capabilities`, `status`, `api` and `extra`. To
-add a model, write a row with its `id` (and `provider`) and run the script.
+catalogue. This script fills in, for every plugin or for those that are named, and says what it
+changed:
+
+* from the `genai-prices` package: names, context windows, prices and the ids that a model is also
+  known by (`match`), and the day on which it did;
+* from a table of limits, if one is given (the file `model_prices_and_context_window_backup.json`
+  of the litellm package): `max_output`, and `capabilities` where a row has none;
+* from `catalog.toml` beside this script, which has the last word: what a vendor's own page says
+  otherwise, each with its source, and when models retire. Those rules it writes between the
+  markers `# >>> dates` and `# <<< dates`; a model that is gone leaves the rows.
+
+What none of them knows is kept as it is written: the choice of models, `provider`, `status`, `api`
+and `extra`. To add a model, write a row with its `id` (and `provider`) and run the script.
 
     # >>> models
     # source: bedrock = aws
@@ -19,74 +28,259 @@ neither helps.
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 import tomllib
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from genai_prices.data_snapshot import get_snapshot
-from genai_prices.types import ModelInfo, ModelPrice, Provider, TieredPrices
+from genai_prices.types import (
+    ClauseAnd,
+    ClauseContains,
+    ClauseEndsWith,
+    ClauseEquals,
+    ClauseOr,
+    ClauseRegex,
+    ClauseStartsWith,
+    Provider,
+)
+from price_rows import prices_of
+
+ROOT = Path(__file__).resolve().parent.parent
+FACTS = Path(__file__).with_name("catalog.toml")
 
 BEGIN = "# >>> models"
 END = "# <<< models"
 SOURCE = re.compile(r"^# source: (\S+) = (\S+)$", re.MULTILINE)
 
+DATES = "# >>> dates", "# <<< dates"
+
 FIELDS = (
-    "id", "provider", "name", "context_window", "max_output", "capabilities", "status", "api",
-    "prices", "as_of", "extra",
+    "id", "provider", "name", "match", "context_window", "max_output", "capabilities", "status",
+    "api", "prices", "as_of", "extra",
 )  # fmt: skip
-PRICES = {
-    "input": "input_mtok",
-    "output": "output_mtok",
-    "cache_read": "cache_read_mtok",
-    "cache_write": "cache_write_mtok",
+
+PREFIXES = {
+    "together": ["together_ai/"],
+    "fireworks": ["fireworks_ai/"],
+    "bedrock": ["", "bedrock/", "bedrock/us-east-1/"],
+    "vertex": ["vertex_ai/", "gemini-", "gemini/"],
+    "openai": [""],
+    "anthropic": [""],
 }
+"""How the table of limits begins its names of a provider's models, if not by `provider/`."""
+
+FEATURES = {
+    "supports_function_calling": "tools",
+    "supports_vision": "images",
+    "supports_pdf_input": "documents",
+    "supports_audio_input": "audio",
+    "supports_reasoning": "thinking",
+    "supports_response_schema": "structured_output",
+}
+
+KEYS = {"id", "provider", "match", "prices"}
+PRICED = {"prices", "more_cases", "long_writes"}
+
+JSON_MODE = {"groq", "together", "openrouter", "fireworks", "cerebras"}
+"""Providers of which every model can be held to JSON, which the table does not say."""
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    arguments.add_argument("folder", type=Path, help="the plugin's folder")
-    folder: Path = arguments.parse_args().folder
-    files = list(folder.glob("src/*/models.toml"))
-    if len(files) != 1:
-        sys.exit(f"{folder} has {len(files)} files src/*/models.toml, not one")
-    [file] = files
-    before = file.read_text("utf-8")
-    after, unknown = updated(before, datetime.now(UTC))
-    file.write_text(after, "utf-8")
-    for name in unknown:
-        print(f"genai-prices does not know {name}; its row is kept as it was", file=sys.stderr)
-    print(f"{file}: {'unchanged' if after == before else 'updated'}")
+    arguments.add_argument("folders", type=Path, nargs="*", help="plugins' folders; none: all")
+    arguments.add_argument("--table", type=Path, help="litellm's table of limits")
+    given = arguments.parse_args()
+    table = json.loads(given.table.read_text("utf-8")) if given.table else {}
+    for folder in given.folders or sorted((ROOT / "plugins").iterdir()):
+        for file in folder.glob("src/*/models.toml"):
+            before = file.read_text("utf-8")
+            if BEGIN not in before and DATES[0] not in before:
+                continue
+            after, unknown = updated(before, datetime.now(UTC), table)
+            file.write_text(after, "utf-8")
+            for name in unknown:
+                print(f"genai-prices does not know {name}; its row is kept", file=sys.stderr)
+            for line in changes(before, after):
+                print(f"{folder.name}: {line}")
 
 
-def updated(text: str, now: datetime) -> tuple[str, list[str]]:
+def updated(
+    text: str, now: datetime, table: Mapping[str, Any] | None = None
+) -> tuple[str, list[str]]:
     """Return the file's new text, and the models that genai-prices does not know."""
-    head, found, rest = text.partition(BEGIN + "\n")
-    body, closed, tail = rest.partition(END)
-    if not (found and closed):
-        sys.exit(f"the file has no lines {BEGIN!r} and {END!r}")
     data = tomllib.loads(text)
     providers = [*data.get("providers", ()), *filter(None, [data.get("provider")])]
-    sources = _sources(providers, dict(SOURCE.findall(body)))
-    unknown = []
-    rows = tomllib.loads(body).get("models", [])
-    for row in rows:
-        provider = row.get("provider", providers[0]["name"])
-        source = sources.get(provider)
-        model = source.find_model(row["id"]) if source else None
-        if model is None:
-            unknown.append(f"{provider}/{row['id']}")
+    head, found, rest = text.partition(BEGIN + "\n")
+    body, _, tail = rest.partition(END)
+    unknown: list[str] = []
+    if found:
+        sources = _sources(providers, dict(SOURCE.findall(body)))
+        rows = []
+        for row in tomllib.loads(body).get("models", []):
+            provider = row.get("provider", providers[0]["name"])
+            if _gone(provider, row["id"], now):
+                continue
+            if not _fill(row, provider, sources.get(provider), now, table or {}):
+                unknown.append(f"{provider}/{row['id']}")
+            rows.append(row)
+        _match(rows, providers[0]["name"], sources)
+        notes = "".join(f"{match[0]}\n" for match in SOURCE.finditer(body))
+        text = f"{head}{BEGIN}\n{notes}" + "\n".join(map(_block, rows)) + f"{END}{tail}"
+    return _dated(text, {each["name"] for each in providers}), unknown
+
+
+def changes(before: str, after: str) -> Iterator[str]:
+    """Say what became of each model, a line for each field."""
+    old, new = (
+        {(row.get("provider", ""), row["id"]): row for row in tomllib.loads(text).get("models", [])}
+        for text in (before, after)
+    )
+    for key in sorted(old.keys() | new.keys()):
+        name = "/".join(filter(None, key))
+        if key not in new:
+            yield f"{name} is gone"
             continue
+        was, row = old.get(key, {}), new[key]
+        for field in sorted((was.keys() | row.keys()) - {"as_of"}):
+            if was.get(field) != row.get(field):
+                yield f"{name}: {field} {was.get(field)} -> {row.get(field)}"
+
+
+def _fill(
+    row: dict[str, Any],
+    provider: str,
+    source: Provider | None,
+    now: datetime,
+    table: Mapping[str, Any],
+) -> bool:
+    """Fill in a row what is known of its model; `False` if genai-prices knows nothing."""
+    model = source.find_model(row["id"]) if source else None
+    if model is not None:
         row["name"] = model.name or row.get("name", row["id"])
         if model.context_window is not None:
             row["context_window"] = model.context_window
-        row["prices"] = _prices(model, now)
+        row["prices"] = prices_of(model)
         row["as_of"] = now.date().isoformat()
-    notes = "".join(f"{match[0]}\n" for match in SOURCE.finditer(body))
-    blocks = "\n".join(_block(row) for row in rows)
-    return f"{head}{BEGIN}\n{notes}{blocks}{END}{tail}", unknown
+    limits = _limits(provider, row["id"], table)
+    if most := limits.get("max_output_tokens"):
+        row.setdefault("max_output", int(most))
+    if "capabilities" not in row and limits:
+        words = [word for flag, word in FEATURES.items() if limits.get(flag)]
+        row["capabilities"] = [*words, *(["json"] if provider in JSON_MODE else ())]
+    for fact in facts("models"):
+        if provider in fact["providers"] and re.search(fact["match"], row["id"]):
+            _correct(row, fact, now)
+    if row.get("context_window") and row.get("max_output", 0) > row["context_window"]:
+        row["max_output"] = row["context_window"]
+    return model is not None
+
+
+def _correct(row: dict[str, Any], fact: Mapping[str, Any], now: datetime) -> None:
+    """Lay over a row what a vendor's page says."""
+    row.update((name, fact[name]) for name in FIELDS if name in fact and name not in KEYS)
+    known = "prices" in fact or "prices" in row
+    if not known or not fact.keys() & PRICED:
+        return
+    prices = {**row.get("prices", {}), **fact.get("prices", {})}
+    if more := fact.get("more_cases"):
+        prices["cases"] = [*(c for c in prices.get("cases", ()) if c not in more), *more]
+    if times := fact.get("long_writes"):
+        for each in (prices, *prices.get("cases", ())):
+            if "cache_write" in each:
+                each["cache_write_long"] = each["cache_write"] * times
+    row["prices"] = prices
+    row["as_of"] = now.date().isoformat()
+
+
+def facts(kind: str) -> list[dict[str, Any]]:
+    """Return what `catalog.toml` says."""
+    return _facts().get(kind, [])
+
+
+@cache
+def _facts() -> dict[str, list[dict[str, Any]]]:
+    return tomllib.loads(FACTS.read_text("utf-8"))
+
+
+def _limits(provider: str, model_id: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    for prefix in PREFIXES.get(provider, [f"{provider}/"]):
+        if found := table.get(prefix + model_id):
+            return dict(found)
+    return {}
+
+
+def _gone(provider: str, model_id: str, now: datetime) -> bool:
+    return any(
+        provider in each["providers"]
+        and re.search(each["match"], model_id)
+        and each["retires"] <= now.date().isoformat()
+        for each in facts("retired")
+    )
+
+
+def _dated(text: str, names: set[str]) -> str:
+    """Return the text with the rules that say when the providers' models retire."""
+    begin, end = DATES
+    head, found, rest = text.partition(begin + "\n")
+    if not found:
+        return text
+    rules = []
+    for number, each in enumerate(facts("retired")):
+        if mine := sorted(names & set(each["providers"])):
+            rule = {"name": f"retired-{number}", "match": each["match"], "providers": mine}
+            rule |= {k: each[k] for k in ("retires", "successor") if k in each}
+            lines = "".join(f"{name} = {_toml(value)}\n" for name, value in rule.items())
+            rules.append(f"[[rules]]\n{lines}")
+    return f"{head}{begin}\n" + "\n".join(rules) + end + rest.partition(end)[2]
+
+
+def _match(rows: list[dict[str, Any]], first: str, sources: Mapping[str, Provider]) -> None:
+    """Say of each row by which ids its model is known too, and nobody else's."""
+    for row in rows:
+        source = sources.get(row.get("provider", first))
+        model = source.find_model(row["id"]) if source else None
+        row.pop("match", None)
+        if source is None or model is None:
+            continue
+        rivals = [r for r in rows if r is not row and r.get("provider") == row.get("provider")]
+        if any(source.find_model(r["id"]) is model for r in rivals[: rows.index(row)]):
+            continue  # the row before it answers for all of them
+        pattern = re.compile(f"(?i){_pattern(model.match)}")
+        others = [
+            other.id
+            for other in source.models
+            if other is not model
+            and pattern.search(other.id)
+            and source.find_model(other.id) is not model
+        ]
+        not_these = f"^(?!(?:{'|'.join(map(_escaped, sorted(others)))})$)" if others else ""
+        row["match"] = f"(?i){not_these}{'.*' if not_these else ''}{_pattern(model.match)}"
+
+
+def _pattern(clause: object) -> str:
+    """Return what finds the ids that a clause of genai-prices matches."""
+    match clause:
+        case ClauseEquals(equals=text):
+            return f"^{_escaped(text)}$"
+        case ClauseStartsWith(starts_with=text):
+            return f"^{_escaped(text)}"
+        case ClauseEndsWith(ends_with=text):
+            return f"{_escaped(text)}$"
+        case ClauseContains(contains=text):
+            return _escaped(text)
+        case ClauseRegex(regex=text):
+            return text
+        case ClauseOr(or_=parts):
+            return f"(?:{'|'.join(map(_pattern, parts))})"
+        case ClauseAnd(and_=parts):
+            return "^" + "".join(f"(?=.*{_pattern(part)})" for part in parts)
+    raise TypeError(f"no expression for {clause!r}")
 
 
 def _sources(providers: list[dict[str, Any]], named: dict[str, str]) -> dict[str, Provider]:
@@ -101,15 +295,8 @@ def _sources(providers: list[dict[str, Any]], named: dict[str, str]) -> dict[str
     return found
 
 
-def _prices(model: ModelInfo, now: datetime) -> dict[str, float]:
-    """Return US dollars per million tokens; of tiers, that of the shortest prompts."""
-    current: ModelPrice = model.get_prices(now)
-    prices = {}
-    for ours, theirs in PRICES.items():
-        price = getattr(current, theirs)
-        if price is not None:
-            prices[ours] = float(price.base if isinstance(price, TieredPrices) else price)
-    return prices
+def _escaped(text: str) -> str:
+    return re.sub(r"[.^$*+?{}\[\]\\|()]", r"\\\g<0>", text)
 
 
 def _block(row: dict[str, Any]) -> str:
@@ -128,8 +315,12 @@ def _toml(value: Any) -> str:
             return f"{value:_}"
         case float():
             return repr(value) if value != int(value) else f"{value:.1f}"
+        case str() if "\\" in value and "'" not in value:
+            return f"'{value}'"
         case str():
             return '"{}"'.format(value.replace("\\", "\\\\").replace('"', '\\"'))
+        case [dict(), *_]:
+            return "[\n" + "".join(f"    {_toml(item)},\n" for item in value) + "]"
         case list():
             return f"[{', '.join(map(_toml, value))}]"
         case dict():

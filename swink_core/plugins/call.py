@@ -10,6 +10,7 @@ import logging
 import secrets as _secrets
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from operator import length_hint
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -24,13 +25,17 @@ from swink_core.vocabulary.clock import Clock
 from swink_core.vocabulary.events import AssistantMessageEvent, Done, Error, Notice
 from swink_core.vocabulary.http import HTTPClient, HTTPRequest, ResponseHead
 from swink_core.vocabulary.messages import Context
-from swink_core.vocabulary.models import Model, ProviderInfo, cost_of
+from swink_core.vocabulary.models import Model, ProviderInfo
 from swink_core.vocabulary.options import StreamOptions
 from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Totals, Usage
+from swink_core.vocabulary.prices import cost_of
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+LONG = 3600
+"""Seconds from which on a cache is one that keeps things long."""
 
 
 class Gate(Protocol):
@@ -111,13 +116,16 @@ class Attempt:
         """Take note of what the provider says that the attempt costs, in US dollars."""
         self.reported_cost = cost
 
-    def price(self, usage: Usage | None, cost: Cost | None = None) -> Cost | None:
+    def price(
+        self, usage: Usage | None, cost: Cost | None = None, at: datetime | None = None
+    ) -> Cost | None:
         """Return what the attempt cost: by the catalogue's prices, unless `cost` is known.
 
-        The total is the provider's own figure where it says one.
+        The total is the provider's own figure where it says one. `at` is when (`None`: now).
         """
-        info = self.model.info
-        cost = cost or cost_of(usage, info.prices if info else None)
+        info, cache = self.model.info, self.options.cache
+        long = cache is not None and (cache.ttl or 0) >= LONG
+        cost = cost or cost_of(usage, info.prices if info else None, at, long)
         if self.reported_cost is not None:
             cost = cost or Cost()
             cost.total = self.reported_cost

@@ -65,9 +65,19 @@ class Catalog:
         return replace(users, settings=shipped.settings) if users and shipped else users or shipped
 
     def model(self, provider: str, model_id: str) -> ModelInfo | None:
-        """Return what is known of a model; `None` for an unknown one."""
-        key = provider, model_id
-        return self._user.models.get(key) or self._package(provider).models.get(key)
+        """Return what is known of a model; `None` for an unknown one.
+
+        A row for the very id is best; a row that it matches is returned with this id.
+        """
+        files = (self._user, self._package(provider))
+        listed = (file.models.get((provider, model_id)) for file in files)
+        matching = (
+            replace(row, id=model_id)
+            for file in files
+            for (owner, _), row in file.models.items()
+            if owner == provider and row.match and re.search(row.match, model_id)
+        )
+        return next(filter(None, (*listed, *matching)), None)
 
     def models(self, provider: str) -> list[ModelInfo]:
         """List a provider's known models, the user's among them."""
@@ -117,7 +127,7 @@ class Catalog:
 
     def _owner(self, model_id: str, installed: list[str]) -> str | None:
         """Return the provider that is meant by a bare id; `None` where nobody lists it."""
-        listing = [name for name in installed if self.model(name, model_id) is not None]
+        listing = [n for n in installed if any(i.id == model_id for i in self.models(n))]
         owners = listing if len(listing) == 1 else [n for n in listing if self._has_key(n)]
         if listing and len(owners) != 1:
             names = " or ".join(f"{name}/{model_id}" for name in owners or listing)

@@ -33,7 +33,7 @@ from swink_core.providers.fields import (
     with_metadata,
 )
 from swink_core.providers.media import media_base64, media_form, media_type_of, unsupported
-from swink_core.providers.network import failure_of
+from swink_core.providers.network import failure_of, is_own_address
 from swink_core.providers.open_blocks import MOST_BLOCKS, kept_of
 from swink_core.providers.provider import HTTPProvider
 from swink_core.providers.rules import Fitted, api_of, fitted, rule_of
@@ -54,7 +54,8 @@ __all__ = [
     "MessageConverter", "NDJSONDecoder", "Parser", "Phase", "SSEDecoder", "Timer", "accepted_id",
     "api_of", "arguments_object", "by_tables", "called_ids", "changed_options", "closed_schema",
     "context_notices", "duration_seconds", "end_group", "failure_of", "first_set", "fitted",
-    "folded_system", "inlined_schema", "is_synthetic_id", "kept_of", "load_event", "marked_system",
+    "folded_system", "inlined_schema", "is_own_address", "is_synthetic_id", "kept_of", "load_event",
+    "marked_system",
     "media_base64", "media_form", "media_type_of", "merge_fields", "merged_turns", "model_path",
     "normalise", "not_started", "parse_arguments", "redact", "repaired_json", "required_features",
     "retry_after_seconds", "rule_of", "synthetic_id", "text_of", "unparsed", "unsupported",

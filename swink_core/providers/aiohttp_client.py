@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Mapping
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from urllib.parse import urlsplit
 
@@ -14,7 +13,7 @@ from attrs import evolve
 from swink_core.failures.exceptions import ProviderFailure, UsageError
 from swink_core.failures.failure import Failure
 from swink_core.failures.redaction import basic_credentials
-from swink_core.providers.network import _client_error, failure_of
+from swink_core.providers.network import _client_error, failure_of, is_own_address
 from swink_core.vocabulary.http import HTTPRequest, HTTPResponse
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
@@ -98,7 +97,7 @@ class AiohttpClient:
             return None
         parts = urlsplit(url)
         host = parts.hostname
-        if host is None or _is_this_machine(host) or proxy_bypass(host):
+        if host is None or is_own_address(url) or proxy_bypass(host):
             return None
         return self._proxies.get(parts.scheme) or self._proxies.get("all")
 
@@ -165,15 +164,6 @@ def _sendable(request: HTTPRequest) -> HTTPRequest:
     if "authorization" not in map(str.lower, headers):
         headers["Authorization"] = credentials
     return evolve(request, url=url, headers=headers)
-
-
-def _is_this_machine(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):  # RFC 6761 section 6.3
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 STALE = "stale"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 from swink_core.vocabulary.clock import Timer
 
@@ -13,6 +14,10 @@ class LoopClock:
     """The running event loop's time."""
 
     time = staticmethod(time.monotonic)
+
+    def now(self) -> datetime:
+        """Return the date and the time in UTC."""
+        return datetime.now(UTC)
 
     async def sleep(self, seconds: float) -> None:
         """Return after `seconds`."""

@@ -1,10 +1,12 @@
-"""What aiohttp or the system raised, as facts."""
+"""Addresses of one's own, and what aiohttp or the system raised, as facts."""
 
 from __future__ import annotations
 
 import errno
 import os
 import ssl
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 from swink_core.failures.failure import Failure, Phase
 from swink_core.failures.redaction import address_fault, credentials_in, public_url, redact
@@ -15,6 +17,18 @@ def _client_error() -> type[Exception]:
     import aiohttp
 
     return aiohttp.ClientError
+
+
+def is_own_address(url: str, private: bool = False) -> bool:
+    """Tell whether an address is this machine's, or one in a private network, if that counts."""
+    host = urlsplit(url).hostname or ""
+    if host == "localhost" or host.endswith(".localhost"):  # RFC 6761 section 6.3
+        return True
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    return address.is_loopback or (private and address.is_private)
 
 
 def failure_of(error: BaseException, phase: Phase, proxy: str | None = None) -> Failure:

@@ -215,6 +215,7 @@ class HTTPProvider:
     ) -> AsyncIterable[Any]:
         """Join request, connection, decoder and parser."""
         fit = self.fit(model, context, options)
+        fit.age(call.clock.now().date())
         if fit.failure is not None:
             raise ProviderFailure(fit.failure)
         options = fit.options

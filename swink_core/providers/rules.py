@@ -10,6 +10,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from datetime import date
+from functools import lru_cache
 from typing import Any
 
 from attrs import define, evolve, field
@@ -40,9 +42,10 @@ from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 ROOM_TO_ANSWER = 1024
 """Tokens of the limit that thinking leaves, unless it cannot do with fewer."""
 
-LIFTED = (
-    "Change the call or the model; `rules=False` sends it all the same, if that is out of date."
-)
+NOTICE_DAYS = 90
+"""Days for which a model's end is told of before it comes."""
+
+LIFTED = "Change the call, or the model; where this is out of date, rules=False sends it."
 
 _JOINED = frozenset({"takes", "least", "most", "facts"})
 _NO_CALL_FORCED = (None, "auto", "none")
@@ -56,12 +59,17 @@ def rule_of(model: Model, api: API | None = None, call: Fitted | None = None) ->
 
     Of rules for some APIs, those for `api`; of rules with a condition, those that `call` meets.
     """
+    hold = [rule for rule in model.rules if _is_for(rule, api)]
+    return _laid_over(*(r for r in hold if not r.when or (call is not None and call.meets(r))))
+
+
+@lru_cache(maxsize=4096)
+def _laid_over(*rules: Rule) -> Rule:
     said: dict[str, Any] = {}
-    for rule in model.rules:
-        if _is_for(rule, api) and (not rule.when or (call is not None and call.meets(rule))):
-            for name, value in asdict(rule).items():
-                if value:
-                    said[name] = {**said.get(name, {}), **value} if name in _JOINED else value
+    for rule in rules:
+        for name, value in asdict(rule).items():
+            if value:
+                said[name] = {**said.get(name, {}), **value} if name in _JOINED else value
     return Rule(**said)
 
 
@@ -130,6 +138,18 @@ class Fitted:
         failure = Failure("request", kind=Kind.UNSUPPORTED, code=feature)
         failure.message = f"{self.model} {what}"
         self.failure = self.failure or failure
+
+    def age(self, today: date) -> None:
+        """Refuse the call of a model that is gone, and tell of one that will be before long."""
+        rule = rule_of(self.model) if self.options.rules else Rule()
+        left = (date.fromisoformat(rule.retires) - today).days if rule.retires else NOTICE_DAYS + 1
+        instead = f"; ask {rule.successor} instead" if rule.successor else ""
+        if left <= 0:
+            gone = Failure("request", kind=Kind.MODEL_NOT_FOUND, code="retired", resolution=LIFTED)
+            gone.message = f"{self.model} is gone since {rule.retires}{instead}"
+            self.failure = gone
+        elif left <= NOTICE_DAYS:
+            self.tell(f" will be gone on {rule.retires}{instead}", "model_retires")
 
     def fit(self, api: API) -> None:
         """Fit it to what the API has, then to the rules."""
@@ -229,10 +249,8 @@ class Fitted:
         if tool.parameters.get("type", "object") != "object":
             self.refuse("tools", f"takes no tool whose parameters are no object: {tool.name}")
         plain = joined_root(tool.parameters, refused)
-        if gone := sorted(tool.parameters.keys() & set(refused)):
-            self.tell(
-                f": {', '.join(gone)} at the root of the schema of {tool.name} went out joined"
-            )
+        if gone := ", ".join(sorted(tool.parameters.keys() & set(refused))):
+            self.tell(f": {gone} at the root of the schema of {tool.name} went out joined")
         return evolve(tool, parameters=plain)
 
     def _rename(self, accepted: re.Pattern[str]) -> None:

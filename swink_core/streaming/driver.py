@@ -293,7 +293,7 @@ class Driver:
                 call.explain(terminal)
             if terminal.error_kind is Kind.RESOURCE:
                 self._free(terminal)
-        terminal.cost = call.attempt.price(terminal.usage, terminal.cost)
+        terminal.cost = call.attempt.price(terminal.usage, terminal.cost, call.clock.now())
         if self._source is not None and self._attempt is not None:
             call.add(self._source.voided)
         call.add(terminal.usage, terminal.cost)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Protocol
 
 
@@ -14,10 +15,13 @@ class Timer(Protocol):
 
 
 class Clock(Protocol):
-    """Monotonic seconds, sleeping and timers."""
+    """Monotonic seconds, sleeping and timers, and the day and time of day."""
 
     def time(self) -> float:
         """Return monotonic seconds."""
+
+    def now(self) -> datetime:
+        """Return the date and the time, with their zone."""
 
     async def sleep(self, seconds: float) -> None:
         """Return after `seconds`; cancelling the task ends it at once."""

@@ -12,16 +12,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from attrs import define, field
 
-from swink_core.vocabulary.outcome import Cost, Usage
-
-
-class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """US dollars for a million tokens; `None` where unknown."""
-
-    input: float | None = None
-    output: float | None = None
-    cache_read: float | None = None
-    cache_write: float | None = None
+from swink_core.vocabulary.prices import Prices
 
 
 class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,12 +20,14 @@ class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `capabilities` names features (`tools`, `images`, `documents`, `audio`, `thinking`,
     `structured_output`, `json`); `api` chooses among a provider's endpoints; `as_of` is the ISO
-    date of the figures; `limits` are in tokens.
+    date of the figures; limits are in tokens. An id that no row has, and in which the expression
+    `match` is found, is this model's too: an alias, a dated one.
     """
 
     id: str
     provider: str = ""
     name: str | None = None
+    match: str | None = None
     context_window: int | None = None
     max_output: int | None = None
     capabilities: frozenset[str] | None = None
@@ -49,7 +42,7 @@ SettingType: TypeAlias = Literal["string", "integer", "boolean", "strings", "any
 """What a setting is; `strings` is a list of them, a tuple the strings that it may be."""
 
 
-class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Rule(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw_only=True):
     """What some models take of a call; what no rule names is taken as the API has it.
 
     Which: those of `providers` (none: all) in whose id the expression `match` is found, and
@@ -62,7 +55,8 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     and `most` bound numbers, and `most` lengths; `change` gives options other values; `efforts`
     are the words for thinking, by level; `budget` its tokens, from and to; `tool_name` is the
     expression for whole names; `schema` are the keywords that the root of a tool's schema must
-    not have; `api` is the one to ask over; `facts` are the provider's own.
+    not have; `api` is the one to ask over; `retires` is the ISO date from which on the models are
+    gone, and `successor` the one to ask instead; `facts` are the provider's own.
     """
 
     name: str = ""
@@ -80,6 +74,8 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     tool_name: str | None = None
     schema: tuple[str, ...] = ()
     api: str | None = None
+    retires: str = ""
+    successor: str = ""
     facts: Mapping[str, Any] = {}
 
     def __post_init__(self) -> None:
@@ -141,27 +137,3 @@ class Model:
         """Tell whether the catalogue says that the model has no such capability."""
         known = self.info.capabilities if self.info else None
         return known is not None and capability not in known
-
-
-def cost_of(usage: Usage | None, prices: Prices | None) -> Cost | None:
-    """Price an answer in US dollars; `None` where nothing can be said.
-
-    Parts without a price or a count are `None`; `total` is the sum, `None` if a part that was
-    used has no price. Cache reads and writes without a price of their own cost as input.
-    """
-    if usage is None or prices is None:
-        return None
-    read, write = usage.cache_read or 0, usage.cache_write or 0
-    fresh = None if usage.input is None else max(0, usage.input - read - write)
-    for_reading = prices.input if prices.cache_read is None else prices.cache_read
-    for_writing = prices.input if prices.cache_write is None else prices.cache_write
-    cost = Cost(_price(fresh, prices.input), _price(usage.output, prices.output))
-    cost.cache_read = _price(usage.cache_read, for_reading)
-    cost.cache_write = _price(usage.cache_write, for_writing)
-    if cost.input is not None and cost.output is not None:
-        cost.total = cost.input + cost.output + (cost.cache_read or 0.0) + (cost.cache_write or 0.0)
-    return cost
-
-
-def _price(tokens: int | None, per_million: float | None) -> float | None:
-    return None if tokens is None or per_million is None else tokens * per_million / 1e6

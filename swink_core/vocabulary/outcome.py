@@ -129,7 +129,8 @@ class Usage:
 class Cost:
     """US dollars, part by part; `None` where a price or a count is unknown.
 
-    `input` is the part of the input that was neither read from nor written to a cache.
+    `input` is the part of the input that was neither read from nor written to a cache; `fees` are
+    for what is no token: searches, the request itself.
     """
 
     input: float | None = None
@@ -137,6 +138,7 @@ class Cost:
     cache_read: float | None = None
     cache_write: float | None = None
     total: float | None = None
+    fees: float | None = None
 
     def __add__(self, other: Cost) -> Cost:
         """Return the sum of two attempts' costs."""

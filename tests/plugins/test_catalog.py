@@ -11,9 +11,9 @@ import pytest
 
 from swink_core import Catalog, Cost, Host, Model, PluginError, SwinkError, Usage
 from swink_core.plugins.package_data import package_catalog
-from swink_core.vocabulary.models import Prices, cost_of
+from swink_core.vocabulary.prices import Prices, cost_of
 
-FILE = """
+FILE = r"""
 [[providers]]
 name = "acme"
 title = "Acme Inc."
@@ -27,6 +27,7 @@ name = "acme-eu"
 [[models]]
 id = "large"
 context_window = 200_000
+match = '^large-\d{4}$|^acme-large$'
 capabilities = ["tools", "thinking"]
 prices = { input = 3.0, output = 15.0 }
 as_of = "2026-11-01"
@@ -111,6 +112,18 @@ def test_a_name_is_resolved_with_what_is_known(package: Path) -> None:
     with pytest.raises(ValueError, match="provider/id"):
         catalog.resolve("nobody-lists-it")
     assert catalog.resolve("large") == Model("acme", "large")
+
+
+@pytest.mark.parametrize(
+    ("model_id", "known"),
+    [("large", True), ("large-2026", True), ("acme-large", True), ("larger", False), ("x", False)],
+)
+def test_a_row_is_for_its_aliases_too(package: Path, model_id: str, known: bool) -> None:
+    info = catalog_of("acme").model("acme", model_id)
+
+    assert (info is not None) is known
+    if info is not None:
+        assert (info.id, info.context_window) == (model_id, 200_000)
 
 
 def test_the_users_file_overrides_providers_and_models(package: Path, tmp_path: Path) -> None:

@@ -49,19 +49,19 @@ async def client_of() -> AsyncIterator[AiohttpClient]:
 
 
 class LateServer(LoopbackServer):
-    """Answers, and says something more on the first connection a little later."""
+    """Answers, and says something more on the first connection once the answer `was_read`."""
 
     def __init__(self, late: bytes, tls: ssl.SSLContext | None = None) -> None:
         super().__init__(tls)
         self.late = late
-        self.said = threading.Event()
+        self.was_read, self.said = threading.Event(), threading.Event()
 
     async def respond(self, exchange: Exchange) -> None:
         number = len(self.exchanges)
         await exchange.raw(answer(b"right %d" % number))
         exchange.ended = True
         if number == 1:
-            await asyncio.sleep(0.02)
+            await asyncio.to_thread(self.was_read.wait)
             await exchange.raw(self.late)
             self.said.set()
 
@@ -103,6 +103,7 @@ async def test_a_connection_that_spoke_while_idle_is_never_used(
             for number in range(1, 4):
                 async with session.post(server.url) as response:
                     assert await response.read() == b"right %d" % number
+                server.was_read.set()
                 if number == 1 and looked:
                     await asyncio.to_thread(server.said.wait)
                     await asyncio.sleep(0.05)
@@ -116,6 +117,7 @@ async def test_what_a_server_says_to_an_idle_connection_is_not_kept() -> None:
     with LateServer(answer(b"wrong") * 200_000) as server:
         async with client_of() as client:
             await read_all(await client.send(HTTPRequest(server.url), TIMEOUT))
+            server.was_read.set()
             assert not await asyncio.to_thread(server.said.wait, 0.3)  # it is not read on
 
 

@@ -287,6 +287,12 @@ def test_every_call_is_followed_by_its_one_result(context: Context) -> None:
     assert waiting == []
 
 
+def test_a_result_whose_call_is_gone_stays_where_the_api_has_a_place_for_it() -> None:
+    context = Context([RESULT_A, said(CALL_B), RESULT_B, ToolResultMessage("c", "h", "3")])
+    seen = normalise(context, "toy", has_place=lambda result: result.tool_call_id == "a")
+    assert seen == [RESULT_A, said(CALL_B), RESULT_B, UserMessage("[result of h] 3")]
+
+
 class Plain(MessageConverter):
     def user(self, message: UserMessage) -> list[Any]:
         return [("user", message.content)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from swink_core import (
     Context,
     Model,
     PluginError,
+    StreamErrorKind,
     StreamOptions,
     SystemMessage,
     TextBlock,
@@ -20,7 +22,8 @@ from swink_core import (
     UserMessage,
 )
 from swink_core.plugins.package_data import PackageCatalog
-from swink_core.providers import Fitted, api_of, fitted, joined_root, rule_of
+from swink_core.providers import Fitted, api_of, fitted, rule_of
+from swink_core.providers.schemas import joined_root
 
 HELLO = Context([UserMessage("Hi")])
 WITH_TOOL = Context([UserMessage("Hi")], tools=[Tool("f")])
@@ -222,3 +225,31 @@ def test_what_alternatives_have_stays_sayable_when_they_are_joined() -> None:
 def test_a_rule_that_cannot_be_read_is_refused_with_its_file(rule: str) -> None:
     with pytest.raises(PluginError, match="a file"):
         ruled(rule)
+
+
+GONE = 'retires = "2026-10-23"\nsuccessor = "huge"'
+
+# (days after the end, the refusal, what is told)
+AGES: list[tuple[int, str | None, list[str]]] = [
+    (-91, None, []),
+    (-90, None, ["model_retires will be gone on 2026-10-23; ask huge instead"]),
+    (-1, None, ["model_retires will be gone on 2026-10-23; ask huge instead"]),
+    (0, "acme/large is gone since 2026-10-23; ask huge instead", []),
+    (400, "acme/large is gone since 2026-10-23; ask huge instead", []),
+]
+
+
+@pytest.mark.parametrize(("days", "refusal", "notices"), AGES, ids=[str(age[0]) for age in AGES])
+def test_a_model_is_refused_from_its_last_day_on(
+    days: int, refusal: str | None, notices: list[str]
+) -> None:
+    today = date(2026, 10, 23) + timedelta(days)
+    call, unruled = fit(ruled(GONE)), fit(ruled(GONE), rules=False)
+
+    call.age(today)
+    unruled.age(today)
+
+    assert (call.failure.message if call.failure else None) == refusal
+    assert call.failure is None or call.failure.kind is StreamErrorKind.MODEL_NOT_FOUND
+    assert told(call) == notices
+    assert (unruled.failure, told(unruled)) == (None, [])

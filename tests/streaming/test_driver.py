@@ -44,7 +44,7 @@ from swink_core import (
     ToolCallStart,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.vocabulary.models import Prices
+from swink_core.vocabulary.prices import Prices
 
 ANSWER: list[Any] = [
     Start(),

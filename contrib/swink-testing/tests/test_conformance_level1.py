@@ -22,7 +22,7 @@ import swink_core as swink
 from swink_core import providers
 from swink_core.plugins import catalog, hookspecs, level
 from swink_core.providers import EventWriter, HTTPProvider
-from swink_core.vocabulary.models import Prices
+from swink_core.vocabulary.prices import Prices
 from swink_testing.conformance import PROVIDER_CHECKS, Subject, run_checks
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, fold
 

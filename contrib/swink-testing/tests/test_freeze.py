@@ -13,6 +13,7 @@ from swink_testing.freeze import (
     FREEZE,
     HOSTILE_SIZE,
     LINEAR,
+    by_parser,
     cpu_seconds,
     growing_frames,
     growth,
@@ -22,10 +23,13 @@ from swink_testing.freeze import (
 from swink_testing.inflated import inflated
 
 EVERY = [Subject.find(name) for name in Host(environ={}).provider_names()]
-PARSING = [(type(s.provider.parser(s.model)), s) for s in reversed(EVERY) if s.parses]
-BY_PARSER = dict(PARSING)
-# presets without recordings of their own read the same answers with the same parser
-BY_ANSWERS = {(parser, *(r.name for r in s.recordings)): s for parser, s in PARSING}
+BY_PARSER = pytest.mark.parametrize(
+    "subjects", by_parser(EVERY), ids=lambda group: "-".join(dict.fromkeys(s.name for s in group))
+)
+# presets of one package refuse with the same code, of which nothing is the preset's own
+BY_REFUSALS = {
+    (type(s.provider), *(r.name for r in s.failures())): s for s in EVERY if s.speaks_http
+}
 
 
 @pytest.fixture(autouse=True)
@@ -33,19 +37,19 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL + 1)  # what is kept of the log is no part of the step
 
 
-@pytest.mark.parametrize("subject", BY_ANSWERS.values(), ids=lambda s: s.name)
-def test_no_frame_holds_the_loop(subject: Subject) -> None:
-    with subject.environment():
-        assert list(long_frames(subject)) == []
+@BY_PARSER
+def test_no_frame_holds_the_loop(subjects: list[Subject]) -> None:
+    assert list(long_frames(subjects)) == []
 
 
-@pytest.mark.parametrize("subject", BY_PARSER.values(), ids=lambda s: s.name)
-def test_a_byte_of_a_large_frame_costs_what_one_of_a_small_frame_does(subject: Subject) -> None:
-    with subject.environment():
-        assert list(growing_frames(subject)) == []
+@BY_PARSER
+def test_a_byte_of_a_large_frame_costs_what_one_of_a_small_frame_does(
+    subjects: list[Subject],
+) -> None:
+    assert list(growing_frames(subjects)) == []
 
 
-@pytest.mark.parametrize("subject", [s for s in EVERY if s.speaks_http], ids=lambda s: s.name)
+@pytest.mark.parametrize("subject", BY_REFUSALS.values(), ids=lambda s: s.name)
 def test_no_header_and_no_error_holds_the_loop(subject: Subject) -> None:
     with subject.environment():
         assert list(long_errors(subject)) == []

@@ -163,8 +163,10 @@ def test_fields(
 
 LITTLE = {"thinking": "low", "max_tokens": 1024}
 
+Change = tuple[str, dict[str, Any], dict[str, Any], list[str], list[str]]
+
 # (model, options, fields beside max_tokens, what is said, the judge's rules without ours)
-CHANGES: list[tuple[str, dict[str, Any], dict[str, Any], list[str], list[str]]] = [
+CHANGES: list[Change] = [
     (BUDGET, {"thinking": 3000, "temperature": 0.2}, _enabled(3000),
      ["has no such temperature; it was not sent"], ["anthropic-thinking-temperature"]),
     (FOUR_SIX, {"thinking": "low", "temperature": 0.2}, _adaptive("low"),
@@ -211,14 +213,9 @@ CHANGES: list[tuple[str, dict[str, Any], dict[str, Any], list[str], list[str]]] 
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("model", "options", "expected", "said", "refused_by"), CHANGES)
-def test_what_is_left_out_or_changed_is_said_and_is_what_the_api_refuses(
-    model: str,
-    options: dict[str, Any],
-    expected: dict[str, Any],
-    said: list[str],
-    refused_by: list[str],
-) -> None:
+@pytest.mark.parametrize("row", CHANGES)
+def test_what_is_left_out_or_changed_is_said_and_is_what_the_api_refuses(row: Change) -> None:
+    model, options, expected, said, refused_by = row
     found = _asked(model, tools=True, **options)
     limit = 64_000 if model == BUDGET else 128_000
     assert _fields(found) == {"max_tokens": limit, **expected}
@@ -231,8 +228,10 @@ def test_what_is_left_out_or_changed_is_said_and_is_what_the_api_refuses(
 HI = UserMessage("Hi")
 SAID = AssistantMessage([TextBlock("It is")])
 
+Refusal = tuple[str, Context, dict[str, Any], str, list[str]]
+
 # (model, conversation, options, what is said, the judge's rules without ours)
-REFUSED: list[tuple[str, Context, dict[str, Any], str, list[str]]] = [
+REFUSED: list[Refusal] = [
     (NEWEST, Context([HI], tools=[Tool("look")]), {"tool_choice": "look"},
      "does not support tool choice", ["anthropic-forced-tool-unsupported"]),
     ("claude-fable-5-1", Context([HI], tools=[Tool("look")]), {"tool_choice": "required"},
@@ -246,10 +245,9 @@ REFUSED: list[tuple[str, Context, dict[str, Any], str, list[str]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("model", "context", "options", "said", "refused_by"), REFUSED)
-def test_what_would_lose_its_meaning_is_refused_as_the_api_does(
-    model: str, context: Context, options: dict[str, Any], said: str, refused_by: list[str]
-) -> None:
+@pytest.mark.parametrize("row", REFUSED)
+def test_what_would_lose_its_meaning_is_refused_as_the_api_does(row: Refusal) -> None:
+    model, context, options, said, refused_by = row
     asked = (PROVIDER, f"anthropic/{model}", context)
     assert said in (leaving(*asked, **options).refusal or "")
     as_given = leaving(*asked, rules=False, **options)
@@ -369,7 +367,27 @@ def test_an_instruction_inside_stands_where_the_api_takes_it(
 ) -> None:
     found, heard = _heard(model, *messages)
     assert heard == expected
-    assert (found.notices, found.refused_by) == ([], [])
+    assert found.refused_by == []
+
+
+MOVED = "an instruction went out behind the user's turn"
+
+
+@pytest.mark.parametrize(
+    ("messages", "said"),
+    [
+        ([HI, FIRST], []),
+        ([HI, FIRST, THEN], []),
+        ([FIRST, HI, THEN, ANSWER, HI], []),
+        ([HI, FIRST, HI], [MOVED]),
+        ([HI, ANSWER, FIRST], [MOVED]),
+        ([HI, ANSWER, FIRST, HI], [MOVED]),
+        ([HI, ANSWER, HI, FIRST, THEN, HI], [MOVED]),
+    ],
+)
+def test_that_an_instruction_is_moved_is_said(messages: list[Any], said: list[str]) -> None:
+    found, _ = _heard(NEWEST, *messages)
+    assert found.notices == said
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,11 @@ from urllib.parse import parse_qs
 import pytest
 
 import swink_core as swink
+from swink_core.providers import AiohttpClient
 from swink_provider_azure import AzureProvider, entra
 from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_testing.calls import client_with
+from swink_testing.capture import CaptureServer
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 from swink_testing.recorded_chat import RecordedChat
 
@@ -203,6 +205,44 @@ async def test_an_application_signs_in_and_its_token_is_kept(
     assert form["grant_type"] == ["client_credentials"]
     assert form["scope"] == ["https://cognitiveservices.azure.com/.default"]
     assert [chat.headers["Authorization"] for chat in chats] == ["Bearer token-one"] * 2
+
+
+TOKEN_URL = "https://login.microsoftonline.com/t/oauth2/v2.0/token"
+
+
+async def test_a_token_is_fetched_by_the_client_that_makes_the_call(
+    monkeypatch: pytest.MonkeyPatch, small_json: Any
+) -> None:
+    _sign_in(monkeypatch)
+    small_json.post(TOKEN_URL, payload={"access_token": "token-one", "expires_in": 3600})
+    with CaptureServer(DONE) as server:
+        async with client_with(http=AiohttpClient(), base_url=server.url) as client:
+            await client.complete("azure/d", "Hi")
+    (chat,) = server.exchanges
+    assert chat.headers["authorization"] == "Bearer token-one"
+
+
+@pytest.mark.parametrize(
+    ("status", "payload", "error"),
+    [
+        (401, {"error": "invalid_client", "error_description": "AADSTS7000215: no"},
+         swink.AuthenticationError),
+        (503, {"error": "temporarily_unavailable"}, swink.NetworkError),
+        (200, ["no token"], swink.AuthenticationError),
+    ],
+)  # fmt: skip
+async def test_a_sign_in_that_fails_over_http_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+    small_json: Any,
+    status: int,
+    payload: Any,
+    error: type[swink.StreamError],
+) -> None:
+    _sign_in(monkeypatch)
+    small_json.post(TOKEN_URL, status=status, payload=payload, repeat=True)
+    async with client_with(http=AiohttpClient(), base_url="http://127.0.0.1:1") as client:
+        with pytest.raises(error, match="Entra ID gave no token"):
+            await client.complete("azure/d", "Hi", retry=swink.RetryPolicy.none())
 
 
 async def test_calls_that_begin_together_fetch_one_token(monkeypatch: pytest.MonkeyPatch) -> None:

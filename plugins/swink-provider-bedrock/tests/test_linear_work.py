@@ -69,7 +69,7 @@ def test_no_message_holds_the_loop(kind: str, payload: dict[str, Any]) -> None:
 
 
 HEADERS = {
-    "many": b"".join(header(f"h{at}", 7, b"\0\1x") for at in range(13_000)),
+    "many": b"".join(header(f"h{at}", 7, b"\0\1x") for at in range(10_000)),
     "long": header("a", 6, b"\xff\xff" + b"x" * 65_535),
     "booleans": b"\1a\0" * 43_000,
 }

@@ -119,8 +119,10 @@ def _gone(*names: str) -> list[str]:
     return [f"has no option {name}; it was not sent" for name in names]
 
 
+Change = tuple[str, dict[str, Any], dict[str, Any], list[str], list[str]]
+
 # (model, options, fields, what is said, the judge's rules without ours)
-CHANGES: list[tuple[str, dict[str, Any], dict[str, Any], list[str], list[str]]] = [
+CHANGES: list[Change] = [
     (OLD, {"temperature": 0.2, "top_p": 0.9}, _inference(temperature=0.2),
      _gone("top_p"), ["bedrock-claude-temperature-top-p"]),
     (NEWEST, {"temperature": 0.2}, {},
@@ -164,14 +166,9 @@ CHANGES: list[tuple[str, dict[str, Any], dict[str, Any], list[str], list[str]]] 
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("model", "options", "expected", "said", "refused_by"), CHANGES)
-def test_what_is_left_out_or_changed_is_said_and_is_what_the_api_refuses(
-    model: str,
-    options: dict[str, Any],
-    expected: dict[str, Any],
-    said: list[str],
-    refused_by: list[str],
-) -> None:
+@pytest.mark.parametrize("row", CHANGES)
+def test_what_is_left_out_or_changed_is_said_and_is_what_the_api_refuses(row: Change) -> None:
+    model, options, expected, said, refused_by = row
     found = _asked(model, tools=True, **options)
     assert _fields(found) == expected
     assert sorted(found.notices) == sorted(said)
@@ -182,8 +179,10 @@ def test_what_is_left_out_or_changed_is_said_and_is_what_the_api_refuses(
 
 SAID = AssistantMessage([TextBlock("It is")])
 
+Refusal = tuple[str, Context, dict[str, Any], str, list[str]]
+
 # (model, conversation, options, what is said, the judge's rules without ours)
-REFUSED: list[tuple[str, Context, dict[str, Any], str, list[str]]] = [
+REFUSED: list[Refusal] = [
     (NEWEST, Context([HI], tools=[LOOK]), {"tool_choice": "look"},
      "does not support tool choice", ["bedrock-claude-forced-tool"]),
     (LLAMA, Context([HI], tools=[LOOK]), {"tool_choice": "required"},
@@ -194,10 +193,9 @@ REFUSED: list[tuple[str, Context, dict[str, Any], str, list[str]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("model", "context", "options", "said", "refused_by"), REFUSED)
-def test_what_would_lose_its_meaning_is_refused_as_the_api_does(
-    model: str, context: Context, options: dict[str, Any], said: str, refused_by: list[str]
-) -> None:
+@pytest.mark.parametrize("row", REFUSED)
+def test_what_would_lose_its_meaning_is_refused_as_the_api_does(row: Refusal) -> None:
+    model, context, options, said, refused_by = row
     asked = (PROVIDER, f"bedrock/{model}", context)
     assert said in (leaving(*asked, **options).refusal or "")
     assert leaving(*asked, rules=False, **options).refused_by == refused_by

@@ -116,6 +116,13 @@ async def test_the_profile_may_have_the_region(
     assert request.url.startswith(HOST)
 
 
+async def test_a_call_may_have_a_region_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    _set(monkeypatch, {**KEYS, "AWS_REGION": "us-east-1"})
+    request, _ = await _ask(settings={"region": "eu-west-1"})
+    assert request.url.startswith(HOST)
+    assert "/eu-west-1/bedrock/aws4_request" in request.headers["Authorization"]
+
+
 async def test_without_a_region_nothing_is_sent() -> None:
     request, events = await _ask(api_key="test")
     assert request is None

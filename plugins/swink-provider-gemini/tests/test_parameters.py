@@ -177,8 +177,10 @@ def test_vertex_has_a_limit_for_answers(
 TOOLS = Context([HI], tools=[Tool("look", "", SCHEMA)])
 PREFILL = Context([HI, AssistantMessage([TextBlock("It is")])])
 
+Refusal = tuple[str, Context, dict[str, Any], str, list[str]]
+
 # (model, conversation, options, what is said, the judge's rules without ours)
-REFUSED: list[tuple[str, Context, dict[str, Any], str, list[str]]] = [
+REFUSED: list[Refusal] = [
     ("gemini-3.6-flash", PREFILL, {}, "does not support prefill", ["gemini-ends-with-model"]),
     ("gemini-2.5-pro", TOOLS, {"response_format": "json"},
      "does not support json", ["gemini25-functions-and-json"]),
@@ -189,10 +191,9 @@ REFUSED: list[tuple[str, Context, dict[str, Any], str, list[str]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("model", "context", "options", "said", "refused_by"), REFUSED)
-def test_what_would_lose_its_meaning_is_refused_as_the_api_does(
-    model: str, context: Context, options: dict[str, Any], said: str, refused_by: list[str]
-) -> None:
+@pytest.mark.parametrize("row", REFUSED)
+def test_what_would_lose_its_meaning_is_refused_as_the_api_does(row: Refusal) -> None:
+    model, context, options, said, refused_by = row
     assert said in (_asked(model, context, **options).refusal or "")
     assert _asked(model, context, rules=False, **options).refused_by == refused_by
 

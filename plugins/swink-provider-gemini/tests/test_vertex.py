@@ -97,6 +97,17 @@ ADDRESSES: list[tuple[str, dict[str, str], str | None, str]] = [
 ]
 
 
+async def test_a_call_may_have_a_project_and_a_location_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "other")
+    settings = {"project": "p", "location": "europe-west4"}
+    http, _ = await _ask(api_key="a-token", settings=settings)
+    assert http.requests[0].url.startswith(
+        "https://europe-west4-aiplatform.googleapis.com/v1/projects/p/locations/europe-west4/"
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "environ", "base_url", "url"), ADDRESSES, ids=[name for name, *_ in ADDRESSES]
 )

@@ -313,6 +313,7 @@ IGNORED: list[tuple[str, dict[str, Any], str]] = [
     ("openai/gpt-4o", {"thinking": "high"}, "thinking"),
     ("groq/any", {"thinking": "off"}, "thinking"),
     ("openai/any", {"cache": "auto"}, "caches prompts by itself"),
+    ("openrouter/any", {"cache": CacheStrategy(ttl=86400)}, "cache"),
 ]
 
 

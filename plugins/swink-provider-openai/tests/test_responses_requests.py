@@ -240,6 +240,7 @@ async def test_the_request_is_as_the_sdk_declares_it(
 # -- which API ---------------------------------------------------------------------------------
 
 LISTED = ModelInfo("m", api="responses")
+CHATTY = ModelInfo("m", api="chat")
 
 
 @pytest.mark.parametrize(
@@ -250,6 +251,10 @@ LISTED = ModelInfo("m", api="responses")
         (LISTED, {"settings": {"api": "chat"}}, "chat/completions"),
         (None, {"settings": {"api": "responses"}}, "responses"),
         (None, {"transport": "websocket"}, "responses"),
+        (CHATTY, {"extra": {"previous_response_id": "resp_1"}}, "responses"),
+        (CHATTY, {"extra": {"background": True}}, "responses"),
+        (CHATTY, {"extra": {"conversation": None}}, "chat/completions"),
+        (CHATTY, {"extra": {"background": True}, "settings": {"api": "chat"}}, "chat/completions"),
         (None, {"transport": "websocket", "settings": {"api": "chat"}}, "chat/completions"),
     ],
 )

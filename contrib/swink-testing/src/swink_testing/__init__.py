@@ -4,6 +4,9 @@ Each module is imported by its own name.
 
     conformance    what every provider promises, as checks
     observers      what observers and wrappers promise
+    judge          which requests the real APIs refuse
+    strict         a server on loopback that takes what the real API takes
+    matrix         every kind of call to every kind of model, judged
     chaos          a hostile provider on loopback
     driver         bytes through a provider, or a client, with no network
     chunking       a body cut in every way
@@ -17,5 +20,6 @@ Each module is imported by its own name.
     acme           a provider that exists only in tests
     installed      distributions that a test installs
     command_line   `swink` as a process
-    plugin         the fixtures `chaos` and `swink` (extra `swink-testing[pytest]`)
+    small_json     services that give tokens and the like (extra `swink-testing[json]`)
+    plugin         the fixtures `chaos`, `small_json` and `swink` (extra `swink-testing[pytest]`)
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from itertools import count
 
 from attrs import define, field
@@ -15,6 +16,10 @@ __all__ = ["ManualClock"]
 
 TURNS = 20
 """Rounds of the event loop in which what was woken may run before the clock goes on."""
+
+
+BEGAN = datetime(2026, 11, 1, tzinfo=UTC)
+"""When a clock begins that is not told when."""
 
 
 @define(order=True)
@@ -32,19 +37,25 @@ class ManualClock:
     """A `Clock` for `Client(clock=…)` and for plugins that wait by `call.clock`.
 
     `advance` moves the time and wakes what is due, in order. With `jump`, nobody waits: a sleep
-    moves the time itself and returns. `sleeps` keeps every length that was asked for.
+    moves the time itself and returns. `sleeps` keeps every length that was asked for. `began` is
+    the date and the time at 0 seconds.
     """
 
-    def __init__(self, start: float = 0.0, *, jump: bool = False) -> None:
+    def __init__(self, start: float = 0.0, *, jump: bool = False, began: datetime = BEGAN) -> None:
         self.sleeps: list[float] = []
         self._now = start
         self._jump = jump
+        self._began = began
         self._alarms: list[_Alarm] = []
         self._numbers = count()
 
     def time(self) -> float:
         """Return the seconds that the test has turned the clock to."""
         return self._now
+
+    def now(self) -> datetime:
+        """Return the date and the time that the test has turned the clock to."""
+        return self._began + timedelta(seconds=self._now)
 
     async def sleep(self, seconds: float) -> None:
         """Return when the clock has moved so far; at once for 0 or less."""

@@ -16,6 +16,7 @@ import gc
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from functools import partial
+from math import inf
 from typing import Any
 
 import msgspec
@@ -29,7 +30,7 @@ from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 from swink_testing.inflated import TEXTS, inflated
 
 __all__ = ["FREEZE", "HOSTILE_SIZE", "LINEAR", "PER_BYTE", "Frames", "cpu_seconds", "growth"]
-__all__ += ["frame_costs", "frames_of", "growing_frames", "long_errors", "long_frames", "parsing"]
+__all__ += ["by_parser", "frames_of", "growing_frames", "long_errors", "long_frames", "parsing"]
 
 FREEZE = 0.1
 """Seconds that `HOSTILE_SIZE` of anything a server sends may take in one go."""
@@ -37,7 +38,8 @@ FREEZE = 0.1
 HOSTILE_SIZE = 256 * 1024
 
 PER_BYTE = 1.5
-"""How many times as much a byte of a frame of 8 MB may cost as one of a frame of 0.1 MB."""
+"""How many times as much a byte of a frame of 1 MB may cost as one of a frame of 0.1 MB; work
+that is quadratic takes ten times as much."""
 
 TIMES = 8
 
@@ -125,32 +127,53 @@ def frames_of(subject: Subject) -> list[Frames]:
     return found
 
 
-def long_frames(subject: Subject, size: int = HOSTILE_SIZE) -> Iterator[str]:
-    """Yield what frames of `size` bytes hold the loop for longer than they may."""
-    for where, seconds in frame_costs(subject, size):
+def by_parser(subjects: Iterable[Subject]) -> list[list[Subject]]:
+    """Put those together whose answers are read by the same parser, in the same state."""
+    groups: dict[Any, list[Subject]] = {}
+    for subject in subjects:
+        if subject.parses:
+            parser = subject.provider.parser(subject.model)
+            state = (type(value) for value in getattr(parser, "__dict__", {}).values())
+            groups.setdefault((type(parser), *state), []).append(subject)
+    return list(groups.values())
+
+
+def long_frames(subjects: Iterable[Subject], size: int = HOSTILE_SIZE) -> Iterator[str]:
+    """Yield what frames of `size` bytes hold the loop for longer than they may.
+
+    A place that answers of several have is looked at once.
+    """
+    for where, answer, at, frame in _large_frames(subjects, size):
+        seconds = _step_seconds(answer, at, frame, FREEZE / 2)
         if seconds > FREEZE:
             yield f"{where} takes {seconds:.2f} s"
 
 
-def frame_costs(subject: Subject, size: int) -> Iterator[tuple[str, float]]:
-    """Yield every place that can be made large, with how long its frame takes."""
-    for where, answer, at, frame in _large_frames(subject, size):
-        yield where, _step_seconds(answer, at, frame, FREEZE / 2)
-
-
-def _large_frames(subject: Subject, size: int) -> Iterator[tuple[str, Frames, int, bytes]]:
-    known = set()
-    for answer in frames_of(subject):
+def _large_frames(
+    subjects: Iterable[Subject], size: int
+) -> Iterator[tuple[str, Frames, int, bytes]]:
+    known = set[tuple[Any, str]]()
+    for answer in (frames for subject in subjects for frames in frames_of(subject)):
         for at, frame in enumerate(answer.frames):
             try:
                 data = msgspec.json.decode(frame)
             except (msgspec.DecodeError, UnicodeDecodeError):
                 continue
             kind = data.get("type") if isinstance(data, dict) else None
-            for where, large in inflated(data, size, _CONTENT):
-                if (kind, where) not in known:
-                    known.add((kind, where))
-                    yield f"{answer.name}, frame {at}, {where}", answer, at, large
+            for where, large in inflated(data, size, _CONTENT, _New(known, kind)):
+                yield f"{answer.name}, frame {at}, {where}", answer, at, large
+
+
+class _New:
+    """The places of frames of one kind that have not been looked at yet."""
+
+    def __init__(self, known: set[tuple[Any, str]], kind: Any) -> None:
+        self._known, self._kind = known, kind
+
+    def __contains__(self, where: object) -> bool:
+        before = len(self._known)
+        self._known.add((self._kind, str(where)))
+        return len(self._known) > before
 
 
 def _step_seconds(answer: Frames, at: int, frame: bytes, enough: float = 0.0) -> float:
@@ -162,13 +185,15 @@ def _step_seconds(answer: Frames, at: int, frame: bytes, enough: float = 0.0) ->
     return best
 
 
-_GROWTH = (100_000, 8_000_000)
+_GROWTH = (100_000, 1_000_000)
 
 
-def growing_frames(subject: Subject, most: int = 2) -> Iterator[str]:
-    """Yield which of the dearest frames cost more by the byte as they grow from 0.1 to 8 MB."""
-    found = list(_large_frames(subject, HOSTILE_SIZE // 8))
-    dearest = sorted(found, key=lambda place: -_step_seconds(*place[1:]))[:most]
+def growing_frames(subjects: Iterable[Subject], most: int = 2) -> Iterator[str]:
+    """Yield which of the dearest frames cost more by the byte as they grow from 0.1 to 1 MB."""
+    found = list(_large_frames(subjects, HOSTILE_SIZE // 16))
+    dearest = sorted(found, key=lambda place: -_step_seconds(place[1], place[2], place[3], inf))[
+        :most
+    ]
     for where, answer, at, _ in dearest:
         data, way = msgspec.json.decode(answer.frames[at]), where.split(", ", 2)[2]
         small, large = (

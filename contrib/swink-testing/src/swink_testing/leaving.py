@@ -9,7 +9,7 @@ import msgspec
 from attrs import define, field
 
 from swink_core import Catalog, Context, Host, ProviderFailure, StreamOptions
-from swink_core.providers import HTTPProvider, fitted
+from swink_core.providers import HTTPProvider
 from swink_testing.judge import Judge, asked_of
 
 __all__ = ["Leaving", "leaving"]
@@ -35,7 +35,7 @@ def leaving(
     """Return what leaves for a call of `provider/id`, with what the catalogue says of it."""
     known = _catalog().resolve(model)
     asked = StreamOptions(**{"base_url": "https://example.com", **options})
-    fit = fitted(provider.api(known, asked), known, Context.of(context), asked)
+    fit = provider.fit(known, Context.of(context), asked)
     notices = [*fit.notices, *provider.notices(known, fit.options)]
     found = Leaving(notices=[notice.detail.removeprefix(model).lstrip(": ") for notice in notices])
     if fit.failure is not None:

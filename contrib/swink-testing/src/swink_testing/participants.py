@@ -63,6 +63,8 @@ class Participant:
     provider: str
     wire: str
     replay: str | None = None
+    chooses: bool = False
+    """Whether a setting chooses among its APIs."""
 
     def __str__(self) -> str:
         return self.provider if self.wire != "openai-responses" else f"{self.provider}-responses"
@@ -75,9 +77,8 @@ class Participant:
     @property
     def options(self) -> dict[str, Any]:
         """Options that choose this API, where the provider has several."""
-        if self.wire == "openai-responses":
-            return {"settings": {"api": "responses"}}
-        return {"settings": {"api": "chat"}} if self.wire == "openai-chat" else {}
+        api = self.wire.removeprefix("openai-")
+        return {"settings": {"api": api}} if self.chooses else {}
 
     @property
     def rules(self) -> Rules:
@@ -105,6 +106,7 @@ def participants(host: Host) -> Iterator[Participant]:
         if (key := (package, info.wire_format, replay)) in seen:
             continue
         seen.add(key)
-        yield Participant(name, info.wire_format, replay)
+        chooses = "api" in info.settings
+        yield Participant(name, info.wire_format, replay, chooses)
         if "websocket" in info.dialect:
-            yield Participant(name, "openai-responses")
+            yield Participant(name, "openai-responses", chooses=True)

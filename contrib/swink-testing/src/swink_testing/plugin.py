@@ -1,6 +1,7 @@
 """What pytest gives to every test where swink-testing is installed.
 
-* The fixtures `chaos`, a hostile provider, and `swink`, a command line as a process of its own.
+* The fixtures `chaos`, a hostile provider; `small_json`, services that give tokens and the like
+  (extra `swink-testing[json]`); and `swink`, a command line as a process of its own.
 * A coroutine test runs in an event loop of its own, unless another plugin has taken it: those
   that run coroutines are asked first, and marked tests are theirs.
 * `--hypothesis-profile=swink` draws the same examples on every run and has no deadline that a
@@ -25,6 +26,7 @@ import pytest
 
 if TYPE_CHECKING:
     from swink_testing.chaos import ChaosServer
+    from swink_testing.small_json import SmallJSON
 
 ASYNC_TEST_SECONDS = 120
 """A coroutine test that takes longer is stuck; failing says where, hanging does not."""
@@ -58,6 +60,16 @@ def chaos() -> Iterator[ChaosServer]:
 
     with ChaosServer() as server:
         yield server
+
+
+@pytest.fixture
+def small_json() -> Iterator[SmallJSON]:
+    """Answer small JSON requests that go through aiohttp; see `swink_testing.small_json`."""
+    from swink_testing.small_json import SmallJSON
+
+    service = SmallJSON()
+    with service:
+        yield service
 
 
 @pytest.fixture

@@ -87,8 +87,9 @@ def _responses(body: Any, reading: Reading) -> None:
 def _messages(body: Any, reading: Reading) -> None:
     for turn in body["messages"]:
         reading.roles.append(turn["role"])
-        reading.check("content", turn["content"])
-        for block in turn["content"]:
+        content = turn["content"]
+        reading.check("content", content)
+        for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
             if block["type"] == "tool_use":
                 reading.steps.append(("call", block["id"]))
             elif block["type"] == "tool_result":

@@ -39,6 +39,7 @@ from swink_core.providers import (
     accepted_id,
     arguments_object,
     closed_schema,
+    folded_system,
     marked_system,
     media_base64,
     media_form,
@@ -50,7 +51,7 @@ from swink_provider_anthropic.claude import trim_prefill, without_unanswered
 from swink_provider_anthropic.marks import MARK, mark_for_cache
 from swink_provider_anthropic.parser import CONTAINER
 
-__all__ = ["conversation"]
+__all__ = ["conversation", "is_misplaced"]
 
 _CUT = (StopReason.ERROR, StopReason.ABORTED, StopReason.LENGTH)
 _UNMARKED = ("thinking", "redacted_thinking")
@@ -134,6 +135,15 @@ def _placed(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 said = [_as_user(turn) for turn in said]
         placed += said
     return placed
+
+
+def is_misplaced(context: Context) -> bool:
+    """Tell whether an instruction inside stands where the API does not take it."""
+    roles = [
+        message.role.replace("tool_result", "user") for message in folded_system(context).messages
+    ]
+    turns = " ".join(role for role, _ in groupby(roles))
+    return "assistant system" in turns or "system user" in turns
 
 
 def _as_user(turn: dict[str, Any]) -> dict[str, Any]:

@@ -181,6 +181,11 @@ class MessagesParser:
         read = _number(seen.get("cache_read_input_tokens"))
         write = _number(seen.get("cache_creation_input_tokens"))
         details = told.get("output_tokens_details")
+        kept, tools = told.get("cache_creation") or {}, told.get("server_tool_use") or {}
+        billed = {
+            "cache_write_long": _number(kept.get("ephemeral_1h_input_tokens")),
+            "searches": _number(tools.get("web_search_requests")),
+        }
         out.usage(
             input=None if fresh is None else fresh + (read or 0) + (write or 0),
             output=output,
@@ -189,7 +194,8 @@ class MessagesParser:
             reasoning=_number(details.get("thinking_tokens"))
             if isinstance(details, dict)
             else None,
-            extra={name: value for name, value in told.items() if name not in _COUNTED},
+            extra={name: value for name, value in told.items() if name not in _COUNTED}
+            | {name: count for name, count in billed.items() if count is not None},
         )
 
     # -- blocks ------------------------------------------------------------------------------

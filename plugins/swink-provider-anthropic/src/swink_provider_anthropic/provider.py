@@ -6,6 +6,7 @@ from typing import Any
 
 from swink_core import Call, Classification, Context, Failure, Model, Notice, StreamOptions
 from swink_core.providers import (
+    Fitted,
     HTTPProvider,
     HTTPRequest,
     changed_options,
@@ -14,7 +15,7 @@ from swink_core.providers import (
     with_extra,
 )
 from swink_provider_anthropic import errors
-from swink_provider_anthropic.converter import conversation
+from swink_provider_anthropic.converter import conversation, is_misplaced
 from swink_provider_anthropic.parameters import parameters
 from swink_provider_anthropic.parser import MessagesParser
 from swink_provider_anthropic.schemas import limits_in_words
@@ -46,9 +47,16 @@ class AnthropicProvider(HTTPProvider):
     api_name = "messages"
     buffered = True
 
+    def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
+        """Add that an instruction inside the conversation goes out at another place."""
+        call = super().fit(model, context, options)
+        if self._native_system(model, options) and is_misplaced(call.context):
+            call.tell(": an instruction went out behind the user's turn", "system_message_moved")
+        return call
+
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return `messages`, `system`, `tools`; see `conversation`."""
-        native = not options.rules or rule_of(model, self).takes.get("system_messages") is not False
+        native = self._native_system(model, options)
         return conversation(folded_system(context), self.name, options.cache, native)
 
     def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
@@ -73,6 +81,10 @@ class AnthropicProvider(HTTPProvider):
         if options.user is not None and options.session_id is not None:
             changed.append("session_id: its place is taken by user; left out")
         return super().notices(model, options) + changed_options(model, changed)
+
+    def _native_system(self, model: Model, options: StreamOptions) -> bool:
+        known = rule_of(model, self).takes.get("system_messages")
+        return known is not False or not options.rules
 
     def parser(self, model: Model) -> MessagesParser:
         """Make a parser for one answer."""

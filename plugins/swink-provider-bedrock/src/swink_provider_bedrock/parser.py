@@ -176,7 +176,8 @@ class ConverseParser:
                 output=output,
                 cache_read=read,
                 cache_write=write,
-                extra={n: value for n, value in usage.items() if n not in _COUNTED and value},
+                extra={n: value for n, value in usage.items() if n not in _COUNTED and value}
+                | _billed(usage, data.serviceTier),
             )
         if trace is not None and trace.guardrail is not None:
             why = trace.guardrail.get("actionReason") or "; ".join(_acts(trace.guardrail))
@@ -326,3 +327,13 @@ def _decoded(text: str) -> bytes:
         return base64.b64decode(text, validate=True)
     except ValueError:
         raise MalformedFrame("bytes are not base64") from None
+
+
+def _billed(usage: dict[str, Any], tier: Any) -> dict[str, Any]:
+    """Return what the price depends on: the tier, and what is written for an hour."""
+    rows = usage.get("cacheDetails")
+    kept = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    long = sum(_number(row.get("inputTokens")) or 0 for row in kept if row.get("ttl") == "1h")
+    named = tier.get("type") if isinstance(tier, dict) else None
+    told = {"cache_write_long": long if kept else None, "service_tier": named}
+    return {name: value for name, value in told.items() if value is not None}

@@ -114,7 +114,7 @@ class BedrockProvider(HTTPProvider):
         """Return the caller's or the environment's address, or that of the region."""
         if options.base_url or first_set(self.info.base_url_env, environ):
             return super().base_url(options, environ)
-        return f"https://bedrock-runtime.{self._region('', environ)}.amazonaws.com"
+        return f"https://bedrock-runtime.{self._region('', options, environ)}.amazonaws.com"
 
     def error_facts(self, failure: Failure) -> None:
         """Read the type from its header or the body, and the message from the body."""
@@ -147,7 +147,7 @@ class BedrockProvider(HTTPProvider):
                 signed,
                 request.body,
                 credentials=keys,
-                region=self._region(request.url),
+                region=self._region(request.url, options),
                 service=SERVICE,
                 now=self.now(),
             )
@@ -162,17 +162,20 @@ class BedrockProvider(HTTPProvider):
         """Have files read and roles assumed anew; a caller's own keys stay."""
         return self.api_key(call.options) is None and self._chain.forget()
 
-    def _region(self, url: str, environ: Mapping[str, str] | None = None) -> str:
+    def _region(
+        self, url: str, options: StreamOptions, environ: Mapping[str, str] | None = None
+    ) -> str:
         if (named := _HOST_REGION.search(url)) is not None:
             return named[1]
-        found = region(self._files, environ)
+        found: str | None = options.settings.get("region") or region(self._files, environ)
         if found is None:
             raise ProviderFailure(
                 Failure(
                     "request",
                     kind=Kind.INVALID_REQUEST,
                     code="no_region",
-                    message=f"no region for {self.name}: set AWS_REGION, or a profile's region",
+                    message=f"no region for {self.name}: set AWS_REGION, or a profile's region, or "
+                    "pass the setting region",
                 )
             )
         return found

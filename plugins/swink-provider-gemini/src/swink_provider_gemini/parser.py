@@ -12,6 +12,7 @@ so reading goes on until the input ends, and the last word counts.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -51,6 +52,14 @@ STOP_REASONS = {
 }
 """https://ai.google.dev/api/generate-content#FinishReason and Vertex AI's own words. One that is
 not here (OTHER, NO_IMAGE, new ones) is an end like any other, and a notice says which."""
+
+BILLED = {
+    "input_audio": ("promptTokensDetails", "AUDIO"),
+    "cache_read_audio": ("cacheTokensDetails", "AUDIO"),
+    "output_audio": ("candidatesTokensDetails", "AUDIO"),
+    "output_image": ("candidatesTokensDetails", "IMAGE"),
+}
+"""What is billed apart (`swink_core.vocabulary.prices`), and where it is counted."""
 
 FAILURES = frozenset(
     {
@@ -251,6 +260,9 @@ class GenerateContentParser:
             "groundingMetadata": candidate.grounding_metadata,
             "urlContextMetadata": candidate.url_context_metadata,
         }
+        if queries := (candidate.grounding_metadata or {}).get("webSearchQueries"):
+            by_prompt = (out.model or "").startswith("gemini-2")  # and by query since Gemini 3
+            out.usage(extra={"searches": 1 if by_prompt else len(queries)})
         if known_now := {name: found for name, found in about.items() if found}:
             out.text("", self._block, known_now)
 
@@ -298,8 +310,18 @@ def _count(usage: dict[str, Any], out: EventWriter) -> None:
         cache_read=_number(usage, "cachedContentTokenCount"),
         reasoning=thoughts,
         total=_number(usage, "totalTokenCount"),
-        extra={name: value for name, value in usage.items() if name not in _COUNTED},
+        extra={name: value for name, value in usage.items() if name not in _COUNTED}
+        | {name: count for name, count in _billed(usage) if count},
     )
+
+
+def _billed(usage: dict[str, Any]) -> Iterator[tuple[str, int]]:
+    """Yield the tokens that have a price of their own, by its name."""
+    for ours, (name, modality) in BILLED.items():
+        rows = usage.get(name)
+        for row in rows if isinstance(rows, list) else ():
+            if isinstance(row, dict) and row.get("modality") == modality:
+                yield ours, _number(row, "tokenCount") or 0
 
 
 def _number(usage: dict[str, Any], name: str) -> int | None:

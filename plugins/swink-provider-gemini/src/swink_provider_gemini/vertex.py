@@ -55,14 +55,15 @@ class VertexProvider(GeminiProvider):
 
         `base_url` may be a host, or already name a version, a project and a location.
         """
-        location = first_set([LOCATION_ENV], environ) or "global"
+        said = options.settings
+        location = said.get("location") or first_set([LOCATION_ENV], environ) or "global"
         given = options.base_url or first_set(self.info.base_url_env, environ)
         base = (given or f"https://{_host(location)}").rstrip("/")
         if "/projects/" in base:
             return base
         if not base.endswith(VERSIONS):
             base += VERSIONS[0]
-        return _in_project(base, first_set([PROJECT_ENV], environ), location)
+        return _in_project(base, said.get("project") or first_set([PROJECT_ENV], environ), location)
 
     def model_url(self, model: Model, options: StreamOptions) -> str:
         """Return the address of a model, which may be named with its collection."""

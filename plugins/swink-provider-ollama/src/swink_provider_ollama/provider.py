@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from ipaddress import IPv6Address
 from typing import Any
-from urllib.parse import urlsplit
 
 from swink_core import Call, Classification, Context, Failure, Model, StreamOptions, ThinkingLevel
 from swink_core import StreamErrorKind as Kind
@@ -15,6 +14,7 @@ from swink_core.providers import (
     HTTPRequest,
     NDJSONDecoder,
     by_tables,
+    is_own_address,
     rule_of,
     with_extra,
 )
@@ -98,10 +98,11 @@ class OllamaProvider(HTTPProvider):
             failure.message = f"{name.group()}; to download it: ollama pull {name.group(1)}"
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """Add a key if there is one, and note that one's own server costs nothing."""
+        """Add a key if there is one, and note that a server of one's own costs nothing."""
         await super().authorize(request, options, call)
         priced = call.model.info is not None and call.model.info.prices is not None
-        if not priced and not _is_cloud(request.url, call.model):
+        cloud = call.model.id.partition(":")[2].endswith("cloud")  # whoever hands it on
+        if not priced and not cloud and is_own_address(request.url, private=True):
             call.attempt.charge(0.0)
 
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
@@ -132,13 +133,6 @@ def _think(model: Model, options: StreamOptions) -> bool | str | None:
         return None
     word = rule_of(model).efforts.get(level, "false" if level is ThinkingLevel.OFF else level)
     return {"true": True, "false": False}.get(word, word)
-
-
-def _is_cloud(url: str, model: Model) -> bool:
-    """Models with such a tag run in Ollama's cloud, whichever server hands them on."""
-    host = urlsplit(url).hostname or ""
-    tag = model.id.partition(":")[2]
-    return host == CLOUD_HOST or host.endswith(f".{CLOUD_HOST}") or tag.endswith("cloud")
 
 
 def _address(text: str) -> str:

@@ -10,7 +10,15 @@ from swink_core import Model, StreamOptions, ThinkingLevel
 from swink_core.providers import rule_of
 from swink_provider_openai.dialect import EFFORTS, Dialect
 
-__all__ = ["TOOL_CHOICES", "effort", "is_strict", "keeps_long", "parameters", "response_format"]
+__all__ = [
+    "KEPT_BY",
+    "TOOL_CHOICES",
+    "effort",
+    "is_strict",
+    "keeps_long",
+    "parameters",
+    "response_format",
+]
 
 LONG_CACHE = 3600
 """Seconds beyond which a prompt is asked to be kept for a day; by itself it stays for minutes."""
@@ -20,6 +28,9 @@ NOT_STRICT = frozenset({
     "patternProperties",
 })  # fmt: skip
 """Keywords that strict mode does not know."""
+
+KEPT_BY = "prompt_cache_key"
+"""The cache key of services that can be asked to keep a prompt for longer."""
 
 TOOL_CHOICES = ("auto", "none", "required")
 
@@ -45,7 +56,7 @@ def parameters(model: Model, options: StreamOptions, dialect: Dialect) -> dict[s
         found[dialect.user] = options.user
     if dialect.cache_key is not None:
         found[dialect.cache_key] = options.session_id
-        if keeps_long(options) and dialect.cache_key == "prompt_cache_key":
+        if keeps_long(options) and dialect.cache_key == KEPT_BY:
             found["prompt_cache_retention"] = "24h"
     return {name: value for name, value in found.items() if value is not None}
 

@@ -108,15 +108,15 @@ class ChatParser:
         """Tell `out` what a response that is not streamed says."""
         answer = _decode_answer(body)
         out.response(_word(answer.id), answer.model)
+        self._beside.note_facts(body, out)
         if answer.usage is not None:
-            report_usage(answer.usage, out)
+            report_usage(answer.usage, out, (out.metadata or {}).get("service_tier"))
         if answer.error or not answer.choices:
             failure = _read_failure(body)
             if failure is None:
                 raise MalformedFrame("the answer has no choices")
             out.fail(failure)
             return
-        self._beside.note_facts(body, out)
         for choice in answer.choices:
             if choice.index:
                 self._leave_out(out)
@@ -153,7 +153,7 @@ class ChatParser:
         usage = chunk.usage or groq.get("usage")
         if usage:
             self._counted = True
-            report_usage(usage, out)
+            report_usage(usage, out, (out.metadata or {}).get("service_tier"))
         for choice in chunk.choices or ():
             if choice.index:
                 self._leave_out(out)

@@ -30,6 +30,7 @@ from swink_core.providers import (
     api_of,
     closed_schema,
     first_set,
+    is_own_address,
     rule_of,
 )
 from swink_provider_openai.cache_marks import caches_by_marks
@@ -38,7 +39,7 @@ from swink_provider_openai.converter import ChatConverter
 from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.either import MISSING, EitherAPI
 from swink_provider_openai.errors import classify, read_error
-from swink_provider_openai.parameters import is_strict, keeps_long
+from swink_provider_openai.parameters import KEPT_BY, is_strict, keeps_long
 from swink_provider_openai.responses.api import ResponsesAPI, resumed
 from swink_provider_openai.responses.socket import Sockets, first_message
 from swink_provider_openai.responses.websocket import open_websocket
@@ -84,11 +85,12 @@ class OpenAIProvider(HTTPProvider):
         """Return the API that answers: the caller's choice, then the catalogue's, then that of
         the model's rules, then the service's.
 
-        Callers choose by the setting `api`. Only Responses has WebSockets, so that asking for one
-        asks for it.
+        Callers choose by the setting `api`. Only Responses has WebSockets, keeps conversations and
+        works in the background, so that asking for one of these asks for it.
         """
         wanted = options.settings.get("api")
-        if options.transport == "websocket":
+        kept = any(options.extra.get(name) for name in (*self.info.continues, "background"))
+        if options.transport == "websocket" or (kept and self.info.continues):
             wanted = wanted or "responses"
         if "resume" in options.settings:
             return self._responses
@@ -184,10 +186,10 @@ class OpenAIProvider(HTTPProvider):
         return await super().send(request, call)
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """Add the key, and note that one's own server costs nothing."""
+        """Add the key, and note that a server at an address of one's own costs nothing."""
         await super().authorize(request, options, call)
         priced = call.model.info is not None and call.model.info.prices is not None
-        if self.dialect.own_server and not priced:
+        if self.dialect.own_server and not priced and is_own_address(request.url, private=True):
             call.attempt.charge(0.0)
 
     def own_headers(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -207,7 +209,8 @@ class OpenAIProvider(HTTPProvider):
         was chosen for the call's sake."""
         notices = super().notices(model, options)
         cached = options.cache is not None and options.cache.mode == "auto"
-        if cached and not keeps_long(options) and not caches_by_marks(model):
+        kept = keeps_long(options) and self.dialect.cache_key == KEPT_BY
+        if cached and not kept and not caches_by_marks(model):
             detail = f"{model} caches prompts by itself; nothing was sent"
             notices += (Notice("option_ignored", detail),)
         counted = isinstance(options.thinking, int) and options.thinking > 0

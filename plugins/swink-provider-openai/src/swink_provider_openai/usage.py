@@ -12,6 +12,9 @@ __all__ = ["report_usage"]
 TICKS_PER_DOLLAR = 1e10
 """Recorded answers of xAI's times its published prices give this number."""
 
+MOST_DOLLARS = 1e6
+"""What no answer costs; a figure beyond it, or below 0, is none."""
+
 _COUNTS: dict[str, tuple[str, ...]] = {
     "input": ("prompt_tokens", "input_tokens"),
     "output": ("completion_tokens", "output_tokens"),
@@ -42,8 +45,25 @@ _TICKS = "cost_in_usd_ticks"  # xAI
 _KNOWN = frozenset({*(name for names in _COUNTS.values() for name in names), *_DOLLARS, _TICKS})
 
 
-def report_usage(usage: Mapping[str, Any], out: EventWriter) -> None:
+_BILLED = {
+    "prompt_tokens_details.audio_tokens": "input_audio",
+    "input_tokens_details.audio_tokens": "input_audio",
+    "prompt_tokens_details.image_tokens": "input_image",
+    "input_tokens_details.image_tokens": "input_image",
+    "completion_tokens_details.audio_tokens": "output_audio",
+    "output_tokens_details.audio_tokens": "output_audio",
+    "completion_tokens_details.image_tokens": "output_image",
+    "prompt_audio_seconds": "audio_seconds",  # Mistral
+    "citation_tokens": "citation",  # Perplexity
+    "num_search_queries": "searches",
+}
+"""What is billed apart, and the name by which it is (`swink_core.vocabulary.prices`)."""
+
+
+def report_usage(usage: Mapping[str, Any], out: EventWriter, tier: str | None = None) -> None:
     """Tell `out` what a `usage` object says; other figures go to `extra` by their names.
+
+    `tier` is what the answer says of how it is billed.
 
     Some services count reasoning beside the completion (xAI) or sound beside the prompt
     (Mistral) and not in it, which their totals show.
@@ -63,7 +83,12 @@ def report_usage(usage: Mapping[str, Any], out: EventWriter) -> None:
             counts["output"] = wrote + beside
         elif beside == flat.get("prompt_tokens_details.audio_tokens"):
             counts["input"] = read + beside
+            if flat.get("prompt_audio_seconds"):  # and it is not by tokens that sound is billed
+                flat["billed_input"] = read
     extra = {k: v for k, v in flat.items() if v is not None and k not in _KNOWN}
+    extra |= {ours: flat[name] for name, ours in _BILLED.items() if flat.get(name)}
+    if tier:
+        extra["service_tier"] = tier
     out.usage(**counts, cost=_cost(flat), extra=extra)
 
 
@@ -83,7 +108,12 @@ def _number(value: Any) -> int | None:
 
 def _cost(flat: Mapping[str, Any]) -> float | None:
     for name in _DOLLARS:
-        if isinstance(flat.get(name), int | float):
-            return float(flat[name])
-    ticks = flat.get(_TICKS)  # 0 where another service bills for it
-    return ticks / TICKS_PER_DOLLAR if isinstance(ticks, int | float) and ticks > 0 else None
+        if (dollars := _dollars(flat.get(name))) is not None:
+            return dollars
+    # 0 where another service bills for it
+    return _dollars(flat.get(_TICKS), TICKS_PER_DOLLAR) or None
+
+
+def _dollars(value: Any, each: float = 1.0) -> float | None:
+    is_figure = isinstance(value, int | float) and 0 <= value <= MOST_DOLLARS * each
+    return value / each if is_figure else None

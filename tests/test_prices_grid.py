@@ -1,0 +1,139 @@
+"""Prices of every row, held against genai-prices, asked directly with the same usage."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import product
+from pathlib import Path
+
+import genai_prices.types as genai
+import msgspec
+import pytest
+import update_catalog
+
+from swink_core import Usage
+from swink_core.vocabulary.models import ModelInfo
+from swink_core.vocabulary.prices import cost_of
+
+ROOT = Path(__file__).resolve().parent.parent
+FILES = sorted(
+    path
+    for path in ROOT.glob("plugins/*/src/*/models.toml")
+    if update_catalog.BEGIN in path.read_text("utf-8")
+)
+TIMES = [
+    datetime(2026, 11, 21, 12, tzinfo=UTC),  # a Saturday
+    datetime(2026, 11, 23, 1, tzinfo=UTC),
+    datetime(2026, 11, 23, 4, tzinfo=UTC),
+    datetime(2026, 11, 23, 9, 59, tzinfo=UTC),
+    datetime(2026, 10, 1, tzinfo=UTC),
+    datetime(2026, 1, 1, 5, tzinfo=UTC),
+    datetime(2026, 12, 1, tzinfo=UTC),
+    datetime(2027, 1, 4, 16, 30, tzinfo=UTC),
+]
+PROMPTS = [1_000, 100_000, 100_001, 199_999, 200_000, 200_001, 272_000, 900_000]
+# parts of the prompt that are read from a cache, written to it, and written for long
+CACHED = [(0.0, 0.0, 0.0), (0.5, 0.0, 0.0), (0.25, 0.5, 0.0), (0.0, 0.5, 0.5), (0.1, 0.4, 0.1)]
+
+
+def _rows() -> Iterator[tuple[str, ModelInfo, genai.ModelInfo]]:
+    for file in FILES:
+        data = tomllib.loads(file.read_text("utf-8"))
+        providers = [*data.get("providers", ()), *filter(None, [data.get("provider")])]
+        named = dict(update_catalog.SOURCE.findall(file.read_text("utf-8")))
+        sources = update_catalog._sources(providers, named)
+        for row in data["models"]:
+            provider = row.setdefault("provider", providers[0]["name"])
+            source = sources.get(provider)
+            model = source.find_model(row["id"]) if source else None
+            if model is not None:
+                info = msgspec.convert(row, ModelInfo)
+                yield f"{provider}/{row['id']}", info, model
+
+
+ROWS = list(_rows())
+
+
+def _is_corrected(name: str) -> bool:
+    provider, _, model_id = name.partition("/")
+    return any(
+        "prices" in fact and provider in fact["providers"] and re.search(fact["match"], model_id)
+        for fact in update_catalog.facts("models")
+    )
+
+
+def _asked(
+    model: genai.ModelInfo, usage: genai.Usage, term: tuple[str, str] | None, at: datetime
+) -> float:
+    prices = model.get_prices(at, dict([term]) if term else None)
+    return float(prices.calc_price(usage)["total_price"])
+
+
+@pytest.mark.parametrize(("name", "info", "model"), ROWS, ids=[name for name, *_ in ROWS])
+def test_a_row_costs_what_genai_prices_says(
+    name: str, info: ModelInfo, model: genai.ModelInfo
+) -> None:
+    if _is_corrected(name):
+        pytest.skip("corrected by the vendor's own page: see tools/catalog.toml")
+    terms = [None, *{next(iter(v.when.items())) for v in model.price_variants or ()}]
+    times = TIMES[:1] if isinstance(model.prices, genai.ModelPrice) and len(terms) == 1 else TIMES
+    for at, prompt, term, (reads, writes, longs) in product(times, PROMPTS, terms, CACHED):
+        read, write, long = (int(prompt * part) for part in (reads, writes, longs))
+        extra: dict[str, object] = {"cache_write_long": long}
+        if term is not None:
+            extra["service_tier"] = term[1]
+        ours = cost_of(Usage(prompt, 2_000, read, write, extra=extra), info.prices, at)
+        counted = genai.Usage(
+            input_tokens=prompt,
+            output_tokens=2_000,
+            cache_read_tokens=read,
+            cache_write_tokens=write,
+            cache_write_1h_tokens=long,
+        )
+        wanted = _asked(model, counted, term, at)
+        assert ours is not None
+        assert ours.total == pytest.approx(wanted, rel=0.005, abs=1e-12), (at, prompt, term, extra)
+
+
+# (name in `Usage.extra`, genai-prices' name, what has to have a price for the comparison)
+PARTS = [
+    ("input_audio", "input_audio_tokens", "input_audio_mtok"),
+    ("searches", "web_searches", "web_searches_kcount"),
+    ("file_searches", "storage_searches", "storage_searches_kcount"),
+    ("citation", "output_citation_tokens", "output_citation_mtok"),
+]
+
+
+@pytest.mark.parametrize(("ours", "theirs", "key"), PARTS, ids=[part[0] for part in PARTS])
+def test_what_is_billed_apart_is_priced_apart(ours: str, theirs: str, key: str) -> None:
+    at, compared = TIMES[0], 0
+    for name, info, model in ROWS:
+        if getattr(model.get_prices(at), key) is None or _is_corrected(name):
+            continue
+        cost = cost_of(Usage(5_000, 2_000, extra={ours: 700}), info.prices, at)
+        counted = genai.Usage(input_tokens=5_000, output_tokens=2_000, **{theirs: 700})
+        assert cost is not None
+        assert cost.total == pytest.approx(_asked(model, counted, None, at), rel=0.005), name
+        compared += 1
+    assert compared
+
+
+def test_aliases_lead_to_the_model_to_which_genai_prices_takes_them() -> None:
+    for file in FILES:
+        text = file.read_text("utf-8")
+        data = tomllib.loads(text)
+        providers = [*data.get("providers", ()), *filter(None, [data.get("provider")])]
+        sources = update_catalog._sources(providers, dict(update_catalog.SOURCE.findall(text)))
+        first = providers[0]["name"]
+        for provider, source in sources.items():
+            rows = [row for row in data["models"] if row.get("provider", first) == provider]
+            for model in source.models:
+                found = next(
+                    (r for r in rows if "match" in r and re.search(r["match"], model.id)),
+                    None,
+                )
+                if found is not None and not any(row["id"] == model.id for row in rows):
+                    assert source.find_model(found["id"]) is source.find_model(model.id), model.id

@@ -1,0 +1,121 @@
+"""What an answer costs, by how it was asked for and answered."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from swink_core import Usage
+from swink_core.providers import is_own_address
+from swink_core.vocabulary.prices import Prices, cost_of
+
+M = 1_000_000
+SATURDAY = datetime(2026, 11, 21, 2, tzinfo=UTC)
+MONDAY = datetime(2026, 11, 23, 2, tzinfo=UTC)
+
+PRICES = """
+input = 2.0
+output = 10.0
+cache_read = 0.2
+cache_write = 2.5
+cache_write_long = 4.0
+input_audio = 32.0
+cache_read_audio = 3.0
+output_image = 60.0
+reasoning = 3.0
+fees = { searches = 0.01, requests = 0.005 }
+cases = [
+    { above = 2_000_000, input = 4.0, output = 15.0 },
+    { terms = ["flex"], input = 1.0, output = 5.0 },
+    { terms = ["flex"], above = 2_000_000, input = 2.0, output = 7.5 },
+    { since = "2026-12-01", output = 20.0 },
+    { hours = ["01:00", "04:00"], weekdays = true, output = 30.0 },
+    { hours = ["22:00", "00:30"], output = 11.0 },
+    { terms = ["us"], factor = 1.1 },
+]
+"""
+
+# (what, usage, when, what it costs without the fee for the request)
+CASES: list[tuple[str, Usage, datetime, float]] = [
+    ("plain", Usage(M, M), SATURDAY, 12.0),
+    ("as_long_as_a_tier_begins", Usage(2 * M, M), SATURDAY, 14.0),
+    ("longer_the_whole_prompt", Usage(2 * M + 1, M), SATURDAY, 23.000004),
+    ("tier", Usage(M, M, extra={"service_tier": "flex"}), SATURDAY, 6.0),
+    ("tier_and_length", Usage(3 * M, M, extra={"service_tier": "flex"}), SATURDAY, 13.5),
+    ("a_tier_without_a_price", Usage(M, M, extra={"service_tier": "default"}), SATURDAY, 12.0),
+    ("region", Usage(M, M, extra={"inference_geo": "us"}), SATURDAY, 13.2),
+    ("from_a_day_on", Usage(M, M), datetime(2026, 12, 5, 12, tzinfo=UTC), 22.0),
+    ("busy_hours", Usage(M, M), MONDAY, 32.0),
+    ("busy_hours_are_over", Usage(M, M), MONDAY.replace(hour=4), 12.0),
+    ("over_midnight", Usage(M, M), MONDAY.replace(hour=0, minute=29), 13.0),
+    ("written", Usage(M, 0, 0, M), SATURDAY, 2.5),
+    ("written_for_long", Usage(M, 0, 0, M, extra={"cache_write_long": M // 2}), SATURDAY, 3.25),
+    ("audio", Usage(M, 0, extra={"input_audio": M // 2}), SATURDAY, 17.0),
+    (
+        "cached_audio",
+        Usage(M, 0, M // 2, extra={"input_audio": M // 2, "cache_read_audio": M // 4}),
+        SATURDAY,
+        0.5 + 8.0 + 0.05 + 0.75,
+    ),
+    ("images", Usage(0, M, extra={"output_image": M // 2}), SATURDAY, 35.0),
+    ("reasoning", Usage(0, M, reasoning=M // 2), SATURDAY, 6.5),
+    ("searches", Usage(M, 0, extra={"searches": 3}), SATURDAY, 2.03),
+    ("billed", Usage(M, M, extra={"billed_input": 10, "billed_output": 0}), SATURDAY, 0.00002),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("usage", "at", "dollars"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
+def test_prices_depend_on_what_was_used_and_how(usage: Usage, at: datetime, dollars: float) -> None:
+    cost = cost_of(usage, msgspec.toml.decode(PRICES, type=Prices), at)
+
+    assert cost is not None
+    assert cost.total == pytest.approx(dollars + 0.005)
+
+
+def test_the_callers_lifetime_counts_where_the_answer_names_none() -> None:
+    prices = Prices(2.0, 10.0, cache_write=2.5, cache_write_long=4.0)
+    untold, told = Usage(M, 0, 0, M), Usage(M, 0, 0, M, extra={"cache_write_long": 0})
+
+    for usage, long, dollars in ((untold, True, 4.0), (untold, False, 2.5), (told, True, 2.5)):
+        cost = cost_of(usage, prices, SATURDAY, long)
+        assert cost is not None
+        assert cost.total == pytest.approx(dollars)
+
+
+@pytest.mark.parametrize("name", ["searches", "file_searches"])
+def test_what_has_no_price_leaves_the_sum_unknown(name: str) -> None:
+    cost = cost_of(Usage(M, M, extra={name: 1}), Prices(2.0, 10.0), SATURDAY)
+
+    assert cost is not None
+    assert (cost.input, cost.output, cost.fees, cost.total) == (2.0, 10.0, None, None)
+
+
+# (address, of this machine, of a private network)
+ADDRESSES: list[tuple[str, bool, bool]] = [
+    ("http://127.0.0.1:8000/v1", True, True),
+    ("http://localhost:1234", True, True),
+    ("http://[::1]:8080", True, True),
+    ("http://192.168.1.20:8000", False, True),
+    ("http://10.0.0.5", False, True),
+    ("https://8.8.8.8/v1", False, False),
+    ("https://api.example.com/v1", False, False),
+    ("https://localhost.example.com", False, False),
+    ("", False, False),
+]
+
+
+@pytest.mark.parametrize(("url", "here", "private"), ADDRESSES, ids=[a[0] for a in ADDRESSES])
+def test_addresses_of_ones_own(url: str, here: bool, private: bool) -> None:
+    assert is_own_address(url) is here
+    assert is_own_address(url, private=True) is private
+
+
+def test_a_case_is_refused_that_says_what_no_price_is() -> None:
+    rows: Any = "cases = [{ above = 1, inptu = 2.0 }]"
+    with pytest.raises(msgspec.ValidationError, match="inptu"):
+        msgspec.toml.decode(rows, type=Prices)
