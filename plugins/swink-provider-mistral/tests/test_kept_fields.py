@@ -20,5 +20,4 @@ class TestMistral(KeptFields):
         "choices.delta.content.closed": "whether the reasoning is over, which the blocks say",
         "choices.delta.tool_calls.index": "which call it is, which the blocks say by their order",
         "choices.delta.tool_calls.type": "what kind of a call it is: there is one",
-        "usage.prompt_tokens": "sound is counted beside it and added",
     }

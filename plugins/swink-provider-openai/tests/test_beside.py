@@ -177,6 +177,22 @@ async def test_free_text_for_a_tool_goes_back_as_it_came() -> None:
     assert back == {name: call[name] for name in ("id", "type", "custom")}
 
 
+async def test_an_answer_that_is_not_streamed_keeps_the_same() -> None:
+    audio = {"id": "audio_1", "data": "AAAA", "expires_at": FOR_EVER, "transcript": "Good day"}
+    choice = {"message": {"audio": audio}, "finish_reason": "stop", "logprobs": token("Good day")}
+    answer = {"id": "r1", "service_tier": "flex", "choices": [choice]}
+
+    message, _ = await two_turns(
+        "openai/gpt-audio", json.dumps(answer).encode(), "application/json", **CHAT,
+        transport="buffered",
+    )  # fmt: skip
+
+    sound = {"id": "audio_1", "expires_at": FOR_EVER, "data": "AAAA"}
+    said = TextBlock("Good day", {"logprobs": token("Good day")})
+    assert message.content == [said, ExtensionBlock("openai", "audio", sound)]
+    assert message.metadata == {"service_tier": "flex"}
+
+
 # -- Responses -------------------------------------------------------------------------------
 
 
