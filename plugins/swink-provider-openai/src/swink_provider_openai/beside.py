@@ -124,8 +124,9 @@ def media_said(message: AssistantMessage, images: bool) -> dict[str, Any]:
     for block in message.content:
         if not isinstance(block, ExtensionBlock):
             continue
-        if block.kind == AUDIO and block.data.get("expires_at", 0) > time.time():
-            said["audio"] = {"id": block.data["id"]}
+        if block.kind == AUDIO:
+            if block.data.get("id") and block.data.get("expires_at", 0) > time.time():
+                said["audio"] = {"id": block.data["id"]}
         elif block.kind == IMAGE and images:
             said.setdefault("images", []).append(block.data)
     return said
