@@ -8,7 +8,6 @@ is complete at `messageStop`; `metadata` with the usage comes after it, and ends
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -18,6 +17,7 @@ from swink_core.providers import EventWriter, MalformedFrame, parse_arguments, u
 from swink_provider_anthropic import claude
 from swink_provider_bedrock.errors import error_type
 from swink_provider_bedrock.eventstream import HeaderValue, message
+from swink_provider_bedrock.facts import note_facts, note_guardrail
 from swink_provider_bedrock.wire import (
     BY_SERVER,
     Answer,
@@ -44,9 +44,6 @@ FAILED = {
     "malformed_tool_use": "the model's call of a tool could not be read",
 }
 """Reasons for which there is no answer."""
-
-FACTS = ("metrics", "performanceConfig", "serviceTier", "additionalModelResponseFields")
-"""What is said of the whole answer and goes to the message as it is."""
 
 _COUNTED = frozenset(
     {
@@ -137,7 +134,7 @@ class ConverseParser:
                 self._stop(decode_payload(body).contentBlockIndex, out)
             case "messageStop":
                 data = decode_payload(body)
-                _note(data, out)
+                note_facts(data, out)
                 self._finish(data.stopReason, out)
             case "metadata":
                 data = decode_payload(body)
@@ -165,7 +162,7 @@ class ConverseParser:
             out.finish()
 
     def _metadata(self, data: Payload | Answer, out: EventWriter) -> None:
-        _note(data, out)
+        note_facts(data, out)
         trace = data.trace
         if usage := data.usage:
             fresh, output = _number(usage.get("inputTokens")), _number(usage.get("outputTokens"))
@@ -180,9 +177,7 @@ class ConverseParser:
                 | _billed(usage, data.serviceTier),
             )
         if trace is not None and trace.guardrail is not None:
-            why = trace.guardrail.get("actionReason") or "; ".join(_acts(trace.guardrail))
-            out.notice("guardrail", str(why))
-            out.response(metadata={"guardrail": trace.guardrail})
+            note_guardrail(trace.guardrail, out)
         if trace is not None and trace.promptRouter is not None:
             out.response(model=trace.promptRouter.invokedModelId)
 
@@ -275,26 +270,6 @@ class ConverseParser:
                 out.extension(kind, block)
         self._unseal(out)
         out.end(index)
-
-
-def _note(data: Payload | Answer, out: EventWriter) -> None:
-    """Keep what is said of the whole answer."""
-    said = {name: value for name in FACTS if (value := getattr(data, name))}
-    out.response(metadata=said)
-
-
-def _acts(data: Any, name: str = "") -> Iterator[str]:
-    """Say what a guardrail's policies did, from wherever in its assessments that stands."""
-    if isinstance(data, list):
-        for item in data:
-            yield from _acts(item, name)
-    elif isinstance(data, dict):
-        action = data.get("action")
-        if isinstance(action, str) and action != "NONE":
-            what = data.get("name") or data.get("type") or data.get("match") or ""
-            yield f"{name} {what}: {action}".replace(" :", ":")
-        for inner, item in data.items():
-            yield from _acts(item, inner)
 
 
 def _joined(pieces: list[str]) -> str:
