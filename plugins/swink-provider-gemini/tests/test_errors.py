@@ -86,6 +86,10 @@ ERRORS: list[tuple[dict[str, Any], Classification]] = [
         Classification(Kind.INVALID_REQUEST, None, "wording:cachedcontent"),
     ),
     (
+        _error(404, "NOT_FOUND", "Not found: cache content metadata 875."),
+        Classification(Kind.INVALID_REQUEST, None, "wording:cache content"),
+    ),
+    (
         _error(404, "NOT_FOUND", "models/x is not found for API version v1beta"),
         Classification(Kind.MODEL_NOT_FOUND, None, "code:NOT_FOUND"),
     ),

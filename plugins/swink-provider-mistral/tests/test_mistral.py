@@ -9,6 +9,7 @@ import pytest
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
+from swink_core.failures.classification import classify_default
 from swink_provider_mistral import MistralProvider
 from swink_provider_mistral.provider import TOOL_ID, tool_id
 from swink_testing.calls import client_with
@@ -139,13 +140,25 @@ TOO_LONG = {
 }
 
 
+# the same code as that of a prompt that is too long: it says no more than that something is wrong
+BAD_ARGUMENT = {
+    "object": "error",
+    "message": "Logprobs are not enabled for this model",
+    "type": "invalid_request_invalid_args",
+    "code": "3051",
+}
+
+
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
-    [(429, CAPACITY, Kind.OVERLOADED), (400, TOO_LONG, Kind.CONTEXT_WINDOW_EXCEEDED)],
+    [
+        (429, CAPACITY, Kind.OVERLOADED),
+        (400, TOO_LONG, Kind.CONTEXT_WINDOW_EXCEEDED),
+        (400, BAD_ARGUMENT, Kind.INVALID_REQUEST),
+    ],
 )
 def test_own_codes(status: int, body: dict[str, Any], kind: Kind) -> None:
     failure = swink.Failure("request", status, body=json.dumps(body).encode())
     PROVIDER.error_facts(failure)
-    meaning = PROVIDER.classify(failure)
-    assert meaning is not None
+    meaning = PROVIDER.classify(failure) or classify_default(failure)
     assert meaning.kind is kind

@@ -7,11 +7,20 @@ from typing import Any
 
 import pytest
 
-from swink_core import AssistantMessage, ExtensionBlock, Notice, TextBlock, ThinkingBlock
+from swink_core import (
+    AssistantMessage,
+    ExtensionBlock,
+    Model,
+    ModelInfo,
+    Notice,
+    TextBlock,
+    ThinkingBlock,
+)
 from swink_provider_openai import OpenAIProvider
 from swink_testing.driver import fold, run_bytes
 from swink_testing.two_turns import two_turns
 
+RESPONDING = Model("openai", "any", ModelInfo("any", api="responses"))
 CHAT: dict[str, Any] = {"settings": {"api": "chat"}}
 RESPONSES: dict[str, Any] = {"settings": {"api": "responses"}}
 FOR_EVER, LONG_AGO = 9_999_999_999, 1
@@ -213,7 +222,7 @@ def test_a_whole_text_that_contradicts_its_pieces_is_told(name: str, text: str, 
     provider = OpenAIProvider("openai")
     answer = frames(delta("Good "), delta("day"), done, done, completed())
 
-    events = run_bytes(provider, "gpt-5", [answer])
+    events = run_bytes(provider, RESPONDING, [answer])
 
     codes = [event.code for event in events if isinstance(event, Notice)]
     assert codes == (["contradiction"] if told else [])

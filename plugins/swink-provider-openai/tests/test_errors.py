@@ -30,6 +30,10 @@ HTTP_ERRORS: list[tuple[int, dict[str, Any], Kind]] = [
                 code="rate_limit_exceeded"), Kind.CONTEXT_WINDOW_EXCEEDED),
     (402, _body("Insufficient Balance", type="unknown_error"), Kind.QUOTA_EXHAUSTED),
     (402, _body("This request requires more credits", code=402), Kind.QUOTA_EXHAUSTED),
+    (400, _body("The total length of all messages is too long.",
+                type="too_many_prompt_tokens", code=400), Kind.CONTEXT_WINDOW_EXCEEDED),
+    (400, {"code": 400, "message": "Validation: Temperature must be between 0 and 2",
+           "type": "Bad Request"}, Kind.INVALID_REQUEST),
     (400, _body("Incorrect API key provided", code="invalid-argument"), Kind.AUTH),
     (400, {"code": "Client specified an invalid argument",
            "error": "Incorrect API key provided: xa***ey."}, Kind.AUTH),
@@ -108,6 +112,22 @@ IN_STREAM: list[tuple[str, dict[str, Any], Kind, str]] = [
     ("no message", _body(code="odd"), Kind.UNKNOWN,
      "the provider reported an error without a message"),
 ]  # fmt: skip
+
+
+MESSAGES = [
+    ({"code": 400, "message": "Validation: Temperature must be lower", "type": "Bad Request"},
+     "Validation: Temperature must be lower"),
+    (_body("Failed to call a function.", code="tool_use_failed", failed_generation="maybe"),
+     "Failed to call a function. The model said: maybe"),
+    ({"message": "Too many requests"}, "Too many requests"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "message"), MESSAGES)
+def test_an_error_speaks_in_the_service_s_words(body: dict[str, Any], message: str) -> None:
+    failure = Failure("request", 400, body=json.dumps(body).encode())
+    OpenAIProvider("openai").error_facts(failure)
+    assert failure.message == message
 
 
 @pytest.mark.parametrize("start", ["", '{"choices": [{"delta": {"content": "Hi"}}]}'])

@@ -229,6 +229,26 @@ async def test_an_upstreams_retry_is_passed_on_and_voids_what_came_before() -> N
     assert message.usage == DONE.usage
 
 
+async def test_what_comes_beside_the_text_arrives_and_goes_back() -> None:
+    logprobs = {"logprobs": {"content": [{"token": "Hi", "logprob": -0.5}]}}
+    sound = swink.Extension(1, "openai", "audio", {"id": "audio_1", "data": "AAAA"})
+    facts = {"service_tier": "flex"}
+    said = [swink.Start(), swink.TextStart(0), swink.TextDelta(0, "Hi"), swink.TextEnd(0, logprobs)]
+    done = swink.Done(swink.StopReason.STOP, metadata=facts)
+    gateway = Gateway(frames(*said, sound, done))
+    async with gateway as base_url, swink.Client() as client:
+        first = await client.complete("proxy/acme/large", "Hello", base_url=base_url)
+        turns = [swink.UserMessage("Hello"), first, swink.UserMessage("Go on.")]
+        await client.complete("proxy/acme/large", turns, base_url=base_url)
+    assert first.metadata == facts
+    assert first.content == [
+        swink.TextBlock("Hi", logprobs),
+        swink.ExtensionBlock("openai", "audio", sound.data),
+    ]
+    back = swink.load(swink.AssistantMessage, gateway.requests[1]["messages"][1])
+    assert back.content == first.content
+
+
 async def test_opaque_state_goes_back_unchanged() -> None:
     answer = swink.AssistantMessage(
         [swink.ThinkingBlock("hm", "c2ln", metadata={"k": [1]}), swink.TextBlock("Hi")],

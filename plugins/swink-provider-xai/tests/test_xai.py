@@ -59,6 +59,8 @@ ERRORS = [
      'credits or reached its monthly spending limit."}', Kind.QUOTA_EXHAUSTED),
     (404, '{"code":"Some requested entity was not found","error":"The model x does not exist or '
      'your team x does not have access to it."}', Kind.MODEL_NOT_FOUND),
+    (400, '{"code":"invalid-argument","error":"Model not found: grok-nonexistent"}',
+     Kind.MODEL_NOT_FOUND),
     (400, '{"code":"invalid-argument","error":"This model\'s maximum prompt length is 8 but the '
      'request contains 9 tokens."}', Kind.CONTEXT_WINDOW_EXCEEDED),
     (429, '{"code":"Some resource has been exhausted","error":"Too many requests"}',

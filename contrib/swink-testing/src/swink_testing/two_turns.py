@@ -41,7 +41,7 @@ async def two_turns(
     http = MemoryHTTPClient(*answers)
     async with client_with(http=http, api_key="test", retry=RetryPolicy.none()) as client:
         message = await client.complete(model, "Hello", **options)
-        stored = load(msgspec.json.decode(msgspec.json.encode(dump(message))))
+        stored = load(AssistantMessage, msgspec.json.decode(msgspec.json.encode(dump(message))))
         assert stored == message
         results = [ToolResultMessage(call.id, call.name, "done") for call in message.tool_calls]
         turns: list[Message] = [UserMessage("Hello"), stored, *results, UserMessage("Go on.")]

@@ -51,8 +51,8 @@ def read_error(data: Any, failure: Failure) -> bool:
 
 
 def _is_bare(data: dict[str, Any]) -> bool:
-    """Tell whether an error stands at the top: nothing else has a message and says what it is."""
-    return isinstance(data.get("message"), str) and ("code" in data or "type" in data)
+    """Tell whether an error stands at the top: nothing else has a message and a code."""
+    return isinstance(data.get("message"), str) and data.get("code") is not None
 
 
 def _message(error: dict[str, Any]) -> str:

@@ -63,6 +63,7 @@ class ChatParser:
         self._tags = ThinkTags() if dialect is not None and dialect.think_tags else None
         self._details = ReasoningDetails()
         self._beside = Beside()
+        self._filters = msgspec.Raw()
         self._texts: dict[Any, bool] = {}
         self._text_over = self._refused = self._several = self._counted = False
 
@@ -95,8 +96,10 @@ class ChatParser:
                     and chunk.citations is None
                     and chunk.search_results is None
                 ):
-                    if choice.content_filter_results:
-                        self._beside.note_filters(choice.content_filter_results)
+                    filters = choice.content_filter_results
+                    if filters != self._filters and filters:
+                        self._filters = filters  # of most pieces the same is said
+                        self._beside.note_filters(filters)
                     out.text(content)
                     return
         self._take(chunk, frame, out)

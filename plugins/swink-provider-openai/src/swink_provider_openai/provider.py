@@ -228,11 +228,13 @@ class OpenAIProvider(HTTPProvider):
         return classify(failure)
 
     def error_facts(self, failure: Failure) -> None:
-        """Read an HTTP error as an error frame is read."""
+        """Read an HTTP error as an error frame is read, and other shapes as the core does."""
         try:
-            read_error(msgspec.json.decode(failure.body), failure)
+            known = read_error(msgspec.json.decode(failure.body), failure)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return
+        if not known:
+            super().error_facts(failure)
 
 
 def _strict(tool: Tool, call: Fitted) -> Tool:

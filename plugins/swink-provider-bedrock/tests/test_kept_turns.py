@@ -1,0 +1,49 @@
+"""What comes beside the text is kept through two turns, and goes back where the API wants it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from converse import CONTENT_TYPE, START, USAGE, block, event
+
+from swink_core import Notice
+from swink_provider_bedrock import BedrockProvider
+from swink_testing.driver import run_bytes
+from swink_testing.two_turns import two_turns
+
+ACTED = {"piiEntities": [{"match": "Ann", "type": "NAME", "action": "ANONYMIZED"}]}
+GUARDRAIL: dict[str, Any] = {
+    "inputAssessment": {"g1": {"invocationMetrics": {"guardrailProcessingLatency": 3}}},
+    "outputAssessments": {"g1": [{"sensitiveInformationPolicy": ACTED}]},
+}
+FACTS = {
+    "metrics": {"latencyMs": 5},
+    "performanceConfig": {"latency": "optimized"},
+    "serviceTier": {"type": "flex"},
+}
+FIELDS = {"stop_sequence": "night"}
+
+
+def answer(**metadata: Any) -> bytes:
+    stop = event("messageStop", stopReason="stop_sequence", additionalModelResponseFields=FIELDS)
+    end = event("metadata", usage=USAGE, **metadata)
+    return START + block(0, {"text": "Good day"}) + stop + end
+
+
+async def test_what_is_said_of_the_whole_answer_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    body = answer(trace={"guardrail": GUARDRAIL}, **FACTS)
+
+    message, sent = await two_turns("bedrock/amazon.nova-pro-v1:0", body, CONTENT_TYPE)
+
+    kept = {"additionalModelResponseFields": FIELDS, "guardrail": GUARDRAIL, **FACTS}
+    assert message.metadata == kept
+    assert sent["messages"][1] == {"role": "assistant", "content": [{"text": "Good day"}]}
+
+
+def test_a_guardrail_without_a_reason_says_which_policy_acted() -> None:
+    events = run_bytes(BedrockProvider("bedrock"), "any", [answer(trace={"guardrail": GUARDRAIL})])
+
+    told = [found for found in events if isinstance(found, Notice)]
+    assert told == [Notice("guardrail", "piiEntities NAME: ANONYMIZED")]
