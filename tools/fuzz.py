@@ -23,9 +23,12 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import cache
 from typing import Any, NamedTuple
 
 import swink_core as swink
+from swink_core.plugins.binding import Binding
+from swink_core.plugins.host import bind_hooks
 from swink_core.providers import AiohttpClient, EventSource, HTTPClient
 from swink_core.vocabulary.grammar import Automaton
 from swink_recorder.loopback import Exchange, LoopbackServer
@@ -87,7 +90,7 @@ class Loopback(NamedTuple):
 async def feed(given: Stream) -> Events:
     """Return the events that a stream makes without a network."""
     provider = given.subject.provider
-    call = call_of(provider, given.subject.model)
+    call = call_of(_bound(provider), given.subject.model)
     source = EventSource(
         call,
         _pieces(given.pieces),
@@ -96,6 +99,11 @@ async def feed(given: Stream) -> Events:
         malformed="skip",
     )
     return [event async for event in source]
+
+
+@cache
+def _bound(provider: Any) -> Binding:
+    return bind_hooks("provider", provider)
 
 
 async def ask(given: Stream, number: int, loopback: Loopback) -> Events:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -71,5 +72,9 @@ def package_catalog(package: str) -> PackageCatalog:
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         file = Path(folder) / FILE
         if file.is_file():
-            return PackageCatalog(file.read_bytes(), f"{package}/{FILE}")
+            return _catalog(file.read_bytes(), f"{package}/{FILE}")
     return PackageCatalog()
+
+
+_catalog = lru_cache(maxsize=128)(PackageCatalog)
+"""Host, provider and catalogue read the same file, and so does every other client."""
