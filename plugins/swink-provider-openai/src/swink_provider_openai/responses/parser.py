@@ -291,13 +291,11 @@ class ResponsesParser:
 
     def _end(self, response: Response, status: str, out: EventWriter) -> None:
         out.response(word(response.id), response.model)
-        if response.usage:
-            report_usage(response.usage, out, response.service_tier)
         if not self._items and response.output:
             for number, data in enumerate(_decode_output(response.output) or ()):
                 self._finish(Item(number, data), out)
-        if self._asked.billed:
-            out.usage(extra=self._asked.billed)
+        if response.usage:
+            report_usage({**response.usage, **self._asked.billed}, out, response.service_tier)
         match status:
             case "completed":
                 reason = StopReason.TOOL_USE if self._asked else StopReason.STOP
