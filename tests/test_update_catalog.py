@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
@@ -51,7 +52,7 @@ def _known() -> dict[str, str]:
             row = f'# >>> models\n[[models]]\nid = "{model.id}"\n# <<< models\n'
             text = f'[[providers]]\nname = "{provider.id}"\n\n{row}'
             after, unknown = update_catalog.updated(text, NOW)
-            [filled] = tomllib.loads(after)["models"]
+            [filled] = tomllib.loads(after).get("models") or [{}]  # none of one that is gone
             if not unknown and isinstance(filled.get("prices", {}).get("input"), float):
                 prices[filled["prices"]["input"]] = model.id
             if len(prices) == 2 and all(prices):
@@ -85,3 +86,47 @@ def test_the_script_changes_nothing_that_is_up_to_date(path: Path) -> None:
     once, unknown = update_catalog.updated(path.read_text("utf-8"), NOW)
 
     assert update_catalog.updated(once, NOW) == (once, unknown)
+
+
+def test_a_model_that_is_gone_leaves_the_rows_and_has_a_rule() -> None:
+    text = """[provider]
+name = "deepseek"
+
+# >>> dates
+# <<< dates
+# >>> models
+[[models]]
+id = "deepseek-chat"
+
+[[models]]
+id = "deepseek-flash"
+# <<< models
+"""
+
+    after, _ = update_catalog.updated(text, NOW)
+
+    data = tomllib.loads(after)
+    assert [row["id"] for row in data["models"]] == ["deepseek-flash"]
+    assert [(rule["retires"], rule["successor"]) for rule in data["rules"]] == [
+        ("2026-07-24", "deepseek-flash")
+    ]
+    assert "deepseek-chat is gone" in list(update_catalog.changes(text, after))
+
+
+def test_every_correction_names_its_source_and_finds_a_row_or_a_model_that_is_gone() -> None:
+    for kind in ("models", "retired"):
+        for fact in update_catalog.facts(kind):
+            assert fact["source"].startswith("https://"), fact
+            assert fact["providers"], fact
+            assert re.compile(fact["match"])
+
+
+@pytest.mark.parametrize("path", UPDATED, ids=lambda path: path.parent.name)
+def test_every_row_has_a_limit_and_capabilities_and_none_is_gone(path: Path) -> None:
+    data = tomllib.loads(path.read_text("utf-8"))
+    first = [*data.get("providers", ()), data.get("provider")][0]["name"]
+    for row in data["models"]:
+        assert row.get("max_output"), row["id"]
+        assert row.get("capabilities"), row["id"]
+        assert not update_catalog._gone(row.get("provider", first), row["id"], NOW), row["id"]
+        assert (row.get("prices") or {}).get("input") != 0, f"{row['id']} costs nothing"

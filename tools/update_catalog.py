@@ -87,8 +87,15 @@ FEATURES = {
 KEYS = {"id", "provider", "match", "prices"}
 PRICED = {"prices", "more_cases", "long_writes"}
 
-JSON_MODE = {"groq", "together", "openrouter", "fireworks", "cerebras"}
-"""Providers of which every model can be held to JSON, which the table does not say."""
+UNSAID = {
+    "groq": ["structured_output", "json"],
+    "together": ["structured_output", "json"],
+    "openrouter": ["structured_output", "json"],
+    "fireworks": ["structured_output", "json"],
+    "cerebras": ["structured_output", "json"],
+    "bedrock": ["structured_output", "documents"],
+}
+"""What a provider does for every model, of which the table does not always tell."""
 
 
 def main() -> None:
@@ -172,7 +179,8 @@ def _fill(
         row.setdefault("max_output", int(most))
     if "capabilities" not in row and limits:
         words = [word for flag, word in FEATURES.items() if limits.get(flag)]
-        row["capabilities"] = [*words, *(["json"] if provider in JSON_MODE else ())]
+        words += UNSAID.get(provider, [])
+        row["capabilities"] = [*dict.fromkeys(words)]
     for fact in facts("models"):
         if provider in fact["providers"] and re.search(fact["match"], row["id"]):
             _correct(row, fact, now)

@@ -305,12 +305,12 @@ def test_an_answer_without_message_stop_is_cut() -> None:
         ({"outputTokens": 3.0}, Usage(None, 3, reported=True)),
         ({"inputTokens": None, "outputTokens": 3}, Usage(None, 3, reported=True)),
         (
-            {**USAGE, "cacheDetails": [{"ttl": "5m", "inputTokens": 2}], "serverToolUsage": {}},
+            {**USAGE, "cacheDetails": [{"ttl": "1h", "inputTokens": 2}], "serverToolUsage": {}},
             Usage(
                 8,
                 3,
                 total=11,
-                extra={"cacheDetails": [{"ttl": "5m", "inputTokens": 2}]},
+                extra={"cacheDetails": [{"ttl": "1h", "inputTokens": 2}], "cache_write_long": 2},
                 reported=True,
             ),
         ),

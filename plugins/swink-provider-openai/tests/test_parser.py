@@ -516,7 +516,7 @@ USAGE: list[tuple[str, Frame, Usage]] = [
                  "prompt_tokens_details": {"cached_tokens": 5, "audio_tokens": 2},
                  "completion_tokens_details": {"reasoning_tokens": 6, "audio_tokens": None}},
      Usage(9, 8, cache_read=5, reasoning=6, total=17,
-           extra={"prompt_tokens_details.audio_tokens": 2})),
+           extra={"prompt_tokens_details.audio_tokens": 2, "input_audio": 2})),
     ("DeepSeek's cache", {"prompt_tokens": 9, "completion_tokens": 1, "prompt_cache_hit_tokens": 5},
      Usage(9, 1, cache_read=5, total=10)),
     ("OpenRouter's cache", {"prompt_tokens": 9, "completion_tokens": 1,

@@ -181,7 +181,7 @@ class MessagesParser:
         read = _number(seen.get("cache_read_input_tokens"))
         write = _number(seen.get("cache_creation_input_tokens"))
         details = told.get("output_tokens_details")
-        kept, tools = told.get("cache_creation") or {}, told.get("server_tool_use") or {}
+        kept, tools = _object(told.get("cache_creation")), _object(told.get("server_tool_use"))
         billed = {
             "cache_write_long": _number(kept.get("ephemeral_1h_input_tokens")),
             "searches": _number(tools.get("web_search_requests")),
@@ -271,6 +271,10 @@ def _note(out: EventWriter, **facts: Any) -> None:
 def _fail(error: ErrorBody | None, out: EventWriter) -> None:
     error = error or ErrorBody()
     out.fail(Failure("streaming", type=error.type, message=error.message))
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _number(value: Any) -> int | None:

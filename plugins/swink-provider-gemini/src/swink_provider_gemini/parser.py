@@ -260,7 +260,8 @@ class GenerateContentParser:
             "groundingMetadata": candidate.grounding_metadata,
             "urlContextMetadata": candidate.url_context_metadata,
         }
-        if queries := (candidate.grounding_metadata or {}).get("webSearchQueries"):
+        queries = (candidate.grounding_metadata or {}).get("webSearchQueries")
+        if queries and isinstance(queries, list):
             by_prompt = (out.model or "").startswith("gemini-2")  # and by query since Gemini 3
             out.usage(extra={"searches": 1 if by_prompt else len(queries)})
         if known_now := {name: found for name, found in about.items() if found}:

@@ -8,6 +8,7 @@ user says or in a result whose `tool_call_id` is that of the call. Source: OpenA
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
@@ -31,14 +32,19 @@ ANSWERS: dict[str, tuple[str, str]] = {
 _FIELDS = dict(ANSWERS.values())
 
 
+_FEES = {"web_search_call": "searches", "file_search_call": "file_searches"}
+
+
 class Asked:
     """What of an output has been asked of the caller and not been answered within it.
 
     The service runs some of these tools itself, where it is told to: then the answer follows.
+    `billed` counts what costs a fee.
     """
 
     def __init__(self) -> None:
         self._waiting: set[str] = set()
+        self.billed: Counter[str] = Counter()
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -48,6 +54,9 @@ class Asked:
         if (id := _asking(item)) is not None:
             self._waiting.add(id)
         self._waiting -= _answered(item)
+        opened = (item.get("action") or {}).get("type", "search") != "search"
+        if (fee := _FEES.get(str(item.get("type")))) and not opened:  # to read a page is free
+            self.billed[fee] += 1
 
 
 def is_item(block: Block) -> TypeGuard[ExtensionBlock]:

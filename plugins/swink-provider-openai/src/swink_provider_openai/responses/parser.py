@@ -46,8 +46,6 @@ DONE = b"[DONE]"
 MESSAGE_REST = ("id", "phase")
 
 PARAGRAPH = "\n\n"
-
-_FEES = {"web_search_call": "searches", "file_search_call": "file_searches"}
 """Between the parts of one item's reasoning."""
 
 
@@ -62,7 +60,6 @@ class ResponsesParser:
         self._current: Any = None  # the key of the block that is being written
         self._refused = False
         self._asked = Asked()
-        self._fees: dict[str, int] = {}
         self._handlers: dict[str, Callable[[Event, EventWriter], None]] = {
             "response.output_text.delta": self._text_delta,
             "response.output_text.done": self._text_done,
@@ -273,9 +270,6 @@ class ResponsesParser:
             case kind:
                 self._current = None
                 self._asked.note(data)
-                opened = (data.get("action") or {}).get("type", "search") != "search"
-                if (fee := _FEES.get(kind)) and not opened:  # to read a page found costs nothing
-                    self._fees[fee] = self._fees.get(fee, 0) + 1
                 out.extension(kind, data)
 
     # -- the response ------------------------------------------------------------------------
@@ -293,13 +287,11 @@ class ResponsesParser:
     def _end(self, response: Response, status: str, out: EventWriter) -> None:
         out.response(word(response.id), response.model)
         note_facts(response, out)
-        if response.usage:
-            report_usage(response.usage, out, response.service_tier)
         if not self._items and response.output:
             for number, data in enumerate(_decode_output(response.output) or ()):
                 self._finish(Item(number, data), out)
-        if self._fees:
-            out.usage(extra=self._fees)
+        if response.usage:
+            report_usage({**response.usage, **self._asked.billed}, out, response.service_tier)
         match status:
             case "completed":
                 reason = StopReason.TOOL_USE if self._asked else StopReason.STOP
