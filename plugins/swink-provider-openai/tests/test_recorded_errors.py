@@ -13,7 +13,7 @@ class TestOpenAIErrors(RecordedErrors):
         "openai_chat": "openai/gpt-4o",
         "openai_responses": "openai/gpt-5",
         "openai_compat_other": "openai/gpt-4o",
-        "deepseek": "deepseek/deepseek-chat",
+        "deepseek": "deepseek/deepseek-v4-flash",
         "groq": "groq/llama-3.3-70b-versatile",
         "llamacpp": "llamacpp/any",
         "openrouter": "openrouter/anthropic/claude-haiku-4.5",
