@@ -113,12 +113,12 @@ id = "deepseek-flash"
     assert "deepseek-chat is gone" in list(update_catalog.changes(text, after))
 
 
-def test_every_correction_names_its_source_and_finds_a_row_or_a_model_that_is_gone() -> None:
+def test_every_correction_names_its_source_and_the_models_it_is_for() -> None:
     for kind in ("models", "retired"):
         for fact in update_catalog.facts(kind):
             assert fact["source"].startswith("https://"), fact
             assert fact["providers"], fact
-            assert re.compile(fact["match"])
+            re.compile(fact["match"])
 
 
 @pytest.mark.parametrize("path", UPDATED, ids=lambda path: path.parent.name)

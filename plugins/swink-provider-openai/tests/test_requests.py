@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,20 +33,12 @@ from swink_core import (
     UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import LoopClock
 from swink_testing.calls import client_with
+from swink_testing.clock import DatedClock
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 SSE = {"Content-Type": "text/event-stream"}
 ANSWER = b'data: {"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]}\n\n'
-
-
-class Early(LoopClock):
-    """A day on which no model of these tests is about to retire."""
-
-    def now(self) -> datetime:
-        """Return that day."""
-        return datetime(2026, 6, 1, tzinfo=UTC)
 
 
 async def sent(
@@ -55,7 +46,7 @@ async def sent(
 ) -> tuple[dict[str, Any], list[Notice]]:
     """The body of the request, and the notices of the call."""
     http = MemoryHTTPClient(MemoryResponse([ANSWER], headers=SSE))
-    async with client_with(http=http, api_key="test", clock=Early()) as client:
+    async with client_with(http=http, api_key="test", clock=DatedClock()) as client:
         events = [event async for event in client.stream(model, context, **options)]
     [body] = http.bodies
     return body, [event for event in events if isinstance(event, Notice)]

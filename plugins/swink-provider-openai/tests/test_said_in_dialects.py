@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -27,7 +26,7 @@ from swink_core import (
     UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import LoopClock
+from swink_testing.clock import DatedClock
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 SSE = {"Content-Type": "text/event-stream"}
@@ -41,21 +40,13 @@ BREAK = {"prompt_cache_breakpoint": {"mode": "explicit"}}
 VIDEO = DocumentBlock(UrlSource("https://a.example/b.mp4"))
 
 
-class Early(LoopClock):
-    """A day on which no model of these tests is about to retire."""
-
-    def now(self) -> datetime:
-        """Return that day."""
-        return datetime(2026, 6, 1, tzinfo=UTC)
-
-
 async def asked(
     messages: list[Message], model: str, **options: Any
 ) -> tuple[str, dict[str, Any], list[str]]:
     """Return the address and the body of the request, and the notices of the call."""
     responses = options.get("settings", {}).get("api") == "responses"
     http = MemoryHTTPClient(MemoryResponse([RESPONSE if responses else ANSWER], headers=SSE))
-    async with Client(http=http, retry=RetryPolicy.none(), clock=Early()) as client:
+    async with Client(http=http, retry=RetryPolicy.none(), clock=DatedClock()) as client:
         given: dict[str, Any] = {"api_key": "k", "settings": {"api": "chat"}, **options}
         if model.startswith(("mistral/", "perplexity/")):
             del given["settings"]

@@ -10,9 +10,9 @@ from itertools import count
 
 from attrs import define, field
 
-from swink_core.providers import Timer
+from swink_core.providers import LoopClock, Timer
 
-__all__ = ["ManualClock"]
+__all__ = ["DatedClock", "ManualClock"]
 
 TURNS = 20
 """Rounds of the event loop in which what was woken may run before the clock goes on."""
@@ -94,3 +94,14 @@ class ManualClock:
 async def _settle() -> None:
     for _ in range(TURNS):
         await asyncio.sleep(0)
+
+
+class DatedClock(LoopClock):
+    """The event loop's time, on a day of the test's own."""
+
+    def __init__(self, day: datetime = datetime(2026, 6, 1, tzinfo=UTC)) -> None:
+        self._day = day
+
+    def now(self) -> datetime:
+        """Return that day."""
+        return self._day
