@@ -90,7 +90,7 @@ PRICED = {"prices", "more_cases", "long_writes"}
 UNSAID = {
     "groq": ["structured_output", "json"],
     "together": ["structured_output", "json"],
-    "openrouter": ["structured_output", "json"],
+    "openrouter": ["documents", "structured_output", "json"],
     "fireworks": ["structured_output", "json"],
     "cerebras": ["structured_output", "json"],
     "bedrock": ["structured_output", "documents"],

@@ -152,7 +152,11 @@ def _needless(judge: Judge, outcome: Outcome, lifted: Outcome) -> Finding | None
     if judge.refusals(asked.provider, asked.api, asked.model, asked.body):
         return None
     left = [notice.detail for notice in lifted.notices]
-    said = [notice.detail for notice in outcome.notices if notice.detail not in left]
+    said = [
+        notice.detail
+        for notice in outcome.notices
+        if notice.detail not in left and notice.code != "model_retires"
+    ]
     if outcome.refusal is not None:
         said = [outcome.refusal.error_message or ""]
     return Finding(Kind.NEEDLESS, _of_any(lifted, said[0]), lifted) if said else None
