@@ -23,6 +23,7 @@ from swink_core import providers
 from swink_core.plugins import catalog, hookspecs, level
 from swink_core.providers import EventWriter, HTTPProvider
 from swink_core.vocabulary.prices import Prices
+from swink_testing.calls import client_with
 from swink_testing.conformance import PROVIDER_CHECKS, Subject, run_checks
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, fold
 
@@ -75,7 +76,7 @@ def client_of(http: MemoryHTTPClient | None = None, **options: Any) -> swink.Cli
     names = "level-one,level-one-own,level-one-watcher"
     host = swink.Host(environ={"SWINK_PLUGINS": names})
     options = {"api_key": "key", "retry": swink.RetryPolicy.none(), **options}
-    return swink.Client(host=host, http=http or MemoryHTTPClient(), **options)
+    return client_with(host=host, http=http or MemoryHTTPClient(), **options)
 
 
 async def events_of(client: swink.Client, model: str, **options: Any) -> list[Any]:

@@ -22,6 +22,7 @@ from swink_core import (
     UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
+from swink_testing.clock import DatedClock
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 SSE = {"Content-Type": "text/event-stream"}
@@ -34,7 +35,7 @@ async def asked(
 ) -> tuple[MemoryHTTPClient, list[Any]]:
     """The requests of a call, and its events."""
     http = MemoryHTTPClient(*(answers or [MemoryResponse([CHAT], headers=SSE)]))
-    async with Client(http=http, retry=RetryPolicy.none()) as client:
+    async with Client(http=http, retry=RetryPolicy.none(), clock=DatedClock()) as client:
         stream = client.stream(model, context, **{"api_key": "test", **options})
         return http, [event async for event in stream]
 
