@@ -27,7 +27,6 @@ class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: str
     provider: str = ""
     name: str | None = None
-    match: str | None = None
     context_window: int | None = None
     max_output: int | None = None
     capabilities: frozenset[str] | None = None
@@ -36,6 +35,7 @@ class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     api: str | None = None
     as_of: str | None = None
     extra: Mapping[str, Any] = {}
+    match: str | None = None
 
 
 SettingType: TypeAlias = Literal["string", "integer", "boolean", "strings", "any"] | tuple[str, ...]
