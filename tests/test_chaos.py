@@ -116,7 +116,9 @@ async def test_what_fails_before_an_answer_has_its_kind_and_its_retries(
     kind, retries = FAILS[name]
     outcome = await call(subject, [fault])
     assert outcome.kind == kind
-    assert outcome.requests == 1 + retries
+    # one that has two APIs may ask the other where this one is missing
+    others = {0, 1} if name == "status-404" and "api" in subject.provider.info.settings else {0}
+    assert outcome.requests - 1 - retries in others
     assert outcome.message.content == []
 
 

@@ -60,7 +60,9 @@ ROWS = list(_rows())
 def _is_corrected(name: str) -> bool:
     provider, _, model_id = name.partition("/")
     return any(
-        "prices" in fact and provider in fact["providers"] and re.search(fact["match"], model_id)
+        {"prices", "long_writes"} & fact.keys()
+        and provider in fact["providers"]
+        and re.search(fact["match"], model_id)
         for fact in update_catalog.facts("models")
     )
 

@@ -38,9 +38,18 @@ def held_to(annotation: Any, value: Any) -> Any:
     try:
         return msgspec.convert(value, annotation)
     except msgspec.ValidationError as error:
+        if meant := _meant(annotation):
+            raise ValueError(f"expected {meant}") from None
         said = f"{error}; one of: " + ", ".join(_words(annotation))
         said = said.removesuffix("; one of: ").replace("null`", "None`")
         raise ValueError(said[0].lower() + said[1:]) from None
+
+
+def _meant(annotation: Any) -> str | None:
+    """Return what an annotation's pattern stands for, where it says so."""
+    if isinstance(annotation, msgspec.Meta):
+        return annotation.description
+    return next(filter(None, map(_meant, get_args(annotation))), None)
 
 
 def _words(annotation: Any) -> Iterator[str]:

@@ -53,7 +53,9 @@ NonNegativeFloat: TypeAlias = Annotated[float, Meta(ge=0)]
 
 PositiveFloat: TypeAlias = Annotated[float, Meta(gt=0)]
 
-HttpUrl: TypeAlias = Annotated[str, Meta(pattern="^https?://")]
+HttpUrl: TypeAlias = Annotated[
+    str, Meta(pattern="^https?://", description="an address that begins with http:// or https://")
+]
 
 
 @define(frozen=True)

@@ -117,9 +117,9 @@ REFUSED: list[tuple[str, Any, str]] = [
     (
         "base_url",
         "localhost:1",
-        "base_url='localhost:1': expected `str` matching regex '^https?://'",
+        "base_url='localhost:1': expected an address that begins with http",
     ),
-    ("base_url", 5, "base_url=5: expected `str | None`, got `int`"),
+    ("base_url", 5, "base_url=5: expected an address"),
     ("headers", "X-A: b", "headers: expected `object`, got `str`"),
     ("headers", {"X-A": 1}, "headers: expected `str`, got `int` - at `$[...]`"),
     ("timeouts", {"idle": 5}, "timeouts={'idle': 5}: expected Timeouts, got `dict`"),

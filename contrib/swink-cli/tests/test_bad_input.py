@@ -12,6 +12,7 @@ from chat_service import ChatService
 import swink_core as library
 from swink_cli.terminal import SPELLED_HERE
 from swink_testing.acme import acme_host
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 FILES = {
     "broken.json": '{"type": ',
@@ -60,7 +61,11 @@ TABLE: list[tuple[str, list[str], list[str]]] = [
     ("part of a whole", ["-o", "seed.x=1"], ["seed has no parts: seed.x"]),
     ("headers without a name", ["-o", "headers=x"], ["headers has parts", "headers.X-Team=a"]),
     ("unknown thinking level", ["--thinking", "hard"], ["off, minimal, low", "thinking='hard'"]),
-    ("address without scheme", ["--base-url", "localhost"], ["base_url='localhost'", "https?://"]),
+    (
+        "address without scheme",
+        ["--base-url", "localhost"],
+        ["base_url='localhost'", "begins with http"],
+    ),
     ("JSON and a schema", ["--json", "--schema", "x"], ["--json and --schema exclude each other"]),
     ("schema that is absent", ["--schema", "no.json"], ["no.json: No such file", "Check that"]),
     ("schema that is no JSON", ["--schema", "broken.json"], ["broken.json is not JSON", "schema"]),
@@ -140,7 +145,7 @@ SAID: dict[str, tuple[str, dict[str, Any]]] = {
     "api_key=…": ("acme/large", {"base_url": "http://acme.invalid"}),
     "base_url=…": ("acme/large", {"api_key": "key-1234567"}),
     "timeouts=Timeouts(…)": ("echo/fail-timeout", {}),
-    "Options in extra=": ("echo/fail-invalid-request", {}),
+    "Options in extra=": ("acme/large", {"base_url": "http://acme.invalid", "api_key": "k"}),
     "Raise max_output_chars": ("echo/echo", {"max_output_chars": 1}),
     "lower max_tokens": ("echo/echo", {"max_output_chars": 1}),
 }
@@ -150,7 +155,8 @@ SAID: dict[str, tuple[str, dict[str, Any]]] = {
 async def test_what_is_spelled_anew_is_what_the_library_says(python: str) -> None:
     model, options = SAID[python]
     host = acme_host() if model.startswith("acme") else None
-    async with library.Client(host=host, retry=library.RetryPolicy.none()) as client:
+    http = MemoryHTTPClient(MemoryResponse.of_json({}, 400))
+    async with library.Client(host=host, http=http, retry=library.RetryPolicy.none()) as client:
         with pytest.raises(library.StreamError) as caught:
             await client.complete(model, "Hi there", **options)
     assert python in str(caught.value)

@@ -105,7 +105,7 @@ def test_an_extension_goes_to_its_own_provider_as_it_is_or_nowhere(
     body, terminal = ask(target, Context(says(ExtensionBlock(target.provider, "part", data))))
 
     if "extensions" in features_of(target):
-        assert json.dumps(data) in body
+        assert json.dumps(data)[1:-1] in body  # an API may want a call's id beside it
     else:
         assert (body, terminal.error_kind) == ("", StreamErrorKind.UNSUPPORTED)
 

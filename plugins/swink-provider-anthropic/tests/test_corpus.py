@@ -117,7 +117,13 @@ async def test_usage_is_inclusive_and_that_of_the_last_frame(case: Case) -> None
     assert usage.reasoning == details.get("thinking_tokens")
     counted = {"input_tokens", "output_tokens"}
     counted |= {"cache_read_input_tokens", "cache_creation_input_tokens"}
-    assert usage.extra == {name: stated[name] for name in stated if name not in counted}
+    extra = {name: stated[name] for name in stated if name not in counted}
+    kept, tools = stated.get("cache_creation") or {}, stated.get("server_tool_use") or {}
+    billed = {
+        "cache_write_long": kept.get("ephemeral_1h_input_tokens"),
+        "searches": tools.get("web_search_requests"),
+    }
+    assert usage.extra == extra | {n: count for n, count in billed.items() if count is not None}
 
 
 ENDS = {

@@ -316,4 +316,7 @@ class ResponsesParser:
 
 
 def _response(event: Event) -> Response:
-    return _decode_response(event.response) if event.response else Response()
+    try:
+        return _decode_response(event.response) if event.response else Response()
+    except ValueError as error:  # Python reads no number of so many digits
+        raise MalformedFrame(str(error)) from error
