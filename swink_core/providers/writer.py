@@ -261,6 +261,10 @@ class EventWriter:
         """What was noted of the answer; `None` where nothing was."""
         return self._facts.data or None
 
+    def hold(self, chars: int) -> None:
+        """Count what a parser holds back, to say it whole; what is said counts by itself."""
+        self._kept += chars
+
     @property
     def kept(self) -> int:
         """How much of what was said stays, in characters, about so for metadata and extensions."""

@@ -9,15 +9,18 @@ import pytest
 
 from swink_core import (
     AssistantMessage,
+    Client,
     ExtensionBlock,
     Model,
     ModelInfo,
     Notice,
+    RetryPolicy,
+    StreamErrorKind,
     TextBlock,
     ThinkingBlock,
 )
 from swink_provider_openai import OpenAIProvider
-from swink_testing.driver import fold, run_bytes
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse, fold, run_bytes
 from swink_testing.two_turns import two_turns
 
 RESPONDING = Model("openai", "any", ModelInfo("any", api="responses"))
@@ -244,3 +247,24 @@ def test_a_whole_text_that_contradicts_its_pieces_is_told(name: str, text: str, 
     assert codes == (["contradiction"] if told else [])
     message: AssistantMessage = fold(events)
     assert message.text == ("Good day!" if name == "more of it" else "Good day")
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        {"delta": {"audio": {"id": "audio_1", "data": "A" * 1000}}},
+        {"delta": {"content": "a"}, "logprobs": {"content": [{"token": "a" * 1000}]}},
+    ],
+    ids=["sound", "log probabilities"],
+)
+async def test_what_is_held_back_counts_before_it_is_said(piece: dict[str, Any]) -> None:
+    frame = b"data: " + json.dumps({"choices": [piece]}).encode() + b"\n\n"
+    http = MemoryHTTPClient(
+        MemoryResponse([frame] * 100, headers={"Content-Type": "text/event-stream"})
+    )
+    async with Client(http=http, retry=RetryPolicy.none()) as client:
+        given = {"api_key": "test", "max_output_chars": 10_000}
+        stream = client.stream("openai/any", "Hi", settings={"api": "chat"}, **given)
+        events = [event async for event in stream]
+    assert events[-1].error_kind is StreamErrorKind.OUTPUT_TOO_LARGE
+    assert stream.call.attempt.reads < 20

@@ -40,6 +40,7 @@ class Beside:
         self._groq: dict[str, Any] = {}
         self._audio: dict[str, Any] = {}
         self._sound: list[str] = []
+        self._chars = 0  # of log probabilities that are not written yet
 
     def note_facts(self, frame: bytes, out: EventWriter) -> None:
         """Keep what a frame says of the whole answer; the last word counts."""
@@ -53,12 +54,18 @@ class Beside:
             elif value:
                 out.response(metadata={name: value})
 
-    def note_filters(self, raw: msgspec.Raw) -> None:
+    def note_filters(self, raw: msgspec.Raw, out: EventWriter) -> None:
         """Keep what a filter says of a piece, which it says of each anew."""
-        self._filters[bytes(raw)] = None
+        found = bytes(raw)
+        if found not in self._filters:
+            self._filters[found] = None
+            out.hold(len(found))
 
-    def note_logprobs(self, logprobs: Any) -> None:
+    def note_logprobs(self, logprobs: Any, out: EventWriter) -> None:
         """Keep log probabilities of a piece: lists, by what they are of."""
+        chars = len(str(logprobs))
+        self._chars += chars
+        out.hold(chars)
         for name, piece in logprobs.items() if isinstance(logprobs, dict) else ():
             if piece:
                 known = self._logprobs.setdefault(name, [])
@@ -79,6 +86,7 @@ class Beside:
             self._audio["expires_at"] = audio.expires_at
         if audio.data:
             self._sound.append(audio.data)
+            out.hold(len(audio.data))
         if audio.transcript:
             out.text(audio.transcript)
 
@@ -95,6 +103,8 @@ class Beside:
 
     def settle(self, out: EventWriter) -> None:
         """Write what is about the text, after it."""
+        out.hold(-self._chars)
+        self._chars = 0
         if self._logprobs:
             self._sources["logprobs"], self._logprobs = self._logprobs, {}
         if self._sources:
@@ -103,6 +113,8 @@ class Beside:
 
     def end(self, out: EventWriter) -> None:
         """Write the sound, and as facts of the answer what no text is there for."""
+        out.hold(-sum(map(len, (*self._sound, *self._filters))) - self._chars)
+        self._chars = 0
         if self._audio:
             if self._sound:
                 self._audio["data"] = "".join(self._sound)

@@ -99,7 +99,7 @@ class ChatParser:
                     filters = choice.content_filter_results
                     if filters != self._filters and filters:
                         self._filters = filters  # of most pieces the same is said
-                        self._beside.note_filters(filters)
+                        self._beside.note_filters(filters, out)
                     out.text(content)
                     return
         self._take(chunk, frame, out)
@@ -176,9 +176,9 @@ class ChatParser:
     def _note(self, choice: Choice | WholeChoice, out: EventWriter) -> None:
         """Keep what stands beside a piece."""
         if choice.logprobs is not None:
-            self._beside.note_logprobs(choice.logprobs)
+            self._beside.note_logprobs(choice.logprobs, out)
         if choice.content_filter_results:
-            self._beside.note_filters(choice.content_filter_results)
+            self._beside.note_filters(choice.content_filter_results, out)
         if choice.seed is not None:
             out.response(metadata={"seed": choice.seed})
         if isinstance(choice.stop_reason, str) and choice.stop_reason not in FINISH:
