@@ -50,6 +50,7 @@ from genai_prices.types import (
     Provider,
 )
 from price_rows import prices_of
+from toml_values import toml_of
 
 ROOT = Path(__file__).resolve().parent.parent
 FACTS = Path(__file__).with_name("catalog.toml")
@@ -243,7 +244,7 @@ def _dated(text: str, names: set[str]) -> str:
         if mine := sorted(names & set(each["providers"])):
             rule = {"name": f"retired-{number}", "match": each["match"], "providers": mine}
             rule |= {k: each[k] for k in ("retires", "successor") if k in each}
-            lines = "".join(f"{name} = {_toml(value)}\n" for name, value in rule.items())
+            lines = "".join(f"{name} = {toml_of(value)}\n" for name, value in rule.items())
             rules.append(f"[[rules]]\n{lines}")
     return f"{head}{begin}\n" + "\n".join(rules) + end + rest.partition(end)[2]
 
@@ -311,29 +312,8 @@ def _block(row: dict[str, Any]) -> str:
     unknown = sorted(set(row) - set(FIELDS))
     if unknown:
         sys.exit(f"{row['id']} has unknown fields: {', '.join(unknown)}")
-    lines = [f"{name} = {_toml(row[name])}" for name in FIELDS if row.get(name) not in (None, {})]
+    lines = [f"{name} = {toml_of(row[name])}" for name in FIELDS if row.get(name) not in (None, {})]
     return "\n".join(["[[models]]", *lines, ""])
-
-
-def _toml(value: Any) -> str:
-    match value:
-        case bool():
-            return str(value).lower()
-        case int():
-            return f"{value:_}"
-        case float():
-            return repr(value) if value != int(value) else f"{value:.1f}"
-        case str() if "\\" in value and "'" not in value:
-            return f"'{value}'"
-        case str():
-            return '"{}"'.format(value.replace("\\", "\\\\").replace('"', '\\"'))
-        case [dict(), *_]:
-            return "[\n" + "".join(f"    {_toml(item)},\n" for item in value) + "]"
-        case list():
-            return f"[{', '.join(map(_toml, value))}]"
-        case dict():
-            return f"{{ {', '.join(f'{k} = {_toml(v)}' for k, v in value.items())} }}"
-    raise TypeError(f"no TOML for {value!r}")
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ def command(
 
     \b
       swink ask -m openai/gpt-5 Why is the sky blue?
-      git diff | swink ask -m anthropic/claude-sonnet-4-5 Review this change
+      git diff | swink ask -m anthropic/claude-sonnet-5-5 Review this change
     """
     call.require_model()
     message = prompt_message(prompt, images, attachments)
