@@ -82,7 +82,7 @@ def _word(value: Any) -> str | None:
 
 
 def _status(value: Any) -> int | None:
-    if isinstance(value, str) and value.isdigit():
+    if isinstance(value, str) and len(value) == 3 and value.isdecimal():
         value = int(value)
     return value if isinstance(value, int) and 400 <= value < 600 else None
 

@@ -316,7 +316,4 @@ class ResponsesParser:
 
 
 def _response(event: Event) -> Response:
-    try:
-        return _decode_response(event.response) if event.response else Response()
-    except ValueError as error:  # Python reads no number of so many digits
-        raise MalformedFrame(str(error)) from error
+    return _decode_response(event.response) if event.response else Response()
