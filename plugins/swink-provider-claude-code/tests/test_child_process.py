@@ -184,7 +184,7 @@ async def test_descriptors_and_children_do_not_add_up(
             await _run(script, how, str(record))
         await asyncio.sleep(0)
         gc.collect()
-        assert _descriptors() == before
+        assert _descriptors() <= before
         assert _children() == 0
     finally:
         for line in record.read_text().split():
