@@ -335,6 +335,15 @@ async def requests_for(
     return 1 + (KINDS[kind].retries if retries is None else retries)
 
 
+def asks_another_api(subject: Subject) -> bool:
+    """Whether a server without the API of the model's rules is asked over the other one."""
+    if "api" not in subject.provider.info.settings:
+        return False
+    elsewhere = swink.StreamOptions(base_url="http://elsewhere.example")
+    name: str = subject.provider.api(subject.resolved, elsewhere).api_name
+    return name == "responses"
+
+
 async def assert_kept(subject: Subject, outcome: Outcome, body: bytes) -> None:
     """What arrived is kept: exactly that, and the beginning of the good answer."""
     expected = comparable(fold(await subject.events(body)))

@@ -38,8 +38,7 @@ FREEZE = 0.1
 HOSTILE_SIZE = 256 * 1024
 
 PER_BYTE = 1.5
-"""How many times as much a byte of a frame of 1 MB may cost as one of a frame of 0.1 MB; work
-that is quadratic takes ten times as much."""
+"""How many times as much a byte of a frame of 8 MB may cost as one of a frame of 0.1 MB."""
 
 TIMES = 8
 
@@ -185,11 +184,11 @@ def _step_seconds(answer: Frames, at: int, frame: bytes, enough: float = 0.0) ->
     return best
 
 
-_GROWTH = (100_000, 1_000_000)
+_GROWTH = (100_000, 8_000_000)
 
 
 def growing_frames(subjects: Iterable[Subject], most: int = 2) -> Iterator[str]:
-    """Yield which of the dearest frames cost more by the byte as they grow from 0.1 to 1 MB."""
+    """Yield which of the dearest frames cost more by the byte as they grow from 0.1 to 8 MB."""
     found = list(_large_frames(subjects, HOSTILE_SIZE // 16))
     dearest = sorted(found, key=lambda place: -_step_seconds(place[1], place[2], place[3], inf))[
         :most
