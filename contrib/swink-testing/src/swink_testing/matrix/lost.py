@@ -8,7 +8,7 @@ from typing import Any
 
 from swink_core import CacheStrategy, ThinkingLevel
 from swink_testing.matrix.ask import Outcome
-from swink_testing.request_readers import READERS, read_request
+from swink_testing.request_readers import READERS, read_request, strings_of
 
 __all__ = ["lost_values"]
 
@@ -44,7 +44,7 @@ def lost_values(outcome: Outcome, plain: Outcome) -> list[str]:
     """
     if outcome.asked is None or outcome.notices:
         return []
-    texts = "\n".join(_strings(outcome.asked.body))
+    texts = "\n".join(strings_of(outcome.asked.body))
     values = (value if isinstance(value, tuple) else (value,) for value in outcome.said.values)
     missing = [forms[0] for forms in values if not any(form in texts for form in forms)]
     if fault := _unpaired(outcome):
@@ -105,15 +105,3 @@ def _scalars(data: Any, path: str) -> Iterator[tuple[str, Any]]:
             yield from _scalars(value, path)
     else:
         yield path, data
-
-
-def _strings(data: Any) -> Iterator[str]:
-    if isinstance(data, str):
-        yield data
-    elif isinstance(data, dict):
-        for name, value in data.items():
-            yield name
-            yield from _strings(value)
-    elif isinstance(data, list):
-        for value in data:
-            yield from _strings(value)
