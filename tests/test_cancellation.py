@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 from fakes import broken_rules
-from hostile import Subject, subjects
 
 import swink_core as swink
 from swink_testing.calls import client_with
 from swink_testing.chaos import Answer, Broken, ChaosServer, Cut, Drip, Fault, Instead, Stall
+from swink_testing.fault_matrix import FaultSubject, subjects
 
 STREAMS = 200
 LONGEST_SECONDS = 0.1
@@ -128,7 +128,7 @@ def descriptors() -> set[str]:
 async def leave_one(
     client: swink.Client, chaos: ChaosServer, number: int, rng: random.Random, watch: Any
 ) -> None:
-    subject: Subject = rng.choice(subjects())
+    subject: FaultSubject = rng.choice(subjects())
     answer = subject.answer()
     fault = hostility(rng, answer)
     way = rng.choice(WAYS)
@@ -161,7 +161,7 @@ async def test_streams_left_at_random_leave_no_task_and_no_descriptor(
                 await asyncio.gather(*calls)
                 gc.collect()
                 for exchange in chaos.exchanges:
-                    assert await chaos.left(exchange, within=1.0)
+                    assert await chaos.left(exchange)
         await client.aclose()
         gc.collect()
         await asyncio.sleep(0.02)
