@@ -139,6 +139,9 @@ async def leave_one(
     stream = client.stream(subject.name, "Hello", base_url=url)
     watch.append(stream.call.id)
     await way(stream, rng.uniform(0.0, LONGEST_SECONDS))
+    if way is not by_break_and_forgetting_it:
+        for exchange in chaos.exchanges_of(f"case{number}"):
+            assert await chaos.left(exchange)
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="descriptors are counted in /proc")

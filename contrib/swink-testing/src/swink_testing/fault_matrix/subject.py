@@ -83,9 +83,15 @@ class FaultSubject:
 
     async def told_errors(self) -> list[Recording]:
         """Return the failed answers that say their error in a frame: others were only cut."""
-        ends = [(await self.events(recording.body))[-1] for recording in self.errors]
-        said = [getattr(end, "rule", None) != "core:cut" for end in ends]
-        return [recording for recording, is_said in zip(self.errors, said, strict=True) if is_said]
+        told = []
+        for recording in self.errors:
+            assert recording.message is not None
+            kind = recording.message.error_kind
+            if getattr((await self.events(recording.body))[-1], "rule", None) != "core:cut":
+                told.append(recording)
+            else:
+                assert kind == "network", f"{recording.name} says {kind}, and is read as cut"
+        return told
 
     async def completes_at(self, answer: Answer) -> int:
         """Return the number of bytes after which the provider has completed its answer.
