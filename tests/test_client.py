@@ -94,7 +94,7 @@ PLACES_OF_NAMES: dict[str, Callable[[Any], Any]] = {
     "a call's model": lambda client: client.stream(f"{TYPED}/large", "Hi"),
     "a model without a provider": lambda client: client.stream(TYPED, "Hi"),
     "a chain": lambda client: client.stream([MODEL, f"{TYPED}/large"], "Hi"),
-    "a client's default": lambda client: client_of(model=f"{TYPED}/large").stream(context="Hi"),
+    "a client's default": lambda client: client_of(default=f"{TYPED}/large").stream(None, "Hi"),
     "options of a provider": lambda client: swink.Client(host=host_of(), providers={TYPED: {}}),
     "the catalogue": lambda client: swink.Catalog(host_of(), {}).resolve(f"{TYPED}/large"),
     "the catalogue's list": lambda client: swink.Catalog(host_of(), {}).models(TYPED),
