@@ -12,12 +12,12 @@ from attrs import define
 
 import swink_core as swink
 from swink_core.failures.kinds import KINDS
-from swink_core.providers import AiohttpClient, LoopClock
+from swink_core.providers import AiohttpClient
 from swink_core.vocabulary.grammar import CONTENT
 from swink_recorder.loopback import Exchange
 from swink_testing.calls import client_with
 from swink_testing.chaos import Answer, ChaosServer, Fault
-from swink_testing.clock import ManualClock
+from swink_testing.clock import DatedClock, ManualClock
 from swink_testing.conformance.streaming import broken_rule
 from swink_testing.conformance.subject import CANARY_KEY
 from swink_testing.driver import comparable, fold
@@ -105,11 +105,15 @@ async def call(
     answer: Answer | None = None,
     base_url: Callable[[ChaosServer], str] | None = None,
     clock: ManualClock | None = None,
+    step: float = 400.0,
     **options: Any,
 ) -> Outcome:
-    """Make a call and hold what every call must keep, however it fails."""
+    """Make a call and hold what every call must keep, however it fails.
+
+    A `clock` goes on by `step` seconds whenever an attempt has heard from its server.
+    """
     client, http, observer = _client()
-    client._clock = clock or LoopClock()
+    client._clock = clock or DatedClock()
     observer.events = []
     options.setdefault("retry", swink.RetryPolicy(base=0.0))
     options.setdefault("malformed", "skip")
@@ -119,7 +123,7 @@ async def call(
         async with client.stream(subject.name, "Hello", base_url=url, **options) as stream:
             reader = asyncio.ensure_future(_collect(stream))
             if clock is not None:
-                await _let_time_pass(clock, chaos, reader, _Heard(stream, faults))
+                await _let_time_pass(clock, chaos, reader, _Heard(stream, faults), step)
             events = await reader
             for exchange in chaos.exchanges:
                 assert await chaos.left(exchange), "the server saw no close"
@@ -134,32 +138,42 @@ async def _collect(stream: swink.EventStream) -> list[swink.AssistantMessageEven
 
 
 async def _let_time_pass(
-    clock: ManualClock, chaos: ChaosServer, reader: asyncio.Future[Any], heard: _Heard
+    clock: ManualClock, chaos: ChaosServer, reader: asyncio.Future[Any], heard: _Heard, step: float
 ) -> None:
     """Turn the clock as often as an attempt has got all that it will get."""
     while not reader.done():
         while not (reader.done() or heard.all_of(chaos.exchanges)):  # noqa: ASYNC110  # of sockets
             await asyncio.sleep(0.001)
-        await clock.advance(400.0)
+        await clock.advance(step)
 
 
 class _Heard:
-    """How much has come to a client that stalls keep waiting."""
+    """How much has come to a client that is kept waiting, in silence or with empty words."""
 
     def __init__(self, stream: swink.EventStream, faults: Iterable[Fault]) -> None:
         self._call = stream.call
         self._bytes = 0
         [fault] = faults
         self._each = getattr(fault, "after", None) or 0
+        self._endless = getattr(fault, "comments", False)
+        self._before = 0
         stream.call.taps.append(self._count)
 
     def _count(self, _: swink.Attempt, data: bytes) -> None:
         self._bytes += len(data)
 
     def all_of(self, exchanges: list[Exchange]) -> bool:
-        """Tell whether every attempt has reached the server, and all its bytes the client."""
+        """Tell whether every attempt has reached the server, and all its bytes the client.
+
+        Of words without end: whether there were more since this was last so.
+        """
         asked = len(exchanges)
-        return asked == self._call.attempts and self._bytes >= asked * self._each
+        if asked != self._call.attempts or self._bytes < asked * self._each:
+            return False
+        if self._endless:
+            before, self._before = self._before, self._bytes
+            return self._bytes > before
+        return True
 
 
 # -- what to expect -------------------------------------------------------------------------------

@@ -108,9 +108,12 @@ class FaultSubject:
 def subjects(name: str | None = None) -> list[FaultSubject]:
     """Return one for each package and wire format, of one provider or of all that are installed.
 
-    Those that do not speak HTTP, and those without any recording, are left out.
+    Those that do not speak HTTP, and those without any recording, are left out. Raises
+    UnknownProvider.
     """
     host = swink.Host()
+    if name is not None:
+        host.entry(name)
     found: dict[tuple[str, str], FaultSubject] = {}
     for entry in host.entries():
         if entry.group != PROVIDER_GROUP or name not in (None, entry.name):
