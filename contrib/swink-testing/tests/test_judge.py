@@ -206,8 +206,10 @@ def test_both_judges_agree_on_every_example_and_on_mixtures_of_them(reference: A
         example, other = chance.choice(EXAMPLES), chance.choice(EXAMPLES)
         model = example.model if chance.random() < 0.7 else other.model
         asked.append((example.provider, example.api, model, _mixed(chance, example)))
+    known = {*_ids(reference.rules)}  # rules were added here since
     for question in asked:
-        assert _ids(JUDGE.refusals(*question)) == _ids(reference.violations(*question)), question
+        found = [id for id in _ids(JUDGE.refusals(*question)) if id in known]
+        assert found == _ids(reference.violations(*question)), question
 
 
 def test_the_operators_are_those_that_the_rules_use() -> None:

@@ -48,7 +48,7 @@ class ChatAPI:
         native = self._converter(self._provider, self._dialect).conversation(model, context)
         cache = options.cache
         if cache is not None and cache.mode == "auto" and caches_by_marks(model):
-            mark_for_cache(native["messages"], cache.ttl)
+            mark_for_cache(native, cache.ttl)
         return native
 
     def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
