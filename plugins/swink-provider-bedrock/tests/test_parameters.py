@@ -177,6 +177,25 @@ def test_what_is_left_out_or_changed_is_said_and_is_what_the_api_refuses(row: Ch
     assert sorted(as_given.refused_by) == sorted(refused_by)
 
 
+def test_cache_points_of_the_callers_are_left_out_where_the_model_takes_none() -> None:
+    point = {"cachePoint": {"type": "default"}}
+    context = Context([UserMessage([TextBlock("Hi", point)])])
+    asked = (PROVIDER, f"bedrock/{LLAMA}", context)
+    found = leaving(*asked)
+    assert found.body["messages"] == [{"role": "user", "content": [{"text": "Hi"}]}]
+    assert found.notices == ["takes no cache points; they were not sent"]
+    assert leaving(*asked, rules=False).refused_by == ["bedrock-cache-point-messages"]
+
+
+def test_limits_of_a_strict_tool_are_told_in_words_to_claude_alone() -> None:
+    limited = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}}
+    context = Context([HI], tools=[Tool("look", "", limited, True)])
+    found = leaving(PROVIDER, f"bedrock/{NEWER}", context)
+    assert found.notices == ["minimum of the schema of look as words of a description"]
+    assert found.refused_by == []
+    assert leaving(PROVIDER, f"bedrock/{NOVA}", context).notices == []
+
+
 SAID = AssistantMessage([TextBlock("It is")])
 
 Refusal = tuple[str, Context, dict[str, Any], str, list[str]]

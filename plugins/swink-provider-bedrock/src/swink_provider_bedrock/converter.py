@@ -45,7 +45,7 @@ from swink_provider_anthropic import claude
 from swink_provider_bedrock.media import media
 from swink_provider_bedrock.wire import BY_SERVER
 
-__all__ = ["conversation"]
+__all__ = ["CHOICES", "conversation", "has_points", "takes_points"]
 
 LONGEST_TOOL_ID = 64
 LONGEST_STEM = 190
@@ -84,8 +84,8 @@ def conversation(
     model, has no form for.
     """
     vendor, rule = _vendor(model.id), rule_of(model)
-    caches = not options.rules or rule.takes.get("cache") is not False
-    turns = merged_turns(_Converter(provider, vendor, caches).messages(context))
+    converter = _Converter(provider, vendor, takes_points(model, options))
+    turns = merged_turns(converter.messages(context))
     if vendor in RESULTS_ALONE:
         turns = [part for turn in turns for part in _apart(turn)]
     if turns and turns[0]["role"] == "assistant" and vendor not in ("", "anthropic"):
@@ -111,6 +111,17 @@ def conversation(
     if options.cache is not None and options.cache.mode != "none":
         _mark(native, options.cache, rule.facts)
     return native
+
+
+def takes_points(model: Model, options: StreamOptions) -> bool:
+    """Tell whether a model takes cache points, or nobody asks."""
+    return not options.rules or rule_of(model).takes.get("cache") is not False
+
+
+def has_points(context: Context) -> bool:
+    """Tell whether the caller wants cache points of their own."""
+    contents = [m.content for m in context.messages if not isinstance(m.content, str)]
+    return any("cachePoint" in (b.metadata or {}) for content in contents for b in content)
 
 
 class _Converter(MessageConverter):
@@ -170,11 +181,7 @@ class _Converter(MessageConverter):
     def _point(self, block: Block) -> list[dict[str, Any]]:
         """Return the cache point that the caller wants after a block."""
         point = (block.metadata or {}).get("cachePoint")
-        if point is None:
-            return []
-        if not self._caches:
-            raise unsupported("cache", "this model takes no cache points")
-        return [{"cachePoint": point}]
+        return [{"cachePoint": point}] if point is not None and self._caches else []
 
     def _name(self, block: DocumentBlock) -> str:
         """Return a name of the characters that the API allows, another for every document."""
