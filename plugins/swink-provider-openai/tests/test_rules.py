@@ -17,6 +17,8 @@ from swink_core import (
     Context,
     DocumentBlock,
     Error,
+    FileIdSource,
+    ImageBlock,
     Notice,
     RetryPolicy,
     TextBlock,
@@ -131,6 +133,17 @@ async def test_a_document_goes_to_azure_over_the_api_that_takes_it() -> None:
     assert path_of(http) == "responses"
     assert not Judge().refusals("azure", "responses", "gpt-4o", http.bodies[0])
     assert details(events) == ["azure/gpt-4o: asked over Responses, which alone has what is wanted"]
+
+
+async def test_an_image_by_its_id_goes_over_the_api_that_has_a_field_for_it() -> None:
+    image = ImageBlock(FileIdSource("openai", "file_1"))
+    http, events = await asked("openai/gpt-4o", Context([UserMessage([image])]))
+
+    assert path_of(http) == "responses"
+    assert http.bodies[0]["input"][0]["content"][0]["file_id"] == "file_1"
+    assert details(events) == [
+        "openai/gpt-4o: asked over Responses, which alone has what is wanted"
+    ]
 
 
 @pytest.mark.parametrize("model", ["openai/gpt-5.5", "openai/gpt-4o", "azure/gpt-5.5"])

@@ -58,6 +58,9 @@ RESULTS_ALONE = ("meta", "mistral")
 
 WITHOUT_SYSTEM = re.compile(r"mistral\.(mistral-7b|mixtral-8x7b)|amazon\.titan-text")
 
+UNSIGNED = re.compile(r"openai\.gpt-oss")
+"""Models that refuse the signature of what was thought, which was not theirs."""
+
 EVERYWHERE = ("messages", "system", "tools")
 MOST_POINTS = 4
 
@@ -84,7 +87,7 @@ def conversation(
     model, has no form for.
     """
     vendor, rule = _vendor(model.id), rule_of(model)
-    converter = _Converter(provider, vendor, takes_points(model, options))
+    converter = _Converter(provider, model, takes_points(model, options))
     turns = merged_turns(converter.messages(context))
     if vendor in RESULTS_ALONE:
         turns = [part for turn in turns for part in _apart(turn)]
@@ -125,9 +128,10 @@ def has_points(context: Context) -> bool:
 
 
 class _Converter(MessageConverter):
-    def __init__(self, provider: str, vendor: str, caches: bool) -> None:
+    def __init__(self, provider: str, model: Model, caches: bool) -> None:
         super().__init__(provider)
-        self._vendor = vendor
+        self._vendor = _vendor(model.id)
+        self._unsigned = UNSIGNED.search(model.id) is not None
         self._caches = caches
         self._names: set[str] = set()
 
@@ -138,7 +142,9 @@ class _Converter(MessageConverter):
     def assistant(self, message: AssistantMessage) -> list[Any]:
         author = _vendor(message.model or "")
         own = not (author and self._vendor) or author == self._vendor
-        content = [native for block in message.content if (native := _answered(block, own))]
+        signed = own and not self._unsigned
+        blocks = [b for b in message.content if signed or not isinstance(b, ThinkingBlock)]
+        content = [native for block in blocks if (native := _answered(block, own))]
         content = claude.without_unanswered(content, _asked_of_server, _answered_by_server)
         return [{"role": "assistant", "content": content}] if content else []
 

@@ -45,6 +45,8 @@ class Dialect:
 
     `reasoning_last`: reasoning may end an answer over Responses, as other vendors' models do.
 
+    `regions` is the expression for hosts that keep to one region, at another price.
+
     `own_server`: whoever calls it runs it, so that an answer costs nothing unless it says so.
     `marks` are fields of a block's metadata that its part of a message has too. `prefix`: where an
     answer is continued, it is marked so, and asked for under this path (empty: the usual one).
@@ -69,6 +71,7 @@ class Dialect:
     api: Literal["chat", "responses"] = "chat"
     websocket: Literal["none", "offered", "preferred"] = "none"
     own_server: bool = False
+    regions: str | None = None
     reasoning_last: bool = False
     marks: tuple[str, ...] = field(default=(), converter=tuple)
     prefix: str | None = None

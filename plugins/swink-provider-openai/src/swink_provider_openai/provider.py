@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from copy import copy
 from functools import cached_property, partial
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 from attrs import evolve
@@ -90,6 +93,15 @@ class OpenAIProvider(HTTPProvider):
         Callers choose by the setting `api`. Only Responses has WebSockets, keeps conversations and
         works in the background, so that asking for one of these asks for it.
         """
+        found = self._asked(model, options)
+        if self.dialect.regions is not None:
+            host = urlsplit(self.base_url(options)).hostname or ""
+            if re.fullmatch(self.dialect.regions, host):
+                found = copy(found)
+                found.regional = True
+        return found
+
+    def _asked(self, model: Model, options: StreamOptions) -> ChatAPI | ResponsesAPI:
         wanted = options.settings.get("api")
         kept = any(options.extra.get(name) for name in (*self.info.continues, "background"))
         if options.transport == "websocket" or (kept and self.info.continues):
@@ -221,7 +233,8 @@ class OpenAIProvider(HTTPProvider):
 
     def parser(self, model: Model) -> Parser:
         """Make a parser for one response of the model's own API."""
-        return self.api(model, _NO_OPTIONS).parser(model)
+        parser: Parser = self.api(model, _NO_OPTIONS).parser(model)
+        return parser
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
         """Add that caching needs no asking, that only words say how hard to think, and which API

@@ -17,6 +17,7 @@ from swink_core import Context, Model, StreamOptions, ThinkingLevel
 from swink_core.providers import rule_of, with_extra
 from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.parameters import TOOL_CHOICES, effort, kept, response_format
+from swink_provider_openai.regional import RegionalParser
 from swink_provider_openai.responses.converter import ResponsesConverter
 from swink_provider_openai.responses.parser import ResponsesParser
 
@@ -39,6 +40,7 @@ class ResponsesAPI:
     path = "responses"
     api_name = "responses"
     buffered = True
+    regional = False
 
     def __init__(self, provider: str, dialect: Dialect) -> None:
         self._provider = provider
@@ -80,9 +82,10 @@ class ResponsesAPI:
             defaults["reasoning"] = {"summary": "auto"}
         return with_extra(options.extra, fields, defaults)
 
-    def parser(self, model: Model) -> ResponsesParser:
+    def parser(self, model: Model) -> Any:
         """Make a parser for one response."""
-        return ResponsesParser()
+        parser = ResponsesParser()
+        return RegionalParser(parser) if self.regional else parser
 
     def _parameters(self, model: Model, options: StreamOptions) -> dict[str, Any]:
         word = effort(model, options)
