@@ -245,6 +245,8 @@ OPTIONS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("a loose schema", "openai/any", {"response_format": LOOSE},
      {"response_format": {"type": "json_schema", "json_schema": {
          "name": "answer", "schema": LOOSE}}}),
+    ("where Perplexity stops", "perplexity/sonar", {"stop": "END", "top_k": 5},
+     {"stop": ["END"], "top_k": 5}),
     ("a session", "openai/any", {"session_id": "s"}, {"prompt_cache_key": "s"}),
     ("a cache for a day", "openai/any", {"cache": CacheStrategy(ttl=86400)},
      {"prompt_cache_retention": "24h"}),
@@ -338,7 +340,6 @@ REFUSED: list[tuple[str, Context | str, dict[str, Any]]] = [
     ("deepseek/deepseek-v4-pro", Context([UserMessage([ImageBlock(PNG)])]), {}),
     ("deepseek/any", "Hi", {"response_format": LOOSE}),
     ("perplexity/sonar", Context([UserMessage("Hi")], tools=[Tool("f")]), {}),
-    ("perplexity/sonar", "Hi", {"stop": ["END"]}),
     ("groq/any", DOCUMENT, {}),
     ("openai/any", AUDIO, {}),
     ("openai/any", DOCUMENT, {}),

@@ -139,14 +139,6 @@ _MADE: dict[str, Callable[[], Context]] = {
     "system message last": lambda: Context(
         [UserMessage("nonce_question"), SystemMessage("nonce_rule_inside")]
     ),
-    "system message with an image": lambda: Context(
-        [
-            UserMessage("nonce_question"),
-            SystemMessage(
-                [TextBlock("nonce_rule_inside"), ImageBlock(Base64Source("image/png", PNG))]
-            ),
-        ]
-    ),
     "marks for the cache": lambda: Context(
         [UserMessage([TextBlock("nonce_question", dict(_MARKS)), TextBlock("nonce_more")])],
         "nonce_rule",
