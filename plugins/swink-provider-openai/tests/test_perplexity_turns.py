@@ -45,3 +45,11 @@ async def test_thinking_in_tags_is_told_apart_and_stays_here() -> None:
 
     assert (message.thinking, message.text) == ("Hm.", "High.")
     assert body["messages"][1] == {"role": "assistant", "content": "High."}
+
+
+async def test_where_to_stop_and_how_many_words_to_choose_from_are_sent() -> None:
+    answer = frames({"choices": [{"delta": {"content": "High."}, "finish_reason": "stop"}]})
+
+    _, body = await two_turns("perplexity/sonar", answer, stop="END", top_k=5)
+
+    assert (body["stop"], body["top_k"]) == (["END"], 5)

@@ -245,8 +245,6 @@ OPTIONS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("a loose schema", "openai/any", {"response_format": LOOSE},
      {"response_format": {"type": "json_schema", "json_schema": {
          "name": "answer", "schema": LOOSE}}}),
-    ("where Perplexity stops", "perplexity/sonar", {"stop": "END", "top_k": 5},
-     {"stop": ["END"], "top_k": 5}),
     ("a session", "openai/any", {"session_id": "s"}, {"prompt_cache_key": "s"}),
     ("a cache for a day", "openai/any", {"cache": CacheStrategy(ttl=86400)},
      {"prompt_cache_retention": "24h"}),
