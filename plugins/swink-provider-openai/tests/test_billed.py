@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from swink_core import AssistantMessage, RetryPolicy
+from swink_core import AssistantMessage, CacheStrategy, RetryPolicy
 from swink_testing.calls import client_with
+from swink_testing.clock import DatedClock
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
+DAY = DatedClock(datetime(2026, 11, 1, tzinfo=UTC))
 SSE = {"Content-Type": "text/event-stream"}
 COUNTS = {"input_tokens": 4000, "output_tokens": 100,
           "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 2000}}  # fmt: skip
@@ -35,7 +38,9 @@ async def answered(
     headers = SSE if streamed else {"Content-Type": "application/json"}
     http = MemoryHTTPClient(MemoryResponse([body.encode()], headers=headers))
     options: dict[str, Any] = {} if streamed else {"transport": "buffered"}
-    async with client_with(http=http, api_key="test", retry=RetryPolicy.none()) as client:
+    async with client_with(
+        http=http, api_key="test", retry=RetryPolicy.none(), clock=DAY
+    ) as client:
         return await client.complete(model, "Hi", base_url=base_url, **options)
 
 
@@ -73,3 +78,20 @@ async def test_what_is_kept_for_twelve_hours_is_billed_so(said: str, rate: float
 
     assert message.cost is not None
     assert message.cost.cache_write == pytest.approx(2000 * rate / 1e6)
+
+
+async def test_chat_completions_keeps_no_prompt_for_hours_and_is_not_billed_so() -> None:
+    counts = {**CHAT_COUNTS, "prompt_tokens_details": {"cache_write_tokens": 2000}}
+    chunk = {"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}], "usage": counts}
+    body = f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n".encode()
+    http = MemoryHTTPClient(MemoryResponse([body], headers=SSE))
+    kept = CacheStrategy(ttl=43_200)
+    async with client_with(
+        http=http, api_key="test", retry=RetryPolicy.none(), clock=DAY
+    ) as client:
+        message = await client.complete(
+            "openai/gpt-5.6-sol", "Hi", cache=kept, settings={"api": "chat"}
+        )
+
+    assert message.cost is not None
+    assert message.cost.cache_write == pytest.approx(2000 * 5.0 / 1e6)

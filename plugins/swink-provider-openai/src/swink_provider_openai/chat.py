@@ -11,7 +11,7 @@ from swink_provider_openai.converter import ChatConverter
 from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.parameters import parameters
 from swink_provider_openai.parser import ChatParser
-from swink_provider_openai.regional import RegionalParser
+from swink_provider_openai.terms import NONE_LONG, REGIONAL, with_terms
 
 __all__ = ["ChatAPI"]
 
@@ -67,5 +67,9 @@ class ChatAPI:
 
     def parser(self, model: Model) -> Any:
         """Make a parser for one response."""
-        parser = ChatParser(self._dialect)
-        return RegionalParser(parser) if self.regional else parser
+        terms: dict[str, Any] = {**REGIONAL} if self.regional else {}
+        prices = model.info.prices if model.info else None
+        rates = (prices, *prices.cases) if prices else ()
+        if any(each.cache_write_long for each in rates) and not caches_by_marks(model):
+            terms |= NONE_LONG
+        return with_terms(ChatParser(self._dialect), terms)

@@ -17,9 +17,9 @@ from swink_core import Context, Model, StreamOptions, ThinkingLevel
 from swink_core.providers import rule_of, with_extra
 from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.parameters import TOOL_CHOICES, effort, kept, response_format
-from swink_provider_openai.regional import RegionalParser
 from swink_provider_openai.responses.converter import ResponsesConverter
 from swink_provider_openai.responses.parser import ResponsesParser
+from swink_provider_openai.terms import REGIONAL, with_terms
 
 __all__ = ["ResponsesAPI", "resumed"]
 
@@ -84,8 +84,7 @@ class ResponsesAPI:
 
     def parser(self, model: Model) -> Any:
         """Make a parser for one response."""
-        parser = ResponsesParser()
-        return RegionalParser(parser) if self.regional else parser
+        return with_terms(ResponsesParser(), REGIONAL if self.regional else {})
 
     def _parameters(self, model: Model, options: StreamOptions) -> dict[str, Any]:
         word = effort(model, options)
