@@ -16,11 +16,11 @@ from typing import Any
 
 import msgspec
 
-from swink_core import Call, ProviderFailure, StreamOptions, UsageError, dump
+from swink_core import Attempt, Call, Context, ProviderFailure, StreamOptions, UsageError, dump
 from swink_core.providers import is_synthetic_id
 from swink_recorder.scrub import scrub_headers
 
-__all__ = ["canonical_request", "differences", "digest_of"]
+__all__ = ["canonical_request", "differences", "digest_of", "request_of"]
 
 _ELSEWHERE = frozenset({"api_key", "base_url", "headers", "timeouts", "retry"})
 """Options that are no part of what is asked, or stand elsewhere in the canonical request."""
@@ -36,19 +36,23 @@ _CONVERTED = "converted"
 def canonical_request(call: Call) -> dict[str, Any]:
     """Return the canonical request of a call's present attempt.
 
-    Its fields are `model`, `address`, `options`, `headers` where the caller gave some, `context`,
-    and `converted`, a digest of the conversation in the provider's own form (`None` where it has
-    none).
+    Its fields are those of `request_of`, and `converted`: a digest of the conversation in the
+    provider's own form, `None` where it has none.
     """
+    return {**request_of(call.attempt, call.context), _CONVERTED: _converted(call)}
+
+
+def request_of(attempt: Attempt, context: Context) -> dict[str, Any]:
+    """Return what an attempt asks for: `model`, `address`, `options`, `context`, and `headers`
+    where the caller gave some."""
     asked = {
-        "model": str(call.model),
-        "address": call.attempt.target.key.removeprefix(f"{call.model} ").rpartition(" ")[0],
-        "options": _options(call.options),
-        "context": _context(dump(call.context)),
-        _CONVERTED: _converted(call),
+        "model": str(attempt.model),
+        "address": attempt.target.key.removeprefix(f"{attempt.model} ").rpartition(" ")[0],
+        "options": _options(attempt.options),
+        "context": _context(dump(context)),
     }
-    if call.options.headers:
-        lower = {name.lower(): value for name, value in call.options.headers.items()}
+    if attempt.options.headers:
+        lower = {name.lower(): value for name, value in attempt.options.headers.items()}
         asked["headers"] = scrub_headers(lower)
     canonical: dict[str, Any] = _numbered(asked, {})
     return canonical
@@ -60,9 +64,14 @@ def digest_of(data: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def differences(asked: Any, recorded: Any) -> list[str]:
-    """Say in which places two canonical requests differ, a line each; none if they are equal."""
-    found = [*_differing(asked, recorded, "")]
+def differences(asked: dict[str, Any], recorded: dict[str, Any]) -> list[str]:
+    """Say in which places two canonical requests differ, a line each; none if they are equal.
+
+    One that was recorded without a digest is of whatever the provider makes of it.
+    """
+    if _CONVERTED not in recorded:
+        asked = {name: value for name, value in asked.items() if name != _CONVERTED}
+    found = _differing(asked, recorded, "")
     said = [line for place, line in found if place != _CONVERTED]
     if found and not said:
         return ["how the provider, or a plugin that rewrites requests, puts the conversation"]

@@ -114,7 +114,7 @@ def write_takes(
     """Return the file of some takes; `call` is what else is known of theirs."""
     secrets = {*secrets}
     attempts = ",\n".join(_indented(_take_text(take, secrets)) for take in takes)
-    about = f' "call": {_json(call, 1)},\n' if call else ""
+    about = f' "call": {_json(call)},\n' if call else ""
     text = f'{{\n "swink_cassette": {VERSION},\n{about} "attempts": [\n{attempts}\n ]\n}}\n'
     return hidden(text.encode(), secrets)
 
@@ -166,7 +166,9 @@ def _take_text(take: Take, secrets: set[str]) -> str:
             "path": scrub_url(request.path),
             "headers": scrub_headers(request.headers),
             "body": request.body,
-        },
+        }
+        if request.method
+        else None,
         "status": recording.status,
         "headers": scrub_headers(recording.headers),
         "request_id": take.request_id,
