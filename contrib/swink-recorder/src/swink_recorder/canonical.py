@@ -27,7 +27,7 @@ _ELSEWHERE = frozenset({"api_key", "base_url", "headers", "timeouts", "retry"})
 
 _UNSET = StreamOptions()
 
-_TOLD = frozenset({"role", "content", "provider", "model", "metadata"})
+_TOLD = frozenset({"role", "content", "provider", "model"})
 """What a message was; the rest is how it came to be."""
 
 _CONVERTED = "converted"
