@@ -116,10 +116,9 @@ class CachedSource:
 
 
 def _add(kept: list[Batch], batch: Batch) -> None:
-    for number, event in enumerate(batch):
-        if isinstance(event, swink.Retry):  # what came before is void
-            kept.clear()
-            batch = batch[number + 1 :]
+    while swink.Retry in map(type, batch):  # what came before is void
+        kept.clear()
+        batch = batch[[*map(type, batch)].index(swink.Retry) + 1 :]
     if batch:
         kept.append([*batch])
 

@@ -60,7 +60,11 @@ class AttemptTape:
         self._clock = clock
         self._began = clock.time()
         self._head: ResponseHead | None = None
-        self._events: list[tuple[float, Any]] = []
+        self._reads = 0
+        self._now = 0.0
+        # time, kind, index and text of a delta, or time, event, None and None: four cells each,
+        # flat, as an object for each of twenty thousand keeps the garbage collector busy
+        self._cells: list[Any] = []
 
     @property
     def answered(self) -> bool:
@@ -75,20 +79,23 @@ class AttemptTape:
         self.reads.append((self._seconds(head.at if head else self._began), data))
 
     def feed(self, event: AssistantMessageEvent) -> None:
-        """Keep an event."""
+        """Keep an event. Those of one network read came at one time."""
         kind: Any = type(event)
-        kept: Any
+        reads = self.attempt.reads
+        if reads != self._reads or not reads:
+            self._reads, self._now = reads, self._seconds(self._began)
         if kind in _DELTAS:  # of which there are many
-            kept = (event.type, event.content_index, event.delta)  # type: ignore[attr-defined]
-        else:
-            kept = copy(event)
-            if kind is Error or kind is Retry:
-                self.error = kept
-        self._events.append((self._seconds(self._began), kept))
+            self._cells += (self._now, kind, event.content_index, event.delta)  # type: ignore[attr-defined]
+            return
+        kept = copy(event)
+        if isinstance(kept, Error | Retry):
+            self.error = kept
+        self._cells += (self._now, kept, None, None)
 
     def events(self) -> list[tuple[float, Any]]:
         """Return the events as JSON data, each with its time since the attempt began."""
-        return [(seconds, _event_data(kept)) for seconds, kept in self._events]
+        cells = iter(self._cells)
+        return [(now, _event_data(*rest)) for now, *rest in zip(*[cells] * 4, strict=True)]
 
     def recording(self) -> Recording:
         """Return the answer, with all that was sent and came; status 0 where none came."""
@@ -137,6 +144,11 @@ class Tape:
             self.attempts.append(AttemptTape(attempt, self._clock))
         return self.attempts[-1]
 
+    def feed(self, event: AssistantMessageEvent, attempt: Attempt) -> None:
+        """Keep an event of an attempt."""
+        tapes = self.attempts
+        (tapes[-1] if tapes and tapes[-1].attempt is attempt else self.of(attempt)).feed(event)
+
     def _take(self, attempt: Attempt, data: bytes) -> None:
         self.of(attempt).take(data)
 
@@ -158,11 +170,10 @@ class Tape:
         return evolve(whole, headers=headers, note=note, message=said)
 
 
-def _event_data(kept: Any) -> Any:
-    if isinstance(kept, tuple):
-        kind, index, delta = kept
-        return {"type": kind, "content_index": index, "delta": delta}
-    return dump(kept)
+def _event_data(event: Any, index: int | None, delta: str | None) -> Any:
+    if index is None:
+        return dump(event)
+    return {"type": event.type, "content_index": index, "delta": delta}
 
 
 def _json(body: bytes) -> Any:

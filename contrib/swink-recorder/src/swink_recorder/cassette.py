@@ -108,7 +108,7 @@ class Cassette:
         """Take note of an event of a call that is recorded."""
         tape = self._tapes.get(call)
         if tape is not None:
-            tape.of(call.attempt).feed(event)
+            tape.feed(event, call.attempt)
             self._secrets |= call.secrets
 
     def _record(self, call: Call, asked: dict[str, Any]) -> None:

@@ -40,6 +40,9 @@ CLOSE_SECONDS = 4.0
 """How long closing waits for what is still to be written; the host waits 5."""
 
 
+_TERMINAL = (swink.Done, swink.Error)
+
+
 @define
 class _Ended:
     """What is left of a call when it has ended."""
@@ -78,8 +81,8 @@ class Recorder:
                 [*call.context.messages], call.context.system_prompt, [*call.context.tools]
             )
             running = self._running[call.id] = Tape(call), context, now_text()
-        running[0].of(call.attempt).feed(event)
-        if isinstance(event, swink.Done | swink.Error):
+        running[0].feed(event, call.attempt)
+        if type(event) in _TERMINAL:
             del self._running[call.id]
             self._hand_on(event, call, *running)
 
