@@ -13,6 +13,7 @@ import inspect
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
+from types import FunctionType
 from typing import Any
 
 import pluggy
@@ -180,8 +181,8 @@ class Host:
             for entry in self._plugins:
                 try:
                     plugin = entry.load()
-                    if isinstance(plugin, type):
-                        plugin = plugin()
+                    if isinstance(plugin, type | FunctionType) and (plugin := plugin()) is None:
+                        continue  # it is not configured
                     check_plugin(plugin, entry.name)
                 except (Exception, SystemExit) as error:
                     entry.error = f"{type(error).__name__}: {error}"
