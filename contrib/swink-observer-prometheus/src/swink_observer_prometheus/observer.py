@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Mapping
 
@@ -148,7 +149,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> PrometheusObse
         return None
     if setting != "registry":
         host, _, port = setting.rpartition(":")
-        if not port.isdecimal() or int(port) > 65_535:
+        if not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65_535:
             raise swink.UsageError(
                 f"{SETTING} is {setting!r}",
                 resolution="Make it a port, host:port, or the word registry.",
