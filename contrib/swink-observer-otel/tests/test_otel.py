@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from concurrent import futures
 from typing import Any
@@ -28,8 +30,9 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
-from swink_observer_otel import OTelObserver, shared
 from swink_observer_otel.conventions import PROVIDERS
+from swink_observer_otel.environment import where_set_up
+from swink_observer_otel.observer import OTelObserver, shared
 from swink_testing.acme import acme_answer, acme_host
 from swink_testing.calls import call_of
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
@@ -303,19 +306,37 @@ async def test_the_context_goes_upstream_where_that_is_asked_for(propagate: bool
     assert [header[36:52] for header in sent] == (spans if propagate else ["", ""])
 
 
-async def test_nothing_is_done_where_the_program_has_set_up_nothing() -> None:
-    observer = shared()
-    assert shared() is observer
-    async with swink.Client() as client:
-        stream = client.stream("echo/echo", "one")
-        assert observer.watch(stream.call) is None
-        await stream.result()
+PROGRAM = """
+import asyncio, sys
+import swink_core as swink
+
+if "set up" in sys.argv:
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
+
+    tracers = TracerProvider()
+    tracers.add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter()))
+    trace.set_tracer_provider(tracers)
+
+asyncio.run(swink.complete("echo/echo", "one"))
+print("imported", "opentelemetry" in sys.modules)
+"""
 
 
-async def test_the_installed_one_gives_way_to_one_that_the_program_has_made(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("swink_observer_otel.observer._is_set_up", lambda: True)
+@pytest.mark.parametrize("how", ["set up", "not"])
+def test_installed_it_is_on_where_the_program_has_set_opentelemetry_up(how: str) -> None:
+    command = [sys.executable, "-c", PROGRAM, how]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    assert ('"name": "chat echo"' in done.stdout) is (how == "set up")
+    assert f"imported {how == 'set up'}" in done.stdout
+
+
+def test_where_the_api_alone_is_imported_there_is_none() -> None:
+    assert where_set_up() is None
+
+
+async def test_the_installed_one_gives_way_to_one_that_the_program_has_made() -> None:
     told = Telemetry()
     async with swink.Client(plugins=[told.observer()]) as client:
         stream = client.stream("echo/echo", "one")
@@ -402,5 +423,5 @@ def _observer() -> OTelObserver:
 
 class TestOTelObserver(ObserverConformance):
     observer = _observer
-    installed = shared
+    installed = where_set_up
     written = staticmethod(lambda observer: "".join(WRITTEN))

@@ -18,9 +18,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
-from swink_observer_prometheus import PrometheusObserver, from_environment
+from swink_observer_prometheus.environment import from_environment
 from swink_observer_prometheus.metrics import MOST_MODELS
-from swink_observer_prometheus.observer import CONTEXT, TRANSIENT, serve
+from swink_observer_prometheus.observer import CONTEXT, TRANSIENT, PrometheusObserver
+from swink_observer_prometheus.serving import serve
 from swink_testing.acme import acme_answer, acme_host
 from swink_testing.calls import call_of
 from swink_testing.clock import ManualClock
@@ -208,7 +209,7 @@ def test_the_default_registry_is_served() -> None:
     from prometheus_client import REGISTRY
 
     shown(REGISTRY, swink.Start(), BOUGHT)
-    assert "llm_requests_total" in _get(serve(0, "127.0.0.1"))
+    assert "llm_requests_total" in _get(serve("127.0.0.1", 0))
 
 
 CALLS = """
@@ -224,9 +225,9 @@ asyncio.run(main())
 
 SCRAPES = """
 import urllib.request
-from swink_observer_prometheus.observer import serve
+from swink_observer_prometheus.serving import serve
 
-url = "http://127.0.0.1:%d/metrics" % serve(0, "127.0.0.1")
+url = "http://127.0.0.1:%d/metrics" % serve("127.0.0.1", 0)
 print(urllib.request.urlopen(url).read().decode())
 """
 

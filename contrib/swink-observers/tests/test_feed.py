@@ -13,8 +13,9 @@ import pytest
 from aiohttp import web
 
 import swink_core as swink
+from swink_observers.environment import from_environment
 from swink_observers.feed import Feed, Record
-from swink_observers.serving import application, from_environment
+from swink_observers.serving import application
 from swink_testing.acme import acme_answer, acme_host
 from swink_testing.calls import call_of
 from swink_testing.clock import ManualClock

@@ -14,7 +14,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from opentelemetry import metrics, propagate, trace
+from opentelemetry import propagate, trace
 from opentelemetry._logs import LoggerProvider
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import Span, Status, StatusCode, TracerProvider
@@ -35,9 +35,9 @@ SCOPE = "swink_observer_otel"
 class OTelObserver(CallObserver["_Call"]):
     """Makes spans and metrics of calls.
 
-    Providers default to those that the program has set for the process; where it has set none,
-    nothing is done. With `propagate`, each request carries the trace's context upstream in its
-    headers (by OTEL_PROPAGATORS, W3C's by default), which tells the provider the trace's id.
+    Providers default to those that the program has set for the process. With `propagate`, each
+    request carries the trace's context upstream in its headers (by OTEL_PROPAGATORS, W3C's by
+    default), which tells the provider the trace's id.
     """
 
     name = "otel"
@@ -51,16 +51,19 @@ class OTelObserver(CallObserver["_Call"]):
         propagate: bool = False,
     ) -> None:
         super().__init__()
-        self._given = (tracer_provider, meter_provider, logger_provider)
         self._handler = TelemetryHandler(
-            *self._given, load_completion_hook(), instrumentation_scope_name=SCOPE
+            tracer_provider,
+            meter_provider,
+            logger_provider,
+            load_completion_hook(),
+            instrumentation_scope_name=SCOPE,
         )
         self._tracer = trace.get_tracer(SCOPE, tracer_provider=tracer_provider)
         self._propagate = propagate
 
     def watch(self, call: swink.Call) -> _Call | None:
-        """Begin a call's span, where anybody collects spans or metrics."""
-        if not (any(self._given) or _is_set_up()) or _gives_way(self, call):
+        """Begin a call's span."""
+        if _gives_way(self, call):
             return None
         return _Call(call, self._handler, self._tracer, self._propagate)
 
@@ -203,16 +206,6 @@ class _Call(CallState):
             ended.stop()
         else:
             ended.fail(error)
-
-
-def _is_set_up() -> bool:
-    """Tell whether the program has set up OpenTelemetry, whose API alone does nothing."""
-    providers = (trace.get_tracer_provider(), metrics.get_meter_provider())
-    apis = (trace.__name__, metrics.__name__)
-    return any(
-        not type(provider).__module__.startswith(api)
-        for provider, api in zip(providers, apis, strict=True)
-    )
 
 
 def _gives_way(observer: OTelObserver, call: swink.Call) -> bool:

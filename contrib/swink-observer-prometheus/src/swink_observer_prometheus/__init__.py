@@ -1,9 +1,8 @@
-"""Calls as Prometheus metrics, with a dashboard for Grafana."""
+"""Calls as Prometheus metrics, with a dashboard for Grafana.
+
+Import from its modules: this one is imported wherever it is installed, and costs nothing.
+"""
 
 import logging
-
-from swink_observer_prometheus.observer import PrometheusObserver, from_environment
-
-__all__ = ["PrometheusObserver", "from_environment"]
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # who wants the log says so

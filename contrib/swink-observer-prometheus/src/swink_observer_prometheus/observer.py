@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import re
-import threading
-from collections.abc import Mapping
-
-from prometheus_client import REGISTRY, CollectorRegistry, start_http_server
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client import REGISTRY, CollectorRegistry
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
 from swink_observer_prometheus.metrics import Metrics, metrics_of
 from swink_observers.calls import CallObserver, CallState
 
-__all__ = ["PrometheusObserver", "from_environment"]
-
-SETTING = "SWINK_PROMETHEUS"
-"""Turns the metrics on: `registry`, or an address to serve them at, such as `127.0.0.1:9464`."""
+__all__ = ["PrometheusObserver"]
 
 CONTEXT = frozenset({Kind.CANCELLED, Kind.CONTEXT_WINDOW_EXCEEDED, Kind.OUTPUT_TOO_LARGE})
 TRANSIENT = frozenset(
@@ -131,44 +122,3 @@ class _Call(CallState):
 
 def _category(kind: Kind) -> str:
     return "context" if kind in CONTEXT else "transient" if kind in TRANSIENT else "permanent"
-
-
-_served = set[str]()
-_lock = threading.Lock()
-
-
-def from_environment(environ: Mapping[str, str] | None = None) -> PrometheusObserver | None:
-    """Return an observer where `SWINK_PROMETHEUS` asks for one, and serve its metrics if it names
-    an address: `PORT` of this machine alone, or `HOST:PORT`.
-
-    Raises UsageError where it is neither.
-    """
-    environ = os.environ if environ is None else environ
-    setting = environ.get(SETTING, "")
-    if not setting:
-        return None
-    if setting != "registry":
-        host, _, port = setting.rpartition(":")
-        if not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65_535:
-            raise swink.UsageError(
-                f"{SETTING} is {setting!r}",
-                resolution="Make it a port, host:port, or the word registry.",
-            )
-        with _lock:
-            if setting not in _served:  # each client loads its plugins
-                serve(int(port), host or "127.0.0.1")
-                _served.add(setting)
-    return PrometheusObserver()
-
-
-def serve(port: int, host: str) -> int:
-    """Serve the default registry, in a thread; return the port. 0 takes any that is free.
-
-    With `PROMETHEUS_MULTIPROC_DIR`, what all processes of that folder counted is served.
-    """
-    registry = REGISTRY
-    if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
-        registry = CollectorRegistry()
-        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # it has no types
-    server, _ = start_http_server(port, host, registry)
-    return int(server.server_port)

@@ -125,6 +125,11 @@ class Feed(CallObserver["_Call"]):
         for reader in (*self._readers,):
             reader.wake()
 
+    async def drained(self) -> None:
+        """Return when nobody follows a feed that has ended."""
+        while self._readers:  # noqa: ASYNC110  # they may be in other threads
+            await asyncio.sleep(0.01)
+
     @property
     def is_followed(self) -> bool:
         """Whether anybody follows."""
@@ -202,12 +207,16 @@ class _Call(CallState):
         self._pieces: list[str] = []
         self._facts: dict[str, Any] = {"call": call.id, "model": str(call.model)}
         self._retries = 0
-        feed.publish("begin", {**self._facts, "time": call.clock.now().isoformat()})
+        self._publish("begin")
 
-    def told(self, **more: Any) -> dict[str, Any]:
+    def _publish(self, name: str, **told: Any) -> None:
+        time = self._clock.now().isoformat(timespec="milliseconds")
+        self._feed.publish(name, {"time": time, **self._facts, **told})
+
+    def told(self) -> dict[str, Any]:
         """Return how far the call is; seconds, and about how many tokens."""
         now, first = self._clock.time(), self._first
-        facts = {
+        return {
             **self._facts,
             "age": round(now - self._began, 3),
             "first": None if first is None else round(first - self._began, 3),
@@ -215,7 +224,6 @@ class _Call(CallState):
             "rate": self._rate(self._characters / PER_TOKEN, now),
             "retries": self._retries,
         }
-        return {**facts, **more}
 
     def _rate(self, tokens: float, now: float) -> float | None:
         first = self._first
@@ -231,7 +239,7 @@ class _Call(CallState):
                 asyncio.get_running_loop().call_soon(self._tell_content)
         if now - self._last_told >= PROGRESS_SECONDS:
             self._last_told = now
-            self._feed.publish("progress", self.told())
+            self._publish("progress", **self.told())
 
     def event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
         """Tell what an event means."""
@@ -249,12 +257,12 @@ class _Call(CallState):
                 self._characters, self._first = 0, None
                 self._facts["model"] = str(call.model)
             case swink.Notice(code=code):
-                self._feed.publish("notice", {**self._facts, "code": code})
+                self._publish("notice", code=code)
             case swink.Retry():
                 self._retries += 1
                 why = {"kind": event.error_kind, "error": _said(event.error, call)}
                 told = {"next": event.model, "delay": round(event.delay, 3), **why}
-                self._feed.publish("retry", {**self._facts, "retries": self._retries, **told})
+                self._publish("retry", retries=self._retries, **told)
             case swink.Done() | swink.Error():
                 self._tell_end(event, call)
 
@@ -264,7 +272,7 @@ class _Call(CallState):
         for start in range(0, len(text), MOST_CONTENT):
             told = {"block": self._block, "kind": self._kind}
             piece = text[start : start + MOST_CONTENT].encode("utf-8", "replace").decode()
-            self._feed.publish("content", {**self._facts, **told, "text": piece})
+            self._publish("content", **told, text=piece)
 
     def _tell_end(self, event: swink.Done | swink.Error, call: swink.Call) -> None:
         usage, cost = call.usage or swink.Usage(), call.cost or swink.Cost()
@@ -277,7 +285,7 @@ class _Call(CallState):
                 told["rate"] = self._rate(event.usage.output, call.clock.time())
         if isinstance(event, swink.Error):
             told |= {"kind": event.error_kind, "error": _said(event.error_message, call)}
-        self._feed.publish("end", self.told(**told))
+        self._publish("end", **{**self.told(), **told})
 
 
 def _said(text: str, call: swink.Call) -> str:

@@ -10,23 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import re
 import threading
-from collections.abc import Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
+from typing import Any
 
 from aiohttp import web
 
-import swink_core as swink
+from swink_observers.environment import SETTING
 from swink_observers.feed import KEPT, Feed, Record
 
-__all__ = ["application", "from_environment"]
+__all__ = ["HEARTBEAT_SECONDS", "SharedFeed", "application"]
 
 log = logging.getLogger(__name__)
-
-SETTING = "SWINK_FEED"
-"""Where to serve the feed: `PORT` of this machine alone, or `HOST:PORT`."""
 
 HEARTBEAT_SECONDS = 15.0
 """Between two signs of life, so that a connection that broke in silence is noticed."""
@@ -39,6 +35,7 @@ LAST_SECONDS = 1.0
 
 FEED: web.AppKey[Feed] = web.AppKey("feed", Feed)
 HEARTBEAT: web.AppKey[float] = web.AppKey("heartbeat", float)
+HANDLERS: web.AppKey[set[asyncio.Task[None]]] = web.AppKey("handlers", set)
 
 
 def application(feed: Feed, *, heartbeat: float = HEARTBEAT_SECONDS) -> web.Application:
@@ -48,9 +45,16 @@ def application(feed: Feed, *, heartbeat: float = HEARTBEAT_SECONDS) -> web.Appl
     without a record.
     """
     app = web.Application()
-    app[FEED], app[HEARTBEAT] = feed, heartbeat
+    app[FEED], app[HEARTBEAT], app[HANDLERS] = feed, heartbeat, set()
     app.router.add_get("/events", _events)
+    app.on_shutdown.append(_hang_up)
     return app
+
+
+async def _hang_up(app: web.Application) -> None:
+    """End the answers, which have no end of their own."""
+    for handler in app[HANDLERS]:
+        handler.cancel()
 
 
 async def _events(request: web.Request) -> web.StreamResponse:
@@ -62,6 +66,8 @@ async def _events(request: web.Request) -> web.StreamResponse:
     response = web.StreamResponse(headers=headers)
     await response.prepare(request)
     after = request.headers.get("Last-Event-ID")
+    handler: Any = asyncio.current_task()
+    request.app[HANDLERS].add(handler)
     try:
         await response.write(b"retry: %d\n\n" % RETRY_MILLISECONDS)
         async with aclosing(feed.follow(after=after, last=int(last), idle=heartbeat)) as records:
@@ -70,6 +76,8 @@ async def _events(request: web.Request) -> web.StreamResponse:
         await response.write_eof()
     except ConnectionError:
         pass  # it has left
+    finally:
+        request.app[HANDLERS].discard(handler)
     return response
 
 
@@ -125,7 +133,6 @@ class _Server:
         leaving = asyncio.Event()
         runner = web.AppRunner(
             application(self.feed), handler_cancellation=True, access_log=None,
-            shutdown_timeout=LAST_SECONDS,
         )  # fmt: skip
         await runner.setup()
         try:
@@ -135,6 +142,9 @@ class _Server:
             self._loop, self._leaving = asyncio.get_running_loop(), leaving
             self._started.set()
             await leaving.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LAST_SECONDS):
+                    await self.feed.drained()
         finally:
             await runner.cleanup()
 
@@ -143,7 +153,7 @@ _servers: dict[str, _Server] = {}
 _lock = threading.Lock()
 
 
-class _Share:
+class SharedFeed:
     """A client's share in the server of its process."""
 
     name = "feed"
@@ -169,20 +179,3 @@ class _Share:
         with _lock:
             if self._server.leave():
                 _servers.pop(self._setting, None)
-
-
-def from_environment(environ: Mapping[str, str] | None = None) -> _Share | None:
-    """Return an observer that serves the feed where `SWINK_FEED` says so.
-
-    Raises UsageError where that is no address.
-    """
-    environ = os.environ if environ is None else environ
-    setting = environ.get(SETTING, "")
-    if not setting:
-        return None
-    host, _, port = setting.rpartition(":")
-    if not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65_535:
-        raise swink.UsageError(
-            f"{SETTING} is {setting!r}", resolution="Make it a port, or host:port."
-        )
-    return _Share(setting, host or "127.0.0.1", int(port))
