@@ -32,8 +32,8 @@ PACED_LIMIT = 1.3
 # What "flat" means: a delta of the longest answer against one of the answer before it. The
 # shortest carries the fixed cost of a request and would flatter the comparison.
 GROWTH_LIMIT = 1.25
-# What plugins may cost in a burst, against none: a wrapper that passes all on, event by event and in
-# batches; an observer that does nothing; all the observers that there are.
+# What plugins may cost in a burst, against none: a wrapper that passes all on, event by event and
+# in batches; an observer that does nothing; all the observers that there are.
 PLUGIN_LIMITS = {"wrapped": 1.8, "wrapped-b": 1.3, "observed": 1.10, "observers": 2.0}
 
 PACKAGES = ("swink-core", "swink-provider-openai", "aiohttp", "orjson", "msgspec")

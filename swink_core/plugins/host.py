@@ -248,7 +248,7 @@ async def _close(name: str, plugin: Any) -> None:
             await close()
     except TimeoutError:
         log.error("plugin %s was not closed within %g s", name, CLOSE_SECONDS)
-    except Exception:
+    except (Exception, SystemExit):
         log.exception("plugin %s failed to close", name)
 
 
