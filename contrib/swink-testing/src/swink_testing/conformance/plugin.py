@@ -79,6 +79,14 @@ class PluginSubject:
         except PluginError as error:
             raise DoesNotApply("it does not fit the hooks") from error
 
+    @property
+    def wraps(self) -> bool:
+        """Whether it fits the hooks, and observes nothing."""
+        try:
+            return not self.binding().hook.on_event.get_hookimpls()
+        except PluginError:
+            return False
+
     def observing(self) -> Binding:
         """Load it where it observes."""
         binding = self.bound()
