@@ -437,6 +437,20 @@ async def test_a_key_is_in_no_file_though_the_answer_said_it_in_pieces(
     assert "It is " in text
 
 
+@pytest.mark.parametrize("key", [KEY, "acme/l"], ids=["a key", "no key but a word"])
+async def test_a_call_whose_words_hold_its_key_is_replayed_with_the_key_and_without(
+    key: str, path: Path
+) -> None:
+    prompt = f"Is it {key}?"
+    with Cassette(path):
+        recorded = await events_of(acme(said("Yes"), api_key=key), prompt)
+    for other in (key, "another-key-0123"):
+        with Cassette(path):
+            assert await events_of(acme(api_key=other), prompt) == recorded
+    with Cassette(path):
+        assert (await events_of(acme(api_key=key), f"Was it {key}?"))[-1].rule == "core:unrecorded"
+
+
 async def test_a_file_is_written_whole_and_leaves_nothing_beside_it(path: Path) -> None:
     with Cassette(path):
         await events_of(acme(said("Grüße")))

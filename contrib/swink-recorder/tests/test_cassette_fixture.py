@@ -93,6 +93,7 @@ def run(folder: Path, words: str, *arguments: str, **environment: str) -> tuple[
 def test_a_suite_records_once_and_replays_until_its_program_changes(suite: Path) -> None:
     code, output = run(suite, "one two", "--cassette-mode=none", "-k", "sync")
     assert (code, "2 failed, 6 deselected, 2 errors" in output) == (1, True), output
+    assert "Record it with the mode `once`" in output
     assert not (suite / "cassettes").exists()
 
     assert run(suite, "one two")[0] == 0
