@@ -480,7 +480,9 @@ def test_a_broken_file_says_so(text: str, path: Path) -> None:
 async def test_none_never_asks(path: Path) -> None:
     client = acme(said("Hello"))
     with Cassette(path, "none") as cassette:
-        assert (await events_of(client))[-1].rule == "core:unrecorded"
+        end = (await events_of(client))[-1]
+    assert end.rule == "core:unrecorded"
+    assert end.resolution.startswith("Record it with the mode `once`")
     assert "nothing is recorded" in cassette.unrecorded[0]
     assert kept(path) == ""
 
