@@ -500,6 +500,25 @@ def test_a_mode_that_is_none_is_refused(path: Path) -> None:
         Cassette(path, "never")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SWINK_PLUGINS", "recorder"),
+        ("SWINK_PLUGINS", ""),
+        ("SWINK_DISABLE_PLUGINS", "a, cassettes"),
+    ],
+)
+def test_where_its_plugin_is_kept_out_no_cassette_can_be_put_in(
+    name: str, value: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(swink.UsageError, match="would be made for real"), Cassette(path):
+        pass
+    monkeypatch.setenv(name, "cassettes" if name == "SWINK_PLUGINS" else "other")
+    with Cassette(path):
+        pass
+
+
 async def test_the_innermost_cassette_answers(path: Path, tmp_path: Path) -> None:
     inner = tmp_path / "inner.json"
     with Cassette(path), Cassette(inner):
