@@ -11,6 +11,7 @@ PROVIDERS ?=
 
 VENV := .venv
 PEERS := .venv-peers
+PEERS_INSTALLED := $(patsubst benchmarks/peers/%.txt,$(PEERS)/%/.installed,$(wildcard benchmarks/peers/*.txt))
 COUNTERPARTS := .venv-counterparts
 PY := $(VENV)/bin/python
 # -qq keeps pip's errors and drops its warnings. Another installer:
@@ -75,9 +76,15 @@ fuzz: $(VENV)/.installed-dev
 judge: $(VENV)/.installed-dev
 	$(PY) -m swink_testing.matrix $(PROVIDERS)
 
-scoreboard: $(VENV)/.installed-dev $(PEERS)/.installed
+scoreboard: $(VENV)/.installed-dev $(PEERS_INSTALLED)
 	$(PY) -m benchmarks.scoreboard
 	$(PY) -m benchmarks.judged
+
+$(PEERS)/%/.installed: benchmarks/peers/%.txt $(VENV)/.checkout
+	@echo "installing $* into $(@D)"
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
+	@touch $@
 
 counterparts: $(VENV)/.installed-dev $(COUNTERPARTS)/.installed
 	@command -v prometheus >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends prometheus; } || { echo "Prometheus is not here, and apt cannot install it: install it by hand" >&2; exit 1; }
@@ -87,12 +94,6 @@ $(COUNTERPARTS)/.installed: tools/counterparts.txt $(VENV)/.checkout
 	@echo "installing Phoenix, which is shown our traces, into $(COUNTERPARTS)"
 	@$(PYTHON) -m venv $(COUNTERPARTS)
 	@$(COUNTERPARTS)/bin/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
-	@touch $@
-
-$(PEERS)/.installed: benchmarks/peers.txt $(VENV)/.checkout
-	@echo "installing what swink is compared with into $(PEERS)"
-	@$(PYTHON) -m venv $(PEERS)
-	@$(PEERS)/bin/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
 	@touch $@
 
 # The environment names its own folder in every script and editable install, so one
