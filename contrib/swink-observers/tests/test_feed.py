@@ -234,6 +234,29 @@ async def test_clients_of_a_process_share_a_server_that_ends_with_the_last() -> 
         assert (await response.read()).count(b"event: end") == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [
+        ("evil.example", 403),
+        ("localhost", 200),
+        ("127.0.0.1", 200),
+        ("[::1]", 200),
+        ("", 403),
+        ("[::", 403),
+    ],
+)
+async def test_a_web_page_whose_name_means_this_machine_reads_nothing(
+    name: str, status: int
+) -> None:
+    observer = from_environment({"SWINK_FEED": "0"})
+    assert observer is not None
+    url, headers = f"http://127.0.0.1:{observer.port}/events", {"Host": f"{name}:{observer.port}"}
+    async with aiohttp.ClientSession() as session, session.get(url, headers=headers) as response:
+        got = response.status
+    await observer.aclose()
+    assert got == status
+
+
 async def test_a_port_that_is_taken_is_told_and_calls_go_on(caplog: Any) -> None:
     async with served(Feed()) as url:
         observer = from_environment({"SWINK_FEED": url.split(":")[2].split("/")[0]})

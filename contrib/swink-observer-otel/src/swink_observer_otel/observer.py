@@ -131,17 +131,14 @@ class _Call(CallState):
                 self._attempt.add_event("swink.notice", {"swink.notice.code": code})
 
     def _begin_attempt(self, call: swink.Call) -> None:
-        provider, model = provider_name(call.model.provider), call.model.id
         # metrics are told of the model that is asked now; the span's name keeps the first
-        self._invocation.data.provider_name = provider
-        self._invocation.data.request_model = model
-        attributes: dict[str, Any] = {
-            "swink.attempt": call.attempt.number,
-            "gen_ai.provider.name": provider,
-            "gen_ai.request.model": model,
-        }
+        self._invocation.data.provider_name = provider_name(call.model.provider)
+        self._invocation.data.request_model = call.model.id
+        # none of the conventions' names: tools would take it for one more call of a model
+        attempt = call.attempt.number
+        told: dict[str, Any] = {"swink.attempt": attempt, "swink.model": str(call.model)}
         self._attempt = self._tracer.start_span(
-            f"attempt {call.attempt.number}", self._invocation.context, attributes=attributes
+            f"attempt {attempt}", self._invocation.context, attributes=told
         )
         if self._propagate:
             propagate.inject(call.headers, trace.set_span_in_context(self._attempt))
@@ -156,8 +153,8 @@ class _Call(CallState):
             "server.address": host,
             "server.port": port,
             "http.response.status_code": attempt.response and attempt.response.status,
-            "gen_ai.response.id": attempt.response_id,
-            "gen_ai.response.model": attempt.response_model,
+            "swink.response.id": attempt.response_id,
+            "swink.response.model": attempt.response_model,
             "swink.request.id": attempt.request_id,
             "error.type": kind,
         }

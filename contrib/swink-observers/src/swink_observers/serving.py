@@ -13,9 +13,12 @@ import logging
 import re
 import threading
 from contextlib import aclosing, suppress
+from ipaddress import ip_address
 from typing import Any
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
+from yarl import URL
 
 from swink_observers.environment import SETTING
 from swink_observers.feed import KEPT, Feed, Record
@@ -86,6 +89,25 @@ def _frame(record: Record) -> bytes:
     return name if record.id is None else b"id: %s\n%s" % (record.id.encode(), name)
 
 
+@web.middleware
+async def _by_address(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refuse who asks for another name: a web page whose name was made to mean this machine."""
+    try:
+        name = URL.build(authority=request.host).host or ""
+    except ValueError:
+        name = ""
+    if not _is_here(name):
+        raise web.HTTPForbidden(text="ask for this machine by its address\n")
+    return await handler(request)
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 class _Server:
     """A feed that is served from a thread of its own, for all clients of the process.
 
@@ -131,9 +153,10 @@ class _Server:
 
     async def _serve(self) -> None:
         leaving = asyncio.Event()
-        runner = web.AppRunner(
-            application(self.feed), handler_cancellation=True, access_log=None,
-        )  # fmt: skip
+        app = application(self.feed)
+        if _is_here(self._address[0]):
+            app.middlewares.append(_by_address)
+        runner = web.AppRunner(app, handler_cancellation=True, access_log=None)
         await runner.setup()
         try:
             site = web.TCPSite(runner, *self._address)
