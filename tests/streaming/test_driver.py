@@ -44,6 +44,7 @@ from swink_core import (
     ToolCallStart,
 )
 from swink_core import StreamErrorKind as Kind
+from swink_core.providers import ModelInfo
 from swink_core.vocabulary.prices import Prices
 
 ANSWER: list[Any] = [
@@ -686,7 +687,7 @@ async def test_an_observer_finds_what_is_known_of_the_call() -> None:
 
 
 PRICED = swink.Model(
-    "toy", "large", swink.ModelInfo("large", "toy", prices=Prices(input=1.0, output=2.0))
+    "toy", "large", ModelInfo("large", "toy", prices=Prices(input=1.0, output=2.0))
 )
 
 

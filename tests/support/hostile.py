@@ -21,7 +21,7 @@ from fakes import Observer, broken_rules
 
 import swink_core as swink
 from swink_core.failures.kinds import KINDS
-from swink_core.providers import AiohttpClient, HTTPProvider, LoopClock
+from swink_core.providers import AiohttpClient, Attempt, HTTPProvider, LoopClock
 from swink_core.vocabulary.grammar import CONTENT
 from swink_recorder.loopback import Exchange
 from swink_recorder.recording import Recording, bundled_recordings
@@ -314,7 +314,7 @@ class Heard:
         self._each = getattr(fault, "after", None) or 0
         stream.call.taps.append(self._count)
 
-    def _count(self, _: swink.Attempt, data: bytes) -> None:
+    def _count(self, _: Attempt, data: bytes) -> None:
         self._bytes += len(data)
 
     def all_of(self, exchanges: list[Exchange]) -> bool:

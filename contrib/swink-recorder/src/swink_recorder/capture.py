@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 import msgspec
 from attrs import evolve
 
-from swink_core import AssistantMessage, Attempt, Call, UsageError
+from swink_core import AssistantMessage, Call, UsageError
+from swink_core.providers import Attempt
 from swink_recorder.recording import RecordedRequest, Recording
 
 __all__ = ["Tape"]
