@@ -41,6 +41,11 @@ T = TypeVar("T")
 _NAMED = ("properties", "$defs", "definitions", "patternProperties")
 """Keywords whose keys are names, not keywords."""
 
+_DATA = ("default", "const", "enum", "examples")
+"""Keywords whose values are no schemas."""
+
+_JSON_TYPES: dict[type, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
 
 class Schema(Generic[T]):
     """A type's JSON schema, and its way from JSON data. Raises UsageError for a type of neither."""
@@ -154,24 +159,25 @@ def _tidy(schema: dict[str, Any]) -> dict[str, Any]:
         whole = {**whole["$defs"][reference.rpartition("/")[2]], **whole}
         del whole["$ref"]
     title = whole.get("title")
-    plain: dict[str, Any] = _without_titles(whole)
+    plain: dict[str, Any] = _tidied(whole)
     return {"title": title, **plain} if title else plain
 
 
-def _without_titles(schema: Any) -> Any:
+def _tidied(schema: Any) -> Any:
     if isinstance(schema, list):
-        return [_without_titles(each) for each in schema]
+        return [_tidied(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    return {
-        key: {name: _without_titles(each) for name, each in value.items()}
-        if key in _NAMED
-        else value
-        if key in ("default", "const", "enum", "examples")
-        else _without_titles(value)
-        for key, value in schema.items()
-        if key != "title"
-    }
+    plain: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in _NAMED:
+            plain[key] = {name: _tidied(each) for name, each in value.items()}
+        elif key != "title":
+            plain[key] = value if key in _DATA else _tidied(value)
+    kinds = {_JSON_TYPES.get(type(each)) for each in plain.get("enum", ())}
+    if len(kinds) == 1 and None not in kinds and "type" not in plain:
+        plain["type"] = kinds.pop()  # some APIs take no enum without it
+    return plain
 
 
 # -- what a type is made of ----------------------------------------------------------------------
@@ -188,17 +194,16 @@ def _is_choice_of_classes(kind: Any) -> bool:
     return _is_union(kind) and len(classes) > 1
 
 
+def _is_record(kind: Any) -> bool:
+    """Tell whether a class holds named fields."""
+    marks = ("__dataclass_fields__", "__attrs_attrs__", "__struct_fields__", "_fields")
+    return is_typeddict(kind) or any(hasattr(kind, mark) for mark in marks)
+
+
 @lru_cache(maxsize=1024)
 def _fields(kind: Any) -> dict[str, Any]:
     """Return the annotations of what a class holds; none for one that is no record."""
-    is_record = (
-        hasattr(kind, "__dataclass_fields__")
-        or attrs.has(kind)
-        or is_typeddict(kind)
-        or hasattr(kind, "__struct_fields__")
-        or (issubclass(kind, tuple) and hasattr(kind, "_fields"))
-    )
-    if not is_record:
+    if not _is_record(kind):
         return {}
     try:
         return get_type_hints(kind, include_extras=True)

@@ -7,10 +7,10 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, get_type_hints, overload
+from typing import Annotated, Any, Generic, ParamSpec, TypeAlias, TypeVar, get_type_hints, overload
 
 import msgspec
-from attrs import define, field
+from attrs import NOTHING, define, field
 
 from swink.schemas import Schema, plain_data
 from swink_core import (
@@ -37,6 +37,15 @@ _SHOWN = TextBlock | ImageBlock | DocumentBlock | AudioBlock | ExtensionBlock
 """Blocks that a result may hold."""
 
 
+@define
+class _Parameter:
+    """A parameter of a function; `default` is `NOTHING` where a model must give it."""
+
+    name: str
+    schema: Schema[Any]
+    default: Any
+
+
 @define(eq=False)
 class FunctionTool(Generic[P, R]):
     """A function that a model may call; programs call it as they did.
@@ -48,7 +57,7 @@ class FunctionTool(Generic[P, R]):
     function: Callable[P, R]
     definition: Tool
     timeout: float | None = None
-    _schemas: dict[str, Schema[Any]] = field(factory=dict, repr=False)
+    _parameters: list[_Parameter] = field(factory=list, repr=False)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself."""
@@ -81,14 +90,17 @@ class FunctionTool(Generic[P, R]):
         required = self.definition.parameters.get("required", ())
         if missing := [name for name in required if name not in call.arguments]:
             raise ValueError(f"{', '.join(missing)} missing")
-        if unknown := call.arguments.keys() - self._schemas.keys():
+        if unknown := call.arguments.keys() - self.definition.parameters["properties"].keys():
             raise ValueError(f"there is no {', '.join(sorted(unknown))}")
         arguments = {}
-        for name, data in call.arguments.items():
-            try:
-                arguments[name] = self._schemas[name].load(data)
-            except ValueError as error:
-                raise ValueError(f"{name}: {error}") from error
+        for one in self._parameters:
+            if one.name in call.arguments:
+                try:
+                    arguments[one.name] = one.schema.load(call.arguments[one.name])
+                except ValueError as error:
+                    raise ValueError(f"{one.name}: {error}") from error
+            elif one.default is not NOTHING:  # not left to Python, which may hold a description
+                arguments[one.name] = one.default
         return arguments
 
     async def _called(self, arguments: dict[str, Any]) -> Any:
@@ -138,11 +150,12 @@ def tool(
 
     def make(function: Callable[P, R]) -> FunctionTool[P, R]:
         said = _Docstring(function)
-        called: str = name or getattr(function, "__name__", type(function).__name__)
-        schemas, parameters = _parameters(function, called, said.parameters)
+        called = name or str(getattr(function, "__name__", type(function).__name__))
+        parameters = _parameters_of(function, called)
         text: str = description if description is not None else said.text
-        definition = Tool(called, text, parameters, strict=strict)
-        return FunctionTool(function, definition, timeout, schemas)
+        schema = _object_of(parameters, said.parameters)
+        definition = Tool(called, text, schema, strict=strict)
+        return FunctionTool(function, definition, timeout, parameters)
 
     return make if function is None else make(function)
 
@@ -211,44 +224,49 @@ class _Docstring:
         self.parameters = {each.arg_name: each.description or "" for each in said.params}
 
 
-def _parameters(
-    function: Callable[..., Any], called: str, said: dict[str, str]
-) -> tuple[dict[str, Schema[Any]], dict[str, Any]]:
-    """Return the schema of each parameter, and that of the object of all."""
+def _parameters_of(function: Callable[..., Any], called: str) -> list[_Parameter]:
     hints = _hints(function, called)
-    schemas: dict[str, Schema[Any]] = {}
-    properties: dict[str, Any] = {}
-    definitions: dict[str, Any] = {}
-    required = []
+    found = []
     for one in inspect.signature(function).parameters.values():
         if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+            stars = "*" if one.kind is one.VAR_POSITIONAL else "**"
             raise UsageError(
-                f"tool {called!r}: {one} can be named by no model",
+                f"tool {called!r}: {stars}{one.name} can be named by no model",
                 resolution="Give each parameter a name, or take one that is a list or a dict.",
             )
+        annotation: Any = hints.get(one.name, Any)
+        default = NOTHING if one.default is one.empty else one.default
+        if hasattr(default, "is_required") and hasattr(default, "get_default"):  # pydantic's Field
+            annotation = Annotated[annotation, default]
+            default = (
+                NOTHING if default.is_required() else default.get_default(call_default_factory=True)
+            )
         try:
-            schemas[one.name] = Schema(hints.get(one.name, Any))
+            found.append(_Parameter(one.name, Schema(annotation), default))
         except UsageError as error:
             raise UsageError(
                 f"tool {called!r}: {one.name}: {error.message}", resolution=error.resolution
             ) from error
-        schema = dict(schemas[one.name].json)
-        schema.pop("title", None)
+    return found
+
+
+def _object_of(parameters: list[_Parameter], said: dict[str, str]) -> dict[str, Any]:
+    """Return the schema of the object of all arguments; `said` describes them."""
+    properties: dict[str, Any] = {}
+    definitions: dict[str, Any] = {}
+    for one in parameters:
+        schema = {key: value for key, value in one.schema.json.items() if key != "title"}
         definitions |= schema.pop("$defs", {})
         if said.get(one.name):
             schema.setdefault("description", said[one.name])
-        if one.default is one.empty:
-            required.append(one.name)
-        else:
+        if one.default is not NOTHING:
             schema |= _default(one.default)
         properties[one.name] = schema
-    parameters: dict[str, Any] = {"type": "object", "properties": properties}
-    if required:
-        parameters["required"] = required
-    parameters["additionalProperties"] = False
-    if definitions:
-        parameters["$defs"] = definitions
-    return schemas, parameters
+    whole: dict[str, Any] = {"type": "object", "properties": properties}
+    if required := [one.name for one in parameters if one.default is NOTHING]:
+        whole["required"] = required
+    whole["additionalProperties"] = False
+    return {**whole, "$defs": definitions} if definitions else whole
 
 
 def _hints(function: Any, called: str) -> dict[str, Any]:
