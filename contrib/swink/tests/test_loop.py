@@ -206,9 +206,7 @@ async def test_a_tool_that_was_forced_is_called_once() -> None:
 
 async def test_a_chain_that_fails_in_every_turn_answers_from_its_next_model() -> None:
     async with swink.Client(breaker=False) as client:
-        run = client.run(
-            ["echo/fail-overloaded", "echo/tool"], "Hi", tools=[weather], retry=False
-        )
+        run = client.run(["echo/fail-overloaded", "echo/tool"], "Hi", tools=[weather], retry=False)
         got = [event async for event in run]
     retries = [event for event in got if isinstance(event, swink.Retry)]
     assert [event.model for event in retries] == ["echo/tool"] * 2
