@@ -52,7 +52,8 @@ async def test_a_run_is_one_stream_of_turns_and_tools_which_observers_see_too() 
             got.append(event)
             calls.append(run.call)
     assert own(got) == [
-        "RunStart", "TurnStart", "TurnEnd", "ToolStart", "ToolEnd", "TurnStart", "TurnEnd", "RunEnd",
+        "RunStart", "TurnStart", "TurnEnd", "ToolStart", "ToolEnd",
+        "TurnStart", "TurnEnd", "RunEnd",
     ]  # fmt: skip
     assert names(got)[2:4] == ["Start", "ToolCallStart"]
     assert watcher.events == got
