@@ -235,7 +235,7 @@ def test_type_and_response_format_are_not_both_given() -> None:
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=12,
+    max_leaves=6,
 )
 
 

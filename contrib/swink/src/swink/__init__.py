@@ -1,8 +1,8 @@
 """What applications need of swink: the core's names for callers, tools, typed answers, no `await`.
 
     client.py     the client: streams, typed answers, runs, batches
-    sync.py       the same without await, on the loop of background.py
-    loop.py       the tool loop; events.py is what it says beside the streams' events
+    sync.py       the same without await, on the loop of background.py; sync_streams.py beside it
+    loop.py       the tool loop, with toolbox.py; events.py is what it says beside the streams
     tools.py      functions as tools
     answers.py    typed answers
     batches.py    many prompts
@@ -12,6 +12,7 @@
 The names of these modules are loaded when they are first asked for.
 """
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -110,7 +111,8 @@ if TYPE_CHECKING:
     from swink.events import RunEnd, RunEvent, RunStart, ToolEnd, ToolStart, TurnEnd, TurnStart
     from swink.loop import Run, TooManyTurns
     from swink.media import audio, document, image
-    from swink.sync import SyncAnswerStream, SyncClient, SyncRun, SyncStream, complete_sync
+    from swink.sync import SyncClient, complete_sync
+    from swink.sync_streams import SyncAnswerStream, SyncRun, SyncStream
     from swink.tools import FunctionTool, tool
 
 __all__ = [
@@ -141,7 +143,8 @@ _HOMES = {
     "events": "RunEnd RunEvent RunStart ToolEnd ToolStart TurnEnd TurnStart",
     "loop": "Run TooManyTurns",
     "media": "audio document image",
-    "sync": "SyncAnswerStream SyncClient SyncRun SyncStream complete_sync",
+    "sync": "SyncClient complete_sync",
+    "sync_streams": "SyncAnswerStream SyncRun SyncStream",
     "tools": "FunctionTool tool",
 }
 
@@ -157,3 +160,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # who wants the log says so

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 import swink_core
 from swink.answers import Answer, AnswerForm, AnswerStream
 from swink.batches import Batch, Progress, gathered
-from swink.loop import Approve, Run
+from swink.loop import Run
 from swink.schemas import Schema
+from swink.toolbox import Approve
 from swink.tools import ToolLike, tools_by_name
 from swink_core import (
     AssistantMessage,

@@ -8,9 +8,7 @@ So it can be sent on as it is at any time, whatever happened; what was left unfi
 from __future__ import annotations
 
 import asyncio
-import inspect
 import secrets
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing
 from types import AsyncGeneratorType
@@ -19,8 +17,9 @@ from typing import Any, Self, TypeAlias, cast
 from attrs import evolve
 
 from swink.amounts import added
-from swink.events import Outcome, RunEnd, RunEvent, RunStart, ToolEnd, ToolStart, TurnEnd, TurnStart
-from swink.tools import FunctionTool, failed
+from swink.events import Outcome, RunEnd, RunEvent, RunStart, TurnEnd, TurnStart
+from swink.toolbox import Approve, Toolbox
+from swink.tools import FunctionTool
 from swink_core import (
     AssistantMessage,
     Call,
@@ -37,25 +36,13 @@ from swink_core import (
     StreamError,
     SwinkError,
     TextDelta,
-    ToolCallBlock,
-    ToolResultMessage,
     Usage,
     UsageError,
 )
 
-__all__ = ["Approve", "Run", "TooManyTurns"]
-
-Approve: TypeAlias = Callable[[ToolCallBlock], bool | str | Awaitable[bool | str]]
-"""Says whether a tool call may be carried out; a string refuses it and tells the model why."""
+__all__ = ["Run", "TooManyTurns"]
 
 Ask: TypeAlias = Callable[[Prompt, Options], EventStream]
-
-NOT_FINISHED = "The tool was stopped before it had finished."
-NOT_STARTED = "The tool was not called: the run had come to its end."
-REFUSED = "The user does not allow this call."
-
-PATIENCE = 5.0
-"""Seconds within which a tool that is cancelled has to end."""
 
 
 class TooManyTurns(SwinkError, title="The run did not come to an end"):
@@ -87,17 +74,15 @@ class Run:
             raise UsageError("max_turns is less than 1", resolution="Allow one turn at least.")
         self.id = secrets.token_hex(6)
         self._ask, self._options = ask, options
-        self._tools, self._max_turns, self._approve = tools, max_turns, approve
+        self._toolbox, self._max_turns = Toolbox(self.id, tools, approve), max_turns
         self._stream = ask(prompt, options)
         self._context = self._stream.call.context
-        self._messages = [*self._context.messages]
+        self._messages: Conversation = [*self._context.messages]
         self._usage: Usage | None = None
         self._cost: Cost | None = None
         self._turn = 0
         self._outcome: Outcome | None = None
-        self._under_way: dict[asyncio.Task[ToolResultMessage], ToolCallBlock] = {}
-        self._results: dict[str, ToolResultMessage] = {}
-        self._is_closing = self._wants_result = False
+        self._is_closing = self._wants_result = self._is_kept = False
         self._driving: AsyncGeneratorType[list[RunEvent], None] | None = None
         self._rest: Iterator[RunEvent] = iter(())
 
@@ -196,8 +181,7 @@ class Run:
     async def aclose(self) -> None:
         """Stop the model and all tools at once, from any task; a second call does nothing."""
         self._is_closing = True
-        for task in self._under_way:
-            task.cancel()
+        self._toolbox.cancel()
         await self._stream.aclose()
         driving = self._driving or self._start()
         while driving.ag_running:  # noqa: ASYNC110  # its reader is at it, and soon done
@@ -232,7 +216,7 @@ class Run:
                 self._turn += 1
                 begun: list[RunEvent] = []
                 if self._turn == 1:
-                    begun = [self._told(RunStart(self.id, tuple(self._tools)))]
+                    begun = [self._told(RunStart(self.id, self._toolbox.names))]
                 yield [*begun, self._told(TurnStart(self.id, self._turn))]
                 async with self._stream as stream:
                     terminal: Any = None
@@ -247,36 +231,39 @@ class Run:
                     yield [self._end("aborted" if was_left else "error")]
                     return
                 reason = stream.message.stop_reason or StopReason.STOP
-                yield [self._told(TurnEnd(self.id, self._turn, reason))]
                 async with aclosing(self._after(stream.message, reason)) as batches:
                     async for events in batches:
                         yield events
         finally:
-            await self._stop_tools()
+            self._keep_turn()
             self._end("aborted")
 
     async def _after(
         self, message: AssistantMessage, reason: StopReason
     ) -> AsyncGenerator[list[RunEvent], None]:
-        """Add an answer to the conversation, and the results of its tool calls."""
-        calls = [*message.tool_calls]
-        self._messages.append(message)
-        self._results = {}
-        try:
-            is_last = self._turn == self._max_turns
-            if calls and not is_last and reason is not StopReason.CONTENT_FILTER:
-                async with aclosing(self._carried_out(calls)) as batches:
-                    async for events in batches:
-                        yield events
-        finally:
-            why = NOT_FINISHED if self._results or self._under_way else NOT_STARTED
-            self._messages += (self._results.get(call.id) or failed(call, why) for call in calls)
+        """End a turn that the model has answered in: carry out its tool calls."""
+        calls = message.tool_calls
+        goes_on = reason is StopReason.PAUSE or (calls and reason is not StopReason.CONTENT_FILTER)
+        yield [self._told(TurnEnd(self.id, self._turn, reason))]
+        if calls and goes_on and self._turn < self._max_turns:
+            async with aclosing(self._toolbox.carry_out(calls, self._turn)) as batches:
+                async for events in batches:
+                    yield [self._told(event) for event in events]
+        self._keep_turn()
         if self._is_closing:
             yield [self._end("aborted")]
-        elif is_last and (calls or reason is StopReason.PAUSE):
-            yield [self._end("max_turns")]
-        elif reason is StopReason.CONTENT_FILTER or not (calls or reason is StopReason.PAUSE):
+        elif not goes_on:
             yield [self._end("done")]
+        elif self._turn == self._max_turns:
+            yield [self._end("max_turns")]
+
+    def _keep_turn(self) -> None:
+        """Add a turn that the model has answered in to the conversation, once."""
+        message = self._stream.message
+        if self._is_kept or message.stop_reason in (None, StopReason.ERROR, StopReason.ABORTED):
+            return
+        self._is_kept = True
+        self._messages += [message, *self._toolbox.results(message.tool_calls)]
 
     def _turn_over(self) -> None:
         """Go on to the next turn; a tool that was asked for by name has been called by now."""
@@ -284,7 +271,7 @@ class Run:
             self._options = {**self._options, "tool_choice": None}
         self._usage, self._cost = self.usage, self.cost
         context = evolve(self._context, messages=[*self._messages])
-        self._stream = self._ask(context, self._options)
+        self._stream, self._is_kept = self._ask(context, self._options), False
 
     def _end(self, outcome: Outcome) -> RunEnd:
         end = RunEnd(self.id, self._turn, outcome, self.usage, self.cost)
@@ -293,57 +280,6 @@ class Run:
             if self._turn:
                 self._told(end)
         return end
-
-    # -- tools -------------------------------------------------------------------------------
-
-    async def _carried_out(
-        self, calls: list[ToolCallBlock]
-    ) -> AsyncGenerator[list[RunEvent], None]:
-        """Carry out the calls of a turn together."""
-        turn, began = self._turn, time.monotonic()
-        self._under_way = {asyncio.create_task(self._result_of(call)): call for call in calls}
-        try:
-            yield [self._told(ToolStart(self.id, turn, call)) for call in calls]
-            while self._under_way:
-                done, _ = await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
-                ended: list[RunEvent] = []
-                seconds = time.monotonic() - began
-                for task in [task for task in self._under_way if task in done]:
-                    call = self._under_way.pop(task)
-                    result = failed(call, NOT_FINISHED) if task.cancelled() else task.result()
-                    self._results[call.id] = result
-                    ended.append(self._told(ToolEnd(self.id, turn, call, result, seconds)))
-                yield ended
-        finally:
-            await self._stop_tools()
-
-    async def _result_of(self, call: ToolCallBlock) -> ToolResultMessage:
-        if (known := self._tools.get(call.name)) is None:
-            names = ", ".join(self._tools)
-            return failed(call, f"There is no tool {call.name!r}. There are: {names or 'none'}.")
-        if self._approve is not None:
-            try:
-                allowed = self._approve(call)
-                if inspect.isawaitable(allowed):
-                    allowed = await allowed
-            except Exception as error:
-                return failed(call, f"{REFUSED} {type(error).__name__}: {error}")
-            if allowed is not True:
-                return failed(call, allowed or REFUSED)
-        return await known.carry_out(call)
-
-    async def _stop_tools(self) -> None:
-        tasks = [*self._under_way]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=PATIENCE)
-        for task in tasks:
-            call = self._under_way.pop(task)
-            result = failed(call, NOT_FINISHED)
-            if task.done() and not task.cancelled():
-                result = task.result()
-            self._results[call.id] = result
 
 
 async def _result_of(stream: EventStream) -> Done | Error:

@@ -11,7 +11,7 @@ async def main() -> None:
         for question in ("Why is the sky blue?", "And at night?"):
             conversation.append(swink.UserMessage(question))
             try:
-                async with client.stream(["echo/flaky", "echo/echo"], conversation) as stream:
+                async with client.stream(["echo/fail-quota-exhausted", "echo/echo"], conversation) as stream:
                     async for piece in stream.text:
                         print(piece, end="", flush=True)
             except swink.StreamError as error:
