@@ -1,0 +1,221 @@
+"""One request of a client's: read, asked of a provider, and written as it comes.
+
+A batch of events, which is one network read of the upstream, becomes one write. Nothing is read
+ahead: a client that reads slowly stops the reading of the upstream. The response begins with the
+first bytes that the answer makes, so that its headers can say what is known by then. An upstream
+that fails is told in the client's own protocol: inside the stream where one was asked for, as an
+HTTP status where not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from aiohttp import web
+from attrs import define, evolve
+
+from swink_core import (
+    AssistantMessage,
+    Block,
+    Client,
+    Context,
+    Done,
+    Error,
+    EventStream,
+    ExtensionBlock,
+    FileIdSource,
+    Notice,
+    RetryPolicy,
+    StreamErrorKind,
+    SwinkError,
+)
+from swink_gateway.failures import of_exception, status_of
+from swink_gateway.protocols import Asked, BadRequest, ClientProtocol, Facts, Reply
+from swink_gateway.protocols.frames import JSON
+
+__all__ = ["Calls", "read_json", "respond"]
+
+DROPPED = "x-swink-dropped"
+"""The response header that names, as paths into the request, what was not carried further."""
+
+NOTICES = "x-swink-notices"
+"""The response header with what the adapter of the provider says of the request."""
+
+MOST_HEADER = 2000
+"""Characters of a header of ours."""
+
+
+async def read_json(request: web.Request) -> Any:
+    """Return a request's JSON data, whatever its type is called. Raises BadRequest."""
+    try:
+        return msgspec.json.decode(await request.read())
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise BadRequest(f"the body is no JSON: {error}") from error
+
+
+def respond(reply: Reply) -> web.Response:
+    """Make a response of a whole reply."""
+    return web.Response(
+        body=reply.body,
+        status=reply.status,
+        headers=dict(reply.headers),
+        content_type=reply.content_type,
+    )
+
+
+@define
+class Calls:
+    """Asks what clients ask for.
+
+    `routes` are names of the gateway's own and the models that they stand for, a chain each.
+    """
+
+    client: Client
+    routes: Mapping[str, Sequence[str]]
+    retry: RetryPolicy
+
+    async def answer(
+        self, request: web.Request, protocol: ClientProtocol, path: Mapping[str, str]
+    ) -> web.StreamResponse:
+        """Answer a request that has been let in."""
+        try:
+            asked = protocol.read(await read_json(request), path)
+        except BadRequest as error:
+            wrong = Error(error_message=str(error), error_kind=StreamErrorKind.INVALID_REQUEST)
+            return respond(protocol.failure(wrong, 400))
+        models = list(self.routes.get(asked.model, (asked.model,)))
+        try:
+            stream, facts = self._begin(protocol, asked, models)
+        except SwinkError as error:
+            wrong = of_exception(error)
+            return respond(protocol.failure(wrong, status_of(wrong)))
+        answer = _Answer(request, protocol, asked, facts, len(models))
+        async with stream:
+            return await (answer.streamed(stream) if asked.stream else answer.whole(stream))
+
+    def _begin(
+        self, protocol: ClientProtocol, asked: Asked, models: list[str]
+    ) -> tuple[EventStream, Facts]:
+        """Return the stream of a call. Raises SwinkError for one that cannot be made."""
+        catalog = self.client.catalog
+        names = [catalog.resolve(model).provider for model in models]
+        infos = {name: catalog.provider(name) for name in names}
+        wire_formats = {name: info.wire_format for name, info in infos.items() if info is not None}
+        if asked.own:
+            if wire_formats.get(names[0]) == protocol.wire_format:
+                asked.options["extra"] = asked.own
+            else:
+                asked.dropped += asked.own
+        retry = self.retry if asked.stream else evolve(self.retry, restart_after_output=True)
+        context = _addressed(asked.context, protocol.wire_format, names[0], wire_formats)
+        stream = self.client.stream(models, context, **{"retry": retry, **asked.options})
+        return stream, Facts(stream.call.id, int(time.time()), wire_formats)
+
+
+def _addressed(
+    context: Context, wire_format: str, provider: str, wire_formats: Mapping[str, str]
+) -> Context:
+    """Give what a client's protocol calls its own to the provider that speaks the same.
+
+    Opaque data that nobody sealed bears the name of the protocol's wire format instead of a
+    provider's; it goes to a provider of this wire format and, by the core's rules, to no other.
+    """
+    if wire_formats.get(provider) != wire_format:
+        return context
+    messages = []
+    for message in context.messages:
+        if isinstance(message, AssistantMessage) and message.provider == wire_format:
+            message = evolve(message, provider=provider)
+        if not isinstance(message.content, str):
+            blocks = [_block_for(block, wire_format, provider) for block in message.content]
+            message = evolve(message, content=blocks)
+        messages.append(message)
+    return evolve(context, messages=messages)
+
+
+def _block_for(block: Block, wire_format: str, provider: str) -> Block:
+    source = getattr(block, "source", None)
+    if isinstance(block, ExtensionBlock) and block.provider == wire_format:
+        return evolve(block, provider=provider)
+    if isinstance(source, FileIdSource) and source.provider == wire_format:
+        named = evolve(source, provider=provider)
+        return evolve(block, source=named)  # type: ignore[arg-type]  # it has one
+    return block
+
+
+class _Answer:
+    """One answer on its way to a client."""
+
+    def __init__(
+        self,
+        request: web.Request,
+        protocol: ClientProtocol,
+        asked: Asked,
+        facts: Facts,
+        models: int,
+    ) -> None:
+        self._request = request
+        self._protocol = protocol
+        self._asked = asked
+        self._models = models
+        self._encoder = protocol.encoder(asked, facts)
+        self._notices: list[str] = []
+
+    async def streamed(self, stream: EventStream) -> web.StreamResponse:
+        encoder = self._encoder
+        response: web.StreamResponse | None = None
+        async for batch in stream.batches():
+            data = encoder.feed(batch, stream.call.attempt)
+            if response is None:
+                self._listen(batch)
+            if data:
+                if response is None:
+                    response = web.StreamResponse(headers=self._headers(stream))
+                    response.content_type = encoder.content_type
+                    response.headers["Cache-Control"] = "no-cache"
+                    await response.prepare(self._request)
+                try:
+                    await response.write(data)
+                except ConnectionResetError:
+                    if not encoder.ended:
+                        raise
+                    return response  # who hangs up after the end has had all there was
+            if encoder.ended:
+                break
+        assert response is not None  # the last event always says something
+        return response
+
+    async def whole(self, stream: EventStream) -> web.Response:
+        terminal: Any = None
+        async for batch in stream.batches():
+            self._listen(batch)
+            terminal = batch[-1]
+        headers = self._headers(stream)
+        if isinstance(terminal, Done):
+            body = self._encoder.whole(stream.message)
+            return web.Response(body=body, headers=headers, content_type=JSON)
+        reply = self._protocol.failure(terminal, status_of(terminal, self._models))
+        return respond(evolve(reply, headers={**headers, **reply.headers}))
+
+    def _listen(self, batch: Sequence[Any]) -> None:
+        self._notices += [event.detail for event in batch if isinstance(event, Notice)]
+
+    def _headers(self, stream: EventStream) -> dict[str, str]:
+        """Return headers with what is known before the first byte of the answer."""
+        headers = {"x-swink-model": str(stream.call.model)}
+        if request_id := stream.call.request_id:
+            headers["x-request-id"] = request_id
+        if self._asked.dropped:
+            headers[DROPPED] = ", ".join(self._asked.dropped)
+        if self._notices:
+            headers[NOTICES] = "; ".join(self._notices)
+        return {name: _header(value) for name, value in headers.items()}
+
+
+def _header(value: str) -> str:
+    """Return text as a header may hold it (RFC 9110 section 5.5)."""
+    plain = value.encode("ascii", "replace").decode()
+    return "".join(c if " " <= c <= "~" else " " for c in plain)[:MOST_HEADER]

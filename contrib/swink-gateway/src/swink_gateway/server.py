@@ -1,0 +1,142 @@
+"""`Gateway`: the HTTP server, its routes, and who is let in.
+
+    async with Gateway(client) as gateway:
+        print(gateway.url)
+
+One `swink_core.Client` answers everything; its plugins, gates and credentials are the gateway's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Self
+
+from aiohttp import web
+
+from swink_core import Client, RetryPolicy, SwinkError
+from swink_gateway.calls import Calls
+from swink_gateway.guard import Guard, is_loopback
+from swink_gateway.listing import listed_models
+from swink_gateway.page import page
+from swink_gateway.protocols import ClientProtocol
+from swink_gateway.protocols.native import NativeProtocol
+
+__all__ = ["LOOPBACK", "MOST_BODY_BYTES", "Gateway"]
+
+LOOPBACK = "127.0.0.1"
+
+MOST_BODY_BYTES = 32 * 1024 * 1024
+"""Of a request: the smallest of coding agents' have 40 kB, those with images some MB."""
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_PUBLIC = frozenset({"/health", "/ready"})
+"""Paths that need no key: they tell nothing but that the gateway is up."""
+
+
+class Gateway:
+    """Serves `client` to clients of other APIs.
+
+    `keys` are those that clients show; without one only this machine can be served. `hosts` are
+    names, beside loopback's, by which the gateway is reached. `routes` are further model names, a
+    chain of models each. Port 0 is a free one. Raises SwinkError for an address beyond this
+    machine without a key.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        host: str = LOOPBACK,
+        port: int = 0,
+        keys: Iterable[str] = (),
+        hosts: Iterable[str] = (),
+        routes: Mapping[str, Sequence[str]] | None = None,
+        retry: RetryPolicy | None = None,
+    ) -> None:
+        self.guard = Guard(keys, [host, *hosts])
+        if not is_loopback(host) and not self.guard.wants_key:
+            raise SwinkError(
+                f"{host} can be reached from other machines, and there is no key",
+                title="The gateway was not started",
+                resolution="Set a key that clients have to show, or serve 127.0.0.1 alone.",
+            )
+        self._client = client
+        self._routes = dict(routes or {})
+        self._calls = Calls(client, self._routes, retry or RetryPolicy())
+        self._host, self._port = host, port
+        self._native = NativeProtocol()
+        self._runner = web.AppRunner(self._app(), handler_cancellation=True, access_log=None)
+
+    @property
+    def url(self) -> str:
+        """Where the gateway listens."""
+        host, port = self._runner.addresses[0][:2]
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    async def __aenter__(self) -> Self:
+        await self._runner.setup()
+        await web.TCPSite(self._runner, self._host, self._port).start()
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self._runner.cleanup()
+
+    # -- routes --------------------------------------------------------------------------------
+
+    def _app(self) -> web.Application:
+        app = web.Application(client_max_size=MOST_BODY_BYTES, middlewares=[self._let_in])
+        app.router.add_get("/", self._page)
+        app.router.add_get("/health", _fine)
+        app.router.add_get("/ready", _fine)
+        app.router.add_get("/v1/models", self._models)
+        app.router.add_post("/v1/stream", self._serve(self._native))
+        return app
+
+    def _serve(self, protocol: ClientProtocol) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            return await self._calls.answer(request, protocol, request.match_info)
+
+        return handle
+
+    async def _models(self, request: web.Request) -> web.Response:
+        return web.json_response(listed_models(self._client, self._routes))
+
+    async def _page(self, request: web.Request) -> web.Response:
+        return page(self._client, self._routes)
+
+    # -- who is let in -------------------------------------------------------------------------
+
+    @web.middleware
+    async def _let_in(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if not self.guard.is_from_here(request.headers):
+            return self._refuse(403, "this gateway does not answer to that Host or Origin")
+        if request.path not in _PUBLIC and not self.guard.knows(request.headers, request.query):
+            return self._refuse(401, "the gateway's key is missing or wrong")
+        try:
+            return await handler(request)
+        except web.HTTPException as error:
+            if error.status < 400:
+                raise
+            return self._refuse(error.status, error.reason)
+
+    def _refuse(self, status: int, why: str) -> web.Response:
+        """Answer in a form that the SDKs of all protocols read a message from."""
+        return web.json_response(
+            {
+                "type": "error",
+                "error": {
+                    "type": _TYPES.get(status, "invalid_request_error"),
+                    "message": why,
+                    "code": status,
+                },
+            },
+            status=status,
+        )
+
+
+_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
+
+
+async def _fine(request: web.Request) -> web.Response:
+    return web.json_response({"status": "ok"})
