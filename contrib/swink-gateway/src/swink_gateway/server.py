@@ -19,6 +19,7 @@ from swink_gateway.guard import Guard, is_loopback
 from swink_gateway.listing import listed_models
 from swink_gateway.page import page
 from swink_gateway.protocols import ClientProtocol
+from swink_gateway.protocols.chat import ChatProtocol
 from swink_gateway.protocols.native import NativeProtocol
 
 __all__ = ["LOOPBACK", "MOST_BODY_BYTES", "Gateway"]
@@ -27,6 +28,12 @@ LOOPBACK = "127.0.0.1"
 
 MOST_BODY_BYTES = 32 * 1024 * 1024
 """Of a request: the smallest of coding agents' have 40 kB, those with images some MB."""
+
+_POSTS: dict[str, ClientProtocol] = {
+    "/v1/stream": NativeProtocol(),
+    "/v1/chat/completions": ChatProtocol(),
+}
+"""Where clients ask, and what they speak there."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -65,7 +72,6 @@ class Gateway:
         self._routes = dict(routes or {})
         self._calls = Calls(client, self._routes, retry or RetryPolicy())
         self._host, self._port = host, port
-        self._native = NativeProtocol()
         self._runner = web.AppRunner(self._app(), handler_cancellation=True, access_log=None)
 
     @property
@@ -90,7 +96,8 @@ class Gateway:
         app.router.add_get("/health", _fine)
         app.router.add_get("/ready", _fine)
         app.router.add_get("/v1/models", self._models)
-        app.router.add_post("/v1/stream", self._serve(self._native))
+        for path, protocol in _POSTS.items():
+            app.router.add_post(path, self._serve(protocol))
         return app
 
     def _serve(self, protocol: ClientProtocol) -> Handler:
