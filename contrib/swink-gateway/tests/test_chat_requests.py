@@ -29,7 +29,7 @@ HI = {"role": "user", "content": "Hi"}
 
 
 def read(messages: Any = (HI,), **fields: Any) -> Asked:
-    return ChatProtocol().read({"model": "m", "messages": list(messages), **fields}, {})
+    return ChatProtocol().read({"model": "m", "messages": list(messages), **fields}, {}, {})
 
 
 def call(id: str, name: str, arguments: str) -> dict[str, Any]:
@@ -222,5 +222,5 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("fields", "said"), REFUSED)
 def test_what_is_no_request_is_told_with_its_place(fields: dict[str, Any], said: str) -> None:
     with pytest.raises(BadRequest) as refused:
-        ChatProtocol().read({"model": "m", "messages": [HI], **fields}, {})
+        ChatProtocol().read({"model": "m", "messages": [HI], **fields}, {}, {})
     assert said in str(refused.value)

@@ -20,6 +20,7 @@ from swink_gateway.listing import listed_models
 from swink_gateway.page import page
 from swink_gateway.protocols import ClientProtocol
 from swink_gateway.protocols.chat import ChatProtocol
+from swink_gateway.protocols.messages import MessagesProtocol
 from swink_gateway.protocols.native import NativeProtocol
 
 __all__ = ["LOOPBACK", "MOST_BODY_BYTES", "Gateway"]
@@ -32,8 +33,14 @@ MOST_BODY_BYTES = 32 * 1024 * 1024
 _POSTS: dict[str, ClientProtocol] = {
     "/v1/stream": NativeProtocol(),
     "/v1/chat/completions": ChatProtocol(),
+    "/v1/messages": MessagesProtocol(),
 }
 """Where clients ask, and what they speak there."""
+
+_COUNTS: dict[str, tuple[ClientProtocol, str]] = {
+    "/v1/messages/count_tokens": (MessagesProtocol(), "input_tokens"),
+}
+"""Where they ask how long a conversation is, and the field that tells them."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -98,11 +105,19 @@ class Gateway:
         app.router.add_get("/v1/models", self._models)
         for path, protocol in _POSTS.items():
             app.router.add_post(path, self._serve(protocol))
+        for path, (protocol, name) in _COUNTS.items():
+            app.router.add_post(path, self._count(protocol, name))
         return app
 
     def _serve(self, protocol: ClientProtocol) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
-            return await self._calls.answer(request, protocol, request.match_info)
+            return await self._calls.answer(request, protocol)
+
+        return handle
+
+    def _count(self, protocol: ClientProtocol, name: str) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            return await self._calls.count(request, protocol, name)
 
         return handle
 

@@ -60,7 +60,7 @@ class ChatProtocol:
     name = "chat"
     wire_format = WIRE_FORMAT
 
-    def read(self, body: Any, path: Mapping[str, str]) -> Asked:
+    def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
         """Return what a request asks for."""
         return read_chat(body)
 
