@@ -27,7 +27,7 @@ from swink_core import (
     StreamErrorKind,
     SwinkError,
 )
-from swink_gateway.addressing import addressed
+from swink_gateway.addressing import addressed, spoken_by
 from swink_gateway.counting import ESTIMATED, estimated_tokens
 from swink_gateway.failures import of_exception, status_of
 from swink_gateway.protocols import Asked, BadRequest, ClientProtocol, Facts, Reply
@@ -106,10 +106,10 @@ class Calls:
     ) -> tuple[EventStream, Facts]:
         """Return the stream of a call. Raises SwinkError for one that cannot be made."""
         catalog = self.client.catalog
-        names = [catalog.resolve(model).provider for model in models]
-        infos = {name: catalog.provider(name) for name in names}
-        wire_formats = {name: info.wire_format for name, info in infos.items() if info is not None}
-        found = addressed(asked, protocol.wire_format, names[0], wire_formats.get(names[0]))
+        targets = [catalog.resolve(model) for model in models]
+        wire_formats = {target.provider: spoken_by(catalog, target) for target in targets}
+        first = targets[0].provider
+        found = addressed(asked, protocol.wire_format, first, wire_formats[first])
         asked.dropped = found.dropped
         retry = self.retry if asked.stream else evolve(self.retry, restart_after_output=True)
         options = {"retry": retry, **found.options}

@@ -22,6 +22,7 @@ from swink_gateway.protocols import ClientProtocol
 from swink_gateway.protocols.chat import ChatProtocol
 from swink_gateway.protocols.messages import MessagesProtocol
 from swink_gateway.protocols.native import NativeProtocol
+from swink_gateway.protocols.responses import ResponsesProtocol
 
 __all__ = ["LOOPBACK", "MOST_BODY_BYTES", "Gateway"]
 
@@ -34,6 +35,7 @@ _POSTS: dict[str, ClientProtocol] = {
     "/v1/stream": NativeProtocol(),
     "/v1/chat/completions": ChatProtocol(),
     "/v1/messages": MessagesProtocol(),
+    "/v1/responses": ResponsesProtocol(),
 }
 """Where clients ask, and what they speak there."""
 

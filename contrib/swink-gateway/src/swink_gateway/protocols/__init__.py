@@ -44,7 +44,7 @@ class Asked:
     dropped: list[str] = field(factory=list)
     own: dict[str, Any] = field(factory=dict)
     headers: dict[str, str] = field(factory=dict)
-    tools: dict[str, tuple[str, str]] = field(factory=dict)
+    tools: dict[str, Any] = field(factory=dict)
     said: dict[str, Any] = field(factory=dict)
 
 
