@@ -95,6 +95,9 @@ async def openai_responses(base: str, model: str) -> Read:
                 elif event.type == "response.failed":
                     failed = event.response.error
                     read.error = openai.APIError(failed.message, None, body=failed)  # type: ignore[arg-type]  # there is none
+                elif event.type == "response.output_item.done" and event.item.type == "reasoning":
+                    # the API encrypts it once more for the whole response
+                    read.opaque.append(event.item.encrypted_content)
                 elif event.type.endswith(("reasoning_text.delta", "summary_text.delta")):
                     read.thinking += event.delta
         except openai.APIError as error:
@@ -107,8 +110,6 @@ async def openai_responses(base: str, model: str) -> Read:
     for item in done.output:
         if item.type == "function_call":
             read.calls.append((item.call_id, item.name, _json(item.arguments)))
-        elif item.type == "reasoning" and item.encrypted_content:
-            read.opaque.append(item.encrypted_content)
     return read
 
 
