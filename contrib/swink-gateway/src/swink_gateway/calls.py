@@ -104,11 +104,10 @@ class Calls:
         names = [catalog.resolve(model).provider for model in models]
         infos = {name: catalog.provider(name) for name in names}
         wire_formats = {name: info.wire_format for name, info in infos.items() if info is not None}
-        if asked.own:
-            if wire_formats.get(names[0]) == protocol.wire_format:
-                asked.options["extra"] = asked.own
-            else:
-                asked.dropped += asked.own
+        if wire_formats.get(names[0]) != protocol.wire_format:
+            asked.dropped += asked.own_places or asked.own
+        elif asked.own:
+            asked.options["extra"] = asked.own
         retry = self.retry if asked.stream else evolve(self.retry, restart_after_output=True)
         context = _addressed(asked.context, protocol.wire_format, names[0], wire_formats)
         stream = self.client.stream(models, context, **{"retry": retry, **asked.options})

@@ -9,17 +9,20 @@ One `swink_core.Client` answers everything; its plugins, gates and credentials a
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Self
+from typing import Any, Self
 
 from aiohttp import web
 
-from swink_core import Client, RetryPolicy, SwinkError
-from swink_gateway.calls import Calls
+from swink_core import Client, Error, RetryPolicy, StreamErrorKind, SwinkError
+from swink_gateway.calls import Calls, read_json, respond
 from swink_gateway.guard import Guard, is_loopback
-from swink_gateway.listing import listed_models
+from swink_gateway.listing import listed_models, ollama_model, ollama_models
 from swink_gateway.page import page
-from swink_gateway.protocols import ClientProtocol
+from swink_gateway.protocols import BadRequest, ClientProtocol
+from swink_gateway.protocols.fields import Fields
+from swink_gateway.protocols.gemini import GeminiProtocol, counted
 from swink_gateway.protocols.native import NativeProtocol
+from swink_gateway.protocols.ollama import OllamaGenerateProtocol, OllamaProtocol
 
 __all__ = ["LOOPBACK", "MOST_BODY_BYTES", "Gateway"]
 
@@ -89,18 +92,48 @@ class Gateway:
         app.router.add_get("/", self._page)
         app.router.add_get("/health", _fine)
         app.router.add_get("/ready", _fine)
-        app.router.add_get("/v1/models", self._models)
+        for version in ("v1", "v1beta"):
+            app.router.add_get(f"/{version}/models", self._models)
+            app.router.add_get(f"/{version}/models/{{model:.+}}", self._model)
+            path = f"/{version}/models/{{model:.+}}"
+            app.router.add_post(f"{path}:{{method:{_GENERATE}}}", self._serve(_GEMINI))
+            app.router.add_post(f"{path}:{{method:countTokens}}", _count_tokens)
+        app.router.add_post("/api/chat", self._serve(OllamaProtocol()))
+        app.router.add_post("/api/generate", self._serve(OllamaGenerateProtocol()))
+        app.router.add_get("/api/tags", self._tags)
+        app.router.add_get("/api/ps", self._tags)
+        app.router.add_post("/api/show", self._show)
+        app.router.add_get("/api/version", _version)
         app.router.add_post("/v1/stream", self._serve(self._native))
         return app
 
     def _serve(self, protocol: ClientProtocol) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
-            return await self._calls.answer(request, protocol, request.match_info)
+            path = {**request.query, **request.match_info}
+            return await self._calls.answer(request, protocol, path)
 
         return handle
 
     async def _models(self, request: web.Request) -> web.Response:
         return web.json_response(listed_models(self._client, self._routes))
+
+    async def _model(self, request: web.Request) -> web.Response:
+        rows = listed_models(self._client, self._routes)["data"]
+        name = request.match_info["model"]
+        row = next((row for row in rows if row["id"] == name), None)
+        return self._refuse(404, f"no model {name!r} is listed") if row is None else _json(row)
+
+    async def _tags(self, request: web.Request) -> web.Response:
+        return _json({"models": ollama_models(self._client, self._routes)})
+
+    async def _show(self, request: web.Request) -> web.Response:
+        try:
+            body = Fields(await read_json(request))
+            name = body.text("model") or body.required("name")
+        except BadRequest as error:
+            return self._refuse(400, str(error))
+        found = ollama_model(self._client, self._routes, name)
+        return _json({"error": f"model {name!r} not found"}, 404) if found is None else _json(found)
 
     async def _page(self, request: web.Request) -> web.Response:
         return page(self._client, self._routes)
@@ -136,6 +169,29 @@ class Gateway:
 
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
+
+
+_GEMINI = GeminiProtocol()
+_GENERATE = "generateContent|streamGenerateContent"
+
+OLLAMA_VERSION = "0.12.0"
+"""The version of Ollama whose API is spoken; clients refuse to talk to older ones."""
+
+
+def _json(data: Any, status: int = 200) -> web.Response:
+    return web.json_response(data, status=status)
+
+
+async def _version(request: web.Request) -> web.Response:
+    return _json({"version": OLLAMA_VERSION})
+
+
+async def _count_tokens(request: web.Request) -> web.Response:
+    try:
+        return respond(counted(await read_json(request), request.match_info))
+    except BadRequest as error:
+        wrong = Error(error_message=str(error), error_kind=StreamErrorKind.INVALID_REQUEST)
+        return respond(_GEMINI.failure(wrong, 400))
 
 
 async def _fine(request: web.Request) -> web.Response:

@@ -32,7 +32,8 @@ class Asked:
 
     `options` are keyword arguments of `Client.stream`. `dropped` names, as paths into the body,
     what is not carried further; `own` are fields of the body that swink has no word for, for a
-    provider of the same wire format; `tools` are names of tools as the client knows them, by
+    provider of the same wire format, and `own_places` their paths where they are not at the top;
+    `tools` are names of tools as the client knows them, by
     those under which they go out (see `tool_names`). `said` is what the protocol itself wants to
     know again when it answers.
     """
@@ -43,6 +44,7 @@ class Asked:
     stream: bool = False
     dropped: list[str] = field(factory=list)
     own: dict[str, Any] = field(factory=dict)
+    own_places: list[str] = field(factory=list)
     tools: dict[str, tuple[str, str]] = field(factory=dict)
     said: dict[str, Any] = field(factory=dict)
 
