@@ -75,11 +75,11 @@ class Upstream:
 def shipped() -> list[Upstream]:
     """List completed answers among the recordings that the providers' packages ship."""
     return [
-        Upstream(f"{recording.provider}/{recording.name}", recording.provider, _api(recording), recording)
+        Upstream(f"{one.provider}/{one.name}", one.provider, _api(one), one)
         for package in PACKAGES
-        for recording in shipped_answers(f"swink_provider_{package}")
-        if recording.provider != "vertex"  # which asks elsewhere for a token first
-    ]  # fmt: skip
+        for one in shipped_answers(f"swink_provider_{package}")
+        if one.provider != "vertex"  # which asks elsewhere for a token first
+    ]
 
 
 def _api(recording: Recording) -> dict[str, Any]:

@@ -18,20 +18,17 @@ from aiohttp import web
 from attrs import define, evolve
 
 from swink_core import (
-    AssistantMessage,
-    Block,
     Client,
-    Context,
     Done,
     Error,
     EventStream,
-    ExtensionBlock,
-    FileIdSource,
     Notice,
     RetryPolicy,
     StreamErrorKind,
     SwinkError,
 )
+from swink_gateway.addressing import addressed
+from swink_gateway.counting import ESTIMATED, estimated_tokens
 from swink_gateway.failures import of_exception, status_of
 from swink_gateway.protocols import Asked, BadRequest, ClientProtocol, Facts, Reply
 from swink_gateway.protocols.frames import JSON
@@ -77,15 +74,12 @@ class Calls:
     routes: Mapping[str, Sequence[str]]
     retry: RetryPolicy
 
-    async def answer(
-        self, request: web.Request, protocol: ClientProtocol, path: Mapping[str, str]
-    ) -> web.StreamResponse:
+    async def answer(self, request: web.Request, protocol: ClientProtocol) -> web.StreamResponse:
         """Answer a request that has been let in."""
         try:
-            asked = protocol.read(await read_json(request), path)
+            asked = await _read(request, protocol)
         except BadRequest as error:
-            wrong = Error(error_message=str(error), error_kind=StreamErrorKind.INVALID_REQUEST)
-            return respond(protocol.failure(wrong, 400))
+            return respond(_refusal(protocol, error))
         models = list(self.routes.get(asked.model, (asked.model,)))
         try:
             stream, facts = self._begin(protocol, asked, models)
@@ -96,6 +90,17 @@ class Calls:
         async with stream:
             return await (answer.streamed(stream) if asked.stream else answer.whole(stream))
 
+    async def count(
+        self, request: web.Request, protocol: ClientProtocol, name: str
+    ) -> web.StreamResponse:
+        """Answer how long a conversation is, in the field `name`."""
+        try:
+            asked = await _read(request, protocol)
+        except BadRequest as error:
+            return respond(_refusal(protocol, error))
+        counted = {name: estimated_tokens(asked.context)}
+        return web.json_response(counted, headers={ESTIMATED: name})
+
     def _begin(
         self, protocol: ClientProtocol, asked: Asked, models: list[str]
     ) -> tuple[EventStream, Facts]:
@@ -104,45 +109,22 @@ class Calls:
         names = [catalog.resolve(model).provider for model in models]
         infos = {name: catalog.provider(name) for name in names}
         wire_formats = {name: info.wire_format for name, info in infos.items() if info is not None}
-        if wire_formats.get(names[0]) != protocol.wire_format:
-            asked.dropped += asked.own_places or asked.own
-        elif asked.own:
-            asked.options["extra"] = asked.own
+        found = addressed(asked, protocol.wire_format, names[0], wire_formats.get(names[0]))
+        asked.dropped = found.dropped
         retry = self.retry if asked.stream else evolve(self.retry, restart_after_output=True)
-        context = _addressed(asked.context, protocol.wire_format, names[0], wire_formats)
-        stream = self.client.stream(models, context, **{"retry": retry, **asked.options})
+        options = {"retry": retry, **found.options}
+        stream = self.client.stream(models, found.context, **options)
         return stream, Facts(stream.call.id, int(time.time()), wire_formats)
 
 
-def _addressed(
-    context: Context, wire_format: str, provider: str, wire_formats: Mapping[str, str]
-) -> Context:
-    """Give what a client's protocol calls its own to the provider that speaks the same.
-
-    Opaque data that nobody sealed bears the name of the protocol's wire format instead of a
-    provider's; it goes to a provider of this wire format and, by the core's rules, to no other.
-    """
-    if wire_formats.get(provider) != wire_format:
-        return context
-    messages = []
-    for message in context.messages:
-        if isinstance(message, AssistantMessage) and message.provider == wire_format:
-            message = evolve(message, provider=provider)
-        if not isinstance(message.content, str):
-            blocks = [_block_for(block, wire_format, provider) for block in message.content]
-            message = evolve(message, content=blocks)
-        messages.append(message)
-    return evolve(context, messages=messages)
+async def _read(request: web.Request, protocol: ClientProtocol) -> Asked:
+    path = {**request.query, **request.match_info}
+    return protocol.read(await read_json(request), path, request.headers)
 
 
-def _block_for(block: Block, wire_format: str, provider: str) -> Block:
-    source = getattr(block, "source", None)
-    if isinstance(block, ExtensionBlock) and block.provider == wire_format:
-        return evolve(block, provider=provider)
-    if isinstance(source, FileIdSource) and source.provider == wire_format:
-        named = evolve(source, provider=provider)
-        return evolve(block, source=named)  # type: ignore[arg-type]  # it has one
-    return block
+def _refusal(protocol: ClientProtocol, error: BadRequest) -> Reply:
+    wrong = Error(error_message=str(error), error_kind=StreamErrorKind.INVALID_REQUEST)
+    return protocol.failure(wrong, 400)
 
 
 class _Answer:

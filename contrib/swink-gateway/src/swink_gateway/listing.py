@@ -2,7 +2,7 @@
 
 OpenAI's wants `object` and a list of `id`, `object`, `created`, `owned_by`; Anthropic's `has_more`,
 `first_id`, `last_id` and, of each model, `type`, `display_name`, `created_at`; Google's a list
-`models` of `name`, `displayName`, `inputTokenLimit`. Ollama's has lists of its own.
+`models` of `name`, `displayName`, `inputTokenLimit`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 from swink_core import Client, ModelInfo, SwinkError
 
-__all__ = ["known_models", "listed_models", "ollama_model", "ollama_models"]
+__all__ = ["known_models", "listed_models"]
 
-_EPOCH = "1970-01-01T00:00:00Z"
+EPOCH = "1970-01-01T00:00:00Z"
 """A date is wanted of every model, and nobody says one."""
 
 
@@ -42,7 +42,7 @@ def listed_models(client: Client, routes: Mapping[str, Sequence[str]]) -> dict[s
 def _row(id: str, owner: str, name: str, info: ModelInfo | None = None) -> dict[str, Any]:
     row: dict[str, Any] = {
         "id": id, "object": "model", "created": 0, "owned_by": owner,
-        "type": "model", "display_name": name, "created_at": _EPOCH,
+        "type": "model", "display_name": name, "created_at": EPOCH,
         "name": f"models/{id}", "displayName": name,
         "supportedGenerationMethods": ["generateContent", "streamGenerateContent", "countTokens"],
     }  # fmt: skip
@@ -51,46 +51,3 @@ def _row(id: str, owner: str, name: str, info: ModelInfo | None = None) -> dict[
     if info is not None and info.max_output:
         row["outputTokenLimit"] = row["max_tokens"] = info.max_output
     return row
-
-
-# -- Ollama's lists (https://github.com/ollama/ollama/blob/main/docs/api.md) ------------------
-
-_CAPABILITIES = {"tools": "tools", "images": "vision", "thinking": "thinking"}
-"""Ollama's words for what a model can do; every model completes."""
-
-_DETAILS = {
-    "parent_model": "", "format": "", "family": "", "families": [], "parameter_size": "",
-    "quantization_level": "",
-}  # fmt: skip
-"""What is known of files of weights, of which there are none here."""
-
-
-def ollama_models(client: Client, routes: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
-    """Return all models as `/api/tags` lists them."""
-    names = [row["id"] for row in listed_models(client, routes)["data"]]
-    facts = {"modified_at": _EPOCH, "size": 0, "digest": "", "details": _DETAILS}
-    return [{"name": name, "model": name, **facts} for name in names]
-
-
-def ollama_model(
-    client: Client, routes: Mapping[str, Sequence[str]], name: str
-) -> dict[str, Any] | None:
-    """Return what `/api/show` tells of a model; `None` for one that nobody has."""
-    try:
-        model = client.catalog.resolve(routes[name][0] if name in routes else name)
-    except SwinkError:
-        return None
-    info = model.info
-    known = (info.capabilities if info is not None else None) or _CAPABILITIES
-    told = [word for ours, word in _CAPABILITIES.items() if ours in known]
-    about: dict[str, Any] = {"general.architecture": model.provider}
-    if info is not None and info.context_window:
-        about[f"{model.provider}.context_length"] = info.context_window
-    texts = {"license": "", "modelfile": "", "parameters": "", "template": ""}
-    return {
-        **texts,
-        "details": _DETAILS,
-        "model_info": about,
-        "capabilities": ["completion", *told],
-        "modified_at": _EPOCH,
-    }

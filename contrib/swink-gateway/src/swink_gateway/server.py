@@ -9,18 +9,21 @@ One `swink_core.Client` answers everything; its plugins, gates and credentials a
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Self
 
 from aiohttp import web
 
-from swink_core import Client, Error, RetryPolicy, StreamErrorKind, SwinkError
-from swink_gateway.calls import Calls, read_json, respond
+from swink_core import Client, RetryPolicy, SwinkError
+from swink_gateway.calls import Calls, read_json
 from swink_gateway.guard import Guard, is_loopback
-from swink_gateway.listing import listed_models, ollama_model, ollama_models
+from swink_gateway.listing import listed_models
+from swink_gateway.ollama_lists import API_VERSION, ollama_model, ollama_models
 from swink_gateway.page import page
 from swink_gateway.protocols import BadRequest, ClientProtocol
+from swink_gateway.protocols.chat import ChatProtocol
 from swink_gateway.protocols.fields import Fields
-from swink_gateway.protocols.gemini import GeminiProtocol, counted
+from swink_gateway.protocols.gemini import GeminiProtocol
+from swink_gateway.protocols.messages import MessagesProtocol
 from swink_gateway.protocols.native import NativeProtocol
 from swink_gateway.protocols.ollama import OllamaGenerateProtocol, OllamaProtocol
 
@@ -30,6 +33,24 @@ LOOPBACK = "127.0.0.1"
 
 MOST_BODY_BYTES = 32 * 1024 * 1024
 """Of a request: the smallest of coding agents' have 40 kB, those with images some MB."""
+
+_GOOGLE = "/{version:v1|v1beta}/models/{model:.+}"
+
+_POSTS: dict[str, ClientProtocol] = {
+    "/v1/stream": NativeProtocol(),
+    "/v1/chat/completions": ChatProtocol(),
+    "/v1/messages": MessagesProtocol(),
+    _GOOGLE + ":{method:generateContent|streamGenerateContent}": GeminiProtocol(),
+    "/api/chat": OllamaProtocol(),
+    "/api/generate": OllamaGenerateProtocol(),
+}
+"""Where clients ask, and what they speak there."""
+
+_COUNTS: dict[str, tuple[ClientProtocol, str]] = {
+    "/v1/messages/count_tokens": (MessagesProtocol(), "input_tokens"),
+    _GOOGLE + ":{method:countTokens}": (GeminiProtocol(), "totalTokens"),
+}
+"""Where they ask how long a conversation is, and the field that tells them."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -68,7 +89,6 @@ class Gateway:
         self._routes = dict(routes or {})
         self._calls = Calls(client, self._routes, retry or RetryPolicy())
         self._host, self._port = host, port
-        self._native = NativeProtocol()
         self._runner = web.AppRunner(self._app(), handler_cancellation=True, access_log=None)
 
     @property
@@ -92,25 +112,27 @@ class Gateway:
         app.router.add_get("/", self._page)
         app.router.add_get("/health", _fine)
         app.router.add_get("/ready", _fine)
-        for version in ("v1", "v1beta"):
-            app.router.add_get(f"/{version}/models", self._models)
-            app.router.add_get(f"/{version}/models/{{model:.+}}", self._model)
-            path = f"/{version}/models/{{model:.+}}"
-            app.router.add_post(f"{path}:{{method:{_GENERATE}}}", self._serve(_GEMINI))
-            app.router.add_post(f"{path}:{{method:countTokens}}", _count_tokens)
-        app.router.add_post("/api/chat", self._serve(OllamaProtocol()))
-        app.router.add_post("/api/generate", self._serve(OllamaGenerateProtocol()))
+        app.router.add_get("/{version:v1|v1beta}/models", self._models)
+        app.router.add_get(_GOOGLE, self._model)
         app.router.add_get("/api/tags", self._tags)
         app.router.add_get("/api/ps", self._tags)
         app.router.add_post("/api/show", self._show)
         app.router.add_get("/api/version", _version)
-        app.router.add_post("/v1/stream", self._serve(self._native))
+        for path, protocol in _POSTS.items():
+            app.router.add_post(path, self._serve(protocol))
+        for path, (protocol, name) in _COUNTS.items():
+            app.router.add_post(path, self._count(protocol, name))
         return app
 
     def _serve(self, protocol: ClientProtocol) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
-            path = {**request.query, **request.match_info}
-            return await self._calls.answer(request, protocol, path)
+            return await self._calls.answer(request, protocol)
+
+        return handle
+
+    def _count(self, protocol: ClientProtocol, name: str) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            return await self._calls.count(request, protocol, name)
 
         return handle
 
@@ -121,19 +143,23 @@ class Gateway:
         rows = listed_models(self._client, self._routes)["data"]
         name = request.match_info["model"]
         row = next((row for row in rows if row["id"] == name), None)
-        return self._refuse(404, f"no model {name!r} is listed") if row is None else _json(row)
+        if row is None:
+            return self._refuse(404, f"no model {name!r} is listed")
+        return web.json_response(row)
 
     async def _tags(self, request: web.Request) -> web.Response:
-        return _json({"models": ollama_models(self._client, self._routes)})
+        return web.json_response({"models": ollama_models(self._client, self._routes)})
 
     async def _show(self, request: web.Request) -> web.Response:
         try:
-            body = Fields(await read_json(request))
-            name = body.text("model") or body.required("name")
+            said = Fields(await read_json(request))
+            name = said.text("model") or said.required("name")
         except BadRequest as error:
-            return self._refuse(400, str(error))
+            return web.json_response({"error": str(error)}, status=400)
         found = ollama_model(self._client, self._routes, name)
-        return _json({"error": f"model {name!r} not found"}, 404) if found is None else _json(found)
+        if found is None:
+            return web.json_response({"error": f"model {name!r} not found"}, status=404)
+        return web.json_response(found)
 
     async def _page(self, request: web.Request) -> web.Response:
         return page(self._client, self._routes)
@@ -171,27 +197,8 @@ class Gateway:
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
 
 
-_GEMINI = GeminiProtocol()
-_GENERATE = "generateContent|streamGenerateContent"
-
-OLLAMA_VERSION = "0.12.0"
-"""The version of Ollama whose API is spoken; clients refuse to talk to older ones."""
-
-
-def _json(data: Any, status: int = 200) -> web.Response:
-    return web.json_response(data, status=status)
-
-
 async def _version(request: web.Request) -> web.Response:
-    return _json({"version": OLLAMA_VERSION})
-
-
-async def _count_tokens(request: web.Request) -> web.Response:
-    try:
-        return respond(counted(await read_json(request), request.match_info))
-    except BadRequest as error:
-        wrong = Error(error_message=str(error), error_kind=StreamErrorKind.INVALID_REQUEST)
-        return respond(_GEMINI.failure(wrong, 400))
+    return web.json_response({"version": API_VERSION})
 
 
 async def _fine(request: web.Request) -> web.Response:

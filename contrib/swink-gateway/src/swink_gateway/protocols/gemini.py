@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import define, field
-
 from swink_core import (
     AssistantMessage,
     AssistantMessageEvent,
@@ -28,22 +26,17 @@ from swink_core import (
     ThinkingBlock,
     ThinkingDelta,
     ThinkingEnd,
-    ToolCallBlock,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import parse_arguments
 from swink_gateway.protocols import Asked, Facts, Known, Reply
 from swink_gateway.protocols.answers import id_of, model_of, started_anew
-from swink_gateway.protocols.counting import estimated_tokens
 from swink_gateway.protocols.frames import JSON, SSE, data_frame, encode
 from swink_gateway.protocols.gemini_parts import OF_CANDIDATE, Parts, PartsWriter, usage_data
 from swink_gateway.protocols.gemini_requests import WIRE_FORMAT, read_gemini
 from swink_gateway.protocols.google_errors import blocked_prompt, error_data, error_reply
+from swink_gateway.protocols.whole_calls import WholeCalls
 
-__all__ = ["GeminiProtocol", "counted"]
+__all__ = ["GeminiProtocol"]
 
 FINISH = {
     StopReason.STOP: "STOP",
@@ -56,19 +49,13 @@ FINISH = {
 BROKEN_CALL = "MALFORMED_FUNCTION_CALL"
 
 
-def counted(body: Any, path: Mapping[str, str]) -> Reply:
-    """Return the answer to `countTokens`, an estimate. Raises BadRequest."""
-    tokens = estimated_tokens(read_gemini(body, path).context)
-    return Reply(200, encode({"totalTokens": tokens}))
-
-
 class GeminiProtocol:
     """What Google's SDKs ask by `models.generate_content`."""
 
     name = "gemini"
     wire_format = WIRE_FORMAT
 
-    def read(self, body: Any, path: Mapping[str, str]) -> Asked:
+    def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
         """Return what a request asks for."""
         return read_gemini(body, path)
 
@@ -79,14 +66,6 @@ class GeminiProtocol:
     def failure(self, error: Error, status: int) -> Reply:
         """Return what says that there is no answer, with this HTTP status."""
         return error_reply(error, status)
-
-
-@define
-class _OpenCall:
-    id: str
-    name: str
-    pieces: list[str] = field(factory=list)
-    block: ToolCallBlock | None = None
 
 
 class GeminiEncoder:
@@ -104,7 +83,7 @@ class GeminiEncoder:
     def _fresh(self) -> None:
         self._writer: PartsWriter | None = None
         self._thinking: dict[int, list[str]] = {}
-        self._calls: dict[int, _OpenCall] = {}
+        self._calls = WholeCalls()
 
     def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
         """Return the response that a batch of events is."""
@@ -138,18 +117,15 @@ class GeminiEncoder:
         return self._writer
 
     def _write(self, event: Any, writer: PartsWriter) -> None:
+        if type(event) is TextDelta:
+            writer.text(event.delta)
+            return
+        for call in self._calls.feed(event):
+            writer.call(call)
         match event:
-            case TextDelta(delta=text):
-                writer.text(text)
             case ThinkingDelta(content_index=index, delta=text):
                 self._thinking.setdefault(index, []).append(text)
                 writer.thought(text)
-            case ToolCallDelta(content_index=index, delta=text):
-                self._calls[index].pieces.append(text)
-            case ToolCallStart(content_index=index):
-                self._calls[index] = _OpenCall(event.id, event.name)
-            case ToolCallEnd(content_index=index):
-                self._end_call(self._calls[index], event, writer)
             case TextEnd():
                 writer.end_text(event.metadata)
             case ThinkingEnd(content_index=index):
@@ -159,22 +135,12 @@ class GeminiEncoder:
             case Extension():
                 writer.extension(ExtensionBlock(event.provider, event.kind, event.data))
 
-    def _end_call(self, call: _OpenCall, event: ToolCallEnd, writer: PartsWriter) -> None:
-        """Write calls in the order in which they began."""
-        raw = "".join(call.pieces)
-        arguments = parse_arguments(raw)
-        state: Any = "invalid" if arguments is None else "complete"
-        call.block = ToolCallBlock(
-            call.id, call.name, arguments or {}, raw, state, metadata=event.metadata
-        )
-        while self._calls and (block := next(iter(self._calls.values())).block) is not None:
-            del self._calls[next(iter(self._calls))]
-            writer.call(block)
-
     def _finish(
         self, done: Done, writer: PartsWriter, head: dict[str, Any], out: list[bytes]
     ) -> None:
         self.ended = True
+        for call in self._calls.finish(done.stop_reason):
+            writer.call(call)
         self._frame(self._last(writer, done, head), out)
         if self._array:
             out.append(b"]")

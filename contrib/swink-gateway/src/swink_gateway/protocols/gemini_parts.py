@@ -135,7 +135,7 @@ class PartsWriter:
 
 
 def usage_data(usage: Usage | None, cost: Cost | None, own: bool) -> dict[str, Any]:
-    """Return what an answer took; nothing where nobody counted.
+    """Return what an answer took, its cost in US dollars; nothing where nobody counted.
 
     `own`: the provider counts as this API does, and more than swink has words for.
     """
@@ -151,4 +151,7 @@ def usage_data(usage: Usage | None, cost: Cost | None, own: bool) -> dict[str, A
         "thoughtsTokenCount": usage.reasoning,
         "totalTokenCount": usage.added_up().total,
     }
-    return {**more, **{name: count for name, count in counts.items() if count is not None}}
+    known: dict[str, Any] = {name: count for name, count in counts.items() if count is not None}
+    if cost is not None and cost.total is not None:
+        known["cost"] = cost.total
+    return {**more, **known}

@@ -49,7 +49,7 @@ class NativeProtocol:
     name = "native"
     wire_format = "swink"
 
-    def read(self, body: Any, path: Mapping[str, str]) -> Asked:
+    def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
         """Return what a request asks for."""
         said = Fields(body)
         context = {

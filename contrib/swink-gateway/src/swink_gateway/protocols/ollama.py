@@ -21,16 +21,14 @@ from swink_core import (
     TextDelta,
     ThinkingDelta,
     ToolCallBlock,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
 )
-from swink_core.providers import arguments_object, is_synthetic_id, parse_arguments
+from swink_core.providers import arguments_object, is_synthetic_id
 from swink_gateway.failures import headers_of, text_of
 from swink_gateway.protocols import Asked, Facts, Known, Reply
 from swink_gateway.protocols.answers import model_of, started_anew
 from swink_gateway.protocols.frames import encode
 from swink_gateway.protocols.ollama_requests import WIRE_FORMAT, read_chat, read_generate
+from swink_gateway.protocols.whole_calls import WholeCalls
 
 __all__ = ["NDJSON", "OllamaGenerateProtocol", "OllamaProtocol"]
 
@@ -48,7 +46,7 @@ class OllamaProtocol:
     name = "ollama"
     wire_format = WIRE_FORMAT
 
-    def read(self, body: Any, path: Mapping[str, str]) -> Asked:
+    def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
         """Return what a request asks for."""
         return read_chat(body)
 
@@ -64,7 +62,7 @@ class OllamaProtocol:
 class OllamaGenerateProtocol(OllamaProtocol):
     """What Ollama's clients ask by `generate`: one prompt, one text."""
 
-    def read(self, body: Any, path: Mapping[str, str]) -> Asked:
+    def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
         """Return what a request asks for."""
         return read_generate(body)
 
@@ -83,7 +81,7 @@ class OllamaEncoder:
         self._wrapped = wrapped
         self._created = datetime.fromtimestamp(facts.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         self._begun = False
-        self._calls: dict[int, tuple[ToolCallStart, list[str]]] = {}
+        self._calls = WholeCalls()
         self._numbered = 0
 
     def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
@@ -96,6 +94,8 @@ class OllamaEncoder:
             match event:
                 case Retry() if self._begun:
                     self._fail(started_anew(event), out)
+                case Retry():
+                    self._calls = WholeCalls()
                 case Error():
                     self._fail(event, out)
                 case Done():
@@ -111,18 +111,13 @@ class OllamaEncoder:
             case ThinkingDelta(delta=text) if text:
                 said = self._said({"content": "", "thinking": text})
                 self._line({**head, **said, "done": False}, out)
-            case ToolCallStart(content_index=index):
-                self._calls[index] = (event, [])
-            case ToolCallDelta(content_index=index, delta=text):
-                self._calls[index][1].append(text)
-            case ToolCallEnd(content_index=index):
-                begun, pieces = self._calls.pop(index)
-                raw = "".join(pieces)
-                arguments = parse_arguments(raw)
-                state: Any = "invalid" if arguments is None else "complete"
-                block = ToolCallBlock(begun.id, begun.name, arguments or {}, raw, state)
-                said = self._said({"content": "", "tool_calls": [self._call(block)]})
-                self._line({**head, **said, "done": False}, out)
+            case _:
+                for block in self._calls.feed(event):
+                    self._write_call(block, head, out)
+
+    def _write_call(self, block: ToolCallBlock, head: dict[str, Any], out: list[bytes]) -> None:
+        said = self._said({"content": "", "tool_calls": [self._call(block)]})
+        self._line({**head, **said, "done": False}, out)
 
     def _said(self, message: dict[str, Any]) -> dict[str, Any]:
         if self._wrapped:
@@ -142,6 +137,8 @@ class OllamaEncoder:
 
     def _finish(self, done: Done, head: dict[str, Any], out: list[bytes]) -> None:
         self.ended = True
+        for block in self._calls.finish(done.stop_reason):
+            self._write_call(block, head, out)
         self._line({**head, **self._said({"content": ""}), **_end(done)}, out)
 
     def _fail(self, error: Error, out: list[bytes]) -> None:
