@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from attrs import define
-from serving import ONCE, serving
+from serving import ONCE
 
 import swink_core as swink
-from swink_gateway.server import Gateway
+from swink_core.providers import HTTPRequest, HTTPResponse
 from swink_recorder.recording import Recording
 from swink_testing.corpus import Case, shipped_answers, stream_cases
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
@@ -27,6 +27,9 @@ FOLDERS = {
 }  # fmt: skip
 """Who reads which part of the corpus, with which settings."""
 
+UNREADABLE = {"gemini/prism-stream-with-tools-1"}
+"""Whose `thoughtSignature`, written by hand, is no base64, as which the vendor's SDK reads it."""
+
 PACKAGES = ("anthropic", "gemini", "ollama", "openai")
 
 PATHS = {"/responses": "responses", "/chat/completions": "chat"}
@@ -41,17 +44,10 @@ class Upstream:
     settings: Mapping[str, Any]
     source: Case | Recording
 
-    def http(self, body: bytes | None = None) -> MemoryHTTPClient:
-        """Make what answers one request as recorded, or with another body."""
-        source = self.source
-        data = source.body if body is None else body
-        return MemoryHTTPClient(MemoryResponse([data], source.status, source.headers))
-
-    @asynccontextmanager
-    async def behind(self, body: bytes | None = None) -> AsyncIterator[Gateway]:
-        """Serve the answer, once."""
-        async with serving(http=self.http(body), providers=self.providers) as gateway:
-            yield gateway
+    def answer(self, body: bytes | None = None) -> MemoryResponse:
+        """Make one answer as recorded, or with another body."""
+        data = self.source.body if body is None else body
+        return MemoryResponse([data], self.source.status, self.source.headers)
 
     @property
     def providers(self) -> Any:
@@ -63,7 +59,7 @@ class Upstream:
 
     async def direct(self, body: bytes | None = None) -> tuple[swink.AssistantMessage, Any]:
         """Return the message, and the last event, that swink reads without a gateway."""
-        http = self.http(body)
+        http = MemoryHTTPClient(self.answer(body))
         async with (
             swink.Client(http=http, providers=self.providers) as client,
             client.stream(self.model, "Hi", retry=ONCE) as stream,
@@ -72,14 +68,19 @@ class Upstream:
             return stream.message, events[-1]
 
 
-def shipped() -> list[Upstream]:
-    """List completed answers among the recordings that the providers' packages ship."""
-    return [
-        Upstream(f"{one.provider}/{one.name}", one.provider, _api(one), one)
-        for package in PACKAGES
-        for one in shipped_answers(f"swink_provider_{package}")
-        if one.provider != "vertex"  # which asks elsewhere for a token first
-    ]
+def shipped() -> dict[str, list[Upstream]]:
+    """Return completed answers among the recordings that the providers' packages ship.
+
+    They are in groups of one provider with the same settings.
+    """
+    groups: dict[str, list[Upstream]] = {}
+    for package in PACKAGES:
+        for one in shipped_answers(f"swink_provider_{package}"):
+            if one.provider != "vertex":  # which asks elsewhere for a token first
+                settings = _api(one)
+                group = groups.setdefault("-".join([one.provider, *settings.values()]), [])
+                group.append(Upstream(f"{one.provider}/{one.name}", one.provider, settings, one))
+    return groups
 
 
 def _api(recording: Recording) -> dict[str, Any]:
@@ -88,16 +89,36 @@ def _api(recording: Recording) -> dict[str, Any]:
     return {"api": found[0]} if found else {}
 
 
-def corpus() -> list[Upstream]:
-    """List the streams of the corpus, where there is one."""
+def corpus(folder: str) -> list[Upstream]:
+    """List the streams of a part of the corpus, where there is one."""
+    provider, settings = FOLDERS[folder]
     return [
         Upstream(case.name, provider, settings, case)
-        for folder, (provider, settings) in FOLDERS.items()
         for case in stream_cases(folder)
-        if "json-array-stream" not in case.features
+        if "json-array-stream" not in case.features and case.name not in UNREADABLE
     ]
 
 
-def ids(upstream: Upstream) -> str:
-    """Name a recorded answer in pytest's output."""
-    return upstream.name
+class Answers:
+    """An `HTTPClient` that gives the one answer that is put into it."""
+
+    next: MemoryResponse
+
+    async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
+        return self.next
+
+    def close_idle(self) -> None:
+        """There are no connections."""
+
+    async def aclose(self) -> None:
+        """There are no connections."""
+
+
+@contextmanager
+def about(upstream: Upstream) -> Iterator[None]:
+    """Name the recorded answer that something is wrong with."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"recorded: {upstream.name}")
+        raise
