@@ -95,13 +95,16 @@ class OllamaEncoder:
                 case Retry() if self._begun:
                     self._fail(started_anew(event), out)
                 case Retry():
+                    out.clear()
                     self._calls = WholeCalls()
+                    self._numbered = 0
                 case Error():
                     self._fail(event, out)
                 case Done():
                     self._finish(event, head, out)
                 case _:
                     self._write(event, head, out)
+        self._begun = self._begun or bool(out)
         return b"".join(out)
 
     def _write(self, event: Any, head: dict[str, Any], out: list[bytes]) -> None:
@@ -146,7 +149,6 @@ class OllamaEncoder:
         self._line({"error": text_of(error)}, out)
 
     def _line(self, data: dict[str, Any], out: list[bytes]) -> None:
-        self._begun = True
         out.append(encode(data) + b"\n")
 
     def whole(self, message: AssistantMessage) -> bytes:
