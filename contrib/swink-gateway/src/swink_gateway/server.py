@@ -85,7 +85,7 @@ class Gateway:
                 title="The gateway was not started",
                 resolution="Set a key that clients have to show, or serve 127.0.0.1 alone.",
             )
-        self._client = client
+        self.client = client
         self._routes = dict(routes or {})
         self._calls = Calls(client, self._routes, retry or RetryPolicy())
         self._host, self._port = host, port
@@ -137,7 +137,7 @@ class Gateway:
         return handle
 
     async def _models(self, request: web.Request) -> web.Response:
-        return web.json_response(listed_models(self._client, self._routes))
+        return web.json_response(listed_models(self.client, self._routes))
 
     async def _model(self, request: web.Request) -> web.Response:
         rows = listed_models(self._client, self._routes)["data"]
@@ -162,7 +162,7 @@ class Gateway:
         return web.json_response(found)
 
     async def _page(self, request: web.Request) -> web.Response:
-        return page(self._client, self._routes)
+        return page(self.client, self._routes)
 
     # -- who is let in -------------------------------------------------------------------------
 
