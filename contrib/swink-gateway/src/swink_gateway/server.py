@@ -140,7 +140,7 @@ class Gateway:
         return web.json_response(listed_models(self.client, self._routes))
 
     async def _model(self, request: web.Request) -> web.Response:
-        rows = listed_models(self._client, self._routes)["data"]
+        rows = listed_models(self.client, self._routes)["data"]
         name = request.match_info["model"]
         row = next((row for row in rows if row["id"] == name), None)
         if row is None:
@@ -148,7 +148,7 @@ class Gateway:
         return web.json_response(row)
 
     async def _tags(self, request: web.Request) -> web.Response:
-        return web.json_response({"models": ollama_models(self._client, self._routes)})
+        return web.json_response({"models": ollama_models(self.client, self._routes)})
 
     async def _show(self, request: web.Request) -> web.Response:
         try:
@@ -156,7 +156,7 @@ class Gateway:
             name = said.text("model") or said.required("name")
         except BadRequest as error:
             return web.json_response({"error": str(error)}, status=400)
-        found = ollama_model(self._client, self._routes, name)
+        found = ollama_model(self.client, self._routes, name)
         if found is None:
             return web.json_response({"error": f"model {name!r} not found"}, status=404)
         return web.json_response(found)

@@ -133,7 +133,8 @@ class GeminiEncoder:
                 block = ThinkingBlock(text, event.signature, event.redacted, event.metadata)
                 writer.end_thought(block)
             case Extension():
-                writer.extension(ExtensionBlock(event.provider, event.kind, event.data))
+                kept = ExtensionBlock(event.provider, event.kind, event.data, event.metadata)
+                writer.extension(kept)
 
     def _finish(
         self, done: Done, writer: PartsWriter, head: dict[str, Any], out: list[bytes]

@@ -70,6 +70,8 @@ class Contents:
         self._wire_format = wire_format
         self._texts: list[str] = []  # of the text or thought that is open
         self._open = False
+        self._shown: set[int] = set()  # thoughts of the message, by identity
+        self._sealed = False
         self._calls = 0
         self._waiting: dict[str, list[str]] = {}
 
@@ -91,8 +93,13 @@ class Contents:
     def finish(self) -> None:
         """Complete what the model said last; nothing may follow that it said."""
         self._end_text()
-        if self.messages and self.messages[-1] == AssistantMessage([]):
-            self.messages.pop()
+        message = self.messages[-1] if self.messages else None
+        if isinstance(message, AssistantMessage):
+            if self._sealed:  # all thoughts, as they have to go back, those that were shown too
+                message.content = [b for b in message.content if id(b) not in self._shown]
+            if not message.content:
+                self.messages.pop()
+        self._shown, self._sealed = set(), False
 
     # -- what the user says ----------------------------------------------------------------------
 
@@ -162,8 +169,7 @@ class Contents:
             notes = _object(sealed.data.get("metadata"))
             if before := _blocks(sealed.data.get("before")):
                 self._end_text()
-                while blocks and isinstance(blocks[-1], ThinkingBlock) and not blocks[-1].signature:
-                    blocks.pop()  # it was shown, and is here again as it has to go back
+                self._sealed = True
                 blocks += before
         text = part.data("text")
         if isinstance(text, str):
@@ -194,6 +200,8 @@ class Contents:
             last = kind("")
             message.content.append(last)
             self._open = True
+            if thought and not signature:
+                self._shown.add(id(last))
         self._texts.append(text)
         if signature:
             last.signature = signature
