@@ -66,6 +66,8 @@ def addressed(asked: Asked, wire_format: str, provider: str, speaks: str | None)
 
 
 def _named(asked: Asked) -> list[str]:
+    if asked.own_places:
+        return asked.own_places
     named = []
     for name, value in asked.own.items():
         if name == "tools":

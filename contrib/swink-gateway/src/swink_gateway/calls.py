@@ -77,7 +77,7 @@ class Calls:
     async def answer(self, request: web.Request, protocol: ClientProtocol) -> web.StreamResponse:
         """Answer a request that has been let in."""
         try:
-            asked = protocol.read(await read_json(request), request.match_info, request.headers)
+            asked = await _read(request, protocol)
         except BadRequest as error:
             return respond(_refusal(protocol, error))
         models = list(self.routes.get(asked.model, (asked.model,)))
@@ -95,7 +95,7 @@ class Calls:
     ) -> web.StreamResponse:
         """Answer how long a conversation is, in the field `name`."""
         try:
-            asked = protocol.read(await read_json(request), request.match_info, request.headers)
+            asked = await _read(request, protocol)
         except BadRequest as error:
             return respond(_refusal(protocol, error))
         counted = {name: estimated_tokens(asked.context)}
@@ -115,6 +115,11 @@ class Calls:
         options = {"retry": retry, **found.options}
         stream = self.client.stream(models, found.context, **options)
         return stream, Facts(stream.call.id, int(time.time()), wire_formats)
+
+
+async def _read(request: web.Request, protocol: ClientProtocol) -> Asked:
+    path = {**request.query, **request.match_info}
+    return protocol.read(await read_json(request), path, request.headers)
 
 
 def _refusal(protocol: ClientProtocol, error: BadRequest) -> Reply:

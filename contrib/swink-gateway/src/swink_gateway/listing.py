@@ -14,7 +14,7 @@ from swink_core import Client, ModelInfo, SwinkError
 
 __all__ = ["known_models", "listed_models"]
 
-_EPOCH = "1970-01-01T00:00:00Z"
+EPOCH = "1970-01-01T00:00:00Z"
 """A date is wanted of every model, and nobody says one."""
 
 
@@ -42,7 +42,7 @@ def listed_models(client: Client, routes: Mapping[str, Sequence[str]]) -> dict[s
 def _row(id: str, owner: str, name: str, info: ModelInfo | None = None) -> dict[str, Any]:
     row: dict[str, Any] = {
         "id": id, "object": "model", "created": 0, "owned_by": owner,
-        "type": "model", "display_name": name, "created_at": _EPOCH,
+        "type": "model", "display_name": name, "created_at": EPOCH,
         "name": f"models/{id}", "displayName": name,
         "supportedGenerationMethods": ["generateContent", "streamGenerateContent", "countTokens"],
     }  # fmt: skip

@@ -14,14 +14,18 @@ from typing import Self
 from aiohttp import web
 
 from swink_core import Client, RetryPolicy, SwinkError
-from swink_gateway.calls import Calls
+from swink_gateway.calls import Calls, read_json
 from swink_gateway.guard import Guard, is_loopback
 from swink_gateway.listing import listed_models
+from swink_gateway.ollama_lists import API_VERSION, ollama_model, ollama_models
 from swink_gateway.page import page
-from swink_gateway.protocols import ClientProtocol
+from swink_gateway.protocols import BadRequest, ClientProtocol
 from swink_gateway.protocols.chat import ChatProtocol
+from swink_gateway.protocols.fields import Fields
+from swink_gateway.protocols.gemini import GeminiProtocol
 from swink_gateway.protocols.messages import MessagesProtocol
 from swink_gateway.protocols.native import NativeProtocol
+from swink_gateway.protocols.ollama import OllamaGenerateProtocol, OllamaProtocol
 from swink_gateway.protocols.responses import ResponsesProtocol
 
 __all__ = ["LOOPBACK", "MOST_BODY_BYTES", "Gateway"]
@@ -31,16 +35,22 @@ LOOPBACK = "127.0.0.1"
 MOST_BODY_BYTES = 32 * 1024 * 1024
 """Of a request: the smallest of coding agents' have 40 kB, those with images some MB."""
 
+_GOOGLE = "/{version:v1|v1beta}/models/{model:.+}"
+
 _POSTS: dict[str, ClientProtocol] = {
     "/v1/stream": NativeProtocol(),
     "/v1/chat/completions": ChatProtocol(),
     "/v1/messages": MessagesProtocol(),
     "/v1/responses": ResponsesProtocol(),
+    _GOOGLE + ":{method:generateContent|streamGenerateContent}": GeminiProtocol(),
+    "/api/chat": OllamaProtocol(),
+    "/api/generate": OllamaGenerateProtocol(),
 }
 """Where clients ask, and what they speak there."""
 
 _COUNTS: dict[str, tuple[ClientProtocol, str]] = {
     "/v1/messages/count_tokens": (MessagesProtocol(), "input_tokens"),
+    _GOOGLE + ":{method:countTokens}": (GeminiProtocol(), "totalTokens"),
 }
 """Where they ask how long a conversation is, and the field that tells them."""
 
@@ -104,7 +114,12 @@ class Gateway:
         app.router.add_get("/", self._page)
         app.router.add_get("/health", _fine)
         app.router.add_get("/ready", _fine)
-        app.router.add_get("/v1/models", self._models)
+        app.router.add_get("/{version:v1|v1beta}/models", self._models)
+        app.router.add_get(_GOOGLE, self._model)
+        app.router.add_get("/api/tags", self._tags)
+        app.router.add_get("/api/ps", self._tags)
+        app.router.add_post("/api/show", self._show)
+        app.router.add_get("/api/version", _version)
         for path, protocol in _POSTS.items():
             app.router.add_post(path, self._serve(protocol))
         for path, (protocol, name) in _COUNTS.items():
@@ -125,6 +140,28 @@ class Gateway:
 
     async def _models(self, request: web.Request) -> web.Response:
         return web.json_response(listed_models(self.client, self._routes))
+
+    async def _model(self, request: web.Request) -> web.Response:
+        rows = listed_models(self.client, self._routes)["data"]
+        name = request.match_info["model"]
+        row = next((row for row in rows if row["id"] == name), None)
+        if row is None:
+            return self._refuse(404, f"no model {name!r} is listed")
+        return web.json_response(row)
+
+    async def _tags(self, request: web.Request) -> web.Response:
+        return web.json_response({"models": ollama_models(self.client, self._routes)})
+
+    async def _show(self, request: web.Request) -> web.Response:
+        try:
+            said = Fields(await read_json(request))
+            name = said.text("model") or said.required("name")
+        except BadRequest as error:
+            return web.json_response({"error": str(error)}, status=400)
+        found = ollama_model(self.client, self._routes, name)
+        if found is None:
+            return web.json_response({"error": f"model {name!r} not found"}, status=404)
+        return web.json_response(found)
 
     async def _page(self, request: web.Request) -> web.Response:
         return page(self.client, self._routes)
@@ -160,6 +197,10 @@ class Gateway:
 
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
+
+
+async def _version(request: web.Request) -> web.Response:
+    return web.json_response({"version": API_VERSION})
 
 
 async def _fine(request: web.Request) -> web.Response:

@@ -32,7 +32,8 @@ class Asked:
 
     `options` are keyword arguments of `Client.stream`. `dropped` names, as paths into the body,
     what is not carried further; `own` are fields of the body that swink has no word for, and
-    `headers` those of the request, for a provider of the same wire format (see `addressing`).
+    `headers` those of the request, for a provider of the same wire format (see `addressing`);
+    `own_places` are the paths of what is its own, where `own` does not say them.
     `tools` are names of tools as the client knows them, by those under which they go out. `said`
     is what the protocol itself wants to know again when it answers.
     """
@@ -43,6 +44,7 @@ class Asked:
     stream: bool = False
     dropped: list[str] = field(factory=list)
     own: dict[str, Any] = field(factory=dict)
+    own_places: list[str] = field(factory=list)
     headers: dict[str, str] = field(factory=dict)
     tools: dict[str, Any] = field(factory=dict)
     said: dict[str, Any] = field(factory=dict)
@@ -105,7 +107,8 @@ class ClientProtocol(Protocol):
     def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
         """Return what a request asks for.
 
-        `body` is its JSON data, `path` the variable parts of its address. Raises BadRequest.
+        `body` is its JSON data, `path` the variable parts of its address and its query. Raises
+        BadRequest.
         """
 
     def encoder(self, asked: Asked, facts: Facts) -> Encoder:

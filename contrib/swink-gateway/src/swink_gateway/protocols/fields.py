@@ -83,12 +83,12 @@ class Fields:
     def object(self, name: str) -> Fields | None:
         """Return an object to be read."""
         value = self.take(name, dict)
-        return None if value is None else Fields(value, self.place(name), self)
+        return None if value is None else type(self)(value, self.place(name), self)
 
     def objects(self, name: str) -> Iterator[Fields]:
         """Yield the objects of a list; none where it is absent."""
         for number, value in enumerate(self.take(name, list) or ()):
-            yield Fields(value, f"{self.place(name)}[{number}]", self)
+            yield type(self)(value, f"{self.place(name)}[{number}]", self)
 
     def required(self, name: str) -> str:
         """Return a string that must be there."""
