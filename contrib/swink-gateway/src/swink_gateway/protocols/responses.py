@@ -33,6 +33,7 @@ from swink_core import (
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
+    Usage,
 )
 from swink_core.providers import parse_arguments
 from swink_gateway.protocols import Asked, Facts, Known, Reply
@@ -42,9 +43,10 @@ from swink_gateway.protocols.openai_errors import error_data, error_reply
 from swink_gateway.protocols.responses_items import Items, ending, text_part, usage_data
 from swink_gateway.protocols.responses_requests import WIRE_FORMAT, read_responses
 
-__all__ = ["ResponsesProtocol"]
+__all__ = ["PREFIX", "ResponsesProtocol"]
 
 PREFIX = "resp_"
+"""How ids begin that the provider did not give."""
 
 
 class ResponsesProtocol:
@@ -60,6 +62,10 @@ class ResponsesProtocol:
     def encoder(self, asked: Asked, facts: Facts) -> ResponsesEncoder:
         """Make an encoder for the answer to a request."""
         return ResponsesEncoder(asked, facts)
+
+    def nothing(self, asked: Asked, facts: Facts) -> list[dict[str, Any]]:
+        """Return the events of an answer that says nothing."""
+        return ResponsesEncoder(asked, facts).nothing()
 
     def failure(self, error: Error, status: int) -> Reply:
         """Return what says that there is no answer, with this HTTP status."""
@@ -177,6 +183,17 @@ class ResponsesEncoder:
             "output": [],
             "usage": None,
         }
+
+    def nothing(self) -> list[dict[str, Any]]:
+        """Return the events of an answer that nobody was asked for."""
+        response = self._head(PREFIX + self._facts.id, self._asked.model)
+        usage = usage_data(Usage(), None)
+        begun = {**response, "status": "in_progress"}
+        said = (("created", begun), ("completed", {**response, "usage": usage}))
+        return [
+            {"type": f"response.{word}", "sequence_number": number, "response": state}
+            for number, (word, state) in enumerate(said)
+        ]
 
     def _finish(self, done: Done, out: list[bytes]) -> None:
         self.ended = True
