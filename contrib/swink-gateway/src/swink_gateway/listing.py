@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from swink_core import Client, ModelInfo, SwinkError
+from swink_core import Client, SwinkError
+from swink_core.providers import ModelInfo
 
 __all__ = ["known_models", "listed_models"]
 

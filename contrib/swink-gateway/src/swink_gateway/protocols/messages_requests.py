@@ -22,7 +22,6 @@ from swink_core import (
     FileIdSource,
     ImageBlock,
     Message,
-    Source,
     SystemMessage,
     TextBlock,
     ThinkingBlock,
@@ -32,6 +31,7 @@ from swink_core import (
     UserMessage,
     load,
 )
+from swink_core.providers import Source
 from swink_gateway.protocols import Asked, BadRequest
 from swink_gateway.protocols.chat_requests import EFFORTS
 from swink_gateway.protocols.fields import Fields
