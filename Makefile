@@ -89,6 +89,7 @@ $(PEERS)/%/.installed: benchmarks/peers/%.txt $(VENV)/.checkout
 counterparts: $(VENV)/.installed-dev $(COUNTERPARTS)/.installed
 	@command -v prometheus >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends prometheus; } || { echo "Prometheus is not here, and apt cannot install it: install it by hand" >&2; exit 1; }
 	$(PY) tools/counterparts.py
+	$(PY) -m pytest -q contrib/swink-recorder/tests/test_cassette.py
 
 $(COUNTERPARTS)/.installed: tools/counterparts.txt $(VENV)/.checkout
 	@echo "installing Phoenix, which is shown our traces, into $(COUNTERPARTS)"
