@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tempfile
 from contextlib import AsyncExitStack, aclosing
+from pathlib import Path
 from typing import Any, Protocol
 
 import aiohttp
@@ -216,9 +218,16 @@ class SwinkObserved(Swink):
 
 
 class SwinkObservers(Swink):
-    """swink with every observer that there is, each at work."""
+    """swink with every observer that there is, each at work. A cache is none: it would answer."""
 
     name = "observers"
+
+    async def run(self, scenario: str) -> str:
+        text = await super().run(scenario)
+        await (
+            self._recorder.aclose()
+        )  # what its thread does is a part of the cost, and of this turn
+        return text
 
     def plugins(self) -> list[Any]:
         import logging
@@ -234,17 +243,21 @@ class SwinkObservers(Swink):
         from swink_observer_otel.observer import OTelObserver
         from swink_observer_prometheus.observer import PrometheusObserver
         from swink_observers.feed import Feed
+        from swink_recorder.recorder import Recorder
 
         logger = logging.Logger("calls", logging.INFO)
         logger.addHandler(logging.NullHandler())
         tracers = TracerProvider()
         tracers.add_span_processor(SimpleSpanProcessor(InMemorySpanExporter()))
         meters = MeterProvider([InMemoryMetricReader()])
+        folder = self._stack.enter_context(tempfile.TemporaryDirectory())
+        self._recorder = Recorder(Path(folder) / "calls.sqlite")
         return [
             LogObserver(logger),
             PrometheusObserver(CollectorRegistry()),
             OTelObserver(tracer_provider=tracers, meter_provider=meters),
             Feed(),
+            self._recorder,
         ]
 
 
