@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import random
 import signal
 import sqlite3
 import stat
@@ -394,6 +395,38 @@ async def test_a_follower_that_is_cancelled_disturbs_nobody(path: Path) -> None:
         "Hello", "Hello", None, "Hello", None,
     ]  # fmt: skip
     assert http.asked == 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_only_who_was_refused_or_cancelled_has_no_answer(seed: int, path: Path) -> None:
+    chance = random.Random(seed)
+    refusals = chance.randrange(5)
+    answers = [MemoryResponse.of_json({"error": {"message": "no"}}, 400) for _ in range(refusals)]
+    http = Service(*answers, *[said("Hel", "lo") for _ in range(40)])
+    cache = SwinkCache(path)
+    async with client_of(http, cache) as client:
+        tasks = await _texts(client, 20)
+        cancelled = set()
+        for _ in range(60):
+            if chance.random() < 0.15:
+                task = chance.choice(tasks)
+                if not task.done():
+                    cancelled.add(task)
+                    task.cancel()
+            if chance.random() < 0.3:
+                http.go.release()
+            await asyncio.sleep(chance.choice([0, 0, 0.001]))
+        for _ in range(60):
+            http.go.release()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+    await cache.aclose()
+    refused = [result for result in results if isinstance(result, swink.InvalidRequest)]
+    assert len(refused) <= refusals
+    for task, result in zip(tasks, results, strict=True):
+        if task not in cancelled and result not in refused:
+            assert isinstance(result, swink.AssistantMessage), result
+            assert result.text == "Hello"
+    assert http.asked <= 1 + refusals + len(cancelled)
 
 
 async def test_a_slow_reader_of_the_leader_keeps_nobody_waiting(path: Path) -> None:

@@ -437,6 +437,20 @@ async def test_a_key_is_in_no_file_though_the_answer_said_it_in_pieces(
     assert "It is " in text
 
 
+@pytest.mark.parametrize("key", [KEY, "acme/l"], ids=["a key", "no key but a word"])
+async def test_a_call_whose_words_hold_its_key_is_replayed_with_the_key_and_without(
+    key: str, path: Path
+) -> None:
+    prompt = f"Is it {key}?"
+    with Cassette(path):
+        recorded = await events_of(acme(said("Yes"), api_key=key), prompt)
+    for other in (key, "another-key-0123"):
+        with Cassette(path):
+            assert await events_of(acme(api_key=other), prompt) == recorded
+    with Cassette(path):
+        assert (await events_of(acme(api_key=key), f"Was it {key}?"))[-1].rule == "core:unrecorded"
+
+
 async def test_a_file_is_written_whole_and_leaves_nothing_beside_it(path: Path) -> None:
     with Cassette(path):
         await events_of(acme(said("Grüße")))
@@ -466,7 +480,9 @@ def test_a_broken_file_says_so(text: str, path: Path) -> None:
 async def test_none_never_asks(path: Path) -> None:
     client = acme(said("Hello"))
     with Cassette(path, "none") as cassette:
-        assert (await events_of(client))[-1].rule == "core:unrecorded"
+        end = (await events_of(client))[-1]
+    assert end.rule == "core:unrecorded"
+    assert end.resolution.startswith("Record it with the mode `once`")
     assert "nothing is recorded" in cassette.unrecorded[0]
     assert kept(path) == ""
 
@@ -482,6 +498,25 @@ async def test_all_asks_and_records_anew(path: Path) -> None:
 def test_a_mode_that_is_none_is_refused(path: Path) -> None:
     with pytest.raises(swink.UsageError, match="no mode 'never'"):
         Cassette(path, "never")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SWINK_PLUGINS", "recorder"),
+        ("SWINK_PLUGINS", ""),
+        ("SWINK_DISABLE_PLUGINS", "a, cassettes"),
+    ],
+)
+def test_where_its_plugin_is_kept_out_no_cassette_can_be_put_in(
+    name: str, value: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(swink.UsageError, match="would be made for real"), Cassette(path):
+        pass
+    monkeypatch.setenv(name, "cassettes" if name == "SWINK_PLUGINS" else "other")
+    with Cassette(path):
+        pass
 
 
 async def test_the_innermost_cassette_answers(path: Path, tmp_path: Path) -> None:

@@ -91,10 +91,6 @@ def run(folder: Path, words: str, *arguments: str, **environment: str) -> tuple[
 
 
 def test_a_suite_records_once_and_replays_until_its_program_changes(suite: Path) -> None:
-    code, output = run(suite, "one two", "--cassette-mode=none", "-k", "sync")
-    assert (code, "2 failed, 6 deselected, 2 errors" in output) == (1, True), output
-    assert not (suite / "cassettes").exists()
-
     assert run(suite, "one two")[0] == 0
     written = sorted(str(p.relative_to(suite)) for p in (suite / "cassettes").rglob("*.json"))
     assert written == [
@@ -116,9 +112,6 @@ def test_a_suite_records_once_and_replays_until_its_program_changes(suite: Path)
     assert 'context.messages[0].content: "one three", recorded "one two"' in output
     assert "mode `all`" in output
     assert "ERROR test_suite.py::test_a_program_gets_over_it" in output  # though the test passed
-
-    assert run(suite, "one three", "--cassette-mode=all", "-k", "sync")[0] == 0
-    assert run(suite, "one three", "-k", "sync")[0] == 0
 
 
 MARKED = """

@@ -138,6 +138,10 @@ def test_what_cannot_be_done_is_told(log: Run, run: Run, tmp_path: Path) -> None
     absent = run("log", "--store", str(tmp_path / "none.db"), "list")
     assert (absent.returncode, "there is no" in absent.stderr) == (2, True)
     assert log("delete").returncode == 2
+    (tmp_path / "broken.db").write_bytes(b"no database " * 100)
+    broken = run("log", "--store", str(tmp_path / "broken.db"), "list")
+    assert (broken.returncode, "file is not a database" in broken.stderr) == (2, True)
+    assert "Restore the file" in broken.stderr
 
 
 @pytest.mark.parametrize("columns", [40, 80])

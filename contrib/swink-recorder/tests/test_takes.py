@@ -45,6 +45,7 @@ def take(reads: list[tuple[float, bytes]], **facts: Any) -> Take:
     return Take({"model": "acme/large"}, recording, **facts)
 
 
+@settings(max_examples=50)
 @given(
     READS,
     st.lists(st.tuples(SECONDS, st.dictionaries(WORDS, DATA, max_size=3)), max_size=3),
@@ -103,6 +104,7 @@ def test_a_secret_is_nowhere_however_a_model_and_a_network_cut_it(
 # -- the canonical request -------------------------------------------------------------------------
 
 
+@settings(max_examples=50)
 @given(st.dictionaries(WORDS, DATA, max_size=5))
 def test_the_order_of_fields_does_not_count(data: dict[str, Any]) -> None:
     turned = dict(reversed(data.items()))
@@ -110,7 +112,7 @@ def test_the_order_of_fields_does_not_count(data: dict[str, Any]) -> None:
     assert differences(turned, data) == []
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.dictionaries(WORDS, DATA, min_size=1, max_size=4), st.data())
 def test_any_change_is_a_difference_and_another_digest(data: dict[str, Any], draw: Any) -> None:
     name = draw.draw(st.sampled_from(sorted(data)))

@@ -16,6 +16,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -122,10 +123,11 @@ class SwinkCache:
 
         try:
             return await self._run(lambda: decode(data))
-        except ValueError as error:  # of another version
+        except Exception as error:  # of another version, or damaged
             self._tell(error)
+        with suppress(Exception):
             await self._run(lambda: self._opened().forget(key))
-            return None
+        return None
 
     def keep(self, key: str, batches: list[Batch]) -> asyncio.Task[bytes | None]:
         """Begin to keep an answer, and return what returns it; `None` where too many wait."""

@@ -110,7 +110,7 @@ class CachedSource:
     def _land(self, data: bytes | None) -> None:
         """Give others the answer, or give way to them."""
         self._leads = False
-        del self._flights[self._cache.path, self._key]
+        self._flights.pop((self._cache.path, self._key), None)
         if self._flight is not None and not self._flight.done():
             self._flight.set_result(data)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +19,7 @@ import msgspec
 
 from swink_core import Attempt, Call, Context, ProviderFailure, StreamOptions, UsageError, dump
 from swink_core.providers import is_synthetic_id
-from swink_recorder.scrub import scrub_headers
+from swink_recorder.scrub import SHORTEST_SECRET, scrub_headers
 
 __all__ = ["canonical_request", "differences", "digest_of", "request_of"]
 
@@ -146,9 +147,18 @@ def _differing(asked: Any, recorded: Any, place: str) -> list[tuple[str, str]]:
             a, r = (one[index] if index < len(one) else _ABSENT for one in (asked, recorded))
             found += _differing(a, r, f"{place}[{index}]")
         return found
-    if asked == recorded and type(asked) is type(recorded):
+    if type(asked) is type(recorded) and (asked == recorded or _is_hidden(asked, recorded)):
         return []
     return [(place, f"{place}: {_shown(asked)}, recorded {_shown(recorded)}")]
+
+
+def _is_hidden(asked: Any, recorded: Any) -> bool:
+    """Tell whether a text is that which was recorded, in which a secret was hidden."""
+    if not isinstance(recorded, str) or "*" * SHORTEST_SECRET not in recorded:
+        return False
+    parts = re.split(rf"(\*{{{SHORTEST_SECRET},}})", recorded)
+    pattern = "".join(f".{{{len(p)}}}" if n % 2 else re.escape(p) for n, p in enumerate(parts))
+    return re.fullmatch(pattern, asked, re.DOTALL) is not None
 
 
 def _shown(value: Any) -> str:

@@ -65,7 +65,7 @@ class Cassette:
         self._played: set[int] = set()
         self._recorded: list[tuple[AttemptTape, dict[str, Any], bool]] = []
         self._tapes: WeakKeyDictionary[Call, Tape] = WeakKeyDictionary()
-        self._secrets: set[str] = set()
+        self._secrets: list[set[str]] = []  # of calls, which learn more while they run
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -83,7 +83,7 @@ class Cassette:
             takes = [take_of(tape, asked, events) for tape, asked, events in self._recorded]
             self.path.parent.mkdir(parents=True, exist_ok=True)
             beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-            beside.write_bytes(write_takes(takes, self._secrets))
+            beside.write_bytes(write_takes(takes, set().union(*self._secrets)))
             beside.replace(self.path)
 
     # -- for the plugin ----------------------------------------------------------------------
@@ -109,12 +109,12 @@ class Cassette:
         tape = self._tapes.get(call)
         if tape is not None:
             tape.feed(event, call.attempt)
-            self._secrets |= call.secrets
 
     def _record(self, call: Call, asked: dict[str, Any]) -> None:
         with self._lock:
             tape = self._tapes.setdefault(call, Tape(call))
             has_bytes = isinstance(call.attempt.target.binding.provider, HTTPProvider)
+            self._secrets.append(call.secrets)
             self._recorded.append((tape.of(call.attempt), asked, not has_bytes))
 
     def _left(self) -> list[tuple[int, Take]]:
@@ -140,14 +140,17 @@ class Cassette:
 
     def _refused(self, why: str) -> ProviderFailure:
         self.unrecorded.append(why)
+        anew = f"Record {self.path} anew with the mode `all`, if the call is as it should be."
+        first = (
+            "Record it with the mode `once`, where the provider can be asked, and keep the file."
+        )
         failure = Failure(
             "request",
             kind=StreamErrorKind.INVALID_REQUEST,
             code="unrecorded",
             message=why,
             title="No recording of this call",
-            resolution=f"Delete {self.path}, or record it anew with the mode `all`, if the call "
-            "is as it should be.",
+            resolution=anew if self._takes else first,
         )
         return ProviderFailure(failure)
 

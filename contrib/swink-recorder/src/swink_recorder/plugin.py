@@ -32,6 +32,9 @@ PATH_ENV = "SWINK_RECORD"
 KEEP_ENV = "SWINK_RECORD_KEEP"
 """Says what is kept at most, as in `30d 500MB 10000`."""
 
+NAME = "cassettes"
+"""The plugin's name, that of its entry point."""
+
 _USERS = ("swink_recorder.cassette", "swink_recorder.pytest_plugin")
 """Modules without which there is no cassette."""
 
@@ -43,8 +46,20 @@ def active() -> Cassette | None:
     return _in[-1] if _in else None
 
 
-def put_in(cassette: Cassette) -> None:
-    """Have a cassette answer the calls of this process."""
+def put_in(cassette: Cassette, environ: Mapping[str, str] | None = None) -> None:
+    """Have a cassette answer the calls of this process.
+
+    Raises UsageError where the environment keeps its plugin out: calls would be made for real.
+    """
+    environ = os.environ if environ is None else environ
+    for name, wanted in (("SWINK_PLUGINS", True), ("SWINK_DISABLE_PLUGINS", False)):
+        listed = [word.strip() for word in environ.get(name, "").split(",")]
+        if name in environ and (NAME in listed) is not wanted:
+            raise swink.UsageError(
+                f"{name} keeps the plugin {NAME!r} out, so calls would be made for real",
+                title="No cassette can be put in",
+                resolution=f"{'Add it to' if wanted else 'Take it out of'} {name}.",
+            )
     _in.append(cassette)
 
 

@@ -145,9 +145,10 @@ class Recorder:
         events = [event for _, event in takes[-1].events] if takes else []
         entry.answer = "".join(e["delta"] for e in events if e["type"] == "text_delta")
         entry.notices = [event["code"] for event in events if event["type"] == "notice"]
-        clean = hidden(msgspec.json.encode(entry), ended.secrets)
+        secrets = {secret for secret in ended.secrets if secret not in entry.model}
+        clean = hidden(msgspec.json.encode(entry), secrets)
         entry = msgspec.json.decode(clean, type=Entry)
-        document = write_takes(takes, ended.secrets, msgspec.to_builtins(entry))
+        document = write_takes(takes, secrets, msgspec.to_builtins(entry))
         self._store.add(entry, document)
         if self._written % BETWEEN_PRUNES == 0:
             self._store.prune(self._keep)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import parse_qsl, quote, urlsplit, urlunsplit
 
-__all__ = ["hidden", "scrub_headers", "scrub_url", "scrubbed"]
+__all__ = ["SHORTEST_SECRET", "hidden", "scrub_headers", "scrub_url", "scrubbed"]
 
 HIDDEN = "[hidden]"
 

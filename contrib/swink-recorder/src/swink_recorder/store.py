@@ -21,6 +21,7 @@ import msgspec
 from attrs import define
 
 from swink_core import UsageError
+from swink_recorder.recording import RecordingError
 
 __all__ = ["Entry", "FolderStore", "Keep", "SQLiteStore", "Store", "now_text", "open_store"]
 
@@ -252,6 +253,18 @@ class SQLiteStore:
         if not self.path.exists():
             raise FileNotFoundError(self.path)
         db = sqlite3.connect(self.path, timeout=BUSY_SECONDS)
+        try:
+            self._prepare(db)
+        except sqlite3.Error as error:
+            db.close()
+            raise RecordingError(
+                f"{self.path}: {error}",
+                title="Broken store",
+                resolution="Restore the file, or have calls recorded in another one.",
+            ) from error
+        return db
+
+    def _prepare(self, db: sqlite3.Connection) -> None:
         db.execute("PRAGMA journal_mode = WAL")
         if not _has(db, "calls"):
             with db:
@@ -259,7 +272,6 @@ class SQLiteStore:
                     db.execute(statement)
                 with suppress(sqlite3.OperationalError):  # a SQLite without FTS5
                     db.execute(_WORDS)
-        return db
 
 
 _SCHEMA = (

@@ -112,7 +112,8 @@ def write_takes(
     takes: Sequence[Take], secrets: Iterable[str] = (), call: dict[str, Any] | None = None
 ) -> bytes:
     """Return the file of some takes; `call` is what else is known of theirs."""
-    secrets = {*secrets}
+    named = " ".join(take.asked.get("model", "") for take in takes)
+    secrets = {secret for secret in secrets if secret not in named}  # a key of "ollama" is none
     attempts = ",\n".join(_indented(_take_text(take, secrets)) for take in takes)
     about = f' "call": {_json(call)},\n' if call else ""
     text = f'{{\n "swink_cassette": {VERSION},\n{about} "attempts": [\n{attempts}\n ]\n}}\n'
