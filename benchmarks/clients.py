@@ -218,7 +218,7 @@ class SwinkObserved(Swink):
 
 
 class SwinkObservers(Swink):
-    """swink with every observer that there is, each at work. A cache is none: it would answer."""
+    """swink with the observers for logs, Prometheus, OpenTelemetry and the feed, all at work."""
 
     name = "observers"
 
@@ -243,22 +243,36 @@ class SwinkObservers(Swink):
         from swink_observer_otel.observer import OTelObserver
         from swink_observer_prometheus.observer import PrometheusObserver
         from swink_observers.feed import Feed
-        from swink_recorder.recorder import Recorder
 
         logger = logging.Logger("calls", logging.INFO)
         logger.addHandler(logging.NullHandler())
         tracers = TracerProvider()
         tracers.add_span_processor(SimpleSpanProcessor(InMemorySpanExporter()))
         meters = MeterProvider([InMemoryMetricReader()])
-        folder = self._stack.enter_context(tempfile.TemporaryDirectory())
-        self._recorder = Recorder(Path(folder) / "calls.sqlite")
         return [
             LogObserver(logger),
             PrometheusObserver(CollectorRegistry()),
             OTelObserver(tracer_provider=tracers, meter_provider=meters),
             Feed(),
-            self._recorder,
         ]
+
+
+class SwinkRecorded(Swink):
+    """swink with the recorder, what its thread does included."""
+
+    name = "recorded"
+
+    def plugins(self) -> list[Any]:
+        from swink_recorder.recorder import Recorder
+
+        folder = self._stack.enter_context(tempfile.TemporaryDirectory())
+        self._recorder = Recorder(Path(folder) / "calls.sqlite")
+        return [self._recorder]
+
+    async def run(self, scenario: str) -> str:
+        text = await super().run(scenario)
+        await self._recorder.aclose()  # its thread must not work in another's turn
+        return text
 
 
 def _joined(parts: list[str], last: object) -> str:
@@ -277,6 +291,7 @@ CONTENDERS: dict[str, type[Contender]] = {
     "wrapped-b": SwinkWrappedBatches,
     "observed": SwinkObserved,
     "observers": SwinkObservers,
+    "recorded": SwinkRecorded,
 }
 
 
