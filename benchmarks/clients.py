@@ -222,13 +222,6 @@ class SwinkObservers(Swink):
 
     name = "observers"
 
-    async def run(self, scenario: str) -> str:
-        text = await super().run(scenario)
-        await (
-            self._recorder.aclose()
-        )  # what its thread does is a part of the cost, and of this turn
-        return text
-
     def plugins(self) -> list[Any]:
         import logging
 
