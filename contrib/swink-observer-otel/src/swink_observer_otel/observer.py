@@ -25,7 +25,7 @@ from opentelemetry.util.genai.types import Error
 import swink_core as swink
 from swink_observer_otel.content import Answer, definitions, input_messages, system_parts
 from swink_observer_otel.conventions import FINISH_REASONS, address_of, provider_name
-from swink_observers.calls import CallObserver, CallState
+from swink_observers.calls import CallObserver, CallState, Delta
 
 __all__ = ["OTelObserver", "shared"]
 
@@ -104,6 +104,11 @@ class _Call(CallState):
         asked.stop_sequences = options.stop or None
         if isinstance(options.thinking, swink.ThinkingLevel):
             asked.reasoning_level = options.thinking.value
+
+    def delta(self, event: Delta, call: swink.Call) -> None:
+        """Keep what is to be captured."""
+        if self._answer is not None:
+            self._answer.take(event)
 
     def chunk(self, call: swink.Call) -> None:
         """Time a network read."""
