@@ -111,8 +111,9 @@ class _Call(CallState):
             self._answer.take(event)
 
     def chunk(self, call: swink.Call) -> None:
-        """Time a network read."""
-        self._invocation.record_stream_chunk()
+        """Time a network read; a cache makes none."""
+        if not self.cached:
+            self._invocation.record_stream_chunk()
 
     def event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
         """Begin and end spans, and take down what happened."""
