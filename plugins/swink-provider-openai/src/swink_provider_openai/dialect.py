@@ -43,6 +43,10 @@ class Dialect:
     `api` is the one that answers where neither caller nor model says. `websocket`: whether the
     Responses API takes WebSockets, and whether they are used unless the caller says otherwise.
 
+    `reasoning_last`: reasoning may end an answer over Responses, as other vendors' models do.
+
+    `regions` is the expression for hosts that keep to one region, at another price.
+
     `own_server`: whoever calls it runs it, so that an answer costs nothing unless it says so.
     `marks` are fields of a block's metadata that its part of a message has too. `prefix`: where an
     answer is continued, it is marked so, and asked for under this path (empty: the usual one).
@@ -67,6 +71,8 @@ class Dialect:
     api: Literal["chat", "responses"] = "chat"
     websocket: Literal["none", "offered", "preferred"] = "none"
     own_server: bool = False
+    regions: str | None = None
+    reasoning_last: bool = False
     marks: tuple[str, ...] = field(default=(), converter=tuple)
     prefix: str | None = None
     adds: frozenset[str] = field(default=frozenset(), converter=frozenset)

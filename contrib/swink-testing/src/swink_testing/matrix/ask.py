@@ -25,6 +25,7 @@ from swink_core import (
 )
 from swink_core.plugins.catalog import USER_FILE_ENV
 from swink_core.providers import HTTPRequest, HTTPResponse, ProviderInfo
+from swink_testing.clock import BEGAN, DatedClock
 from swink_testing.driver import MemoryResponse
 from swink_testing.judge import Asked, asked_of
 from swink_testing.matrix.cases import Case
@@ -95,14 +96,15 @@ class Asker:
         self._wall = _Wall()
         self._options = {"api_key": "none", **options}
         self._models: dict[tuple[str, str], Model] = {}
-        self._said: dict[str, Said] = {}
+        self._said: dict[tuple[str, str], Said] = {}
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         self._stack.enter_context(_quiet())
         self._stack.enter_context(patch.dict(os.environ, _ENVIRONMENT))
         os.environ.pop(USER_FILE_ENV, None)
-        client = Client(host=self._host, http=self._wall, retry=RetryPolicy.none())
+        clock = DatedClock(BEGAN)  # the same on every day
+        client = Client(host=self._host, http=self._wall, clock=clock, retry=RetryPolicy.none())
         self._client = await self._stack.enter_async_context(client)
         return self
 
@@ -116,9 +118,10 @@ class Asker:
 
     async def outcome(self, case: Case, **more: Any) -> Outcome:
         """Make the call; `more` are further options."""
-        if case.conversation not in self._said:
-            self._said[case.conversation] = conversation(case.conversation)
-        said = self._said[case.conversation]
+        held = (case.provider, case.conversation)
+        if held not in self._said:
+            self._said[held] = conversation(case.conversation, case.provider)
+        said = self._said[held]
         key = (case.provider, case.model.id)
         if key not in self._models:
             self._models[key] = self.catalog.resolve(Model(*key))
