@@ -13,11 +13,11 @@ from typing import Any, Generic, Self, TypeAlias, TypeVar
 from attrs import define, evolve
 
 from swink.amounts import added
+from swink.of_stream import OfStream
 from swink.partial import json_in, partial_json
 from swink.schemas import Schema
 from swink_core import (
     AssistantMessage,
-    Call,
     Context,
     Cost,
     Event,
@@ -143,7 +143,7 @@ Ask: TypeAlias = Callable[[Prompt, bool], EventStream]
 """Asks for an answer; the second argument says whether by a tool."""
 
 
-class AnswerStream(Generic[T]):
+class AnswerStream(OfStream, Generic[T]):
     """The stream of a typed answer: iterate over its events, its `text` or `partials`, and take
     the `Answer` from `result()`.
 
@@ -154,20 +154,11 @@ class AnswerStream(Generic[T]):
     """
 
     def __init__(self, form: AnswerForm[T], ask: Ask, stream: EventStream, by_tool: bool) -> None:
-        self._form, self._ask, self._stream, self._by_tool = form, ask, stream, by_tool
+        self._form, self._ask, self._by_tool = form, ask, by_tool
+        self._stream: EventStream = stream
         self._context = evolve(stream.call.context, tools=[])  # which are asked for with the rest
         self._usage: Usage | None = None
         self._cost: Cost | None = None
-
-    @property
-    def call(self) -> Call:
-        """The call under way, or the last one."""
-        return self._stream.call
-
-    @property
-    def message(self) -> AssistantMessage:
-        """What has arrived so far; complete after the terminal event."""
-        return self._stream.message
 
     async def __aiter__(self) -> AsyncGenerator[Event, None]:
         async for event in self._stream:

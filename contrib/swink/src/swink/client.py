@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, overload
 
 import swink_core
 from swink.answers import Answer, AnswerForm, AnswerStream
@@ -28,9 +28,26 @@ from swink_core import (
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
-__all__ = ["BatchOptions", "Client", "RunOptions", "complete", "gather", "stream"]
+__all__ = [
+    "BatchOptions",
+    "Client",
+    "Models",
+    "Prompts",
+    "RunOptions",
+    "Tools",
+    "complete",
+    "gather",
+    "stream",
+]
 
 T = TypeVar("T")
+
+Models: TypeAlias = ModelChain | None
+"""A model, or several to fall back through; `None` is the client's default."""
+
+Prompts: TypeAlias = Iterable[Prompt]
+
+Tools: TypeAlias = Sequence[ToolLike]
 
 MAX_TURNS = 10
 """Calls of the model in a run, unless it is told otherwise."""
@@ -72,31 +89,16 @@ class Client(swink_core.Client):
 
     @overload
     def stream(
-        self,
-        model: ModelChain | None,
-        context: Prompt,
-        *,
-        type: None = None,
-        **options: Unpack[Options],
+        self, model: Models, context: Prompt, *, type: None = None, **options: Unpack[Options]
     ) -> EventStream: ...
 
     @overload
     def stream(
-        self,
-        model: ModelChain | None,
-        context: Prompt,
-        *,
-        type: TypeForm[T],
-        **options: Unpack[Options],
+        self, model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
     ) -> AnswerStream[T]: ...
 
     def stream(
-        self,
-        model: ModelChain | None,
-        context: Prompt,
-        *,
-        type: Any = None,
-        **options: Unpack[Options],
+        self, model: Models, context: Prompt, *, type: Any = None, **options: Unpack[Options]
     ) -> EventStream | AnswerStream[Any]:
         """Return the stream of a call, or with `type` that of an answer of this type.
 
@@ -127,31 +129,16 @@ class Client(swink_core.Client):
 
     @overload
     async def complete(
-        self,
-        model: ModelChain | None,
-        context: Prompt,
-        *,
-        type: None = None,
-        **options: Unpack[Options],
+        self, model: Models, context: Prompt, *, type: None = None, **options: Unpack[Options]
     ) -> AssistantMessage: ...
 
     @overload
     async def complete(
-        self,
-        model: ModelChain | None,
-        context: Prompt,
-        *,
-        type: TypeForm[T],
-        **options: Unpack[Options],
+        self, model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
     ) -> Answer[T]: ...
 
     async def complete(
-        self,
-        model: ModelChain | None,
-        context: Prompt,
-        *,
-        type: Any = None,
-        **options: Unpack[Options],
+        self, model: Models, context: Prompt, *, type: Any = None, **options: Unpack[Options]
     ) -> AssistantMessage | Answer[Any]:
         """Make a call and return its message, or with `type` its answer as a value of this type."""
         async with self.stream(model, context, type=type, **options) as stream:
@@ -159,12 +146,7 @@ class Client(swink_core.Client):
         return result
 
     def run(
-        self,
-        model: ModelChain | None,
-        context: Prompt,
-        *,
-        tools: Sequence[ToolLike],
-        **options: Unpack[RunOptions],
+        self, model: Models, context: Prompt, *, tools: Tools, **options: Unpack[RunOptions]
     ) -> Run:
         """Return a tool loop: the model is called, its tool calls are carried out together, and so
         on until it has answered, for `max_turns` calls of the model at most.
@@ -186,31 +168,16 @@ class Client(swink_core.Client):
 
     @overload
     async def gather(
-        self,
-        model: ModelChain | None,
-        prompts: Iterable[Prompt],
-        *,
-        type: None = None,
-        **options: Unpack[BatchOptions],
+        self, model: Models, prompts: Prompts, *, type: None = None, **options: Unpack[BatchOptions]
     ) -> Batch[AssistantMessage]: ...
 
     @overload
     async def gather(
-        self,
-        model: ModelChain | None,
-        prompts: Iterable[Prompt],
-        *,
-        type: TypeForm[T],
-        **options: Unpack[BatchOptions],
+        self, model: Models, prompts: Prompts, *, type: TypeForm[T], **options: Unpack[BatchOptions]
     ) -> Batch[Answer[T]]: ...
 
     async def gather(
-        self,
-        model: ModelChain | None,
-        prompts: Iterable[Prompt],
-        *,
-        type: Any = None,
-        **options: Unpack[BatchOptions],
+        self, model: Models, prompts: Prompts, *, type: Any = None, **options: Unpack[BatchOptions]
     ) -> Batch[Any]:
         """Answer many prompts, at most `limit` at a time; one that fails stops no other.
 
@@ -238,7 +205,7 @@ class Client(swink_core.Client):
 FEATURE = "structured_output"
 
 
-def _models(model: ModelChain | None, first: EventStream) -> list[str | Model]:
+def _models(model: Models, first: EventStream) -> list[str | Model]:
     """Return the models of a chain; `first` knows the only one."""
     chain: Any = model
     if isinstance(chain, str | Model | None) or (len(chain) == 2 and isinstance(chain[1], Mapping)):
@@ -248,18 +215,18 @@ def _models(model: ModelChain | None, first: EventStream) -> list[str | Model]:
 
 @overload
 def stream(
-    model: ModelChain | None, context: Prompt, *, type: None = None, **options: Unpack[Options]
+    model: Models, context: Prompt, *, type: None = None, **options: Unpack[Options]
 ) -> EventStream: ...
 
 
 @overload
 def stream(
-    model: ModelChain | None, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
+    model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
 ) -> AnswerStream[T]: ...
 
 
 def stream(
-    model: ModelChain | None, context: Prompt, *, type: Any = None, **options: Unpack[Options]
+    model: Models, context: Prompt, *, type: Any = None, **options: Unpack[Options]
 ) -> EventStream | AnswerStream[Any]:
     """Stream one call with a client of its own, closed with the stream."""
     client = Client()
@@ -270,18 +237,18 @@ def stream(
 
 @overload
 async def complete(
-    model: ModelChain | None, context: Prompt, *, type: None = None, **options: Unpack[Options]
+    model: Models, context: Prompt, *, type: None = None, **options: Unpack[Options]
 ) -> AssistantMessage: ...
 
 
 @overload
 async def complete(
-    model: ModelChain | None, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
+    model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
 ) -> Answer[T]: ...
 
 
 async def complete(
-    model: ModelChain | None, context: Prompt, *, type: Any = None, **options: Unpack[Options]
+    model: Models, context: Prompt, *, type: Any = None, **options: Unpack[Options]
 ) -> AssistantMessage | Answer[Any]:
     """Make one call with a client of its own and return its message, or the answer of a type."""
     async with Client() as client:
@@ -293,30 +260,18 @@ async def complete(
 
 @overload
 async def gather(
-    model: ModelChain | None,
-    prompts: Iterable[Prompt],
-    *,
-    type: None = None,
-    **options: Unpack[BatchOptions],
+    model: Models, prompts: Prompts, *, type: None = None, **options: Unpack[BatchOptions]
 ) -> Batch[AssistantMessage]: ...
 
 
 @overload
 async def gather(
-    model: ModelChain | None,
-    prompts: Iterable[Prompt],
-    *,
-    type: TypeForm[T],
-    **options: Unpack[BatchOptions],
+    model: Models, prompts: Prompts, *, type: TypeForm[T], **options: Unpack[BatchOptions]
 ) -> Batch[Answer[T]]: ...
 
 
 async def gather(
-    model: ModelChain | None,
-    prompts: Iterable[Prompt],
-    *,
-    type: Any = None,
-    **options: Unpack[BatchOptions],
+    model: Models, prompts: Prompts, *, type: Any = None, **options: Unpack[BatchOptions]
 ) -> Batch[Any]:
     """Answer many prompts with a client of its own; see `Client.gather`."""
     async with Client() as client:

@@ -18,11 +18,11 @@ from attrs import evolve
 
 from swink.amounts import added
 from swink.events import Outcome, RunEnd, RunEvent, RunStart, TurnEnd, TurnStart
+from swink.of_stream import OfStream
 from swink.toolbox import Approve, Toolbox
 from swink.tools import FunctionTool
 from swink_core import (
     AssistantMessage,
-    Call,
     Conversation,
     Cost,
     Done,
@@ -49,7 +49,7 @@ class TooManyTurns(SwinkError, title="The run did not come to an end"):
     """A model that still called tools in the last turn it was given."""
 
 
-class Run:
+class Run(OfStream):
     """A tool loop under way: the events of all its turns, in order, and those of its tools.
 
         async with client.run("acme/large", "What is 2 + 3?", tools=[add]) as run:
@@ -75,7 +75,7 @@ class Run:
         self.id = secrets.token_hex(6)
         self._ask, self._options = ask, options
         self._toolbox, self._max_turns = Toolbox(self.id, tools, approve), max_turns
-        self._stream = ask(prompt, options)
+        self._stream: EventStream = ask(prompt, options)
         self._context = self._stream.call.context
         self._messages: Conversation = [*self._context.messages]
         self._usage: Usage | None = None
@@ -87,16 +87,6 @@ class Run:
         self._rest: Iterator[RunEvent] = iter(())
 
     # -- what is known -----------------------------------------------------------------------
-
-    @property
-    def call(self) -> Call:
-        """The call of the turn under way, or of the last one."""
-        return self._stream.call
-
-    @property
-    def message(self) -> AssistantMessage:
-        """What the model has said in the turn under way, or the last one; complete at its end."""
-        return self._stream.message
 
     @property
     def conversation(self) -> Conversation:

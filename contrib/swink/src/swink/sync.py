@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from swink.answers import Answer
 from swink.background import background_loop
 from swink.batches import Batch
-from swink.client import BatchOptions, Client, RunOptions
+from swink.client import BatchOptions, Client, Models, Prompts, RunOptions, Tools
 from swink.sync_streams import SyncAnswerStream, SyncRun, SyncStream
-from swink.tools import ToolLike
 from swink_core import (
     AssistantMessage,
     Catalog,
     ClientOptions,
     Cost,
     EventStream,
-    ModelChain,
     Options,
     Prompt,
     Usage,
@@ -35,7 +33,7 @@ class ClientArguments(ClientOptions, total=False):
     """The keyword arguments of a client; see `Client`."""
 
     plugins: Iterable[Any]
-    default: ModelChain | None
+    default: Models
     gates: Iterable[Any]
     breaker: bool
     providers: Mapping[str, Mapping[str, Any]] | None
@@ -74,31 +72,16 @@ class SyncClient:
 
     @overload
     def stream(
-        self,
-        model: ModelChain | None,
-        context: Prompt,
-        *,
-        type: None = None,
-        **options: Unpack[Options],
+        self, model: Models, context: Prompt, *, type: None = None, **options: Unpack[Options]
     ) -> SyncStream: ...
 
     @overload
     def stream(
-        self,
-        model: ModelChain | None,
-        context: Prompt,
-        *,
-        type: TypeForm[T],
-        **options: Unpack[Options],
+        self, model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
     ) -> SyncAnswerStream[T]: ...
 
     def stream(
-        self,
-        model: ModelChain | None,
-        context: Prompt,
-        *,
-        type: Any = None,
-        **options: Unpack[Options],
+        self, model: Models, context: Prompt, *, type: Any = None, **options: Unpack[Options]
     ) -> SyncStream | SyncAnswerStream[Any]:
         """Return the stream of a call; see `Client.stream`."""
         stream: Any = self._client.stream(model, context, type=type, **options)
@@ -106,31 +89,16 @@ class SyncClient:
 
     @overload
     def complete(
-        self,
-        model: ModelChain | None,
-        context: Prompt,
-        *,
-        type: None = None,
-        **options: Unpack[Options],
+        self, model: Models, context: Prompt, *, type: None = None, **options: Unpack[Options]
     ) -> AssistantMessage: ...
 
     @overload
     def complete(
-        self,
-        model: ModelChain | None,
-        context: Prompt,
-        *,
-        type: TypeForm[T],
-        **options: Unpack[Options],
+        self, model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
     ) -> Answer[T]: ...
 
     def complete(
-        self,
-        model: ModelChain | None,
-        context: Prompt,
-        *,
-        type: Any = None,
-        **options: Unpack[Options],
+        self, model: Models, context: Prompt, *, type: Any = None, **options: Unpack[Options]
     ) -> AssistantMessage | Answer[Any]:
         """Make a call and return its message or typed answer; see `Client.complete`."""
         done: AssistantMessage | Answer[Any] = background_loop().run(
@@ -139,43 +107,23 @@ class SyncClient:
         return done
 
     def run(
-        self,
-        model: ModelChain | None,
-        context: Prompt,
-        *,
-        tools: Sequence[ToolLike],
-        **options: Unpack[RunOptions],
+        self, model: Models, context: Prompt, *, tools: Tools, **options: Unpack[RunOptions]
     ) -> SyncRun:
         """Return a tool loop; see `Client.run`. `approve` is asked in the background loop."""
         return SyncRun(self._client.run(model, context, tools=tools, **options))
 
     @overload
     def gather(
-        self,
-        model: ModelChain | None,
-        prompts: Iterable[Prompt],
-        *,
-        type: None = None,
-        **options: Unpack[BatchOptions],
+        self, model: Models, prompts: Prompts, *, type: None = None, **options: Unpack[BatchOptions]
     ) -> Batch[AssistantMessage]: ...
 
     @overload
     def gather(
-        self,
-        model: ModelChain | None,
-        prompts: Iterable[Prompt],
-        *,
-        type: TypeForm[T],
-        **options: Unpack[BatchOptions],
+        self, model: Models, prompts: Prompts, *, type: TypeForm[T], **options: Unpack[BatchOptions]
     ) -> Batch[Answer[T]]: ...
 
     def gather(
-        self,
-        model: ModelChain | None,
-        prompts: Iterable[Prompt],
-        *,
-        type: Any = None,
-        **options: Unpack[BatchOptions],
+        self, model: Models, prompts: Prompts, *, type: Any = None, **options: Unpack[BatchOptions]
     ) -> Batch[Any]:
         """Answer many prompts; see `Client.gather`."""
         batch: Batch[Any] = background_loop().run(
@@ -196,18 +144,18 @@ class SyncClient:
 
 @overload
 def complete_sync(
-    model: ModelChain | None, context: Prompt, *, type: None = None, **options: Unpack[Options]
+    model: Models, context: Prompt, *, type: None = None, **options: Unpack[Options]
 ) -> AssistantMessage: ...
 
 
 @overload
 def complete_sync(
-    model: ModelChain | None, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
+    model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
 ) -> Answer[T]: ...
 
 
 def complete_sync(
-    model: ModelChain | None, context: Prompt, *, type: Any = None, **options: Unpack[Options]
+    model: Models, context: Prompt, *, type: Any = None, **options: Unpack[Options]
 ) -> AssistantMessage | Answer[Any]:
     """Make one call with a client of its own; for more than one, keep a `SyncClient`."""
     with SyncClient() as client:

@@ -9,6 +9,7 @@ from swink.answers import Answer, AnswerStream
 from swink.background import background_loop
 from swink.events import Outcome, RunEvent
 from swink.loop import Run
+from swink.of_stream import OfStream
 from swink_core import AssistantMessage, Call, Conversation, Cost, Event, Usage
 
 __all__ = ["SyncAnswerStream", "SyncRun", "SyncStream"]
@@ -46,22 +47,12 @@ def _iterated(make: Callable[[], AsyncIterator[T]]) -> Iterator[T]:
         yield item[0]
 
 
-class _SyncStream(Generic[E, R]):
+class _SyncStream(OfStream, Generic[E, R]):
     """A stream whose every wait is a wait of the calling thread."""
 
     def __init__(self, stream: _Stream[E, R]) -> None:
-        self._stream = stream
+        self._stream: _Stream[E, R] = stream
         self._rest: Iterator[E] = iter(())
-
-    @property
-    def call(self) -> Call:
-        """The call under way, or the last one."""
-        return self._stream.call
-
-    @property
-    def message(self) -> AssistantMessage:
-        """What has arrived so far, at any time."""
-        return self._stream.message
 
     def __iter__(self) -> Iterator[E]:
         # the iterator over a batch is kept on the stream: a loop left by break can be resumed
