@@ -82,11 +82,48 @@ async def anthropic_messages(base: str, model: str) -> Read:
     return read
 
 
-READERS = {"chat": openai_chat, "messages": anthropic_messages}
+async def openai_responses(base: str, model: str) -> Read:
+    openai = pytest.importorskip("openai", reason="OpenAI's SDK is not installed")
+    read, done = Read(), None
+    async with openai.AsyncOpenAI(base_url=f"{base}/v1", **_quick(openai)) as client:
+        try:
+            async for event in await client.responses.create(
+                model=model, input=PROMPT, stream=True
+            ):
+                if event.type in ("response.completed", "response.incomplete"):
+                    done = event.response
+                elif event.type == "response.failed":
+                    failed = event.response.error
+                    read.error = openai.APIError(failed.message, None, body=failed)  # type: ignore[arg-type]  # there is none
+                elif event.type == "response.output_item.done" and event.item.type == "reasoning":
+                    # the API encrypts it once more for the whole response
+                    read.opaque.append(event.item.encrypted_content)
+                elif event.type.endswith(("reasoning_text.delta", "summary_text.delta")):
+                    read.thinking += event.delta
+        except openai.APIError as error:
+            read.error = error
+    if read.error is not None or done is None:
+        return Read(error=read.error or ValueError("the stream was cut"))
+    read.id, read.model, read.text = done.id, done.model, done.output_text
+    read.stop = done.incomplete_details.reason if done.incomplete_details else done.status
+    read.output = done.usage.output_tokens if done.usage else None
+    for item in done.output:
+        if item.type == "function_call":
+            read.calls.append((item.call_id, item.name, _json(item.arguments)))
+    return read
+
+
+READERS = {
+    "chat": openai_chat,
+    "messages": anthropic_messages,
+    "responses": openai_responses,
+}
 
 STOPS = {
     "chat": {"stop": "stop", "length": "length", "tool_use": "tool_calls",
              "content_filter": "content_filter", "pause": "stop"},
+    "responses": {"stop": "completed", "length": "max_output_tokens", "tool_use": "completed",
+                  "content_filter": "content_filter", "pause": "completed"},
     "messages": {"stop": "end_turn", "length": "max_tokens", "tool_use": "tool_use",
                  "content_filter": "refusal", "pause": "pause_turn"},
 }  # fmt: skip

@@ -58,6 +58,14 @@ REFUSED: list[tuple[str, Any, int, str]] = [
     ("no conversation", {"model": "echo/echo"}, 400, "empty"),
     ("an unknown option", {**HI, "options": {"mood": 1}}, 400, "options.mood"),
     ("an address", {**HI, "options": {"base_url": "http://x"}}, 400, "options.base_url"),
+    (
+        "a setting that steers an adapter here",
+        {**HI, "options": {"settings": {"args": ["--dangerous"]}}},
+        400,
+        "options.settings.args",
+    ),
+    ("a path for a model", {**HI, "model": "local//etc/model.gguf"}, 404, "is a path"),
+    ("a path in the home", {**HI, "model": "local/~/model.gguf"}, 404, "is a path"),
     ("a key", {**HI, "options": {"api_key": "k"}}, 400, "options.api_key"),
     ("an unknown provider", {**HI, "model": "nobody/any"}, 404, "nobody"),
     ("an unknown bare name", {**HI, "model": "any"}, 404, "provider/id"),
@@ -98,6 +106,25 @@ async def test_a_field_that_nobody_knows_is_named_in_a_header() -> None:
     assert answer.status == 200
     assert answer.headers["x-swink-dropped"] == "mood"
     assert swink.load(swink.AssistantMessage, answer.json).text == "one two"
+
+
+async def test_the_owner_may_allow_a_setting() -> None:
+    upstream = Scripted([swink.Start(), swink.Done(swink.StopReason.LENGTH)])
+    asked = {**HI, "model": "openai/gpt-5.4-mini"}
+    asked["options"] = {"settings": {"resume": "resp_1"}}
+    async with serving(upstream, settings=["resume"]) as gateway:
+        assert (await ask(gateway, "/v1/stream", asked)).status == 200
+    assert upstream.options.settings == {"resume": "resp_1"}
+
+
+async def test_a_fault_of_an_encoder_is_a_failure_in_words(monkeypatch: Any) -> None:
+    from swink_gateway.protocols.chat import ChatEncoder
+
+    monkeypatch.setattr(ChatEncoder, "_begin", None)
+    async with serving() as gateway:
+        answer = await ask(gateway, "/v1/chat/completions", {**HI, "stream": True})
+    assert answer.frames[-1] == b"[DONE]"
+    assert "failed to translate" in answer.frames[-2]["error"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from attrs import define
 from swink_core import (
     AssistantMessage,
     AssistantMessageEvent,
+    Catalog,
     Context,
     Done,
     Error,
@@ -51,7 +52,9 @@ def written(
     last: Any = batches[-1][-1]
     known = Said(Model.parse(model), last.response_id, last.model, last.usage)
     facts = Facts("f4c75", 1_700_000_000, wire_formats or {})
-    encoder = protocol.encoder(asked_for(model, **said), facts)
+    asked = asked_for(model, **said)
+    asked.tools = said.get("tools", {})
+    encoder = protocol.encoder(asked, facts)
     pieces = [encoder.feed(batch, known) for batch in batches]
     assert encoder.ended
     return pieces
@@ -66,8 +69,9 @@ def whole(
 
 
 @cache
-def _plugin(provider: str) -> Any:
-    return Host(environ={}).bind(provider).provider
+def _model(provider: str, model: str) -> tuple[Any, Model]:
+    host = Host(environ={})
+    return host.bind(provider).provider, Catalog(host, {}).resolve(Model(provider, model))
 
 
 def last_attempt(events: Sequence[AssistantMessageEvent]) -> list[AssistantMessageEvent]:
@@ -80,7 +84,6 @@ def read_by(
     provider: str, pieces: Iterable[bytes], model: str = "any"
 ) -> tuple[AssistantMessage, Done | Error]:
     """Return what a provider's own parser reads."""
-    plugin = _plugin(provider)
-    events = run_bytes(plugin, Model(provider, model), pieces)
+    events = run_bytes(*_model(provider, model), pieces)
     terminal: Any = events[-1]
     return fold(events, provider), terminal

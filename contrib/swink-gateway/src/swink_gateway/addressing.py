@@ -16,15 +16,35 @@ from attrs import evolve
 from swink_core import (
     AssistantMessage,
     Block,
+    Catalog,
     Context,
     ExtensionBlock,
     FileIdSource,
     Message,
+    Model,
+    StreamOptions,
     Tool,
 )
+from swink_core.providers import api_of
 from swink_gateway.protocols import Asked
 
-__all__ = ["addressed"]
+__all__ = ["addressed", "spoken_by"]
+
+
+def spoken_by(catalog: Catalog, model: Model) -> str:
+    """Return the wire format in which a model is asked.
+
+    A provider with several APIs is asked over the one that the model's rules name, or else its
+    dialect.
+    """
+    info = catalog.provider(model.provider)
+    if info is None:
+        return ""
+    if "api" not in info.settings:
+        return info.wire_format
+    api = api_of(model, StreamOptions()) or info.dialect.get("api")
+    family = info.wire_format.rpartition("-")[0]
+    return f"{family}-{api}" if api else info.wire_format
 
 
 def addressed(asked: Asked, wire_format: str, provider: str, speaks: str | None) -> Asked:

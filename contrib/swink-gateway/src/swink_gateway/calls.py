@@ -9,8 +9,10 @@ HTTP status where not.
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from secrets import token_hex
 from typing import Any
 
 import msgspec
@@ -18,28 +20,35 @@ from aiohttp import web
 from attrs import define, evolve
 
 from swink_core import (
+    AssistantMessage,
     Client,
     Done,
     Error,
     EventStream,
+    InvalidModel,
     Notice,
     RetryPolicy,
     StreamErrorKind,
     SwinkError,
 )
-from swink_gateway.addressing import addressed
+from swink_gateway.addressing import addressed, spoken_by
 from swink_gateway.counting import ESTIMATED, estimated_tokens
 from swink_gateway.failures import of_exception, status_of
 from swink_gateway.protocols import Asked, BadRequest, ClientProtocol, Facts, Reply
 from swink_gateway.protocols.frames import JSON
 
-__all__ = ["Calls", "read_json", "respond"]
+__all__ = ["Calls", "read_json", "read_request", "respond"]
+
+log = logging.getLogger(__name__)
 
 DROPPED = "x-swink-dropped"
 """The response header that names, as paths into the request, what was not carried further."""
 
 NOTICES = "x-swink-notices"
 """The response header with what the adapter of the provider says of the request."""
+
+_PATHS = ("/", "\\", "~", ".")
+"""How paths begin, which some providers take for models."""
 
 MOST_HEADER = 2000
 """Characters of a header of ours."""
@@ -77,47 +86,71 @@ class Calls:
     async def answer(self, request: web.Request, protocol: ClientProtocol) -> web.StreamResponse:
         """Answer a request that has been let in."""
         try:
-            asked = await _read(request, protocol)
+            asked = await read_request(request, protocol)
         except BadRequest as error:
             return respond(_refusal(protocol, error))
-        models = list(self.routes.get(asked.model, (asked.model,)))
+        return await self.answer_to(request, protocol, asked)
+
+    async def answer_to(
+        self,
+        request: web.Request,
+        protocol: ClientProtocol,
+        asked: Asked,
+        done: Callable[[AssistantMessage, Facts], None] | None = None,
+    ) -> web.StreamResponse:
+        """Answer what is asked; `done` is told of an answer that was completed."""
         try:
-            stream, facts = self._begin(protocol, asked, models)
+            stream, facts, models = self.begin(protocol, asked)
         except SwinkError as error:
             wrong = of_exception(error)
             return respond(protocol.failure(wrong, status_of(wrong)))
-        answer = _Answer(request, protocol, asked, facts, len(models))
+        answer = _Answer(request, protocol, asked, facts, models)
         async with stream:
-            return await (answer.streamed(stream) if asked.stream else answer.whole(stream))
+            response = await (answer.streamed(stream) if asked.stream else answer.whole(stream))
+            if done is not None and answer.completed:
+                done(stream.message, facts)
+            return response
 
     async def count(
         self, request: web.Request, protocol: ClientProtocol, name: str
     ) -> web.StreamResponse:
         """Answer how long a conversation is, in the field `name`."""
         try:
-            asked = await _read(request, protocol)
+            asked = await read_request(request, protocol)
         except BadRequest as error:
             return respond(_refusal(protocol, error))
         counted = {name: estimated_tokens(asked.context)}
         return web.json_response(counted, headers={ESTIMATED: name})
 
-    def _begin(
-        self, protocol: ClientProtocol, asked: Asked, models: list[str]
-    ) -> tuple[EventStream, Facts]:
-        """Return the stream of a call. Raises SwinkError for one that cannot be made."""
+    def begin(self, protocol: ClientProtocol, asked: Asked) -> tuple[EventStream, Facts, int]:
+        """Return the stream of a call, and how many models may answer it.
+
+        Raises SwinkError for a call that cannot be made.
+        """
+        models = list(self.routes.get(asked.model, (asked.model,)))
         catalog = self.client.catalog
-        names = [catalog.resolve(model).provider for model in models]
-        infos = {name: catalog.provider(name) for name in names}
-        wire_formats = {name: info.wire_format for name, info in infos.items() if info is not None}
-        found = addressed(asked, protocol.wire_format, names[0], wire_formats.get(names[0]))
+        targets = [catalog.resolve(model) for model in models]
+        if asked.model not in self.routes and targets[0].id.startswith(_PATHS):
+            raise InvalidModel(
+                f"{asked.model!r} is a path, and clients name no files of this machine",
+                resolution="Have its owner give it a name: swink gateway --route NAME=MODEL.",
+            )
+        wire_formats = {target.provider: spoken_by(catalog, target) for target in targets}
+        first = targets[0].provider
+        found = addressed(asked, protocol.wire_format, first, wire_formats[first])
         asked.dropped = found.dropped
         retry = self.retry if asked.stream else evolve(self.retry, restart_after_output=True)
         options = {"retry": retry, **found.options}
         stream = self.client.stream(models, found.context, **options)
-        return stream, Facts(stream.call.id, int(time.time()), wire_formats)
+        return stream, Facts(stream.call.id, int(time.time()), wire_formats), len(models)
+
+    def new_id(self) -> str:
+        """Return an id for an answer that no call makes."""
+        return token_hex(6)
 
 
-async def _read(request: web.Request, protocol: ClientProtocol) -> Asked:
+async def read_request(request: web.Request, protocol: ClientProtocol) -> Asked:
+    """Return what a request asks for. Raises BadRequest."""
     path = {**request.query, **request.match_info}
     return protocol.read(await read_json(request), path, request.headers)
 
@@ -144,12 +177,13 @@ class _Answer:
         self._models = models
         self._encoder = protocol.encoder(asked, facts)
         self._notices: list[str] = []
+        self.completed = False
 
     async def streamed(self, stream: EventStream) -> web.StreamResponse:
         encoder = self._encoder
         response: web.StreamResponse | None = None
         async for batch in stream.batches():
-            data = encoder.feed(batch, stream.call.attempt)
+            data = self._written(batch, stream)
             if response is None:
                 self._listen(batch)
             if data:
@@ -163,8 +197,9 @@ class _Answer:
                 except ConnectionResetError:
                     if not encoder.ended:
                         raise
-                    return response  # who hangs up after the end has had all there was
+                    # who hangs up after the end has had all there was
             if encoder.ended:
+                self.completed = isinstance(batch[-1], Done)
                 break
         assert response is not None  # the last event always says something
         return response
@@ -176,10 +211,21 @@ class _Answer:
             terminal = batch[-1]
         headers = self._headers(stream)
         if isinstance(terminal, Done):
+            self.completed = True
             body = self._encoder.whole(stream.message)
             return web.Response(body=body, headers=headers, content_type=JSON)
         reply = self._protocol.failure(terminal, status_of(terminal, self._models))
         return respond(evolve(reply, headers={**headers, **reply.headers}))
+
+    def _written(self, batch: Sequence[Any], stream: EventStream) -> bytes:
+        """Return what the encoder makes of a batch; a fault of its own is a failure in words."""
+        try:
+            return self._encoder.feed(batch, stream.call.attempt)
+        except Exception:
+            log.exception("the encoder of %s failed", self._protocol.name)
+            fault = Error(error_message="the gateway failed to translate the answer")
+            fault.error_kind = StreamErrorKind.INTERNAL
+            return self._encoder.feed([fault], stream.call.attempt)
 
     def _listen(self, batch: Sequence[Any]) -> None:
         self._notices += [event.detail for event in batch if isinstance(event, Notice)]

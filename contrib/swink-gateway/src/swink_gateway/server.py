@@ -26,6 +26,7 @@ from swink_gateway.protocols.gemini import GeminiProtocol
 from swink_gateway.protocols.messages import MessagesProtocol
 from swink_gateway.protocols.native import NativeProtocol
 from swink_gateway.protocols.ollama import OllamaGenerateProtocol, OllamaProtocol
+from swink_gateway.responses_serving import ResponsesRoutes
 
 __all__ = ["LOOPBACK", "MOST_BODY_BYTES", "Gateway"]
 
@@ -34,10 +35,12 @@ LOOPBACK = "127.0.0.1"
 MOST_BODY_BYTES = 32 * 1024 * 1024
 """Of a request: the smallest of coding agents' have 40 kB, those with images some MB."""
 
+GRACE_SECONDS = 5
+"""For answers that are on their way when the gateway stops."""
+
 _GOOGLE = "/{version:v1|v1beta}/models/{model:.+}"
 
 _POSTS: dict[str, ClientProtocol] = {
-    "/v1/stream": NativeProtocol(),
     "/v1/chat/completions": ChatProtocol(),
     "/v1/messages": MessagesProtocol(),
     _GOOGLE + ":{method:generateContent|streamGenerateContent}": GeminiProtocol(),
@@ -63,7 +66,8 @@ class Gateway:
 
     `keys` are those that clients show; without one only this machine can be served. `hosts` are
     names, beside loopback's, by which the gateway is reached. `routes` are further model names, a
-    chain of models each. Port 0 is a free one. Raises SwinkError for an address beyond this
+    chain of models each; `settings` are names of settings that clients of swink's own protocol may
+    say. Port 0 is a free one. Raises SwinkError for an address beyond this
     machine without a key.
     """
 
@@ -76,6 +80,7 @@ class Gateway:
         keys: Iterable[str] = (),
         hosts: Iterable[str] = (),
         routes: Mapping[str, Sequence[str]] | None = None,
+        settings: Iterable[str] = (),
         retry: RetryPolicy | None = None,
     ) -> None:
         self.guard = Guard(keys, [host, *hosts])
@@ -89,7 +94,10 @@ class Gateway:
         self._routes = dict(routes or {})
         self._calls = Calls(client, self._routes, retry or RetryPolicy())
         self._host, self._port = host, port
-        self._runner = web.AppRunner(self._app(), handler_cancellation=True, access_log=None)
+        self._native = NativeProtocol(settings)
+        self._runner = web.AppRunner(
+            self._app(), handler_cancellation=True, access_log=None, shutdown_timeout=GRACE_SECONDS
+        )
 
     @property
     def url(self) -> str:
@@ -118,6 +126,10 @@ class Gateway:
         app.router.add_get("/api/ps", self._tags)
         app.router.add_post("/api/show", self._show)
         app.router.add_get("/api/version", _version)
+        app.router.add_post("/v1/stream", self._serve(self._native))
+        responses = ResponsesRoutes(self._calls, MOST_BODY_BYTES)
+        app.router.add_post("/v1/responses", responses.post)
+        app.router.add_get("/v1/responses", responses.get, allow_head=False)
         for path, protocol in _POSTS.items():
             app.router.add_post(path, self._serve(protocol))
         for path, (protocol, name) in _COUNTS.items():

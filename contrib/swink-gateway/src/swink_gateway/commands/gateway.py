@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 import click
 
@@ -35,7 +36,13 @@ PORT = 8117
     "--route", "routes", multiple=True, metavar="NAME=MODEL[,MODEL…]",
     help="A name for a model, or for several to fall back through.",
 )  # fmt: skip
-def command(host: str, port: int, names: Sequence[str], routes: Sequence[str]) -> int:
+@click.option(
+    "--setting", "settings", multiple=True, metavar="NAME",
+    help="A setting of providers that clients of swink's own protocol may say, too.",
+)  # fmt: skip
+def command(
+    host: str, port: int, names: Sequence[str], routes: Sequence[str], settings: Sequence[str]
+) -> int:
     """Serve any installed model to clients of OpenAI, Anthropic, Google, Ollama and swink.
 
     Models are named provider/model, or by their bare names. Only this machine is served, unless
@@ -43,7 +50,8 @@ def command(host: str, port: int, names: Sequence[str], routes: Sequence[str]) -
     """
     keys = os.environ.get(KEY_ENV, "").split()
     with suppress(KeyboardInterrupt):
-        asyncio.run(_serve(host, port, names, dict(map(_route, routes)), keys))
+        given: dict[str, Any] = {"hosts": names, "keys": keys, "settings": settings}
+        asyncio.run(_serve(host, port, dict(map(_route, routes)), given))
     return 0
 
 
@@ -58,11 +66,9 @@ def _route(text: str) -> tuple[str, list[str]]:
     return name, chain
 
 
-async def _serve(
-    host: str, port: int, names: Sequence[str], routes: dict[str, list[str]], keys: Sequence[str]
-) -> None:
+async def _serve(host: str, port: int, routes: dict[str, list[str]], given: dict[str, Any]) -> None:
     async with swink.Client() as client:
-        gateway = Gateway(client, host=host, port=port, hosts=names, keys=keys, routes=routes)
+        gateway = Gateway(client, host=host, port=port, routes=routes, **given)
         for chain in routes.values():
             for model in chain:
                 client.catalog.resolve(model)

@@ -46,7 +46,7 @@ class Asked:
     own: dict[str, Any] = field(factory=dict)
     own_places: list[str] = field(factory=list)
     headers: dict[str, str] = field(factory=dict)
-    tools: dict[str, tuple[str, str]] = field(factory=dict)
+    tools: dict[str, Any] = field(factory=dict)
     said: dict[str, Any] = field(factory=dict)
 
 

@@ -31,7 +31,7 @@ from swink_gateway.protocols import Asked, BadRequest
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.media import source_of
 
-__all__ = ["EFFORTS", "WIRE_FORMAT", "called", "read_chat", "response_format"]
+__all__ = ["EFFORTS", "SOUNDS", "WIRE_FORMAT", "called", "read_chat", "response_format"]
 
 WIRE_FORMAT = "openai-chat"
 
@@ -41,7 +41,7 @@ EFFORTS = {
 }  # fmt: skip
 """Our levels of thinking, by the vendors' words."""
 
-_SOUNDS = {"mp3": "audio/mpeg", "wav": "audio/wav"}
+SOUNDS = {"mp3": "audio/mpeg", "wav": "audio/wav"}
 
 _SAME = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 
@@ -174,7 +174,8 @@ def _assistant(said: Fields, names: dict[str, str]) -> AssistantMessage:
         name = called(legacy)
         names[name] = name
         content.append(_call(name, name, legacy.text("arguments") or ""))
-    return AssistantMessage(content)
+    opaque = any(getattr(block, "metadata", None) for block in content)
+    return AssistantMessage(content, provider=WIRE_FORMAT if opaque else None)
 
 
 def _tool_call(said: Fields) -> ToolCallBlock:
@@ -226,7 +227,7 @@ def _part(said: Fields) -> Block | None:
         return ImageBlock(source_of(image.required("url"), place), metadata)
     if kind == "input_audio" and (sound := said.object(kind)) is not None:
         form = sound.required("format")
-        return AudioBlock(Base64Source(_SOUNDS.get(form, f"audio/{form}"), sound.required("data")))
+        return AudioBlock(Base64Source(SOUNDS.get(form, f"audio/{form}"), sound.required("data")))
     if kind == "file" and (file := said.object(kind)) is not None:
         return _file(file)
     said.drop(why=str(kind))

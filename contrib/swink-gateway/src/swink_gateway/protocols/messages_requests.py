@@ -254,6 +254,8 @@ class _Reader:
             self._answered(block, answer, beside)
         for call in answer.tool_calls:
             call.metadata = beside.get(call.id, call.metadata)
+        if any(map(_is_own, answer.content)):
+            answer.provider = answer.provider or WIRE_FORMAT
         return answer
 
     def _answered(self, said: Fields, answer: AssistantMessage, beside: dict[str, Any]) -> None:
@@ -300,6 +302,12 @@ def _open(sealed: Sealed, thought: str, answer: AssistantMessage, beside: dict[s
         hidden = bool(held.get("redacted"))
         block = ThinkingBlock(thought, held.get("signature"), hidden, held.get("metadata"))
         answer.content.append(block)
+
+
+def _is_own(block: Block) -> bool:
+    """Tell whether a block holds what this protocol's own provider said of it."""
+    metadata = getattr(block, "metadata", None) or {}
+    return bool(metadata.keys() - {MARK})
 
 
 def _base64(data: bytes) -> str:

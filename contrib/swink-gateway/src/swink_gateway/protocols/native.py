@@ -7,7 +7,7 @@ answer is the message. Options about the gateway's own connections are not a cli
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from swink_core import (
@@ -37,6 +37,10 @@ GATEWAYS_OWN = frozenset(
 )
 """Options that say whom the gateway asks, as whom, and how long it waits."""
 
+SETTINGS = frozenset({"api", "script", "starting_after"})
+"""Settings that a client may say by itself: none can reach the gateway's machine, its credentials
+or another host. A setting is the adapter's own, and there are some for commands and paths."""
+
 _DELTAS = {
     kind: b'data: {"type":"%b","content_index":%%d,"delta":%%b}\n\n' % kind.type.encode()
     for kind in (TextDelta, ThinkingDelta, ToolCallDelta)
@@ -44,10 +48,16 @@ _DELTAS = {
 
 
 class NativeProtocol:
-    """Conversations, options and events as swink has them."""
+    """Conversations, options and events as swink has them.
+
+    `settings` are names of settings that clients may say beside the harmless ones.
+    """
 
     name = "native"
     wire_format = "swink"
+
+    def __init__(self, settings: Iterable[str] = ()) -> None:
+        self._settings = SETTINGS | set(settings)
 
     def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
         """Return what a request asks for."""
@@ -63,7 +73,7 @@ class NativeProtocol:
         except CodecError as error:
             raise BadRequest(str(error)) from error
         asked.stream = stream is not False
-        asked.options = _options(said.take("options", dict) or {})
+        asked.options = self._options(said.take("options", dict) or {})
         asked.dropped = said.dropped
         return asked
 
@@ -76,19 +86,24 @@ class NativeProtocol:
         body = {"error": {"message": error.error_message, **dump(error)}}
         return Reply(status, encode(body), headers_of(error))
 
-
-def _options(given: dict[str, Any]) -> dict[str, Any]:
-    if own := sorted(GATEWAYS_OWN & given.keys()):
-        raise BadRequest(f"options.{own[0]} is for the gateway to say")
-    if unknown := sorted(given.keys() - StreamOptions.names()):
-        raise BadRequest(f"options.{unknown[0]} is no option")
-    options = dict(given)
-    if isinstance(cache := options.get("cache"), dict):
-        try:
-            options["cache"] = CacheStrategy(**cache)
-        except (TypeError, ValueError) as error:
-            raise BadRequest(f"options.cache: {error}") from error
-    return options
+    def _options(self, given: dict[str, Any]) -> dict[str, Any]:
+        if own := sorted(GATEWAYS_OWN & given.keys()):
+            raise BadRequest(f"options.{own[0]} is for the gateway to say")
+        if unknown := sorted(given.keys() - StreamOptions.names()):
+            raise BadRequest(f"options.{unknown[0]} is no option")
+        settings = given.get("settings")
+        if isinstance(settings, dict) and (closed := sorted(settings.keys() - self._settings)):
+            raise BadRequest(
+                f"options.settings.{closed[0]} steers an adapter on the gateway's machine: its "
+                "owner has to allow it (swink gateway --setting)"
+            )
+        options = dict(given)
+        if isinstance(cache := options.get("cache"), dict):
+            try:
+                options["cache"] = CacheStrategy(**cache)
+            except (TypeError, ValueError) as error:
+                raise BadRequest(f"options.cache: {error}") from error
+        return options
 
 
 class NativeEncoder:
