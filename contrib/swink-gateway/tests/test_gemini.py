@@ -193,7 +193,7 @@ def test_a_prompt_that_is_refused_has_an_answer_without_candidates() -> None:
     assert GEMINI.failure(refused, 400).status == 200
 
 
-ALL_BUT_SHRINKING = settings(phases=[Phase.explicit, Phase.generate])
+ALL_BUT_SHRINKING = settings(phases=[Phase.explicit, Phase.generate], max_examples=40)
 
 
 @ALL_BUT_SHRINKING

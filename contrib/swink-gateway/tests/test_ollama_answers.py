@@ -69,7 +69,7 @@ def test_a_failure_after_any_event_is_one_line_and_the_last(at: int) -> None:
     assert not any(line["done"] for line in found[:-1])
 
 
-@settings(phases=[Phase.explicit, Phase.generate])
+@settings(phases=[Phase.explicit, Phase.generate], max_examples=40)
 @given(event_streams())
 def test_our_parser_reads_what_was_written_event_by_event_or_at_once(stream: list[Any]) -> None:
     stream = last_attempt(stream)

@@ -11,6 +11,7 @@ from serving import ONCE
 
 import swink_core as swink
 from swink_core.providers import HTTPRequest, HTTPResponse
+from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_recorder.recording import Recording
 from swink_testing.corpus import Case, shipped_answers, stream_cases
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
@@ -89,14 +90,29 @@ def _api(recording: Recording) -> dict[str, Any]:
     return {"api": found[0]} if found else {}
 
 
-def corpus(folder: str) -> list[Upstream]:
-    """List the streams of a part of the corpus, where there is one."""
+def corpus(folder: str, most: int = 8) -> list[Upstream]:
+    """List streams of a part of the corpus, where there is one, taken evenly."""
     provider, settings = FOLDERS[folder]
-    return [
+    found = [
         Upstream(case.name, provider, settings, case)
         for case in stream_cases(folder)
         if "json-array-stream" not in case.features and case.name not in UNREADABLE
     ]
+    return found[:: max(1, len(found) // most)]
+
+
+class Vendor(LoopbackServer):
+    """Answers everything with what was recorded of a vendor, as it was."""
+
+    answer: Upstream
+
+    async def respond(self, exchange: Exchange) -> None:
+        await exchange.start(
+            200,
+            {"Content-Type": self.answer.source.headers.get("content-type") or "text/event-stream"},
+        )
+        await exchange.write(self.answer.source.body)
+        await exchange.end()
 
 
 class Answers:

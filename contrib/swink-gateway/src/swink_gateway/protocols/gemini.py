@@ -99,6 +99,7 @@ class GeminiEncoder:
                 case Retry():
                     self._fresh()
                 case Error():
+                    self._content(head, out)
                     self._fail(event, out, head)
                 case Done():
                     self._finish(event, self._for(known.model.provider), head, out)
@@ -106,9 +107,12 @@ class GeminiEncoder:
                     self._write(event, self._for(known.model.provider))
             if self.ended:
                 return b"".join(out)
+        self._content(head, out)
+        return b"".join(out)
+
+    def _content(self, head: dict[str, Any], out: list[bytes]) -> None:
         if self._writer is not None and self._writer.parts.made:
             self._frame({**self._candidates(self._writer), **head}, out)
-        return b"".join(out)
 
     def _for(self, provider: str) -> PartsWriter:
         if self._writer is None:
@@ -142,6 +146,8 @@ class GeminiEncoder:
         self.ended = True
         for call in self._calls.finish(done.stop_reason):
             writer.call(call)
+        if writer.broken:  # clients throw away what stands beside such an end
+            self._content(head, out)
         self._frame(self._last(writer, done, head), out)
         if self._array:
             out.append(b"]")

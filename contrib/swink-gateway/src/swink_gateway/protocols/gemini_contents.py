@@ -171,15 +171,25 @@ class Contents:
                 self._end_text()
                 self._sealed = True
                 blocks += before
-        text = part.data("text")
+        text, thought = part.data("text"), bool(part.flag("thought"))
         if isinstance(text, str):
-            self._text(text, bool(part.flag("thought")), notes, message)
+            self._text(text, thought, self._more(part, notes, message), message)
             return
         self._end_text()
         if (call := part.object("functionCall")) is not None:
-            blocks.append(self._call(call, notes))
+            blocks.append(self._call(call, self._more(part, notes, message)))
         elif (block := self._own(part, notes)) is not None:
             blocks.append(block)
+
+    def _more(
+        self, part: Fields, notes: dict[str, Any] | None, message: AssistantMessage
+    ) -> dict[str, Any] | None:
+        """Add what else Google says of a part, unless the answer is another provider's."""
+        if message.provider not in (None, self._wire_format) or not (rest := part.rest()):
+            return notes
+        message.provider = self._wire_format
+        self.own_places += [part.place(name) for name in rest]
+        return {**(notes or {}), **rest}
 
     def _text(
         self, text: str, thought: bool, notes: dict[str, Any] | None, message: AssistantMessage

@@ -147,7 +147,7 @@ def usage_data(usage: Usage | None, cost: Cost | None, own: bool) -> dict[str, A
     counts = {
         "promptTokenCount": None if usage.input is None else usage.input - beside,
         "cachedContentTokenCount": usage.cache_read,
-        "candidatesTokenCount": told,
+        "candidatesTokenCount": (told or None) if own else told,  # which leaves out 0
         "thoughtsTokenCount": usage.reasoning,
         "totalTokenCount": usage.added_up().total,
     }
