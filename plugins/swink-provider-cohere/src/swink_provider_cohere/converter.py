@@ -112,11 +112,10 @@ class _Converter(MessageConverter):
                 for call in message.tool_calls
             ]
             before = [block.thinking for block in thoughts] + [block.text for block in spoken]
-            if words := "\n".join(filter(None, before)):
-                if self._thinks:
-                    native["content"] = [{"type": "thinking", "thinking": words}]
-                else:
-                    native["tool_plan"] = words
+            if (said := [words for words in before if words.strip()]) and self._thinks:
+                native["content"] = [{"type": "thinking", "thinking": words} for words in said]
+            elif said:
+                native["tool_plan"] = "\n".join(said)
             return [native]
         native["content"] = [part for block in message.content if (part := self._answered(block))]
         cited = [c for block in spoken for c in (block.metadata or {}).get("citations", ())]
