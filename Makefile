@@ -11,6 +11,7 @@ PROVIDERS ?=
 
 VENV := .venv
 PEERS := .venv-peers
+PEERS_INSTALLED := $(patsubst benchmarks/peers/%.txt,$(PEERS)/%/.installed,$(wildcard benchmarks/peers/*.txt))
 PY := $(VENV)/bin/python
 # -qq keeps pip's errors and drops its warnings. Another installer:
 #   make test INSTALL="uv pip install -q --python .venv/bin/python"
@@ -73,14 +74,14 @@ fuzz: $(VENV)/.installed-dev
 judge: $(VENV)/.installed-dev
 	$(PY) -m swink_testing.matrix $(PROVIDERS)
 
-scoreboard: $(VENV)/.installed-dev $(PEERS)/.installed
+scoreboard: $(VENV)/.installed-dev $(PEERS_INSTALLED)
 	$(PY) -m benchmarks.scoreboard
 	$(PY) -m benchmarks.judged
 
-$(PEERS)/.installed: benchmarks/peers.txt $(VENV)/.checkout
-	@echo "installing what swink is compared with into $(PEERS)"
-	@$(PYTHON) -m venv $(PEERS)
-	@$(PEERS)/bin/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
+$(PEERS)/%/.installed: benchmarks/peers/%.txt $(VENV)/.checkout
+	@echo "installing $* into $(@D)"
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
 	@touch $@
 
 # The environment names its own folder in every script and editable install, so one

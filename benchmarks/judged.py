@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.judged_calls import MODELS, asked, cases
-from benchmarks.scoreboard import PEERS_PYTHON, ROOT
+from benchmarks.scoreboard import ROOT, python_of
 from swink_core import Notice
 from swink_core.providers import HTTPRequest
 from swink_testing.judge import Judge, asked_of
@@ -30,7 +30,14 @@ from swink_testing.matrix.lost import lost_values
 
 PAGE_FILE = ROOT / "docs" / "reference" / "requests-under-the-judge.md"
 SCRIPT = Path(__file__).with_name("judged_peers.py")
-PEERS = ("litellm", "litellm-drop", "pydantic-ai", "langchain")
+PEERS = {
+    "litellm": "litellm",
+    "litellm-drop": "litellm",
+    "pydantic-ai": "pydantic-ai",
+    "langchain": "langchain",
+}
+"""Environments of the libraries that swink is compared with."""
+
 STUCK_SECONDS = 15 * 60
 
 
@@ -67,10 +74,11 @@ async def ask_swink(wanted: list[Case]) -> Column:
 
 def ask_peer(library: str, wanted: list[Case]) -> Column | None:
     """Make the calls through a peer; `None` where it is not installed."""
-    if not PEERS_PYTHON.exists():
+    python = python_of(PEERS[library])
+    if not python.exists():
         return None
     done = subprocess.run(
-        [str(PEERS_PYTHON), str(SCRIPT), library],
+        [str(python), str(SCRIPT), library],
         input="\n".join(json.dumps(asked(case)) for case in wanted),
         capture_output=True,
         text=True,
@@ -116,7 +124,8 @@ def verdict(judge: Judge, answered: Answered, plain: Outcome) -> str:
         return REFUSED
     if lost_values(outcome, plain):
         return SILENT
-    return SAID if outcome.notices else SENT
+    changed = [notice for notice in outcome.notices if notice.code != "model_retires"]
+    return SAID if changed else SENT
 
 
 def table(columns: list[Column], wanted: list[Case], provider: str) -> list[str]:
@@ -185,8 +194,7 @@ refuse by the same ones). Only calls that every library has words for are counte
 
 *Lost in silence*: a value of the call is not in the request, with no exception, warning or notice.
 `litellm-drop` is litellm with `drop_params=True`. pydantic-ai asks OpenAI over Responses, as its
-manual shows; langchain is its package for each provider. A library is left out of the table of a
-provider whose SDK, of the version installed beside the others, it cannot use.
+manual shows; langchain is its package for each provider.
 
 {chr(10).join(parts)}"""
 

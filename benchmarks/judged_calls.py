@@ -26,12 +26,12 @@ from swink_testing.matrix.options import SCHEMA
 
 MODELS = {
     "openai": (
-        "gpt-6.1-sol", "gpt-5.6-terra", "gpt-5.5", "gpt-5.4", "gpt-5", "o3", "gpt-4.1",
-        "gpt-5.3-codex", "gpt-5-2025-08-07", "gpt-6.2-sol", "gpt-7",
+        "gpt-6.1-sol", "gpt-6-luna", "gpt-5.6-terra", "gpt-5.5", "gpt-5.5-pro", "gpt-5.4",
+        "gpt-5.4-mini", "gpt-5.2", "gpt-5.4-2026-03-05", "gpt-6.2-sol", "gpt-7",
     ),
     "anthropic": (
         "claude-opus-5-5", "claude-fable-5-2", "claude-sonnet-5", "claude-opus-4-8",
-        "claude-opus-4-6", "claude-haiku-4-5", "claude-sonnet-4-5-20250929", "claude-opus-6",
+        "claude-opus-4-6", "claude-haiku-4-5", "claude-haiku-4-5-20251001", "claude-opus-6",
     ),
 }  # fmt: skip
 """Current models, a dated id, and successors that no catalogue lists."""

@@ -157,7 +157,7 @@ def pydantic_ai_model(call: dict[str, Any]) -> Any:
         from pydantic_ai.models.anthropic import AnthropicModel
         from pydantic_ai.providers.anthropic import AnthropicProvider
 
-        client = AsyncAnthropic(api_key=KEY)  # pydantic-ai's own may be of another httpx
+        client = AsyncAnthropic(api_key=KEY)
         return AnthropicModel(call["model"], provider=AnthropicProvider(anthropic_client=client))
     from pydantic_ai.models.openai import OpenAIResponsesModel
     from pydantic_ai.providers.openai import OpenAIProvider

@@ -38,9 +38,16 @@ from swink_testing.chaos import (
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE_FILE = ROOT / "docs" / "reference" / "fault-scoreboard.md"
-PEERS_PYTHON = ROOT / ".venv-peers" / "bin" / "python"
 SCRIPT = Path(__file__).with_name("scoreboard_peers.py")
-LIBRARIES = ("swink-core", "openai", "litellm", "langchain-openai", "pydantic-ai-slim")
+PEERS = {
+    "openai": "openai",
+    "litellm": "litellm",
+    "langchain-openai": "langchain",
+    "pydantic-ai-slim": "pydantic-ai",
+}
+"""Environments of the libraries that swink is compared with."""
+
+LIBRARIES = ("swink-core", *PEERS)
 
 LIMIT_SECONDS = 1.0
 STUCK_SECONDS = 15 * 60
@@ -154,14 +161,19 @@ class Column(NamedTuple):
     outcomes: list[dict[str, Any]]
 
 
+def python_of(environment: str) -> Path:
+    """Return the interpreter of a peer's environment, which may not be there."""
+    return ROOT / ".venv-peers" / environment / "bin" / "python"
+
+
 def ask(library: str, given: list[str]) -> Column | None:
     """Put a library before every fault, an address and a number of calls each; `None` where it is
     not installed."""
-    python = sys.executable if library == "swink-core" else str(PEERS_PYTHON)
-    if not Path(python).exists():
+    python = python_of(PEERS[library]) if library in PEERS else Path(sys.executable)
+    if not python.exists():
         return None
     done = subprocess.run(
-        [python, str(SCRIPT), library, str(LIMIT_SECONDS)],
+        [str(python), str(SCRIPT), library, str(LIMIT_SECONDS)],
         input="\n".join(given),
         capture_output=True,
         text=True,

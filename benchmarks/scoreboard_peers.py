@@ -95,6 +95,7 @@ async def pydantic_ai(url: str, limit: float) -> AsyncIterator[Ask]:
 @asynccontextmanager
 async def swink(url: str, limit: float) -> AsyncIterator[Ask]:
     import swink_core
+    from swink_testing.clock import DatedClock
 
     async def ask() -> AsyncIterator[str]:
         async with client.stream(
@@ -107,7 +108,7 @@ async def swink(url: str, limit: float) -> AsyncIterator[Ask]:
                     raise swink_core.StreamError.for_kind(event.error_kind)(event.error_message)
 
     limits = swink_core.Timeouts(connect=limit, first_event=limit, idle=limit)
-    async with swink_core.Client() as client:
+    async with swink_core.Client(clock=DatedClock()) as client:  # on which the model is there
         yield ask
 
 

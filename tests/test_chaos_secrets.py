@@ -6,15 +6,16 @@ import traceback
 from typing import Any
 
 import pytest
-from hostile import CANARY, Outcome, Subject, call, subjects
 
 import swink_core as swink
 from swink_testing.chaos import Cut, Fault, Insert, Instead, Says
 from swink_testing.chaos_faults import UNPARSABLE
+from swink_testing.conformance import CANARY_KEY
+from swink_testing.fault_matrix import FaultSubject, Outcome, call, subjects
 
 pytestmark = pytest.mark.parametrize("subject", subjects(), ids=repr)
 
-ECHO = f"you sent me {CANARY}, which is no good"
+ECHO = f"you sent me {CANARY_KEY}, which is no good"
 
 
 def shown(value: Any) -> str:
@@ -23,7 +24,7 @@ def shown(value: Any) -> str:
 
 
 async def everything_shown(
-    subject: Subject, faults: list[Fault], caplog: pytest.LogCaptureFixture, **options: Any
+    subject: FaultSubject, faults: list[Fault], caplog: pytest.LogCaptureFixture, **options: Any
 ) -> tuple[str, Outcome]:
     """What call, events, message, logs and exceptions show."""
     caplog.set_level(logging.DEBUG)
@@ -48,39 +49,42 @@ async def everything_shown(
         ("a message at the top", Instead(400, f'{{"message": "{ECHO}"}}'.encode())),
         ("text where an object was expected", Instead(429, f'{{"error": "{ECHO}"}}'.encode())),
         ("a page", Instead(200, f"<p>{ECHO}</p>".encode(), "text/html")),
-        ("a page cut in the middle of the key", Instead(200, b"x" * 70 + CANARY.encode(), "a/b")),
-        ("a redirect", Instead(307, headers={"Location": f"http://elsewhere/?key={CANARY}"})),
-        ("a request id", Instead(500, headers={"x-request-id": CANARY})),
-        ("an encoding", Instead(200, b"", headers={"Content-Encoding": CANARY})),
+        (
+            "a page cut in the middle of the key",
+            Instead(200, b"x" * 70 + CANARY_KEY.encode(), "a/b"),
+        ),
+        ("a redirect", Instead(307, headers={"Location": f"http://elsewhere/?key={CANARY_KEY}"})),
+        ("a request id", Instead(500, headers={"x-request-id": CANARY_KEY})),
+        ("an encoding", Instead(200, b"", headers={"Content-Encoding": CANARY_KEY})),
         ("a broken connection", Cut()),
     ],
 )
 async def test_a_key_that_the_server_echoes_is_shown_nowhere(
-    subject: Subject, name: str, fault: Fault, caplog: pytest.LogCaptureFixture
+    subject: FaultSubject, name: str, fault: Fault, caplog: pytest.LogCaptureFixture
 ) -> None:
     text, outcome = await everything_shown(subject, [fault], caplog)
     assert isinstance(outcome.terminal, swink.Error)
-    assert CANARY not in text
-    assert CANARY[:20] not in text
+    assert CANARY_KEY not in text
+    assert CANARY_KEY[:20] not in text
 
 
 async def test_a_key_in_a_malformed_frame_is_shown_nowhere(
-    subject: Subject, caplog: pytest.LogCaptureFixture
+    subject: FaultSubject, caplog: pytest.LogCaptureFixture
 ) -> None:
     answer = subject.answer()
     if answer.framing is None:
         pytest.skip("this wire format's frames are binary")
     for padding in (0, 100, 110):
-        frame = answer.frame(UNPARSABLE + b"x" * padding + CANARY.encode())
+        frame = answer.frame(UNPARSABLE + b"x" * padding + CANARY_KEY.encode())
         for policy in ("skip", "fail"):
             fault = Insert(frame, (0,))
             text, outcome = await everything_shown(subject, [fault], caplog, malformed=policy)
             assert "malformed_frame" in outcome.notices or outcome.kind == "protocol"
-            assert CANARY[:16] not in text
+            assert CANARY_KEY[:16] not in text
 
 
 async def test_a_key_in_an_error_in_the_stream_is_shown_nowhere(
-    subject: Subject, caplog: pytest.LogCaptureFixture
+    subject: FaultSubject, caplog: pytest.LogCaptureFixture
 ) -> None:
     for recording in await subject.told_errors():
         frame, is_framed = await subject.error_frame(recording)
@@ -92,4 +96,4 @@ async def test_a_key_in_an_error_in_the_stream_is_shown_nowhere(
         none = swink.RetryPolicy.none()
         text, outcome = await everything_shown(subject, [Says(echo)], caplog, retry=none)
         assert outcome.kind is not None
-        assert CANARY not in text
+        assert CANARY_KEY not in text

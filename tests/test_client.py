@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +85,31 @@ async def test_a_mistake_raises_before_anything_happens(
     assert isinstance(caught.value, UsageError)
     assert observer.events == []
     assert http.requests == []
+
+
+TYPED = "tyo"
+"""Near to a name that is installed: whoever owns a package of that name waits for it."""
+
+PLACES_OF_NAMES: dict[str, Callable[[Any], Any]] = {
+    "a call's model": lambda client: client.stream(f"{TYPED}/large", "Hi"),
+    "a model without a provider": lambda client: client.stream(TYPED, "Hi"),
+    "a chain": lambda client: client.stream([MODEL, f"{TYPED}/large"], "Hi"),
+    "a client's default": lambda client: client_of(default=f"{TYPED}/large").stream(None, "Hi"),
+    "options of a provider": lambda client: swink.Client(host=host_of(), providers={TYPED: {}}),
+    "the catalogue": lambda client: swink.Catalog(host_of(), {}).resolve(f"{TYPED}/large"),
+    "the catalogue's list": lambda client: swink.Catalog(host_of(), {}).models(TYPED),
+    "the host": lambda client: host_of().bind(TYPED),
+}
+
+
+@pytest.mark.parametrize("name", PLACES_OF_NAMES)
+async def test_no_message_says_to_install_what_somebody_typed(name: str) -> None:
+    async with client_of(http=PipeClient(Pipe())) as client:
+        with pytest.raises(UsageError) as caught:
+            PLACES_OF_NAMES[name](client)
+    text = f"{caught.value}\n{caught.value.resolution}"
+    assert TYPED in text
+    assert not re.search(rf"\b(pip|uv|install)\b.*{TYPED}", text)
 
 
 def test_a_mistake_in_the_clients_defaults_raises_when_it_is_made() -> None:

@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 from fakes import Observer, broken_rules
-from hostile import CANARY, Subject, subjects
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
 from swink_testing.clock import ManualClock
+from swink_testing.conformance import CANARY_KEY
 from swink_testing.driver import comparable, fold
+from swink_testing.fault_matrix import FaultSubject, subjects
 
 PLACES = 6
 """At how many awaits of a long answer, its first and its last among them."""
@@ -64,7 +65,7 @@ async def left(stream: swink.EventStream, way: str, clock: ManualClock, reader: 
 @pytest.mark.parametrize("way", ["limit", "close", "cancel"])
 @pytest.mark.parametrize("subject", subjects(), ids=repr)
 async def test_what_a_stifled_cancellation_yields_is_kept_and_one_terminal_follows(
-    subject: Subject, way: str, monkeypatch: pytest.MonkeyPatch
+    subject: FaultSubject, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = subject.answer()
     ends = [0, *answer.ends]
@@ -75,7 +76,7 @@ async def test_what_a_stifled_cancellation_yields_is_kept_and_one_terminal_follo
         observer, clock = Observer(), ManualClock()
         host = swink.Host(plugins=[observer])
         client = swink.Client(host=host, clock=clock, retry=swink.RetryPolicy.none())
-        options: dict[str, Any] = {"api_key": CANARY, "base_url": "http://stubborn.invalid"}
+        options: dict[str, Any] = {"api_key": CANARY_KEY, "base_url": "http://stubborn.invalid"}
         stream = client.stream(subject.name, "Hello", **options)
         got: list[Any] = []
 

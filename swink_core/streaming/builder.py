@@ -11,6 +11,7 @@ from copy import copy
 from typing import Any
 
 from attrs import define, field
+from msgspec import msgpack
 
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.grammar import DELTAS, RULES
@@ -39,23 +40,25 @@ class _Open:
     end: Any = None
 
     def joined(self) -> str:
-        if len(self.parts) > 1:
-            self.parts[:] = ["".join(self.parts)]
-        return self.parts[0] if self.parts else ""
+        self.parts[:] = ["".join(self.parts)]
+        return self.parts[0]
 
 
 def _own(event: Any) -> Any:
-    """Return a copy for the message, which who is handed the event does not change.
-
-    Of data that a provider nests, the top is copied: all of it would take too long.
-    """
+    """Return a copy for the message, which who is handed the event does not change."""
     mine = copy(event)
     for name in ("data", "metadata", "usage", "cost"):
         if (held := getattr(event, name, None)) is not None:
-            setattr(mine, name, copy(held))
-    if (usage := getattr(mine, "usage", None)) is not None:
-        usage.extra = copy(usage.extra)
+            setattr(mine, name, _nested(held))
     return mine
+
+
+def _nested(held: Any) -> Any:
+    """Return a copy of data with all that is in it, the quickest way that there is."""
+    try:
+        return msgpack.decode(msgpack.encode(held), type=type(held))
+    except Exception:  # it is no plain data
+        return copy(held)
 
 
 class MessageBuilder:
@@ -130,8 +133,6 @@ class MessageBuilder:
         )
 
     def _state(self, block: _Open, raw: str, arguments: dict[str, Any] | None) -> ToolCallState:
-        if arguments and block.start.name:
-            return "complete"
         terminal = self.terminal
         if terminal is None:
             whole = block.end is not None

@@ -16,7 +16,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from hostile import openssl_certificate
+from certificates import openssl_certificate
 
 from swink_core import ProviderFailure, UsageError
 from swink_core import StreamErrorKind as Kind

@@ -542,20 +542,26 @@ async def test_nothing_that_an_observer_raises_takes_the_end_away(
 
 
 def _meddle(event: Any) -> None:
-    """Change all that an event has, and what that holds."""
-    for held in (event, getattr(event, "usage", None), getattr(event, "cost", None)):
-        for name in getattr(type(held), "__slots__", ()):
-            if name != "__weakref__":
-                if isinstance(value := getattr(held, name), dict):
-                    value["HACKED"] = "HACKED"
-                setattr(held, name, 99 if isinstance(value, int) else "HACKED")
+    """Change all that an event has, and what that holds, however deep."""
+    if isinstance(event, list):
+        event[:] = [*event, "HACKED"]
+    elif isinstance(event, dict):
+        for held in [*event.values()]:
+            _meddle(held)
+        event["HACKED"] = "HACKED"
+    for name in getattr(type(event), "__slots__", ()):
+        if name != "__weakref__":
+            _meddle(value := getattr(event, name))
+            setattr(event, name, 99 if isinstance(value, int) else "HACKED")
 
+
+NESTED = {"a": {"b": [1, {"c": "d"}]}}
 
 EVERY_BLOCK = [
-    frame(text="Hello", facts={"tier": "x"}),
+    frame(text="Hello", facts=NESTED),
     frame(thinking="Hm", signature="S"),
-    frame(call={"key": 0, "id": "c", "name": "f", "arguments": "{}", "metadata": {"a": 1}}),
-    frame(extension={"b": 2}, usage={"input": 1, "output": 2, "extra": {"c": 3}}),
+    frame(call={"key": 0, "id": "c", "name": "f", "arguments": "{}", "metadata": NESTED}),
+    frame(extension=NESTED, usage={"input": 1, "output": 2, "extra": NESTED}),
     frame(stop="stop", finish=True),
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -262,3 +263,41 @@ def test_a_fault_of_ours_is_one_line_and_a_trace_only_for_those_who_ask(
     assert "Traceback" not in plain.stderr
     debug = swink("--debug", "models", PYTHONPATH=str(tmp_path))
     assert "Traceback" in debug.stderr
+
+
+TYPED = "antropic"
+"""Near to a name that exists: whoever owns a package of that name waits for it."""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        [TYPED],
+        ["ask", "-m", f"{TYPED}/claude", "Hi"],
+        ["ask", "-m", TYPED, "Hi"],
+        ["ask", "-m", "echo/echo", "-m", f"{TYPED}/claude", "Hi"],
+        ["chat", "-m", f"{TYPED}/claude"],
+        ["events", "-m", f"{TYPED}/claude", "Hi"],
+        ["demo", TYPED],
+        ["models", TYPED],
+        ["providers", TYPED],
+        ["plugins", TYPED],
+        ["check", TYPED],
+        ["record", "-m", f"{TYPED}/claude", "--output", "kept", "Hi"],
+        ["replay", TYPED],
+    ],
+    ids=" ".join,
+)
+def test_nothing_says_to_install_what_somebody_typed(swink: Any, line: list[str]) -> None:
+    done = swink(*line, stdin="Hi\n")
+
+    assert done.returncode != 0
+    assert TYPED in done.stderr or "Usage: " in done.stderr
+    assert not re.search(rf"\b(pip|uv|install)\b.*{TYPED}", done.stdout + done.stderr)
+
+
+def test_a_name_in_the_environment_is_nothing_to_install_either(swink: Any) -> None:
+    done = swink("ask", "Hi", SWINK_MODEL=f"{TYPED}/claude")
+
+    assert TYPED in done.stderr
+    assert not re.search(rf"\b(pip|uv|install)\b.*{TYPED}", done.stdout + done.stderr)

@@ -55,6 +55,22 @@ async def test_an_exchange_can_break_off_in_the_middle() -> None:
     assert not server.exchanges[0].ended
 
 
+async def test_a_server_that_has_caught_up_knows_who_has_left_and_counts_nothing_more() -> None:
+    async def act(exchange: Exchange) -> None:
+        await exchange.start()
+        await exchange.write(b"half of ")
+        await asyncio.Event().wait()
+
+    async with Scripted(act) as server, aiohttp.ClientSession() as session:
+        async with session.post(server.url) as response:
+            await response.content.readany()
+            await server.caught_up()
+            assert server.exchanges[0].disconnected_at is None
+            response.close()
+        await server.caught_up()
+        assert [exchange.disconnected_at is None for exchange in server.exchanges] == [False]
+
+
 async def test_a_chunked_request_is_read_whole() -> None:
     async def act(exchange: Exchange) -> None:
         await exchange.start()

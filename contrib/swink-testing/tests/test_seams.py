@@ -92,6 +92,29 @@ def test_swink_check_finds_no_fault_in_its_provider(
     assert "failed" not in done.stdout
 
 
+FAULTS = """
+from swink_testing.fault_matrix import FaultMatrix
+
+
+class TestSeams(FaultMatrix):
+    provider = "seams"
+"""
+
+
+def test_the_fault_matrix_runs_over_its_provider(
+    installed: Path, swink_environment: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "test_faults.py").write_text(FAULTS)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    environment = {**swink_environment, "PYTHONPATH": str(installed)}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    passed, _, _ = done.stdout.rpartition(" passed")
+    assert int(passed.split()[-1]) > 50
+
+
 async def until(done: Callable[[], object]) -> None:
     while not done():  # noqa: ASYNC110  # of somebody else's, without an event
         await asyncio.sleep(0)

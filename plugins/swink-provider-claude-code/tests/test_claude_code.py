@@ -34,6 +34,7 @@ args = sys.argv[1:]
 named = "--system-prompt-file" in args
 system = Path(args[args.index("--system-prompt-file") + 1]).read_text() if named else ""
 asked = {{"args": args, "prompt": sys.stdin.read(), "system": system}}
+asked["environ"] = dict(os.environ)
 (here / "asked.json").write_text(json.dumps(asked))
 (here / "pid").write_text(str(os.getpid()))
 sys.stdout.write((here / "output").read_text())
@@ -387,3 +388,16 @@ async def test_a_run_cut_before_its_result_is_a_network_error(case: Case) -> Non
             events = await drive_bytes(PROVIDER, MODEL, [body])
             assert isinstance(events[-1], swink.Error), frames
             assert events[-1].error_kind is Kind.NETWORK, frames
+
+
+async def test_the_command_gets_the_environment_and_nothing_that_a_call_was_given(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = {"ANTHROPIC_API_KEY": "its-sign-in", "GITHUB_TOKEN": "its-tools-sign-in"}
+    for name, value in own.items():
+        monkeypatch.setenv(name, value)
+    command.says(INIT, WHOLE, RESULT)
+    await run(api_key="given-to-the-call", headers={"X-Key": "given-to-the-call"})
+    environ = command.asked["environ"]
+    assert own.items() <= environ.items()
+    assert "given-to-the-call" not in json.dumps(command.asked)

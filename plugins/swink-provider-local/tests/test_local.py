@@ -26,7 +26,7 @@ from make_tiny_gguf import ANSWER, REASONED_ANSWER, REASONING, write_model
 import swink_core as swink
 from swink_core import StopReason
 from swink_core import StreamErrorKind as Kind
-from swink_provider_local import Hub, LocalProvider
+from swink_provider_local import Hub, LocalProvider, engine
 from swink_provider_local.pool import EnginePool
 from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_testing.calls import client_with
@@ -434,3 +434,19 @@ async def test_a_download_that_fails_is_the_calls_failure(pool: EnginePool, tmp_
     error = await failure(pool, "acme/tiny:tiny.gguf", Hub(tmp_path, offline=True))
     assert error.error_kind is Kind.MODEL_NOT_FOUND
     assert "HF_HUB_OFFLINE" in error.error_message
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="environments are read in /proc")
+def test_the_engine_is_told_no_credential_of_anyone(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = ["OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "HF_TOKEN"]
+    keys += ["PGPASSWORD", "GOOGLE_APPLICATION_CREDENTIALS", "some_api_key"]
+    for name in keys:
+        monkeypatch.setenv(name, "canary")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    process = engine._spawn()
+    environ = Path(f"/proc/{process.pid}/environ").read_text().split("\0")
+    process.communicate(input="null\n")
+
+    assert [variable for variable in environ if "canary" in variable] == []
+    assert "OMP_NUM_THREADS=1" in environ
+    assert f"PATH={os.environ['PATH']}" in environ

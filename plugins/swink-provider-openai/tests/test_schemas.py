@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from swink_core import Client, Tool
+from swink_core import Tool
 from swink_provider_openai.schemas import plain_schema
+from swink_testing.calls import client_with
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 ANSWER = b'data: {"choices": [{"delta": {"content": "{}"}, "finish_reason": "stop"}]}\n\n'
@@ -49,9 +50,9 @@ def test_a_schema_goes_out(schema: dict[str, Any], expected: dict[str, Any]) -> 
 async def test_tools_and_answers_have_such_schemas() -> None:
     http = MemoryHTTPClient(MemoryResponse([ANSWER]))
     referring = {"$ref": "#/$defs/P", "$defs": {"P": POINT}}
-    async with Client(http=http) as client:
+    async with client_with(http=http, api_key="k") as client:
         await client.complete(
-            "openai/gpt-4o", "Hi", api_key="k", tools=[Tool("f", "", referring)],
+            "openai/gpt-4o", "Hi", tools=[Tool("f", "", referring)],
             response_format=referring,
         )  # fmt: skip
     body = http.bodies[0]

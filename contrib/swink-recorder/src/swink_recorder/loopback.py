@@ -143,6 +143,17 @@ class LoopbackServer:
         self._server = await loop.create_server(lambda: _Connection(self), HOST, 0, ssl=self._tls)
         self._port = self._server.sockets[0].getsockname()[1]
 
+    async def caught_up(self) -> None:
+        """Wait until the server has seen what clients did before: which of them have left.
+
+        A connection that is opened and ended now is seen after that. Works in any event loop.
+        """
+        reader, writer = await asyncio.open_connection(HOST, self._port)
+        writer.write_eof()
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+
     async def aclose(self) -> None:
         """Break off all connections. Raises what `respond` raised meanwhile."""
         if self._server is not None:

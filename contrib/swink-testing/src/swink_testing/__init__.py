@@ -8,6 +8,7 @@ Each module is imported by its own name.
     strict         a server on loopback that takes what the real API takes
     matrix         every kind of call to every kind of model, judged
     chaos          a hostile provider on loopback
+    fault_matrix   every such failure before every provider, as a test class
     driver         bytes through a provider, or a client, with no network
     chunking       a body cut in every way
     clock          a clock that tests turn

@@ -9,7 +9,7 @@ from swink_core import Call, Client, Context, Host, Model, StreamOptions
 from swink_core.plugins.binding import Binding, Target
 from swink_core.plugins.call import Attempt
 from swink_core.plugins.host import bind_hooks
-from swink_core.providers import LoopClock
+from swink_testing.clock import DatedClock
 
 __all__ = ["call_of", "client_with", "new_call"]
 
@@ -32,7 +32,7 @@ def call_of(
     name = info.name if info else getattr(binding.provider, "name", "provider")
     model = model if isinstance(model, Model) else Model(name, model)
     attempt = Attempt(Target(model, options or StreamOptions(), binding, info))
-    return Call(attempt, Context.of(context), attempts=1, **{"clock": LoopClock(), **given})
+    return Call(attempt, Context.of(context), attempts=1, **{"clock": DatedClock(), **given})
 
 
 def new_call() -> Call:
@@ -46,8 +46,10 @@ PERSONAL = ("api_key", "base_url", "headers", "settings", "extra")
 def client_with(*, host: Host | None = None, plugins: Iterable[Any] = (), **options: Any) -> Client:
     """Return a client that gives every provider of its host the credentials and address of a test.
 
-    Other options are the client's own, see `Client`.
+    Other options are the client's own, see `Client`. Its clock has a date of its own, so that no
+    model is gone one day.
     """
     host = host or Host(plugins)
+    options.setdefault("clock", DatedClock())
     personal = {name: options.pop(name) for name in PERSONAL if name in options}
     return Client(host=host, providers=dict.fromkeys(host.provider_names(), personal), **options)

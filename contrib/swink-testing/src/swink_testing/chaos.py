@@ -21,7 +21,6 @@ import argparse
 import asyncio
 import socket
 import ssl
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -78,6 +77,7 @@ PAGE = b"<!DOCTYPE html><html><body><h1>Bad gateway</h1></body></html>"
 META_ONLY = b": hello\n\nretry: 3000\n\nid: 1\n\n"
 """Server-sent events that hold no data."""
 STATUSES = (400, 401, 403, 404, 408, 413, 422, 429, 500, 502, 503, 504, 529)
+LATER = 3
 HUGE_FRAME = 100 * 1024 * 1024
 
 
@@ -115,17 +115,16 @@ class ChaosServer(LoopbackServer):
                 await asyncio.sleep(0.001)
         return exchanges[count - 1]
 
-    async def left(self, exchange: Exchange, within: float = 0.1) -> bool:
-        """Tell whether the client leaves an exchange within so many seconds.
+    async def left(self, exchange: Exchange) -> bool:
+        """Tell whether the client has left an exchange.
 
         From any thread and any event loop; a response that was sent to its end counts as left.
+        What is judged is order: the client has closed before `LATER` connections came and went.
         """
-        deadline = time.monotonic() + within
-        while not exchange.ended and exchange.disconnected_at is None:
-            if time.monotonic() > deadline:
-                return False
-            await asyncio.sleep(0.001)
-        return True
+        for _ in range(LATER):
+            if not exchange.ended and exchange.disconnected_at is None:
+                await self.caught_up()
+        return exchange.ended or exchange.disconnected_at is not None
 
     @property
     def refused_url(self) -> str:

@@ -12,7 +12,7 @@ from attrs import define, field
 
 from swink_core.providers import LoopClock, Timer
 
-__all__ = ["DatedClock", "ManualClock"]
+__all__ = ["BEGAN", "DatedClock", "ManualClock"]
 
 TURNS = 20
 """Rounds of the event loop in which what was woken may run before the clock goes on."""

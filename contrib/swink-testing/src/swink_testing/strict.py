@@ -3,7 +3,7 @@
     async with strict_server("openai") as server:                       # or `with`, in a thread
         own = {"openai": {"base_url": server.url, "api_key": "test"}}
         async with Client(providers=own) as client:
-            await client.complete("openai/gpt-5", "Hello", temperature=0.2)
+            await client.complete("openai/gpt-5.4-mini", "Hello", temperature=0.2)
     [(asked, rules)] = server.refused
 
 It speaks every wire format that swink knows, streamed and whole, and judges what it is asked by

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
+import re
 import secrets
 import subprocess
 import sys
@@ -26,6 +28,9 @@ __all__ = ["Engine", "Settings"]
 log = logging.getLogger(__name__)
 
 Phase = Literal["connect", "streaming"]
+
+CREDENTIAL = re.compile("KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
+"""What the name of a variable has in it that is no business of the engine's."""
 
 START_SECONDS = 600.0
 """For the largest model on the slowest disk; a small one needs a second."""
@@ -156,6 +161,11 @@ class Engine:
         process.stdout.close()
 
 
+def _environment() -> dict[str, str]:
+    """Return what the child is to know: it reads files of strangers, and asks nobody anything."""
+    return {name: value for name, value in os.environ.items() if not CREDENTIAL.search(name)}
+
+
 def _spawn() -> subprocess.Popen[str]:
     command = [sys.executable, "-P", "-m", "swink_provider_local.child"]  # -P: not from here
     try:
@@ -166,6 +176,7 @@ def _spawn() -> subprocess.Popen[str]:
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
+            env=_environment(),
             start_new_session=True,
         )
     except OSError as error:

@@ -40,7 +40,7 @@ def command(
     tokens, cost and speed go to standard error. Ctrl-C stops the answer.
 
     \b
-      swink ask -m openai/gpt-5 Why is the sky blue?
+      swink ask -m openai/gpt-5.4-mini Why is the sky blue?
       git diff | swink ask -m anthropic/claude-sonnet-5-5 Review this change
     """
     call.require_model()

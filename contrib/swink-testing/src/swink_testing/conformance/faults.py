@@ -36,9 +36,6 @@ STATUSES = {
 
 RETRY_AFTER = 7
 
-CLOSE_SECONDS = 1.0
-"""How long the server waits to see the connection closed; it takes milliseconds."""
-
 
 def check_truncation(subject: Subject) -> None:
     """An answer cut before its completing frame ends in one network error, after it in Done."""
@@ -219,13 +216,10 @@ async def _cancel_over_http(subject: Subject, recording: Recording) -> None:
             isinstance(terminal, Error) and terminal.stop_reason is StopReason.ABORTED,
             f"a closed stream ends in {terminal!r:.200}, not in Error(aborted)",
         )
-        try:
-            async with asyncio.timeout(CLOSE_SECONDS):
-                await server.exchanges[0].disconnected()
-        except TimeoutError:
-            fail("the server still has the connection after the stream was closed")
-        finally:
-            await http.aclose()
+        await server.caught_up()
+        left = server.exchanges[0].disconnected_at is not None
+        await http.aclose()
+        require(left, "the server still has the connection after the stream was closed")
 
 
 async def _read(stream: Any) -> list[AssistantMessageEvent]:

@@ -45,6 +45,7 @@ from swink_core.providers import (
 )
 from swink_recorder.recording import Recording, bundled_recordings, find_recordings
 from swink_testing.calls import call_of
+from swink_testing.clock import DatedClock
 from swink_testing.conformance.check import DoesNotApply
 from swink_testing.driver import MemoryHTTPClient, drive_bytes
 
@@ -251,9 +252,11 @@ class Subject:
     def client(self, http: HTTPClient | None = None) -> Client:
         """Make a client of this provider that makes every call once.
 
-        `http` answers its requests; `None`: every request is a fault.
+        `http` answers its requests; `None`: every request is a fault. Recorded models may be gone
+        by now: the client's date is one at which they are not.
         """
-        return Client(host=self.host, http=http or MemoryHTTPClient(), retry=RetryPolicy.none())
+        http, clock = http or MemoryHTTPClient(), DatedClock()
+        return Client(host=self.host, http=http, clock=clock, retry=RetryPolicy.none())
 
     def call_options(self, **more: Any) -> dict[str, Any]:
         """Return options for a client's call: the canary key, an address, limits."""

@@ -26,6 +26,7 @@ from swink_core import (
 )
 from swink_core.plugins.catalog import USER_FILE_ENV
 from swink_core.providers import HTTPRequest, HTTPResponse
+from swink_testing.clock import BEGAN, DatedClock
 from swink_testing.driver import MemoryResponse
 from swink_testing.judge import Asked, asked_of
 from swink_testing.matrix.cases import Case
@@ -103,7 +104,8 @@ class Asker:
         self._stack.enter_context(_quiet())
         self._stack.enter_context(patch.dict(os.environ, _ENVIRONMENT))
         os.environ.pop(USER_FILE_ENV, None)
-        client = Client(host=self._host, http=self._wall, retry=RetryPolicy.none())
+        clock = DatedClock(BEGAN)  # the same on every day
+        client = Client(host=self._host, http=self._wall, clock=clock, retry=RetryPolicy.none())
         self._client = await self._stack.enter_async_context(client)
         return self
 

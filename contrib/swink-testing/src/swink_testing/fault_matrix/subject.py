@@ -1,0 +1,192 @@
+"""Who stands before the faults: a package and a wire format, with what recordings say of it.
+
+A `FaultSubject` knows what its recordings call good answers, errors inside a stream and refusals.
+Presets that differ in address alone are one subject.
+"""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+from typing import Any
+
+from attrs import define, field
+
+import swink_core as swink
+from swink_core.plugins.host import PROVIDER_GROUP
+from swink_core.providers import HTTPProvider
+from swink_recorder.recording import Recording, bundled_recordings
+from swink_testing.chaos_answers import Answer
+from swink_testing.driver import drive_bytes, fold
+
+__all__ = ["FaultSubject", "offsets", "subjects"]
+
+EVERY_BYTE = 400
+"""Bytes up to which a body is cut after every one of them."""
+
+FRAMES_FOR_ALL_FAULTS = 11
+
+
+@define(eq=False)
+class FaultSubject:
+    """A provider and what it is known to answer."""
+
+    provider: Any
+    wire_format: str
+    good: list[Recording] = field(repr=False)
+    refusals: list[Recording] = field(repr=False)
+    errors: list[Recording] = field(repr=False)
+    resolved: swink.Model = field(repr=False)
+    """The model, with what the catalogue knows: it may choose among the provider's APIs."""
+
+    _answers: dict[str, Answer] = field(factory=dict, repr=False, init=False)
+    _whole: swink.AssistantMessage | None = field(default=None, repr=False, init=False)
+
+    def __repr__(self) -> str:
+        return f"{self.provider.name}-{self.wire_format}"
+
+    @property
+    def model(self) -> str:
+        return self.good[0].model
+
+    @property
+    def name(self) -> str:
+        return f"{self.provider.name}/{self.model}"
+
+    def answer(self, recording: Recording | None = None) -> Answer:
+        recording = recording or self.good[0]
+        if recording.name not in self._answers:
+            decoder = type(self.provider).decoder
+            self._answers[recording.name] = Answer.of_recording(recording, decoder)
+        return self._answers[recording.name]
+
+    async def whole(self) -> swink.AssistantMessage:
+        """Return what the good answer becomes."""
+        if self._whole is None:
+            self._whole = fold(await self.events(self.answer().body))
+        return self._whole
+
+    async def events(self, body: bytes) -> list[swink.AssistantMessageEvent]:
+        """Return what a body gives without any network."""
+        options = swink.StreamOptions(malformed="skip")
+        chunks = [body] if body else []
+        return await drive_bytes(self.provider, self.resolved, chunks, options=options)
+
+    async def error_frame(self, recording: Recording) -> tuple[bytes, bool]:
+        """Return what a failed answer's error is said with, and whether that is a frame at all."""
+        answer = self.answer(recording)
+        for frame in [*answer.frames, answer.body[answer.ends[-1] :]]:
+            terminal = (await self.events(frame))[-1]
+            if getattr(terminal, "rule", "core:cut") not in ("core:cut", "core:empty_response"):
+                return frame, frame in answer.frames
+        raise AssertionError(f"{recording.name} has no frame that says an error")
+
+    async def told_errors(self) -> list[Recording]:
+        """Return the failed answers that say their error in a frame: others were only cut."""
+        told = []
+        for recording in self.errors:
+            assert recording.message is not None
+            kind = recording.message.error_kind
+            if getattr((await self.events(recording.body))[-1], "rule", None) != "core:cut":
+                told.append(recording)
+            else:
+                assert kind == "network", f"{recording.name} says {kind}, and is read as cut"
+        return told
+
+    async def completes_at(self, answer: Answer) -> int:
+        """Return the number of bytes after which the provider has completed its answer.
+
+        The completing frame need not have come to its blank line, if it is whole.
+        """
+        for end in answer.ends:
+            if isinstance((await self.events(answer.body[:end]))[-1], swink.Done):
+                return len(answer.body[:end].rstrip(b"\r\n"))
+        raise AssertionError("the recording is of an answer that was not completed")
+
+
+@cache
+def subjects(name: str | None = None) -> list[FaultSubject]:
+    """Return one for each package and wire format, of one provider or of all that are installed.
+
+    Those that do not speak HTTP, and those without any recording, are left out. Raises
+    UnknownProvider.
+    """
+    host = swink.Host()
+    if name is not None:
+        host.entry(name)
+    found: dict[tuple[str, str], FaultSubject] = {}
+    for entry in host.entries():
+        if entry.group != PROVIDER_GROUP or name not in (None, entry.name):
+            continue
+        provider = host.bind(entry.name).provider
+        if getattr(type(provider), "chunks", None) is not HTTPProvider.chunks:
+            continue  # it does not speak HTTP
+        for wire_format, recordings in _recordings(host, entry.package, provider).items():
+            key = (entry.package, wire_format)
+            subject = _subject(host, provider, wire_format, recordings)
+            better = key not in found or provider.name == recordings[0].provider
+            if subject is not None and better:
+                found[key] = subject
+    return list(found.values())
+
+
+def _recordings(host: swink.Host, package: str, provider: Any) -> dict[str, list[Recording]]:
+    """Return a package's recordings by wire format, or those of others who speak the same."""
+    own = _by_wire_format(package)
+    if own:
+        return own
+    wanted = provider.info.wire_format
+    for entry in host.entries():
+        others = _by_wire_format(entry.package) if entry.group == PROVIDER_GROUP else {}
+        if wanted in others:
+            return {wanted: others[wanted]}
+    return {}
+
+
+@cache
+def _by_wire_format(package: str) -> dict[str, list[Recording]]:
+    groups: dict[str, list[Recording]] = {}
+    for folder in bundled_recordings(package):
+        recording = Recording.load(folder)
+        groups.setdefault(recording.wire_format, []).append(recording)
+    return groups
+
+
+def _subject(
+    host: swink.Host, provider: Any, wire_format: str, recordings: list[Recording]
+) -> FaultSubject | None:
+    def failed(recording: Recording) -> bool:
+        return recording.message is not None and recording.message.error_kind is not None
+
+    good = [r for r in recordings if r.status == 200 and r.message is not None and not failed(r)]
+    good.sort(key=lambda r: _rank(provider, r))
+    if not good:
+        return None
+    return FaultSubject(
+        provider,
+        wire_format,
+        good,
+        [r for r in recordings if r.status >= 400 and failed(r)],
+        [r for r in recordings if r.status == 200 and failed(r)],
+        swink.Catalog(host).resolve(f"{provider.name}/{good[0].model}"),
+    )
+
+
+def _rank(provider: Any, recording: Recording) -> tuple[bool, bool, int]:
+    """Put plain answers first that are long enough for every fault, short before long."""
+    frames = len(Answer.of_recording(recording, type(provider).decoder).ends)
+    plain = recording.message is not None and recording.message.stop_reason == "stop"
+    return frames <= FRAMES_FOR_ALL_FAULTS, not plain, len(recording.body)
+
+
+def offsets(answer: Answer, seed: int = 0) -> list[int]:
+    """Return where to cut a body: everywhere if it is short, else near frames and at random."""
+    size = len(answer.body)
+    if size <= EVERY_BYTE:
+        return list(range(size + 1))
+    rng = random.Random(seed)
+    some = answer.ends[:: max(1, len(answer.ends) // 8)]
+    near = [end + step for end in some for step in (-1, 0, 1)]
+    last = [size - step for step in range(12)]
+    chosen = {0, 1, *near, *last, *rng.sample(range(size), min(size, 120))}
+    return sorted(offset for offset in chosen if 0 <= offset <= size)
