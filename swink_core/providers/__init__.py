@@ -46,6 +46,7 @@ from swink_core.vocabulary.grammar import Automaton
 from swink_core.vocabulary.http import HTTPClient, HTTPRequest, HTTPResponse
 from swink_core.vocabulary.messages import is_synthetic_id, parse_arguments, synthetic_id
 from swink_core.vocabulary.options import THINKING_BUDGETS
+from swink_core.vocabulary.prices import cost_of
 
 __all__ = [
     "DEFAULT_FRAME_LIMIT", "MOST_BLOCKS", "THINKING_BUDGETS", "AiohttpClient", "Automaton",
@@ -53,9 +54,9 @@ __all__ = [
     "HTTPProvider", "HTTPRequest", "HTTPResponse", "LoopClock", "MalformedFrame",
     "MessageConverter", "NDJSONDecoder", "Parser", "Phase", "SSEDecoder", "Timer", "accepted_id",
     "api_of", "arguments_object", "by_tables", "called_ids", "changed_options", "closed_schema",
-    "context_notices", "duration_seconds", "end_group", "failure_of", "first_set", "fitted",
-    "folded_system", "inlined_schema", "is_own_address", "is_synthetic_id", "kept_of", "load_event",
-    "marked_system",
+    "context_notices", "cost_of", "duration_seconds", "end_group", "failure_of", "first_set",
+    "fitted", "folded_system", "inlined_schema", "is_own_address", "is_synthetic_id", "kept_of",
+    "load_event", "marked_system",
     "media_base64", "media_form", "media_type_of", "merge_fields", "merged_turns", "model_path",
     "normalise", "not_started", "parse_arguments", "redact", "repaired_json", "required_features",
     "retry_after_seconds", "rule_of", "synthetic_id", "text_of", "unparsed", "unsupported",
