@@ -12,6 +12,7 @@ PROVIDERS ?=
 VENV := .venv
 PEERS := .venv-peers
 PEERS_INSTALLED := $(patsubst benchmarks/peers/%.txt,$(PEERS)/%/.installed,$(wildcard benchmarks/peers/*.txt))
+COUNTERPARTS := .venv-counterparts
 PY := $(VENV)/bin/python
 # -qq keeps pip's errors and drops its warnings. Another installer:
 #   make test INSTALL="uv pip install -q --python .venv/bin/python"
@@ -21,7 +22,7 @@ OR_FAIL := || { echo "the installation failed; for all that pip has to say, run 
 PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml contrib/*/pyproject.toml)
 EDITABLE := $(foreach project,$(patsubst %/,%,$(dir $(PROJECTS))),-e ./$(project))
 
-.PHONY: help demo test lint format types wheels reference bench fuzz judge scoreboard constraints clean FORCE
+.PHONY: help demo test lint format types wheels reference bench fuzz judge scoreboard counterparts constraints clean FORCE
 .DELETE_ON_ERROR:
 
 help:
@@ -37,6 +38,7 @@ help:
 	@echo '                  property tests with many fresh examples'
 	@echo 'make judge        judge every kind of call to every kind of model (PROVIDERS="openai groq")'
 	@echo 'make scoreboard   put swink and its peers before the same faults, and before the judge; writes two pages'
+	@echo 'make counterparts show traces to Phoenix, metrics to Prometheus and drive the claude command, installing all (1 GB)'
 	@echo 'make constraints  resolve all dependencies anew and write constraints.txt'
 	@echo 'make clean        remove .venv, caches and build products'
 
@@ -84,6 +86,17 @@ $(PEERS)/%/.installed: benchmarks/peers/%.txt $(VENV)/.checkout
 	@$(@D)/bin/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
 	@touch $@
 
+counterparts: $(VENV)/.installed-dev $(COUNTERPARTS)/.installed
+	@command -v prometheus >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends prometheus; } || { echo "Prometheus is not here, and apt cannot install it: install it by hand" >&2; exit 1; }
+	$(PY) tools/counterparts.py
+	$(PY) tools/counterparts_claude_code.py
+
+$(COUNTERPARTS)/.installed: tools/counterparts.txt $(VENV)/.checkout
+	@echo "installing Phoenix, which is shown our traces, into $(COUNTERPARTS)"
+	@$(PYTHON) -m venv $(COUNTERPARTS)
+	@$(COUNTERPARTS)/bin/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
+	@touch $@
+
 # The environment names its own folder in every script and editable install, so one
 # that came along from another path is made again.
 ifneq ($(shell cat $(VENV)/.checkout 2>/dev/null),$(CURDIR))
@@ -114,5 +127,5 @@ constraints:
 	$(PYTHON) tools/constraints.py
 
 clean:
-	rm -rf $(VENV) $(PEERS) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(COUNTERPARTS) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

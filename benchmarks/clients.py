@@ -201,6 +201,53 @@ class SwinkWrappedBatches(SwinkWrapped):
     through = _ThroughBatches
 
 
+class SwinkObserved(Swink):
+    """swink with an observer that does nothing."""
+
+    name = "observed"
+
+    def plugins(self) -> list[Any]:
+        class Observer:
+            @self._swink.hookimpl  # type: ignore[untyped-decorator]  # it is Any here
+            def on_event(self, event: Any) -> None:
+                pass
+
+        return [Observer()]
+
+
+class SwinkObservers(Swink):
+    """swink with every observer that there is, each at work."""
+
+    name = "observers"
+
+    def plugins(self) -> list[Any]:
+        import logging
+
+        from opentelemetry.sdk.metrics import MeterProvider
+        from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+        from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+        from prometheus_client import CollectorRegistry
+
+        from swink_observer_log.observer import LogObserver
+        from swink_observer_otel.observer import OTelObserver
+        from swink_observer_prometheus.observer import PrometheusObserver
+        from swink_observers.feed import Feed
+
+        logger = logging.Logger("calls", logging.INFO)
+        logger.addHandler(logging.NullHandler())
+        tracers = TracerProvider()
+        tracers.add_span_processor(SimpleSpanProcessor(InMemorySpanExporter()))
+        meters = MeterProvider([InMemoryMetricReader()])
+        return [
+            LogObserver(logger),
+            PrometheusObserver(CollectorRegistry()),
+            OTelObserver(tracer_provider=tracers, meter_provider=meters),
+            Feed(),
+        ]
+
+
 def _joined(parts: list[str], last: object) -> str:
     # swink's failures are events; without this, a failed call would only be a wrong text.
     if not parts:
@@ -215,6 +262,8 @@ CONTENDERS: dict[str, type[Contender]] = {
     "batches": SwinkBatches,
     "wrapped": SwinkWrapped,
     "wrapped-b": SwinkWrappedBatches,
+    "observed": SwinkObserved,
+    "observers": SwinkObservers,
 }
 
 

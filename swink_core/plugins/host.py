@@ -13,6 +13,7 @@ import inspect
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
+from types import FunctionType
 from typing import Any
 
 import pluggy
@@ -180,8 +181,8 @@ class Host:
             for entry in self._plugins:
                 try:
                     plugin = entry.load()
-                    if isinstance(plugin, type):
-                        plugin = plugin()
+                    if isinstance(plugin, type | FunctionType) and (plugin := plugin()) is None:
+                        continue  # it is not configured
                     check_plugin(plugin, entry.name)
                 except (Exception, SystemExit) as error:
                     entry.error = f"{type(error).__name__}: {error}"
@@ -247,7 +248,7 @@ async def _close(name: str, plugin: Any) -> None:
             await close()
     except TimeoutError:
         log.error("plugin %s was not closed within %g s", name, CLOSE_SECONDS)
-    except Exception:
+    except (Exception, SystemExit):
         log.exception("plugin %s failed to close", name)
 
 

@@ -115,9 +115,9 @@ class Fitted:
     def words(self, name: str) -> set[Any]:
         """Say in words what the call has of an option or a feature; see `Rule`."""
         value = getattr(self.options, name, None)
-        if name == "thinking" and value is not None:
-            level = self.options.thinking_level
-            return {level} if level is ThinkingLevel.OFF else {"set", "on", level}
+        if name == "thinking" and (level := self.options.thinking_level) is not None:
+            how = "tokens" if isinstance(value, int) else "on"
+            return {level} if level is ThinkingLevel.OFF else {"set", "on", level, how}
         if name == "tool_choice" and value not in _NO_CALL_FORCED:
             return {"set", "forced", value}
         if value not in (None, ()) and not (name == "cache" and value.mode == "none"):

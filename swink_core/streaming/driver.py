@@ -315,12 +315,12 @@ class Driver:
             self._content_shown = True
             call.show_content()
         self._builder.feed(batch)  # first: who changes events spoils no message
-        if self._observers.bound:
-            self._observers.show(batch)
         terminal: Any = batch[-1]
         if type(terminal) in TERMINAL:
             call.ended_at = call.clock.time()
             log_end(call, terminal)
+        if self._observers.bound:
+            self._observers.show(batch)
 
 
 def _unended(batch: Batch) -> Batch:

@@ -48,8 +48,8 @@ class Rule(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw
     Which: those of `providers` (none: all) in whose id the expression `match` is found, and
     `unless` is not, when asked over one of `apis` (none: any). One with `when` holds for calls
     that have, of each feature or option it names, one of the words: `set`, `unset`, the value;
-    of thinking also `on`, of `tool_choice` `forced`. A later rule replaces an earlier one of its
-    `name`.
+    of thinking also `on` and, for a number, `tokens`, of `tool_choice` `forced`. A later rule
+    replaces an earlier one of its `name`.
 
     What: `takes` says of a feature or an option whether it is taken, or which words are; `least`
     and `most` bound numbers, and `most` lengths; `change` gives options other values; `efforts`

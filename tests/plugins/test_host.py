@@ -209,6 +209,23 @@ async def test_an_installed_plugin_is_a_class_or_an_object(as_class: bool) -> No
     assert await events_with(point) == observer.events
 
 
+@pytest.mark.parametrize("configured", [True, False])
+async def test_an_installed_plugin_may_be_a_function_that_makes_one_where_it_is_configured(
+    configured: bool,
+) -> None:
+    observer = Observer()
+
+    def make() -> Observer | None:
+        return observer if configured else None
+
+    points = (entry_point("toy", Toy), entry_point("watch", make, group="swink.plugins"))
+    host = host_with(*points)
+    async with client_with(host=host, http=PipeClient(Pipe(*HELLO)), api_key="k") as client:
+        events = await collect(client.stream(MODEL, "Hi"))
+    assert observer.events == (events if configured else [])
+    assert [entry.error for entry in host.entries()] == [None, None]
+
+
 async def test_plugins_given_by_hand_are_asked_before_installed_ones() -> None:
     order: list[str] = []
 

@@ -688,6 +688,23 @@ async def test_an_observer_finds_what_is_known_of_the_call() -> None:
     assert seen["done"] == (2, "http://toy.invalid/v1/chat", "r1", usage)
 
 
+@pytest.mark.parametrize("piece", [HELLO[-1], frame(error={"kind": "auth"})], ids=["done", "error"])
+async def test_an_observer_of_the_end_finds_when_it_was(piece: bytes) -> None:
+    found: list[float | None] = []
+
+    class Looking:
+        @swink.hookimpl
+        def on_event(self, event: Any, call: swink.Call) -> None:
+            found.append(call.ended_at)
+
+    async with client_of(Looking(), http=PipeClient(Pipe(HELLO[1], piece))) as client:
+        stream = client.stream(MODEL, "Hi")
+        await collect(stream)
+    assert found[0] is None
+    assert found[-1] is not None
+    assert found[-1] == stream.call.ended_at
+
+
 # -- usage and cost ------------------------------------------------------------------------------
 
 

@@ -179,3 +179,50 @@ def test_echo_passes_live_too(swink: Any) -> None:
     done = swink("check", "echo", "--live")
 
     assert done.returncode == 0, done.stdout
+
+
+# -- plugins that are no providers ---------------------------------------------------------------
+
+WATCH = """
+import os
+import swink_core
+
+class Watch:
+    @swink_core.hookimpl
+    def on_event(self, event):
+        if os.environ["WATCH"] == "closely" and isinstance(event, swink_core.TextDelta):
+            event.delta = "changed"
+
+def make():
+    return Watch() if os.environ.get("WATCH") else None
+"""
+
+
+@pytest.fixture
+def watched(checked: Any) -> Any:
+    install(
+        checked.site,
+        "acme-watch",
+        {"swink.plugins": {"watch": "acme_watch:make"}},
+        {"acme_watch/__init__.py": WATCH},
+    )
+    return checked
+
+
+def test_an_observer_is_checked_by_its_name(watched: Any) -> None:
+    done = watched("watch", WATCH="on")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.splitlines()[-1].startswith("watch: level 1 of 1")
+
+
+def test_a_fault_of_an_observer_is_told(watched: Any) -> None:
+    done = watched("watch", "--json", WATCH="closely")
+    [report] = json.loads(done.stdout)
+    faults = [check["name"] for check in report["checks"] if check["outcome"] == "failed"]
+    assert (done.returncode, faults) == (1, ["changes_nothing"])
+
+
+def test_an_observer_that_is_not_configured_is_not_checked(watched: Any) -> None:
+    done = watched("watch")
+    assert done.returncode == 2
+    assert "installed and not configured" in done.stderr

@@ -92,6 +92,13 @@ def test_a_rule_refuses_its_refused_example_and_not_the_other(example: Example) 
         ("a", "not_matches", ["^x"], {"a": 7}, False),
         ("a", "in", [["x", "y"]], {"a": "y"}, True),
         ("a", "not_in", [["x"]], {"a": None}, True),
+        ("a[*]", "holds", [[["b", "eq", 1], ["c", "eq", 2]]], {"a": [{"b": 1, "c": 2}]}, True),
+        ("a[*]", "holds", [[["b", "eq", 1], ["c", "eq", 2]]], {"a": [{"b": 1}, {"c": 2}]}, False),
+        ("a", "more_than", [[1, [["b", "eq", 1]]]], {"a": [{"b": 1}, {"b": 1}, {}]}, True),
+        ("a", "more_than", [[1, [["b", "eq", 1]]]], {"a": [{"b": 1}, {"b": 2}, {}]}, False),
+        ("a", "says", [["minimum"]], {"a": {"items": {"minimum": 1}}}, True),
+        ("a", "says", [["minimum"]], {"a": {"properties": {"minimum": {}}}}, False),
+        ("a", "says", [["minimum"]], {"a": {"properties": {"b": {"minimum": 1}}}}, True),
     ],
 )
 def test_a_condition_holds(path: str, op: str, more: list[Any], body: Any, holds: bool) -> None:
@@ -206,8 +213,10 @@ def test_both_judges_agree_on_every_example_and_on_mixtures_of_them(reference: A
         example, other = chance.choice(EXAMPLES), chance.choice(EXAMPLES)
         model = example.model if chance.random() < 0.7 else other.model
         asked.append((example.provider, example.api, model, _mixed(chance, example)))
+    known = {row["id"] for row in reference.rows}  # rules were added here since
     for question in asked:
-        assert _ids(JUDGE.refusals(*question)) == _ids(reference.violations(*question)), question
+        found = [id for id in _ids(JUDGE.refusals(*question)) if id in known]
+        assert found == _ids(reference.violations(*question)), question
 
 
 def test_the_operators_are_those_that_the_rules_use() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import aclosing
@@ -19,6 +20,8 @@ from swink_testing.observers import (
     WrapperConformance,
 )
 
+WRITTEN: list[str] = []
+
 # -- observers -----------------------------------------------------------------------------------
 
 
@@ -26,12 +29,12 @@ class Tally:
     """An observer without a fault."""
 
     def __init__(self) -> None:
-        self.tokens: dict[str, int] = {}
+        self.tokens = 0
 
     @swink.hookimpl
     def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
         if isinstance(event, swink.Done | swink.Error) and call.usage:
-            self.tokens[call.id] = call.usage.output or 0
+            self.tokens += call.usage.output or 0
 
 
 class Misspelt:
@@ -55,7 +58,7 @@ class ExpectsUsage:
     @swink.hookimpl
     def on_event(self, event: swink.AssistantMessageEvent) -> None:
         if isinstance(event, swink.Done):
-            print(event.usage.output)  # type: ignore[union-attr]  # that is the fault
+            self.last = event.usage.output  # type: ignore[union-attr]  # that is the fault
 
 
 class ExpectsOneCall:
@@ -76,8 +79,9 @@ class ExpectsOneCall:
 
 class Sleeps:
     @swink.hookimpl
-    def on_event(self) -> None:
-        time.sleep(0.002)
+    def on_event(self, event: swink.AssistantMessageEvent) -> None:
+        if isinstance(event, swink.TextDelta):
+            time.sleep(0.002)
 
 
 class Shouts:
@@ -105,6 +109,60 @@ class KeepsCalls:
         self.calls[call.id] = call
 
 
+class Copies:
+    """Slow where texts are long."""
+
+    @swink.hookimpl
+    def on_event(self, event: swink.AssistantMessageEvent) -> None:
+        text = getattr(event, "delta", "")
+        for end in range(0, len(text), 64):
+            text[:end].upper()
+
+
+class NeedsAProvidersName:
+    """Raises in calls as they are, and in none that is made up."""
+
+    @swink.hookimpl
+    def on_event(self, call: swink.Call) -> None:
+        assert call.model.provider != "acme"
+
+
+class RemembersCalls:
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+
+    @swink.hookimpl
+    def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
+        if isinstance(event, swink.Done):
+            self.calls.append([call.id])
+
+
+class LeavesATask(Tally):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tasks: list[Any] = []
+
+    async def aclose(self) -> None:
+        self.tasks.append(asyncio.create_task(asyncio.sleep(60)))
+
+
+class WritesAnswers(Tally):
+    @swink.hookimpl
+    def on_event(self, event: swink.AssistantMessageEvent) -> None:
+        if isinstance(event, swink.TextDelta):
+            WRITTEN.append(event.delta)
+
+
+class Greets(Tally):
+    def __init__(self) -> None:
+        super().__init__()
+        print("Hello!")
+
+
+def subject_of(make: Callable[[], Any]) -> PluginSubject:
+    return PluginSubject(make, installed=make, written=lambda plugin: "".join(WRITTEN))
+
+
 BROKEN_OBSERVERS = [
     (Misspelt, "fits_the_hooks"),
     (OtherLevel, "fits_the_hooks"),
@@ -113,22 +171,31 @@ BROKEN_OBSERVERS = [
     (ExpectsOneCall, "never_raises"),
     (Sleeps, "never_blocks"),
     (Shouts, "changes_nothing"),
-    (Hoards, "keeps_nothing"),
-    (KeepsCalls, "keeps_nothing"),
+    (Hoards, "keeps_nothing leaks_nothing"),
+    (KeepsCalls, "keeps_nothing leaks_nothing"),
+    (Copies, "never_freezes"),
+    (NeedsAProvidersName, "disturbs_no_call"),
+    (RemembersCalls, "leaks_nothing"),
+    (LeavesATask, "closes_in_time"),
+    (WritesAnswers, "keeps_secrets"),
+    (Greets, "silent_unless_configured"),
 ]
 
 
-@pytest.mark.parametrize(("make", "check"), BROKEN_OBSERVERS)
+@pytest.mark.parametrize(("make", "checks"), BROKEN_OBSERVERS)
 def test_a_fault_of_an_observer_fails_its_own_check_and_no_other(
-    make: Callable[[], Any], check: str
+    make: Callable[[], Any], checks: str
 ) -> None:
-    results = run_checks(OBSERVER_CHECKS, PluginSubject(make))
+    WRITTEN.clear()
+    results = run_checks(OBSERVER_CHECKS, subject_of(make))
 
-    assert [result.name for result in results if result.is_fault] == [check]
+    assert [result.name for result in results if result.is_fault] == checks.split()
 
 
 def test_every_observer_check_has_a_fault_that_fails_it() -> None:
-    assert {check for _, check in BROKEN_OBSERVERS} == {check.name for check in OBSERVER_CHECKS}
+    assert {check for _, checks in BROKEN_OBSERVERS for check in checks.split()} == {
+        check.name for check in OBSERVER_CHECKS
+    }
 
 
 # -- wrappers ------------------------------------------------------------------------------------

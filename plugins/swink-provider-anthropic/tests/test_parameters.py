@@ -207,7 +207,11 @@ CHANGES: list[Change] = [
     (BUDGET, {"user": "u", "session_id": "s"}, {"metadata": {"user_id": "u"}},
      ["session_id: its place is taken by user; left out"], []),
     (BUDGET, {"seed": 7}, {}, ["has no option seed; it was not sent"], []),
+    (FOUR_SIX, {"thinking": 9000, "tool_choice": "required"}, {"tool_choice": {"type": "any"}},
+     ["has no option thinking; it was not sent"], ["anthropic-thinking-forced-tool"]),
     # together they get along
+    (FOUR_SIX, {"thinking": 9000}, {"thinking": {"type": "enabled", "budget_tokens": 9000}},
+     [], []),
     (FOUR_SIX, {"thinking": "low", "tool_choice": "required"},
      {**_adaptive("low"), "tool_choice": {"type": "any"}}, [], []),
 ]  # fmt: skip
@@ -317,6 +321,58 @@ def test_limits_that_the_api_refuses_are_told_in_words() -> None:
     schema = as_given.body["output_config"]["format"]["schema"]
     assert schema["properties"] == LIMITED["properties"]
     assert as_given.notices == []
+
+
+FREE = {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+def _fields_of(number: int, schema: Any) -> dict[str, Any]:
+    named = {f"field_{n}": schema for n in range(number)}
+    return {"type": "object", "properties": named}
+
+
+ROUND = {**FREE, "properties": {"next": {"$ref": "#/$defs/a"}}, "required": ["next"],
+         "$defs": {"a": {"type": "object", "properties": {"next": {"$ref": "#/$defs/a"}},
+                         "required": ["next"]}}}  # fmt: skip
+WORDS = {"type": "string"}
+EITHER = _fields_of(16, {"type": ["string", "null"]})
+EITHER["required"] = [*EITHER["properties"]]
+
+# (schemas of strict tools, which stay strict)
+STRICT: list[tuple[str, list[Any], str]] = [
+    ("twenty", [FREE] * 21, "x" * 20 + "-"),
+    ("optional fields", [_fields_of(24, WORDS), _fields_of(1, WORDS), FREE], "x-x"),
+    ("too many at once", [_fields_of(25, WORDS), _fields_of(24, WORDS)], "-x"),
+    ("fields of several types", [EITHER, EITHER, FREE], "x-x"),
+    ("a circle", [ROUND, FREE], "-x"),
+    ("open objects", [{**FREE, "additionalProperties": True}, FREE], "-x"),
+    ("a pattern that looks around",
+     [{**_fields_of(1, {**WORDS, "pattern": "^(?!no)"})}, FREE], "-x"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "schemas", "strict"), STRICT, ids=[row[0] for row in STRICT])
+def test_tools_are_strict_as_far_as_the_api_compiles_them(
+    name: str, schemas: list[Any], strict: str
+) -> None:
+    tools = [Tool(f"t{n}", "", schema, True) for n, schema in enumerate(schemas)]
+    found = leaving(PROVIDER, f"anthropic/{NEWER}", Context([HI], tools=tools))
+    sent = "".join("x" if "strict" in tool else "-" for tool in found.body["tools"])
+    assert sent == strict
+    assert found.notices == [
+        f"no strict mode for t{n} beside the rest" for n, mark in enumerate(strict) if mark == "-"
+    ]
+    assert found.refused_by == []
+
+
+def test_limits_of_a_strict_tool_are_told_in_words() -> None:
+    context = Context([HI], tools=[Tool("look", "", LIMITED, True), Tool("see", "", LIMITED)])
+    found = leaving(PROVIDER, f"anthropic/{BUDGET}", context)
+    assert [tool["input_schema"] for tool in found.body["tools"]] == [TOLD, LIMITED]
+    names = "maxItems, maximum, minLength, minimum"
+    assert found.notices == [f"{names} of the schema of look as words of a description"]
+    as_given = leaving(PROVIDER, f"anthropic/{BUDGET}", context, rules=False)
+    assert as_given.refused_by == ["anthropic-strict-limits"]
 
 
 def test_a_choice_without_tools_is_left_out_since_the_api_refuses_it() -> None:

@@ -407,7 +407,6 @@ def test_results_of_tools_stand_alone_where_the_model_wants_it(model: str, last:
     ("model", "context", "words"),
     [
         (NOVA, Context([AssistantMessage([TextBlock("a")]), HI]), "the user to speak first"),
-        (LLAMA, Context([UserMessage([TextBlock("a", POINT)])]), "takes no cache points"),
     ],
 )
 def test_what_a_model_has_no_form_for_is_refused(model: str, context: Context, words: str) -> None:

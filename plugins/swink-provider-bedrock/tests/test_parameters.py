@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 from converse_model import misfits
 
-from swink_core import AssistantMessage, CacheStrategy, Context, TextBlock, Tool, UserMessage
+from swink_core import (
+    AssistantMessage,
+    CacheStrategy,
+    Context,
+    TextBlock,
+    ThinkingBlock,
+    Tool,
+    UserMessage,
+)
 from swink_provider_bedrock import BedrockProvider
 from swink_testing.leaving import Leaving, leaving
 
@@ -175,6 +183,36 @@ def test_what_is_left_out_or_changed_is_said_and_is_what_the_api_refuses(row: Ch
     assert found.refused_by == []
     as_given = _asked(model, tools=True, rules=False, **options)
     assert sorted(as_given.refused_by) == sorted(refused_by)
+
+
+def test_cache_points_of_the_callers_are_left_out_where_the_model_takes_none() -> None:
+    point = {"cachePoint": {"type": "default"}}
+    context = Context([UserMessage([TextBlock("Hi", point)])])
+    asked = (PROVIDER, f"bedrock/{LLAMA}", context)
+    found = leaving(*asked)
+    assert found.body["messages"] == [{"role": "user", "content": [{"text": "Hi"}]}]
+    assert found.notices == ["takes no cache points; they were not sent"]
+    assert leaving(*asked, rules=False).refused_by == ["bedrock-cache-point-messages"]
+
+
+def test_a_signature_does_not_go_to_a_model_that_refuses_it() -> None:
+    thought = ThinkingBlock("Hm.", "c2lnbmF0dXJl")
+    answer = AssistantMessage([thought, TextBlock("a")], provider="bedrock")
+    context = Context([HI, answer, UserMessage("And?")])
+    found = leaving(PROVIDER, f"bedrock/{GPT_OSS}", context)
+    assert found.body["messages"][1]["content"] == [{"text": "a"}]
+    assert found.refused_by == []
+    signed = leaving(PROVIDER, f"bedrock/{NEWER}", context).body["messages"][1]["content"]
+    assert signed[0]["reasoningContent"]["reasoningText"]["signature"] == "c2lnbmF0dXJl"
+
+
+def test_limits_of_a_strict_tool_are_told_in_words_to_claude_alone() -> None:
+    limited = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}}
+    context = Context([HI], tools=[Tool("look", "", limited, True)])
+    found = leaving(PROVIDER, f"bedrock/{NEWER}", context)
+    assert found.notices == ["minimum of the schema of look as words of a description"]
+    assert found.refused_by == []
+    assert leaving(PROVIDER, f"bedrock/{NOVA}", context).notices == []
 
 
 SAID = AssistantMessage([TextBlock("It is")])

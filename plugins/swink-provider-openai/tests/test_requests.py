@@ -338,7 +338,6 @@ REFUSED: list[tuple[str, Context | str, dict[str, Any]]] = [
     ("deepseek/deepseek-v4-pro", Context([UserMessage([ImageBlock(PNG)])]), {}),
     ("deepseek/any", "Hi", {"response_format": LOOSE}),
     ("perplexity/sonar", Context([UserMessage("Hi")], tools=[Tool("f")]), {}),
-    ("perplexity/sonar", "Hi", {"stop": ["END"]}),
     ("groq/any", DOCUMENT, {}),
     ("openai/any", AUDIO, {}),
     ("openai/any", DOCUMENT, {}),

@@ -27,6 +27,7 @@ from swink_core.providers import synthetic_id
 from swink_testing.calls import client_with
 from swink_testing.corpus import Case, ids
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.two_turns import two_turns
 
 ANSWER = (
     b'data: {"type": "response.output_text.delta", "output_index": 0, "delta": "Hi"}\n\n'
@@ -142,6 +143,38 @@ async def test_an_answer_cut_short_keeps_no_reasoning_that_the_service_would_ref
         {"role": "user", "content": "Hi"},
         {"role": "user", "content": "Again."},
     ]
+
+
+@pytest.mark.parametrize("provider", ["openrouter", "openai"])
+async def test_reasoning_that_comes_last_goes_back_to_a_service_of_many_vendors(
+    provider: str,
+) -> None:
+    reasoning = {**REASONING, "format": "google-gemini-v1", "encrypted_content": "AbC+/="}
+    message = {"type": "message", "id": "msg_1", "content": [{"type": "output_text"}]}
+    frames: list[dict[str, Any]] = [
+        {"type": "response.output_text.delta", "output_index": 0, "delta": "Hi"},
+        {"type": "response.output_item.done", "output_index": 0, "item": message},
+        {"type": "response.output_item.done", "output_index": 1, "item": reasoning},
+        {"type": "response.completed", "response": {"status": "completed"}},
+    ]
+    answer = b"".join(b"data: %s\n\n" % msgspec.json.encode(frame) for frame in frames)
+
+    kept, body = await two_turns(f"{provider}/google/gemini", answer, settings=RESPONSES)
+
+    assert kept.content[-1] == ThinkingBlock("", metadata={"item": reasoning})
+    types = [item.get("type") for item in body["input"]]
+    assert types == [None, "message", *(["reasoning"] if provider == "openrouter" else []), None]
+    assert (reasoning in body["input"]) is (provider == "openrouter")
+
+
+@pytest.mark.parametrize("reason", [StopReason.LENGTH, StopReason.ABORTED])
+async def test_of_an_answer_cut_short_reasoning_that_comes_last_stays_here(
+    reason: StopReason,
+) -> None:
+    thought = ThinkingBlock("", metadata={"item": REASONING})
+    answer = AssistantMessage([SAID, thought], "openrouter", stop_reason=reason)
+    items = await sent([UserMessage("Hi"), answer, UserMessage("Go on.")], "openrouter")
+    assert REASONING not in items
 
 
 async def test_what_another_provider_said_goes_as_plain_words() -> None:

@@ -10,9 +10,15 @@ import pytest
 
 from swink_core import (
     AssistantMessage,
+    AudioBlock,
+    Base64Source,
+    CacheStrategy,
     Client,
     Context,
+    DocumentBlock,
     Error,
+    FileIdSource,
+    ImageBlock,
     Notice,
     RetryPolicy,
     TextBlock,
@@ -24,6 +30,7 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_testing.clock import DatedClock
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.judge import Judge
 
 SSE = {"Content-Type": "text/event-stream"}
 CHAT = b'data: {"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]}\n\n'
@@ -117,11 +124,65 @@ async def test_openai_itself_has_the_api_and_only_lacks_the_model() -> None:
     assert isinstance(events[-1], Error)
 
 
+async def test_a_document_goes_to_azure_over_the_api_that_takes_it() -> None:
+    page = DocumentBlock(Base64Source("application/pdf", "JVBERi0="), "page.pdf")
+    context = Context([UserMessage([TextBlock("Read."), page])])
+    base_url = "https://acme.example/openai/v1"
+    http, events = await asked("azure/gpt-4o", context, base_url=base_url)
+
+    assert path_of(http) == "responses"
+    assert not Judge().refusals("azure", "responses", "gpt-4o", http.bodies[0])
+    assert details(events) == ["azure/gpt-4o: asked over Responses, which alone has what is wanted"]
+
+
+async def test_an_image_by_its_id_goes_over_the_api_that_has_a_field_for_it() -> None:
+    image = ImageBlock(FileIdSource("openai", "file_1"))
+    http, events = await asked("openai/gpt-4o", Context([UserMessage([image])]))
+
+    assert path_of(http) == "responses"
+    assert http.bodies[0]["input"][0]["content"][0]["file_id"] == "file_1"
+    assert details(events) == [
+        "openai/gpt-4o: asked over Responses, which alone has what is wanted"
+    ]
+
+
+@pytest.mark.parametrize("model", ["openai/gpt-5.5", "openai/gpt-4o", "azure/gpt-5.5"])
+async def test_sound_is_refused_with_words_where_no_api_of_the_model_takes_it(model: str) -> None:
+    sound = AudioBlock(Base64Source("audio/wav", "UklGRg=="))
+    http, events = await asked(model, Context([UserMessage([sound])]), base_url="http://a.example")
+
+    assert not http.requests
+    assert events[-1].error_message == f"{model} does not support audio"
+    assert "gpt-audio" in events[-1].resolution
+
+
+BEGUN = Context([UserMessage("Count."), AssistantMessage([TextBlock("One, two,")])])
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [("openai/gpt-4o", 1), ("openai/gpt-5.5", 1), ("openai/llama", 0), ("groq/gpt-4o", 0)],
+)
+async def test_an_answer_that_is_begun_anew_is_told_of(model: str, told: int) -> None:
+    http, events = await asked(model, BEGUN)
+
+    assert "One, two," in str(http.bodies[0])
+    new = f"{model} begins a new answer; what the last one says is not continued"
+    assert details(events) == [new] * told
+
+
 # -- options -------------------------------------------------------------------------------------
 
 
 # (model, options, fields of the body, what is said)
 FITTED: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
+    ("gpt-5.5", {"cache": CacheStrategy(ttl=3601)}, {"prompt_cache_retention": "24h"}, []),
+    ("gpt-5.6", {"cache": CacheStrategy(ttl=1801)}, {"prompt_cache_options": {"ttl": "12h"}}, []),
+    ("gpt-7", {"cache": CacheStrategy(ttl=86_400)}, {"prompt_cache_options": {"ttl": "12h"}}, []),
+    ("gpt-5.6", {"cache": CacheStrategy(ttl=1800)}, {},
+     ["openai/gpt-5.6 caches prompts by itself; nothing was sent"]),
+    ("gpt-6-luna", {"cache": CacheStrategy(ttl=86_400), "settings": {"api": "chat"}}, {},
+     ["openai/gpt-6-luna caches prompts by itself; nothing was sent"]),
     ("gpt-5", {"temperature": 1}, {"temperature": 1}, []),
     ("gpt-5", {"temperature": 0.2}, {},
      ["openai/gpt-5 has no such temperature; it was not sent"]),

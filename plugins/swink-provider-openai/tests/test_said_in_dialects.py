@@ -20,6 +20,7 @@ from swink_core import (
     RetryPolicy,
     SystemMessage,
     TextBlock,
+    Tool,
     ToolCallBlock,
     ToolResultMessage,
     UrlSource,
@@ -28,6 +29,7 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_testing.clock import DatedClock
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.judge import Judge
 
 SSE = {"Content-Type": "text/event-stream"}
 ANSWER = b'data: {"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]}\n\n'
@@ -41,7 +43,7 @@ VIDEO = DocumentBlock(UrlSource("https://a.example/b.mp4"))
 
 
 async def asked(
-    messages: list[Message], model: str, **options: Any
+    messages: list[Message] | Context, model: str, **options: Any
 ) -> tuple[str, dict[str, Any], list[str]]:
     """Return the address and the body of the request, and the notices of the call."""
     responses = options.get("settings", {}).get("api") == "responses"
@@ -50,7 +52,8 @@ async def asked(
         given: dict[str, Any] = {"api_key": "k", "settings": {"api": "chat"}, **options}
         if model.startswith(("mistral/", "perplexity/")):
             del given["settings"]
-        events = [e async for e in client.stream(model, Context(messages), **given)]
+        context = Context(messages) if isinstance(messages, list) else messages
+        events = [e async for e in client.stream(model, context, **given)]
     assert not isinstance(events[-1], Error), events[-1]
     [request] = http.requests
     return request.url, http.bodies[0], [e.detail for e in events if isinstance(e, Notice)]
@@ -136,6 +139,36 @@ async def test_the_callers_own_marks_leave_no_room_beyond_four() -> None:
     assert [m["content"] for m in body["messages"]] == [
         "Be brief.", [marked(str(number))[0] for number in range(4)], "Go.",
     ]  # fmt: skip
+
+
+# (the caller's mark, and whose: the tool's, the first or the last words'; the strategy's lifetime;
+#  marks of the tool, the instructions and both words)
+OWN_MARKS: list[tuple[str, int, int | None, list[str]]] = [
+    ("5m", 0, 3600, ["5m", "", "", ""]),
+    ("5m", 1, 3600, ["", "1h", "5m", ""]),
+    ("5m", 2, 3600, ["", "1h", "", "5m"]),
+    ("1h", 0, None, ["1h", "5m", "", "5m"]),
+    ("1h", 1, None, ["", "", "1h", "5m"]),
+    ("1h", 2, None, ["", "", "", "1h"]),
+    ("5m", 1, None, ["", "5m", "5m", "5m"]),
+]
+
+
+@pytest.mark.parametrize(("own", "place", "ttl", "marks"), OWN_MARKS)
+async def test_no_mark_for_an_hour_follows_one_for_minutes(
+    own: str, place: int, ttl: int | None, marks: list[str]
+) -> None:
+    mark = {"cache_control": {"type": "ephemeral", "ttl": own}}
+    first, last = (TextBlock("a", mark if place == at else None) for at in (1, 2))
+    tool = Tool("look", metadata={"openrouter": mark} if place == 0 else None)
+    context = Context([UserMessage([first]), UserMessage([last])], "Be.", [tool])
+    model = "anthropic/claude-any"
+    _, body, _ = await asked(context, f"openrouter/{model}", cache=CacheStrategy(ttl=ttl))
+    said = [m["content"] for m in body["messages"]]
+    parts = [body["tools"][0], *(text[-1] if isinstance(text, list) else {} for text in said)]
+    found = [part.get("cache_control") for part in parts]
+    assert [mark.get("ttl", "5m") if mark else "" for mark in found] == marks
+    assert not Judge().refusals("openrouter", "chat", model, body)
 
 
 async def test_openrouter_is_told_nothing_where_prompts_are_kept_anyway() -> None:

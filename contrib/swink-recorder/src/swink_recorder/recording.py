@@ -17,17 +17,16 @@ by their names, and the secrets that it is told of wherever they occur.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
-from urllib.parse import parse_qsl, quote, urlsplit, urlunsplit
 
 import msgspec
 from attrs import Factory, define, field
 
 from swink_core import AssistantMessage, CodecError, UsageError, dump, load
+from swink_recorder.scrub import hidden, scrub_headers, scrub_url, scrubbed
 
 __all__ = [
     "RecordedRequest",
@@ -36,8 +35,6 @@ __all__ = [
     "body_file_for",
     "bundled_recordings",
     "find_recordings",
-    "scrub_headers",
-    "scrub_url",
 ]
 
 VERSION = 1
@@ -45,18 +42,6 @@ HEAD_FILE = "recording.json"
 MESSAGE_FILE = "message.json"
 BUNDLE = "recordings"
 """The folder of a provider package that holds its recordings, as package data."""
-
-HIDDEN = "[hidden]"
-
-SHORTEST_SECRET = 6
-"""Characters below which a text is no secret, and stands in too many places to be taken out."""
-
-_SECRET_WORDS = (
-    "auth", "key", "token", "secret", "cookie", "password", "credential", "signature",
-    "organization",
-)  # fmt: skip
-_HARMLESS_WORDS = ("ratelimit", "idempotency")
-"""What is about tokens or keys without being one: allowances and request numbers."""
 
 _SUFFIXES = {
     "text/event-stream": "body.sse",
@@ -177,7 +162,7 @@ class Recording:
         """
         folder = Path(folder)
         _check_chunks(folder / HEAD_FILE, self.chunks, len(self.body))
-        hidden = {secret for secret in secrets if len(secret) >= SHORTEST_SECRET}
+        secrets = {*secrets}
         request = self.request
         head = {
             "version": VERSION,
@@ -198,11 +183,10 @@ class Recording:
         rows = ",\n  ".join(json.dumps([round(at, 6), size]) for at, size in self.chunks)
         text = f'{_pretty(head)[:-2]},\n "chunks": [\n  {rows}\n ]\n}}'  # a chunk a line
         folder.mkdir(parents=True, exist_ok=True)
-        _write(folder / HEAD_FILE, text, hidden)
-        body = _inside(folder / self.body_file)
-        body.write_bytes(_without_pieces(_without(self.body, hidden), hidden))
+        _write(folder / HEAD_FILE, text, secrets)
+        _inside(folder / self.body_file).write_bytes(scrubbed(self.body, secrets))
         if self.message is not None:
-            _write(folder / MESSAGE_FILE, _pretty(dump(self.message)), hidden)
+            _write(folder / MESSAGE_FILE, _pretty(dump(self.message)), secrets)
 
     def pieces(self) -> list[tuple[float, bytes]]:
         """Return each network read with its time in seconds."""
@@ -226,62 +210,6 @@ def bundled_recordings(package: str) -> list[Path]:
         return []
     folders = (spec.submodule_search_locations or ()) if spec else ()
     return [path for folder in folders for path in find_recordings(Path(folder) / BUNDLE)]
-
-
-def scrub_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Hide the values of headers that carry credentials, by their names."""
-    return {name: HIDDEN if _is_secret(name) else value for name, value in headers.items()}
-
-
-def scrub_url(url: str) -> str:
-    """Hide a URL's credentials: user information, and query parameters by their names.
-
-    A URL without any comes back as it is.
-    """
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    pairs = parse_qsl(parts.query, keep_blank_values=True)
-    query = parts.query
-    if any(_is_secret(name) or name == "sig" for name, _ in pairs):
-        query = "&".join(
-            f"{quote(name)}={HIDDEN if _is_secret(name) or name == 'sig' else quote(value)}"
-            for name, value in pairs
-        )
-    if host == parts.netloc and query == parts.query:
-        return url
-    return urlunsplit(parts._replace(netloc=host, query=query))
-
-
-def _is_secret(name: str) -> bool:
-    lower = name.lower()
-    return any(word in lower for word in _SECRET_WORDS) and not any(
-        word in lower for word in _HARMLESS_WORDS
-    )
-
-
-def _without(data: bytes, secrets: Iterable[str]) -> bytes:
-    for secret in sorted(secrets, key=len, reverse=True):  # one may be a part of another
-        found = secret.encode()
-        data = data.replace(found, b"*" * len(found))
-    return data
-
-
-_STRINGS = re.compile(rb'"(\w+)"\s*:\s*"((?:[^"\\]|\\.)*)"')  # with the names of their fields
-
-
-def _without_pieces(data: bytes, secrets: Iterable[str]) -> bytes:
-    """Hide secrets that come in pieces, as a model writes them: a frame each, in one field."""
-    strings: dict[bytes, list[tuple[int, int]]] = {}
-    for found in _STRINGS.finditer(data):
-        strings.setdefault(found[1], []).append(found.span(2))
-    left = bytearray(data)
-    for spans in strings.values():
-        text = b"".join(data[start:end] for start, end in spans)
-        for secret in secrets:
-            for found in re.finditer(re.escape(secret.encode()), text):
-                for place in [p for span in spans for p in range(*span)][slice(*found.span())]:
-                    left[place] = ord("*")
-    return bytes(left)
 
 
 def _check_chunks(path: Path, chunks: list[tuple[float, int]], size: int) -> None:
@@ -323,7 +251,7 @@ def _pretty(data: Any) -> str:
 
 
 def _write(path: Path, text: str, secrets: Iterable[str]) -> None:
-    _inside(path).write_bytes(_without(text.encode(), secrets) + b"\n")
+    _inside(path).write_bytes(hidden(text.encode(), secrets) + b"\n")
 
 
 def _broken(path: Path, reason: str) -> RecordingError:

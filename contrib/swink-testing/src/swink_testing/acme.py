@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -25,8 +26,9 @@ from swink_core import (
     StreamOptions,
 )
 from swink_core.providers import EventWriter, HTTPProvider, HTTPRequest, by_tables
+from swink_testing.driver import MemoryResponse
 
-__all__ = ["AcmeParser", "AcmeProvider", "acme_host"]
+__all__ = ["AcmeParser", "AcmeProvider", "acme_answer", "acme_host"]
 
 
 class _Frame(msgspec.Struct):
@@ -78,6 +80,12 @@ class AcmeProvider(HTTPProvider):
         return by_tables(failure, {"busy": StreamErrorKind.OVERLOADED})
 
 
+def acme_answer(*frames: dict[str, Any]) -> MemoryResponse:
+    """Return a response of these frames, one to a network read."""
+    chunks = [b"data: " + msgspec.json.encode(frame) + b"\n\n" for frame in frames]
+    return MemoryResponse(chunks, headers={"Content-Type": "text/event-stream"})
+
+
 class _EntryPoint:
     name, group, value = "acme", "swink.providers", "acme:AcmeProvider"
     dist = None
@@ -86,6 +94,6 @@ class _EntryPoint:
         return AcmeProvider
 
 
-def acme_host() -> Host:
-    """Return a host with acme as its only provider."""
-    return Host(entry_points=[_EntryPoint()])
+def acme_host(plugins: Iterable[Any] = ()) -> Host:
+    """Return a host with acme as its only provider, and these plugins."""
+    return Host(plugins, entry_points=[_EntryPoint()], environ={})

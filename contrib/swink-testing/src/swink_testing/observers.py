@@ -35,6 +35,14 @@ from swink_testing.conformance import (
 from swink_testing.conformance.conversations import conversations
 from swink_testing.conformance.plugin import CALLS, PluginSubject, answer
 from swink_testing.conformance.streaming import broken_rule
+from swink_testing.observing import (
+    check_closes_in_time,
+    check_disturbs_no_call,
+    check_keeps_secrets,
+    check_leaks_nothing,
+    check_never_freezes,
+    check_silent_unless_configured,
+)
 
 __all__ = [
     "OBSERVER_CHECKS",
@@ -83,7 +91,7 @@ def check_fits_the_hooks(subject: PluginSubject) -> None:
 
 def check_never_raises(subject: PluginSubject) -> None:
     """No call makes it raise: answers, retries, failures, aborted calls, several at a time."""
-    binding = _observing(subject)
+    binding = subject.observing()
     shows = {name: _observe(binding, new_call()) for name in CALLS}
     streams = {name: make() for name, make in CALLS.items()}
     while streams:  # an event of each call in turn
@@ -100,7 +108,7 @@ def check_never_raises(subject: PluginSubject) -> None:
 
 def check_never_blocks(subject: PluginSubject) -> None:
     """It takes no more than a moment for an event, since every other stream waits meanwhile."""
-    binding = _observing(subject)
+    binding = subject.observing()
     seconds = min(_seconds(_observe(binding, new_call())) for _ in range(ROUNDS))
     require(
         seconds < MOST_SECONDS,
@@ -110,7 +118,7 @@ def check_never_blocks(subject: PluginSubject) -> None:
 
 def check_changes_nothing(subject: PluginSubject) -> None:
     """Events are the same after it saw them."""
-    show = _observe(_observing(subject), new_call())
+    show = _observe(subject.observing(), new_call())
     for event in answer():
         before = copy.deepcopy(event)
         show(event)
@@ -118,8 +126,11 @@ def check_changes_nothing(subject: PluginSubject) -> None:
 
 
 def check_keeps_nothing(subject: PluginSubject) -> None:
-    """It keeps no event alive, nor the call after its end: copy what is needed."""
-    binding, call = _observing(subject), new_call()
+    """It keeps no event alive, nor the call after its end: copy what is needed.
+
+    What waits in a queue of its own may wait until it is closed.
+    """
+    binding, call = subject.observing(), new_call()
     show, watched = _observe(binding, call), []
     for event in answer():
         watched.append((event.type, weakref.ref(event)))
@@ -127,24 +138,13 @@ def check_keeps_nothing(subject: PluginSubject) -> None:
     del event
     ended = weakref.ref(call)
     del show, call
+    for plugin in binding.manager.get_plugins():
+        if hasattr(plugin, "aclose"):
+            asyncio.run(plugin.aclose())
     gc.collect()
     kept = sorted({name for name, alive in watched if alive() is not None})
     require(not kept, f"it keeps events alive: {', '.join(kept)}")
     require(ended() is None, "it keeps the call alive after its terminal event")
-
-
-def _observing(subject: PluginSubject) -> Binding:
-    binding = _bound(subject)
-    if not binding.hook.on_event.get_hookimpls():
-        raise DoesNotApply("it has no on_event hook")
-    return binding
-
-
-def _bound(subject: PluginSubject) -> Binding:
-    try:
-        return subject.binding()
-    except PluginError as error:
-        raise DoesNotApply("it does not fit the hooks") from error
 
 
 def _seconds(show: Callable[[ev.AssistantMessageEvent], None]) -> float:
@@ -216,7 +216,7 @@ def check_conversations_stay(subject: PluginSubject) -> None:
 
 
 def _wrapping(subject: PluginSubject, hook: str) -> Binding:
-    binding = _bound(subject)
+    binding = subject.bound()
     if len(getattr(binding.hook, hook).get_hookimpls()) < 2:  # the scripted provider's own is one
         raise DoesNotApply(f"it has no {hook} hook")
     return binding
@@ -230,6 +230,12 @@ OBSERVER_CHECKS: tuple[Check[PluginSubject], ...] = (
     Check(1, check_never_blocks),
     Check(1, check_changes_nothing),
     Check(1, check_keeps_nothing),
+    Check(1, check_never_freezes),
+    Check(1, check_disturbs_no_call),
+    Check(1, check_leaks_nothing),
+    Check(1, check_closes_in_time),
+    Check(1, check_keeps_secrets),
+    Check(1, check_silent_unless_configured),
 )
 
 WRAPPER_CHECKS: tuple[Check[PluginSubject], ...] = (
@@ -260,9 +266,20 @@ class _PluginConformance(ConformanceSuite):
 
 
 class ObserverConformance(_PluginConformance):
-    """What every observer promises, as tests. Subclass it and set `observer` to its class."""
+    """What every observer promises, as tests. Subclass it and set `observer` to its class.
+
+    `installed` is what its entry point names, if it has one; `written` returns, as text, what an
+    observer has put down somewhere beside what it logs and prints.
+    """
 
     observer: ClassVar[Callable[[], Any]]
+    installed: ClassVar[Callable[[], Any] | None] = None
+    written: ClassVar[Callable[[Any], str]] = str
+
+    @classmethod
+    def subject(cls) -> PluginSubject:
+        """Return the observer as the checks want it."""
+        return PluginSubject(cls.observer, cls.installed, cls.written)
 
     @classmethod
     def checks(cls) -> Sequence[Check[PluginSubject]]:

@@ -1,20 +1,28 @@
 """JSON schemas as Claude takes them, whichever API it is asked through.
 
-https://platform.claude.com/docs/en/build-with-claude/structured-outputs: objects are closed, and
-limits of numbers, texts and lists are refused. A limit is told in words instead, as the vendor's
-own SDK does.
+https://platform.claude.com/docs/en/build-with-claude/structured-outputs: of answers and of strict
+tools, objects are closed, and limits of numbers, texts and lists are refused. A limit is told in
+words instead, as the vendor's own SDK does.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from swink_core import StreamOptions
-from swink_core.providers import closed_schema
+from attrs import evolve
 
-__all__ = ["limits_in_words", "structured"]
+from swink_core import StreamOptions
+from swink_core.providers import Fitted, closed_schema, inlined_schema
+
+__all__ = ["fit_strict_tools", "limits_in_words", "structured"]
+
+MOST_STRICT_TOOLS = 20
+MOST_OPTIONAL = 24
+MOST_UNIONS = 16
+"""Of a request: fields that may be left out and fields of several types, of all strict schemas."""
 
 LIMITS = (
     "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength",
@@ -22,6 +30,7 @@ LIMITS = (
 )  # fmt: skip
 _OF_NAMES = ("properties", "$defs", "definitions")
 _VALUES = ("enum", "const", "default", "examples")
+_LOOKS_AROUND = re.compile(r"\(\?(?:[=!]|<[=!])")
 
 
 def structured(options: StreamOptions) -> Any:
@@ -37,6 +46,68 @@ def limits_in_words(options: StreamOptions) -> list[str]:
         _in_words(options.response_format, found)
     names = ", ".join(sorted(found))
     return [f"response_format: {names} as words of a description"] if names else []
+
+
+def fit_strict_tools(call: Fitted) -> None:
+    """Write schemas of strict tools as they are compiled; say which are, beyond what can be, not
+    strict."""
+    if not call.options.rules or not any(tool.strict for tool in call.context.tools):
+        return
+    wanted = call.options.response_format
+    optional, unions = _counted(wanted if isinstance(wanted, Mapping) else {})
+    tools, strict = [], 0
+    for tool in call.context.tools:
+        if tool.strict:
+            found: set[str] = set()
+            schema = _in_words(closed_schema({"type": "object", **tool.parameters}), found)
+            more, either = _counted(schema)
+            fits = strict < MOST_STRICT_TOOLS and optional + more <= MOST_OPTIONAL
+            if fits and unions + either <= MOST_UNIONS and _is_compiled(schema):
+                strict, optional, unions = strict + 1, optional + more, unions + either
+                if found:
+                    names = ", ".join(sorted(found))
+                    call.tell(f": {names} of the schema of {tool.name} as words of a description")
+                tool = evolve(tool, parameters=schema)
+            else:
+                call.tell(f": no strict mode for {tool.name} beside the rest", "option_ignored")
+                tool = evolve(tool, strict=None)
+        tools.append(tool)
+    call.context = evolve(call.context, tools=tools)
+
+
+def _counted(schema: Mapping[str, Any]) -> tuple[int, int]:
+    """Return how many fields may be left out, and how many are of several types."""
+    optional = unions = 0
+    for node in _nodes(schema):
+        optional += len({*node.get("properties", ())} - {*node.get("required", ())})
+        unions += "anyOf" in node or isinstance(node.get("type"), list)
+    return optional, unions
+
+
+def _is_compiled(schema: Mapping[str, Any]) -> bool:
+    """Tell whether objects are closed, references lead to no circle, and patterns do not look
+    around."""
+    whole = inlined_schema(schema)
+    return not any(
+        node.get("additionalProperties", False) is not False
+        or "$ref" in node
+        or _LOOKS_AROUND.search(str(node.get("pattern", "")))
+        for node in _nodes(whole)
+    )
+
+
+def _nodes(node: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield all schemas within one, and itself."""
+    if isinstance(node, list):
+        for item in node:
+            yield from _nodes(item)
+    elif isinstance(node, Mapping):
+        yield node
+        for key, value in node.items():
+            if key in _OF_NAMES and isinstance(value, Mapping):
+                yield from _nodes([*value.values()])
+            elif key not in _VALUES:
+                yield from _nodes(value)
 
 
 def _in_words(node: Any, found: set[str]) -> Any:

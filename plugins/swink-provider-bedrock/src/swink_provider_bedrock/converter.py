@@ -45,7 +45,7 @@ from swink_provider_anthropic import claude
 from swink_provider_bedrock.media import media
 from swink_provider_bedrock.wire import BY_SERVER
 
-__all__ = ["conversation"]
+__all__ = ["CHOICES", "conversation", "has_points", "takes_points"]
 
 LONGEST_TOOL_ID = 64
 LONGEST_STEM = 190
@@ -57,6 +57,9 @@ RESULTS_ALONE = ("meta", "mistral")
 """Vendors whose models want nothing beside the results of tools in a turn."""
 
 WITHOUT_SYSTEM = re.compile(r"mistral\.(mistral-7b|mixtral-8x7b)|amazon\.titan-text")
+
+UNSIGNED = re.compile(r"openai\.gpt-oss")
+"""Models that refuse the signature of what was thought, which was not theirs."""
 
 EVERYWHERE = ("messages", "system", "tools")
 MOST_POINTS = 4
@@ -84,8 +87,8 @@ def conversation(
     model, has no form for.
     """
     vendor, rule = _vendor(model.id), rule_of(model)
-    caches = not options.rules or rule.takes.get("cache") is not False
-    turns = merged_turns(_Converter(provider, vendor, caches).messages(context))
+    converter = _Converter(provider, model, takes_points(model, options))
+    turns = merged_turns(converter.messages(context))
     if vendor in RESULTS_ALONE:
         turns = [part for turn in turns for part in _apart(turn)]
     if turns and turns[0]["role"] == "assistant" and vendor not in ("", "anthropic"):
@@ -113,10 +116,22 @@ def conversation(
     return native
 
 
+def takes_points(model: Model, options: StreamOptions) -> bool:
+    """Tell whether a model takes cache points, or nobody asks."""
+    return not options.rules or rule_of(model).takes.get("cache") is not False
+
+
+def has_points(context: Context) -> bool:
+    """Tell whether the caller wants cache points of their own."""
+    contents = [m.content for m in context.messages if not isinstance(m.content, str)]
+    return any("cachePoint" in (b.metadata or {}) for content in contents for b in content)
+
+
 class _Converter(MessageConverter):
-    def __init__(self, provider: str, vendor: str, caches: bool) -> None:
+    def __init__(self, provider: str, model: Model, caches: bool) -> None:
         super().__init__(provider)
-        self._vendor = vendor
+        self._vendor = _vendor(model.id)
+        self._unsigned = UNSIGNED.search(model.id) is not None
         self._caches = caches
         self._names: set[str] = set()
 
@@ -127,7 +142,9 @@ class _Converter(MessageConverter):
     def assistant(self, message: AssistantMessage) -> list[Any]:
         author = _vendor(message.model or "")
         own = not (author and self._vendor) or author == self._vendor
-        content = [native for block in message.content if (native := _answered(block, own))]
+        signed = own and not self._unsigned
+        blocks = [b for b in message.content if signed or not isinstance(b, ThinkingBlock)]
+        content = [native for block in blocks if (native := _answered(block, own))]
         content = claude.without_unanswered(content, _asked_of_server, _answered_by_server)
         return [{"role": "assistant", "content": content}] if content else []
 
@@ -170,11 +187,7 @@ class _Converter(MessageConverter):
     def _point(self, block: Block) -> list[dict[str, Any]]:
         """Return the cache point that the caller wants after a block."""
         point = (block.metadata or {}).get("cachePoint")
-        if point is None:
-            return []
-        if not self._caches:
-            raise unsupported("cache", "this model takes no cache points")
-        return [{"cachePoint": point}]
+        return [{"cachePoint": point}] if point is not None and self._caches else []
 
     def _name(self, block: DocumentBlock) -> str:
         """Return a name of the characters that the API allows, another for every document."""

@@ -22,6 +22,7 @@ from swink_core import (
 )
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import (
+    Fitted,
     HTTPProvider,
     HTTPRequest,
     HTTPResponse,
@@ -31,9 +32,9 @@ from swink_core.providers import (
     rule_of,
     with_extra,
 )
-from swink_provider_anthropic.schemas import limits_in_words
+from swink_provider_anthropic.schemas import fit_strict_tools, limits_in_words
 from swink_provider_bedrock import errors
-from swink_provider_bedrock.converter import CHOICES, conversation
+from swink_provider_bedrock.converter import CHOICES, conversation, has_points, takes_points
 from swink_provider_bedrock.credentials import CredentialChain, SharedFiles, region
 from swink_provider_bedrock.eventstream import EventStreamDecoder
 from swink_provider_bedrock.parameters import is_claude, parameters
@@ -76,6 +77,16 @@ class BedrockProvider(HTTPProvider):
         self.now: Callable[[], datetime] = partial(datetime.now, UTC)
         self._files = SharedFiles()
         self._chain = CredentialChain(self._files)
+
+    def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
+        """Add that cache points of the caller are left out where the model takes none, and what
+        schemas of strict tools become."""
+        call = super().fit(model, context, options)
+        if is_claude(model):
+            fit_strict_tools(call)
+        if not takes_points(model, options) and has_points(context):
+            call.tell(" takes no cache points; they were not sent", "option_ignored")
+        return call
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return `messages`, `system`, `toolConfig`; see `conversation`."""

@@ -7,7 +7,6 @@ as a transcript, which is the answer's text.
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import msgspec
@@ -16,7 +15,7 @@ from swink_core import AssistantMessage, ExtensionBlock
 from swink_core.providers import EventWriter
 from swink_provider_openai.wire import Audio, Facts
 
-__all__ = ["AUDIO", "IMAGE", "Beside", "media_said"]
+__all__ = ["AUDIO", "IMAGE", "Beside", "media_said", "with_kept_sound"]
 
 AUDIO, IMAGE = "audio", "image"
 """Kinds of extensions; their data is what the API says of them, with the whole sound."""
@@ -130,15 +129,29 @@ class Beside:
 
 
 def media_said(message: AssistantMessage, images: bool) -> dict[str, Any]:
-    """Return the fields that take an answer's media back: its sound, while the service keeps it,
-    and its pictures, where they are wanted."""
+    """Return the fields that take an answer's media back: its sound, and until when the service
+    keeps it, and its pictures, where they are wanted."""
     said: dict[str, Any] = {}
     for block in message.content:
         if not isinstance(block, ExtensionBlock):
             continue
         if block.kind == AUDIO:
-            if block.data.get("id") and block.data.get("expires_at", 0) > time.time():
-                said["audio"] = {"id": block.data["id"]}
+            if block.data.get("id"):
+                said["audio"] = {n: block.data[n] for n in ("id", "expires_at") if n in block.data}
         elif block.kind == IMAGE and images:
             said.setdefault("images", []).append(block.data)
     return said
+
+
+def with_kept_sound(messages: list[dict[str, Any]], now: float) -> list[dict[str, Any]]:
+    """Return native messages that name sounds which the service still keeps, in place of their
+    words, and say the words of the others. `now` is in seconds since 1970."""
+    return [_heard(message, now) if "audio" in message else message for message in messages]
+
+
+def _heard(message: dict[str, Any], now: float) -> dict[str, Any]:
+    sound = message["audio"]
+    if sound.get("expires_at", 0) > now:
+        return {**message, "content": None, "audio": {"id": sound["id"]}}
+    words = {name: value for name, value in message.items() if name != "audio"}
+    return {**words, "content": words["content"] or ""}

@@ -18,6 +18,7 @@ SHORT_CACHE = 300
 
 MARK = "cache_control"
 MOST_MARKS = 4
+HOUR = "1h"
 
 
 def caches_by_marks(model: Model) -> bool:
@@ -25,15 +26,29 @@ def caches_by_marks(model: Model) -> bool:
     return bool(rule_of(model).facts.get("cache_marks"))
 
 
-def mark_for_cache(messages: list[dict[str, Any]], ttl: int | None) -> None:
-    """Mark the instructions at the start and the last message, beside the caller's own marks."""
-    control = {"type": "ephemeral", **({"ttl": "1h"} if (ttl or 0) > SHORT_CACHE else {})}
-    free = MOST_MARKS - sum(MARK in p for m in messages for p in _parts_of(m))
-    asked = [m for m in messages if m["role"] != "assistant" and _parts_of(m)]
-    for message in [*asked[-1:], *(m for m in asked[:1] if m["role"] != "user")][: max(0, free)]:
-        parts = _parts_of(message)
+def mark_for_cache(native: Mapping[str, Any], ttl: int | None) -> None:
+    """Mark the instructions at the start and the last message, beside the caller's own marks.
+
+    There are four in all, and in the order of tools, instructions and messages none for an hour
+    may follow one for minutes (platform.claude.com, "Prompt caching").
+    """
+    messages = native["messages"]
+    long = (ttl or 0) > SHORT_CACHE
+    control = {"type": "ephemeral", **({"ttl": HOUR} if long else {})}
+    marks = [(-1, _is_long(tool)) for tool in native.get("tools", ()) if MARK in tool]
+    marks += [(at, _is_long(p)) for at, m in enumerate(messages) for p in _parts_of(m) if MARK in p]
+    asked = [at for at, m in enumerate(messages) if m["role"] != "assistant" and _parts_of(m)]
+    start = [at for at in asked[:1] if messages[at]["role"] != "user"]
+    for at in [*asked[-1:], *start][: max(0, MOST_MARKS - len(marks))]:
+        parts = _parts_of(messages[at])
+        if any(theirs != long and (place <= at) == long for place, theirs in marks):
+            continue
         if MARK not in parts[-1]:
-            message["content"] = [*parts[:-1], {**parts[-1], MARK: control}]
+            messages[at]["content"] = [*parts[:-1], {**parts[-1], MARK: control}]
+
+
+def _is_long(part: Mapping[str, Any]) -> bool:
+    return bool(part[MARK].get("ttl") == HOUR)
 
 
 def _parts_of(message: Mapping[str, Any]) -> list[dict[str, Any]]:

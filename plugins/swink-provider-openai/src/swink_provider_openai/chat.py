@@ -11,6 +11,7 @@ from swink_provider_openai.converter import ChatConverter
 from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.parameters import parameters
 from swink_provider_openai.parser import ChatParser
+from swink_provider_openai.terms import NONE_LONG, REGIONAL, with_terms
 
 __all__ = ["ChatAPI"]
 
@@ -31,6 +32,7 @@ class ChatAPI:
     api_name = "chat"
     buffered = True
     websocket = False
+    regional = False
 
     def __init__(self, provider: str, dialect: Dialect, converter: type[ChatConverter]) -> None:
         self._provider = provider
@@ -48,7 +50,7 @@ class ChatAPI:
         native = self._converter(self._provider, self._dialect).conversation(model, context)
         cache = options.cache
         if cache is not None and cache.mode == "auto" and caches_by_marks(model):
-            mark_for_cache(native["messages"], cache.ttl)
+            mark_for_cache(native, cache.ttl)
         return native
 
     def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
@@ -63,6 +65,11 @@ class ChatAPI:
             body.pop("stream_options", None)
         return body
 
-    def parser(self, model: Model) -> ChatParser:
+    def parser(self, model: Model) -> Any:
         """Make a parser for one response."""
-        return ChatParser(self._dialect)
+        terms: dict[str, Any] = {**REGIONAL} if self.regional else {}
+        prices = model.info.prices if model.info else None
+        rates = (prices, *prices.cases) if prices else ()
+        if any(each.cache_write_long for each in rates) and not caches_by_marks(model):
+            terms |= NONE_LONG
+        return with_terms(ChatParser(self._dialect), terms)

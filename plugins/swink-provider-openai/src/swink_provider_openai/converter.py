@@ -134,8 +134,6 @@ class ChatConverter(OpenAIConverter):
         """Convert what the model said, with its reasoning where the dialect wants it."""
         calls = [self.tool_call(call) for call in message.tool_calls]
         text, media = message.text, media_said(message, "images" in self.dialect.adds)
-        if "audio" in media:
-            text = ""  # its words
         empty = None if calls or media else ""
         native: dict[str, Any] = {"role": "assistant", "content": text or empty, **media}
         native.update(self.reasoning(message))

@@ -48,6 +48,10 @@ class Dialect:
     `places` maps the names in braces of the address to environment variables; settings of these
     names say the same. `always` are fields that every request has, unless `extra` says otherwise.
 
+    `reasoning_last`: reasoning may end an answer over Responses, as other vendors' models do.
+
+    `regions` is the expression for hosts that keep to one region, at another price.
+
     `own_server`: whoever calls it runs it, so that an answer costs nothing unless it says so.
     `marks` are fields of a block's metadata that its part of a message has too. `prefix`: where an
     answer is continued, it is marked so, and asked for under this path (empty: the usual one).
@@ -74,6 +78,8 @@ class Dialect:
     places: Mapping[str, str] = field(factory=dict)
     always: Mapping[str, Any] = field(factory=dict)
     own_server: bool = False
+    regions: str | None = None
+    reasoning_last: bool = False
     marks: tuple[str, ...] = field(default=(), converter=tuple)
     prefix: str | None = None
     adds: frozenset[str] = field(default=frozenset(), converter=frozenset)

@@ -15,13 +15,16 @@ __all__ = [
     "TOOL_CHOICES",
     "effort",
     "is_strict",
-    "keeps_long",
+    "kept",
     "parameters",
     "response_format",
 ]
 
 LONG_CACHE = 3600
 """Seconds beyond which a prompt is asked to be kept for a day; by itself it stays for minutes."""
+
+SHORT_CACHE = 1800
+"""Seconds for which newer models keep a prompt at least."""
 
 NOT_STRICT = frozenset({
     "allOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas",
@@ -59,14 +62,23 @@ def parameters(model: Model, options: StreamOptions, dialect: Dialect) -> dict[s
         found[dialect.user] = options.user
     if dialect.cache_key is not None:
         found[dialect.cache_key] = options.session_id
-        if keeps_long(options) and dialect.cache_key == KEPT_BY:
-            found["prompt_cache_retention"] = "24h"
+        found |= kept(rule_of(model).facts, options, dialect)
     return {name: value for name, value in found.items() if value is not None}
 
 
-def keeps_long(options: StreamOptions) -> bool:
-    """Tell whether the prompt is to stay in the cache for longer than it does anyway."""
-    return options.cache is not None and (options.cache.ttl or 0) > LONG_CACHE
+def kept(facts: Mapping[str, Any], options: StreamOptions, dialect: Dialect) -> dict[str, Any]:
+    """Return the field that asks to keep the prompt in the cache for longer than it stays anyway.
+
+    Newer models keep it for half an hour, or for as long as the fact `cache_ttl` says (empty: no
+    longer). Source: OpenAI's guide "Prompt caching".
+    """
+    ttl = (options.cache.ttl if options.cache is not None else None) or 0
+    if dialect.cache_key != KEPT_BY:
+        return {}
+    longest = facts.get("cache_ttl")
+    if longest is None:
+        return {"prompt_cache_retention": "24h"} if ttl > LONG_CACHE else {}
+    return {"prompt_cache_options": {"ttl": longest}} if longest and ttl > SHORT_CACHE else {}
 
 
 def effort(model: Model, options: StreamOptions) -> str | None:

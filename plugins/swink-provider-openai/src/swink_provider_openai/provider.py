@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from copy import copy
 from functools import cached_property, partial
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import msgspec
 from attrs import evolve
@@ -35,13 +37,14 @@ from swink_core.providers import (
     is_own_address,
     rule_of,
 )
+from swink_provider_openai.beside import with_kept_sound
 from swink_provider_openai.cache_marks import caches_by_marks
 from swink_provider_openai.chat import ChatAPI
 from swink_provider_openai.converter import ChatConverter
 from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.either import MISSING, EitherAPI
 from swink_provider_openai.errors import classify, read_error
-from swink_provider_openai.parameters import KEPT_BY, is_strict, keeps_long
+from swink_provider_openai.parameters import is_strict, kept
 from swink_provider_openai.responses.api import ResponsesAPI, resumed
 from swink_provider_openai.responses.socket import Sockets, first_message
 from swink_provider_openai.responses.websocket import open_websocket
@@ -49,6 +52,7 @@ from swink_provider_openai.schemas import plain_schema
 
 __all__ = ["OpenAIProvider"]
 
+SOUND = "Models made for sound take it, over Chat Completions: gpt-audio-1.5 for one."
 
 _NO_OPTIONS = StreamOptions()
 
@@ -90,6 +94,15 @@ class OpenAIProvider(HTTPProvider):
         Callers choose by the setting `api`. Only Responses has WebSockets, keeps conversations and
         works in the background, so that asking for one of these asks for it.
         """
+        found = self._asked(model, options)
+        if self.dialect.regions is not None:
+            host = urlsplit(self.base_url(options)).hostname or ""
+            if re.fullmatch(self.dialect.regions, host):
+                found = copy(found)
+                found.regional = True
+        return found
+
+    def _asked(self, model: Model, options: StreamOptions) -> ChatAPI | ResponsesAPI:
         wanted = options.settings.get("api")
         kept = any(options.extra.get(name) for name in (*self.info.continues, "background"))
         if options.transport == "websocket" or (kept and self.info.continues):
@@ -107,8 +120,15 @@ class OpenAIProvider(HTTPProvider):
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
         """Write schemas as the API takes them, close those of strict tools, and do without strict
-        where that is not enough."""
-        call = super().fit(model, context, options)
+        where that is not enough; ask over the API that alone has what the conversation holds."""
+        chosen = self._chosen(model, context, options)
+        call = super().fit(model, context, chosen)
+        if chosen is not options:
+            call.tell(": asked over Responses, which alone has what is wanted")
+        if call.failure is not None and call.failure.code == "audio":
+            call.failure.resolution = f"{SOUND} {call.failure.resolution}"
+        if "set" in call.words("prefill") and _begins_anew(model):
+            call.tell(" begins a new answer; what the last one says is not continued")
         if options.rules and rule_of(model).facts.get("strict_schemas"):
             given = [evolve(t, parameters=plain_schema(t.parameters)) for t in call.context.tools]
             tools = [_strict(tool, call) if tool.strict else tool for tool in given]
@@ -116,6 +136,15 @@ class OpenAIProvider(HTTPProvider):
             if isinstance(wanted := call.options.response_format, Mapping):
                 call.options = evolve(call.options, response_format=plain_schema(wanted))
         return call
+
+    def _chosen(self, model: Model, context: Context, options: StreamOptions) -> StreamOptions:
+        """Return the options with the API that the conversation wants where no one chose."""
+        if not options.rules or "api" in options.settings or (model.info and model.info.api):
+            return options
+        wanted = rule_of(model, call=Fitted(model, context, options)).api
+        if wanted is None or wanted == api_of(model, options):
+            return options
+        return evolve(options, settings={**options.settings, "api": wanted})
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Return the conversation in the terms of the model's API."""
@@ -165,6 +194,7 @@ class OpenAIProvider(HTTPProvider):
     ) -> HTTPResponse:
         """Ask over a WebSocket where one is wanted and has not failed before, and over Chat
         Completions where a server turns out to have no Responses API."""
+        payload = _current(payload, call)
         either = isinstance(self.api(model, options), EitherAPI)
         if "resume" in options.settings:
             return await super().respond(model, payload, options, call)
@@ -189,7 +219,7 @@ class OpenAIProvider(HTTPProvider):
             if fit.failure is not None:
                 raise
         options = evolve(fit.options, transport=options.transport)
-        payload = self.convert(model, fit.context, options)
+        payload = _current(self.convert(model, fit.context, options), call)
         response = await super().respond(model, payload, options, call)
         self._chat_only.add(self.base_url(options))
         call.notice("chat_completions", f"{model}: the server has no Responses API")
@@ -220,15 +250,16 @@ class OpenAIProvider(HTTPProvider):
 
     def parser(self, model: Model) -> Parser:
         """Make a parser for one response of the model's own API."""
-        return self.api(model, _NO_OPTIONS).parser(model)
+        parser: Parser = self.api(model, _NO_OPTIONS).parser(model)
+        return parser
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
         """Add that caching needs no asking, that only words say how hard to think, and which API
         was chosen for the call's sake."""
         notices = super().notices(model, options)
         cached = options.cache is not None and options.cache.mode == "auto"
-        kept = keeps_long(options) and self.dialect.cache_key == KEPT_BY
-        if cached and not kept and not caches_by_marks(model):
+        facts = rule_of(model, self.api(model, options)).facts
+        if cached and not kept(facts, options, self.dialect) and not caches_by_marks(model):
             detail = f"{model} caches prompts by itself; nothing was sent"
             notices += (Notice("option_ignored", detail),)
         counted = isinstance(options.thinking, int) and options.thinking > 0
@@ -253,6 +284,18 @@ class OpenAIProvider(HTTPProvider):
             return
         if not known:
             super().error_facts(failure)
+
+
+def _current(payload: Any, call: Call) -> Any:
+    """Name of earlier sounds those that the service still keeps."""
+    if "messages" not in payload:
+        return payload
+    said = with_kept_sound(payload["messages"], call.clock.now().timestamp())
+    return {**payload, "messages": said}
+
+
+def _begins_anew(model: Model) -> bool:
+    return rule_of(model).facts.get("continues") is False
 
 
 def _strict(tool: Tool, call: Fitted) -> Tool:

@@ -14,7 +14,7 @@ from swink_cli.exits import EXIT_FAILURE
 from swink_recorder.recording import Recording
 from swink_recorder.replay import ReplayServer
 
-__all__ = ["command"]
+__all__ = ["command", "play_recording"]
 
 
 @click.command("replay")
@@ -27,7 +27,11 @@ def command(folder: Path, fast: bool, plain: bool) -> int:
     The bytes go through a real request to the recording's provider plugin, which must be
     installed.
     """
-    recording = Recording.load(folder)
+    return play_recording(Recording.load(folder), fast, plain)
+
+
+def play_recording(recording: Recording, fast: bool, plain: bool) -> int:
+    """Show a recording's answer as it streams, and return the exit code."""
     return asyncio.run(_replay(recording, 0.0 if fast else 1.0, plain))
 
 

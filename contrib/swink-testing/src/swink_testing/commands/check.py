@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import click
@@ -13,6 +14,7 @@ from swink_cli.exits import EXIT_FAILURE
 from swink_cli.listing import print_json, print_lines
 from swink_cli.terminal import printable, say, table
 from swink_core import Host, InvalidOption, SwinkError
+from swink_core.plugins.host import PluginEntry
 from swink_testing.conformance import (
     LEVELS,
     PROVIDER_CHECKS,
@@ -24,6 +26,12 @@ from swink_testing.conformance import (
     run_checks,
 )
 from swink_testing.conformance.live import LIVE_CHECKS, LIVE_LEVELS, LiveSubject
+from swink_testing.observers import (
+    OBSERVER_CHECKS,
+    WRAPPER_CHECKS,
+    ObserverConformance,
+    PluginSubject,
+)
 
 __all__ = ["command"]
 
@@ -56,6 +64,8 @@ def command(
 ) -> int:
     """Check that PROVIDER keeps what every provider promises; without one, check all installed.
 
+    An installed observer or wrapper is checked by its name too.
+
     Nothing is sent anywhere, unless --live says so. The exit code is 1 where a check fails.
     """
     if model is not None and provider is None:
@@ -63,6 +73,11 @@ def command(
     _refuse_nonsense(provider, model, recordings, live, base_url)
     if provider is None:
         return _check_all(as_json)
+    host = Host()
+    if provider not in host.provider_names():
+        for entry in host.entries():
+            if entry.name == provider:
+                return _check_plugin(entry, as_json)
     subject = Subject.find(provider, model, recordings=recordings)
     if live:
         options = {} if base_url is None else {"base_url": base_url}
@@ -70,6 +85,22 @@ def command(
         return _show(provider, LIVE_CHECKS, found, LIVE_LEVELS, as_json)
     found = run_checks(PROVIDER_CHECKS, subject, subject.known_failures)
     return _show(provider, PROVIDER_CHECKS, found, LEVELS, as_json)
+
+
+def _check_plugin(entry: PluginEntry, as_json: bool) -> int:
+    def make() -> Any:
+        loaded = entry.load()
+        return loaded() if isinstance(loaded, type | FunctionType) else loaded
+
+    if make() is None:
+        raise InvalidOption(
+            f'the plugin "{entry.name}" ({entry.distribution}) is installed and not configured',
+            resolution="Set what its documentation names, and check it again.",
+        )
+    subject = PluginSubject(make, make)
+    checks = WRAPPER_CHECKS if subject.wraps else OBSERVER_CHECKS
+    found = run_checks(checks, subject)
+    return _show(entry.name, checks, found, ObserverConformance.levels, as_json)
 
 
 def _refuse_nonsense(

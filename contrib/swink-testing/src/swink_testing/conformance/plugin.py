@@ -14,6 +14,7 @@ from swink_core import (
     Context,
     Cost,
     Host,
+    PluginError,
     StopReason,
     StreamErrorKind,
     Usage,
@@ -23,6 +24,7 @@ from swink_core import (
 from swink_core.plugins.binding import Binding
 from swink_core.plugins.host import PROVIDER_GROUP
 from swink_core.vocabulary import events as ev
+from swink_testing.conformance.check import DoesNotApply
 
 __all__ = ["CALLS", "PluginSubject", "ScriptedProvider", "answer"]
 
@@ -53,9 +55,15 @@ class ScriptedProvider:
 
 @define
 class PluginSubject:
-    """A plugin, made anew by `make` for each check."""
+    """A plugin, made anew by `make` for each check.
+
+    `installed` is what its entry point names. `written` returns, as text, what a plugin has put
+    down somewhere, beside what it logs and prints.
+    """
 
     make: Callable[[], Any] = field(repr=False)
+    installed: Callable[[], Any] | None = field(default=None, repr=False)
+    written: Callable[[Any], str] = field(default=str, repr=False)
 
     def binding(self) -> Binding:
         """Load a new plugin beside a provider that says the same thing every time.
@@ -63,6 +71,28 @@ class PluginSubject:
         Raises PluginError where the plugin does not fit the hooks.
         """
         return self.host().bind("scripted")
+
+    def bound(self) -> Binding:
+        """Load it where it fits the hooks: another check says where it does not."""
+        try:
+            return self.binding()
+        except PluginError as error:
+            raise DoesNotApply("it does not fit the hooks") from error
+
+    @property
+    def wraps(self) -> bool:
+        """Whether it fits the hooks, and observes nothing."""
+        try:
+            return not self.binding().hook.on_event.get_hookimpls()
+        except PluginError:
+            return False
+
+    def observing(self) -> Binding:
+        """Load it where it observes."""
+        binding = self.bound()
+        if not binding.hook.on_event.get_hookimpls():
+            raise DoesNotApply("it has no on_event hook")
+        return binding
 
     def host(self) -> Host:
         """Return a host of that provider and a new plugin."""

@@ -30,7 +30,7 @@ from swink_core import (
     UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import fitted, required_features
+from swink_core.providers import required_features
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.conversations import LOOK_UP, begun_elsewhere, conversations
 from swink_testing.conformance.subject import Subject
@@ -229,8 +229,7 @@ def _lacks(subject: Subject, probe: _Probe) -> bool:
     options = StreamOptions(**subject.call_options(**probe.options))
     provider, model = subject.provider, subject.model
     if subject.speaks_http:
-        call = fitted(provider.api(model, options), model, probe.context, options)
-        return call.failure is not None
+        return provider.fit(model, probe.context, options).failure is not None
     return not required_features(probe.context, options, model.provider) <= provider.features
 
 

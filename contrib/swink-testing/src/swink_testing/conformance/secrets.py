@@ -14,12 +14,8 @@ from typing import Any
 from unittest.mock import patch
 
 from swink_core import StreamError, dump
-from swink_recorder.recording import (
-    RecordedRequest,
-    Recording,
-    scrub_headers,
-    scrub_url,
-)
+from swink_recorder.recording import RecordedRequest, Recording
+from swink_recorder.scrub import scrub_headers, scrub_url
 from swink_testing.conformance.check import DoesNotApply, require
 from swink_testing.conformance.subject import CANARY_KEY, Subject
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse

@@ -62,6 +62,32 @@ def _pattern(pattern: str, found: bool) -> Holds:
     return lambda value: isinstance(value, str) and (search(value) is not None) is found
 
 
+def _holds(conditions: list[list[Any]]) -> Holds:
+    tests = [condition(*row) for row in conditions]
+    return lambda value: all(test(value) for test in tests)
+
+
+def _more_than(want: tuple[int, list[list[Any]]]) -> Holds:
+    most, holds = want[0], _holds(want[1])
+    return lambda value: isinstance(value, list) and sum(map(holds, value)) > most
+
+
+def _says(keywords: list[str]) -> Holds:
+    def says(schema: Any, named: bool = False) -> bool:
+        if isinstance(schema, list):
+            return any(map(says, schema))
+        if not isinstance(schema, dict):
+            return False
+        if not named and not schema.keys().isdisjoint(keywords):
+            return True
+        return any(says(value, not named and name in _OF_NAMES) for name, value in schema.items())
+
+    return says
+
+
+_OF_NAMES = ("properties", "$defs", "definitions")
+"""Keywords of a JSON schema below which the names are no keywords."""
+
 OPERATORS: dict[str, Callable[[Any], Holds]] = {
     "present": lambda _: lambda value: value is not None,
     "eq": lambda want: lambda value: bool(value == want),
@@ -74,8 +100,15 @@ OPERATORS: dict[str, Callable[[Any], Holds]] = {
     "type_in": _of_types,
     "matches": lambda want: _pattern(want, True),
     "not_matches": lambda want: _pattern(want, False),
+    "holds": _holds,
+    "more_than": _more_than,
+    "says": _says,
 }
-"""What each operator makes of a rule's value: a test of a value that was found."""
+"""What each operator makes of a rule's value: a test of a value that was found.
+
+`holds`: conditions hold of it; `more_than`: they do of more than so many of a list; `says`: a JSON
+schema has one of these keywords, at any depth.
+"""
 
 
 def condition(path: str, op: str, want: Any = None, absent: bool = False) -> Holds:

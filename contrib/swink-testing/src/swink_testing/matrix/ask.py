@@ -97,7 +97,7 @@ class Asker:
         self._wall = _Wall()
         self._options = {"api_key": "none", **options}
         self._models: dict[tuple[str, str], Model] = {}
-        self._said: dict[str, Said] = {}
+        self._said: dict[tuple[str, str], Said] = {}
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -119,9 +119,10 @@ class Asker:
 
     async def outcome(self, case: Case, **more: Any) -> Outcome:
         """Make the call; `more` are further options."""
-        if case.conversation not in self._said:
-            self._said[case.conversation] = conversation(case.conversation)
-        said = self._said[case.conversation]
+        held = (case.provider, case.conversation)
+        if held not in self._said:
+            self._said[held] = conversation(case.conversation, case.provider)
+        said = self._said[held]
         key = (case.provider, case.model.id)
         if key not in self._models:
             self._models[key] = self.catalog.resolve(Model(*key))

@@ -14,6 +14,8 @@ from swink_core import (
     Block,
     Context,
     DocumentBlock,
+    ExtensionBlock,
+    FileIdSource,
     ImageBlock,
     Message,
     StopReason,
@@ -115,6 +117,13 @@ _DEEP = {
     "additionalProperties": False,
 }
 
+_MARKS = {
+    "cache_control": {"type": "ephemeral"},
+    "cachePoint": {"type": "default"},
+    "prompt_cache_breakpoint": {"mode": "explicit"},
+}
+"""What a block's metadata may say of the cache, to one API or another."""
+
 _MADE: dict[str, Callable[[], Context]] = {
     "plain": lambda: Context([UserMessage("nonce_question")]),
     "system prompt": lambda: Context([UserMessage("nonce_question")], "nonce_rule"),
@@ -129,6 +138,10 @@ _MADE: dict[str, Callable[[], Context]] = {
     ),
     "system message last": lambda: Context(
         [UserMessage("nonce_question"), SystemMessage("nonce_rule_inside")]
+    ),
+    "marks for the cache": lambda: Context(
+        [UserMessage([TextBlock("nonce_question", dict(_MARKS)), TextBlock("nonce_more")])],
+        "nonce_rule",
     ),
     "system message after results": lambda: _used(SystemMessage("nonce_rule_inside")),
     "system alone": lambda: Context([], "nonce_rule"),
@@ -265,14 +278,50 @@ _MADE: dict[str, Callable[[], Context]] = {
     ),
 }
 
-_TOOLS = frozenset(name for name, make in _MADE.items() if make().tools)
+_PARTS: dict[str, dict[str, Any]] = {
+    name: {"text": "nonce_extension"} for name in ("bedrock", "gemini", "vertex")
+}
+"""A provider's own part of a message, where it is not as Chat Completions has it."""
+
+
+_OF_TWO_APIS = ("openai", "azure", "xai")
+"""Providers whose parts are of one shape or another, as the model goes."""
+
+
+def _thought(provider: str) -> Context:
+    """Make a conversation in which the provider itself thought, and signed it."""
+    thought = ThinkingBlock("Where to look?", "c2lnbmF0dXJl")
+    content: list[Block] = [thought, TextBlock("nonce_said"), _call("call_nonceA")]
+    answer = AssistantMessage(content, provider=provider, stop_reason=StopReason.TOOL_USE)
+    result = ToolResultMessage("call_nonceA", LOOK_UP.name, "nonce_found")
+    return Context([UserMessage("nonce_question"), answer, result], tools=[LOOK_UP])
+
+
+def _extended(provider: str) -> Context:
+    if provider in _OF_TWO_APIS:
+        return _asked()
+    part = _PARTS.get(provider, {"type": "text", "text": "nonce_extension"})
+    return _asked(ExtensionBlock(provider, "part", part))
+
+
+_OWN: dict[str, Callable[[str], Context]] = {
+    "document by its id": lambda provider: _asked(
+        DocumentBlock(FileIdSource(provider, "file_nonce1"))
+    ),
+    "image by its id": lambda provider: _asked(ImageBlock(FileIdSource(provider, "file_nonce2"))),
+    "own thinking": _thought,
+    "own part": _extended,
+}
+"""Conversations with what is a provider's own."""
+
+_TOOLS = frozenset(name for name, make in _MADE.items() if make().tools) | {"own thinking"}
 
 
 def conversation_names(tools: bool | None = None) -> list[str]:
     """Return the names of all conversations, or of those with (or without) tools."""
-    return [name for name in _MADE if tools is None or (name in _TOOLS) is tools]
+    return [name for name in (*_MADE, *_OWN) if tools is None or (name in _TOOLS) is tools]
 
 
-def conversation(name: str) -> Said:
-    """Make a conversation anew."""
-    return Said(name, _MADE[name]())
+def conversation(name: str, provider: str = "") -> Said:
+    """Make a conversation anew, to be held with a provider."""
+    return Said(name, _OWN[name](provider) if name in _OWN else _MADE[name]())

@@ -15,6 +15,8 @@ from swink_core import (
     Block,
     Context,
     DocumentBlock,
+    ExtensionBlock,
+    FileIdSource,
     ImageBlock,
     TextBlock,
     ToolCallBlock,
@@ -75,6 +77,10 @@ def _of_block(block: Block) -> Iterator[str | tuple[str, ...]]:
                 yield (source.data, *_as_text(source))
             elif isinstance(source, UrlSource):
                 yield source.url
+            elif isinstance(source, FileIdSource):
+                yield source.id
+        case ExtensionBlock(data=data):
+            yield from _nonces(data)
 
 
 def _name(name: str) -> tuple[str, ...]:

@@ -16,9 +16,10 @@ from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 from swink_core import Context, Model, StreamOptions, ThinkingLevel
 from swink_core.providers import rule_of, with_extra
 from swink_provider_openai.dialect import Dialect
-from swink_provider_openai.parameters import TOOL_CHOICES, effort, keeps_long, response_format
+from swink_provider_openai.parameters import TOOL_CHOICES, effort, kept, response_format
 from swink_provider_openai.responses.converter import ResponsesConverter
 from swink_provider_openai.responses.parser import ResponsesParser
+from swink_provider_openai.terms import REGIONAL, with_terms
 
 __all__ = ["ResponsesAPI", "resumed"]
 
@@ -39,6 +40,7 @@ class ResponsesAPI:
     path = "responses"
     api_name = "responses"
     buffered = True
+    regional = False
 
     def __init__(self, provider: str, dialect: Dialect) -> None:
         self._provider = provider
@@ -80,9 +82,9 @@ class ResponsesAPI:
             defaults["reasoning"] = {"summary": "auto"}
         return with_extra(options.extra, fields, defaults)
 
-    def parser(self, model: Model) -> ResponsesParser:
+    def parser(self, model: Model) -> Any:
         """Make a parser for one response."""
-        return ResponsesParser()
+        return with_terms(ResponsesParser(), REGIONAL if self.regional else {})
 
     def _parameters(self, model: Model, options: StreamOptions) -> dict[str, Any]:
         word = effort(model, options)
@@ -102,8 +104,7 @@ class ResponsesAPI:
             found[self._dialect.user] = options.user
         if self._dialect.cache_key is not None:
             found[self._dialect.cache_key] = options.session_id
-            if keeps_long(options) and self._dialect.cache_key == "prompt_cache_key":
-                found["prompt_cache_retention"] = "24h"
+            found |= kept(rule_of(model, self).facts, options, self._dialect)
         return {name: value for name, value in found.items() if value is not None}
 
     def _text(self, options: StreamOptions) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ for something to be done here (a `computer_call`, say; see `hosted`).
 What the service sent goes back as it came: reasoning and hosted tools as whole items, messages
 and calls with their ids and whatever else stood in their items. Three things have no place of
 their own: whether a tool failed (its text begins with `Error: `), reasoning that the service
-neither kept nor encrypted, and reasoning that nothing follows, which is refused. Without their
+neither kept nor encrypted, and reasoning that nothing follows, which OpenAI refuses. Without their
 reasoning, the other items go back without their ids, by which the service would miss it.
 """
 
@@ -30,6 +30,7 @@ from swink_core import (
     ExtensionBlock,
     FileIdSource,
     ImageBlock,
+    StopReason,
     SystemMessage,
     TextBlock,
     ThinkingBlock,
@@ -54,6 +55,8 @@ from swink_provider_openai.responses.hosted import PARTS, answer_to, is_item, wi
 __all__ = ["ResponsesConverter"]
 
 LONGEST_TOOL_ID = 64
+
+_CUT = (StopReason.ERROR, StopReason.ABORTED, StopReason.LENGTH)
 
 
 class ResponsesConverter(OpenAIConverter):
@@ -144,7 +147,8 @@ class ResponsesConverter(OpenAIConverter):
                     native.append(self.tool_call(block, keep_ids))
                 case ExtensionBlock():
                     native.append(block.data)
-        while native and native[-1].get("type") == "reasoning":
+        whole = message.stop_reason not in _CUT and self.dialect.reasoning_last
+        while not whole and native and native[-1].get("type") == "reasoning":
             native.pop()
         return native
 

@@ -6,7 +6,11 @@ from swink_core import StopReason
 from swink_core.providers import EventWriter
 from swink_provider_openai.responses.wire import Response
 
-__all__ = ["cut_short", "note_facts"]
+__all__ = ["cut_short", "kept_long", "note_facts"]
+
+DETAILS = "input_tokens_details"
+LONG = "cache_write_long"
+TWELVE_HOURS = "12h"
 
 FACTS = (
     "service_tier", "system_fingerprint", "moderation", "provider", "content_filters",
@@ -25,6 +29,16 @@ INCOMPLETE: dict[str, StopReason] = {
 def note_facts(response: Response, out: EventWriter) -> None:
     """Keep what a response says of the whole."""
     out.response(metadata={name: fact for name in FACTS if (fact := getattr(response, name))})
+
+
+def kept_long(response: Response) -> dict[str, int]:
+    """Count what of the prompt was written to the cache for twelve hours, where an answer says for
+    how long (the guide "Prompt caching")."""
+    said, details = response.prompt_cache_options, (response.usage or {}).get(DETAILS)
+    if not isinstance(said, dict) or not isinstance(details, dict) or "ttl" not in said:
+        return {}
+    written = details.get("cache_write_tokens")
+    return {LONG: written if said["ttl"] == TWELVE_HOURS and isinstance(written, int) else 0}
 
 
 def cut_short(response: Response, out: EventWriter) -> StopReason:

@@ -28,7 +28,7 @@ from swink_core import Failure, StopReason
 from swink_core.providers import EventWriter, MalformedFrame
 from swink_provider_openai.errors import read_error
 from swink_provider_openai.responses import calls
-from swink_provider_openai.responses.facts import cut_short, note_facts
+from swink_provider_openai.responses.facts import cut_short, kept_long, note_facts
 from swink_provider_openai.responses.hosted import Asked
 from swink_provider_openai.responses.items import Item, word
 from swink_provider_openai.responses.wire import Event, Response
@@ -291,7 +291,8 @@ class ResponsesParser:
             for number, data in enumerate(_decode_output(response.output) or ()):
                 self._finish(Item(number, data), out)
         if response.usage:
-            report_usage({**response.usage, **self._asked.billed}, out, response.service_tier)
+            counts = {**response.usage, **self._asked.billed, **kept_long(response)}
+            report_usage(counts, out, response.service_tier)
         match status:
             case "completed":
                 reason = StopReason.TOOL_USE if self._asked else StopReason.STOP

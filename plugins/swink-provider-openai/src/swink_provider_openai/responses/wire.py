@@ -56,3 +56,4 @@ class Response(Struct, gc=False):
     content_filters: Any = None
     conversation: Any = None
     metadata: Any = None
+    prompt_cache_options: Any = None

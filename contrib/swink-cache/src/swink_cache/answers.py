@@ -1,0 +1,86 @@
+"""An answer as it is kept: its events, in the lists in which they came, as bytes and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from attrs import evolve
+
+from swink_core import (
+    AssistantMessageEvent,
+    Cost,
+    Done,
+    Notice,
+    Start,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    Usage,
+    dump,
+)
+from swink_core.providers import load_event
+
+__all__ = ["CACHE_HIT", "METADATA", "decode", "encode"]
+
+CACHE_HIT = "cache_hit"
+"""The code of the notice that an answer was given before."""
+
+METADATA = "swink_cache"
+"""Where a message's metadata says when its answer was first given, and what it took."""
+
+_DELTAS: dict[str, Any] = {kind.type: kind for kind in (TextDelta, ThinkingDelta, ToolCallDelta)}
+
+Batch = list[AssistantMessageEvent]
+
+
+class _Answer(msgspec.Struct):
+    at: str
+    batches: list[list[Any]]
+
+
+def encode(batches: Sequence[Sequence[AssistantMessageEvent]]) -> bytes:
+    """Return a complete answer as bytes."""
+    rows = [[_data(event) for event in batch] for batch in batches if batch]
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    return msgspec.json.encode(_Answer(at, rows))
+
+
+def decode(data: bytes) -> list[Batch]:
+    """Return the events of an answer that is given again: the same ones, with a notice of it, at
+    no cost. Raises ValueError for what is none."""
+    answer = msgspec.json.decode(data, type=_Answer)
+    batches = [[_event(row) for row in batch] for batch in answer.batches]
+    first, done = batches[0], batches[-1][-1]
+    if not (isinstance(first[0], Start) and isinstance(done, Done)):
+        raise ValueError("an answer that was kept has no beginning or no end")
+    batches[0] = [first[0], Notice(CACHE_HIT, f"given first at {answer.at}"), *first[1:]]
+    batches[-1][-1] = _at_no_cost(done, answer.at)
+    return batches
+
+
+def _at_no_cost(done: Done, at: str) -> Done:
+    known = {"usage": dump(done.usage), "cost": dump(done.cost), "request_id": done.request_id}
+    once = {"at": at, **{name: value for name, value in known.items() if value is not None}}
+    return evolve(
+        done,
+        usage=Usage(input=0, output=0, total=0, reported=True),
+        cost=Cost(input=0.0, output=0.0, total=0.0),
+        request_id=None,
+        metadata={**(done.metadata or {}), METADATA: once},
+    )
+
+
+def _data(event: Any) -> Any:
+    if event.type in _DELTAS:  # of which there are many
+        return [event.type, event.content_index, event.delta]
+    return dump(event)
+
+
+def _event(row: Any) -> AssistantMessageEvent:
+    if isinstance(row, list):
+        made: AssistantMessageEvent = _DELTAS[row[0]](row[1], row[2])
+        return made
+    return load_event(row)

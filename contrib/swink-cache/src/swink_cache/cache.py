@@ -1,0 +1,178 @@
+"""`SwinkCache`: a plugin that answers a request as it was answered before.
+
+    swink.Client(plugins=[SwinkCache("answers.sqlite", ttl=86400)])
+
+What is the same request is said by its canonical form, to the letter, and by a digest of the
+credentials. Only complete answers (`Done`) are kept. Equal calls that are made at one time are
+asked once: one leads, the others wait for its answer, and the next one leads where it gets none.
+
+The plugin stands around whatever answers a call, and asks it only where nothing was kept: until it
+is read, it has done nothing. SQLite and JSON are worked on in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import swink_core as swink
+from swink_cache.source import Batch, CachedSource
+from swink_recorder.canonical import canonical_request, digest_of
+from swink_recorder.plugin import active
+
+if TYPE_CHECKING:
+    from swink_cache.shelf import Shelf
+
+__all__ = ["MOST_BYTES", "SwinkCache"]
+
+log = logging.getLogger(__name__)
+
+MOST_BYTES = 500_000_000
+
+FORM = 1
+"""The form of what is kept; another one is another key."""
+
+MOST_WAITING = 256
+"""Answers that may wait to be written; further ones are not kept."""
+
+T = TypeVar("T")
+
+
+class SwinkCache:
+    """Answers kept in the SQLite file at `path`, which any number of processes may share.
+
+    An answer is given again for `ttl` seconds (`None`: for ever). Of more than `max_bytes` of them
+    those go that were not asked for the longest. With `shared`, credentials do not count: whoever
+    asks the same is given the same.
+
+    A cache that cannot be read or written costs no call: it is told of once, and calls are made.
+    Whoever made it closes it: `await cache.aclose()`.
+    """
+
+    api_level = 1
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        ttl: float | None = None,
+        max_bytes: int = MOST_BYTES,
+        shared: bool = False,
+    ) -> None:
+        if (ttl is not None and ttl <= 0) or max_bytes <= 0:
+            raise swink.UsageError(
+                f"a cache with ttl={ttl} and max_bytes={max_bytes} keeps nothing",
+                resolution="Give seconds and bytes above 0, or leave the cache out.",
+            )
+        self.path = Path(path).expanduser()
+        self._ttl, self._max_bytes, self._shared = ttl, max_bytes, shared
+        self._shelf: Shelf | None = None
+        self._thread: ThreadPoolExecutor | None = None
+        self._keeping: set[asyncio.Task[bytes | None]] = set()
+        self._told = False
+
+    @swink.hookimpl(wrapper=True)
+    def stream(self, call: swink.Call) -> Generator[None, Any, Any]:
+        """Return what was answered before, or what is answered now."""
+        events = yield
+        if active() is not None or call.attempt.target.continues:
+            return events  # a cassette answers, or what is said depends on what the provider keeps
+        try:
+            key = self._key(call)
+        except Exception as error:
+            self._tell(error)
+            return events
+        return CachedSource(self, key, events, call)
+
+    async def aclose(self) -> None:
+        """Write what is still to be written, and close the file."""
+        here = asyncio.get_running_loop()
+        keeping = [task for task in self._keeping if task.get_loop() is here]
+        await asyncio.gather(*keeping, return_exceptions=True)
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.submit(self._close)
+            await asyncio.to_thread(thread.shutdown)
+
+    def _key(self, call: swink.Call) -> str:
+        options, target = call.options, call.attempt.target
+        whose: Any = None
+        if not self._shared:
+            headers = sorted((name.lower(), value) for name, value in options.headers.items())
+            whose = [target.key, options.base_url, options.api_key, headers]
+        return digest_of([FORM, canonical_request(call), digest_of(whose)])
+
+    # -- for a call that is being made -------------------------------------------------------
+
+    async def find(self, key: str) -> bytes | None:
+        """Return the answer that was kept; `None` where none was, or it cannot be read."""
+        try:
+            return await self._run(lambda: self._opened().get(key))
+        except Exception as error:
+            self._tell(error)
+            return None
+
+    async def read(self, key: str, data: bytes) -> list[Batch] | None:
+        """Return the events of an answer; `None`, and forget it, if it cannot be understood."""
+        from swink_cache.answers import decode
+
+        try:
+            return await self._run(lambda: decode(data))
+        except Exception as error:  # of another version, or damaged
+            self._tell(error)
+        with suppress(Exception):
+            await self._run(lambda: self._opened().forget(key))
+        return None
+
+    def keep(self, key: str, batches: list[Batch]) -> asyncio.Task[bytes | None]:
+        """Begin to keep an answer, and return what returns it; `None` where too many wait."""
+        keeping = asyncio.ensure_future(self._kept(key, batches))
+        self._keeping.add(keeping)
+        keeping.add_done_callback(self._keeping.discard)
+        return keeping
+
+    async def _kept(self, key: str, batches: list[Batch]) -> bytes | None:
+        if len(self._keeping) > MOST_WAITING:
+            return None
+        return await self._run(lambda: self._keep(key, batches))
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "swink-cache")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    # -- in the thread -----------------------------------------------------------------------
+
+    def _opened(self) -> Shelf:
+        from swink_cache.shelf import Shelf
+
+        if self._shelf is None:
+            self._shelf = Shelf(self.path, self._ttl, self._max_bytes)
+        return self._shelf
+
+    def _keep(self, key: str, batches: list[Batch]) -> bytes:
+        from swink_cache.answers import encode
+
+        data = encode(batches)
+        try:
+            self._opened().put(key, data)
+        except Exception as error:
+            self._tell(error)
+        else:
+            self._told = False
+        return data
+
+    def _close(self) -> None:
+        if self._shelf is not None:
+            self._shelf.close()
+
+    def _tell(self, error: Exception) -> None:
+        """Tell of a fault once, until an answer could be kept."""
+        if not self._told:
+            self._told = True
+            log.error("the cache %s does not work: %s: %s", self.path, type(error).__name__, error)

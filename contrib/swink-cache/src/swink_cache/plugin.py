@@ -1,0 +1,63 @@
+"""What swink finds here through the entry-point group `swink.plugins`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from swink_cache.cache import MOST_BYTES, SwinkCache
+from swink_core import UsageError
+
+__all__ = ["CachePlugin"]
+
+PATH_ENV = "SWINK_CACHE"
+"""Names the SQLite file; unset, empty or `off`: nothing is kept."""
+
+TTL_ENV = "SWINK_CACHE_TTL"
+"""How long an answer is given again, as in `90s`, `12h` or `7d`; unset: for ever."""
+
+SIZE_ENV = "SWINK_CACHE_MB"
+"""How many megabytes of answers are kept."""
+
+SHARED_ENV = "SWINK_CACHE_SHARED"
+"""`1`: whoever asks is given an answer, whatever their credentials."""
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+class CachePlugin:
+    """Caches where the environment says so, and is nothing where it does not."""
+
+    def __new__(cls, environ: Mapping[str, str] | None = None) -> Any:
+        """Make a cache, or an object without hooks. Raises UsageError for a wrong setting."""
+        environ = os.environ if environ is None else environ
+        path = environ.get(PATH_ENV, "").strip()
+        if path in ("", "off"):
+            return super().__new__(cls)
+        return SwinkCache(
+            path,
+            ttl=_seconds(environ.get(TTL_ENV, "")),
+            max_bytes=_bytes(environ.get(SIZE_ENV, "")),
+            shared=environ.get(SHARED_ENV, "") not in ("", "0"),
+        )
+
+
+def _seconds(words: str) -> float | None:
+    if not words.strip():
+        return None
+    try:
+        return float(words.strip()[:-1]) * _UNITS[words.strip()[-1]]
+    except (KeyError, ValueError):
+        raise UsageError(
+            f"{TTL_ENV} is {words!r}, which is no time", resolution="Write 90s, 30m, 12h or 7d."
+        ) from None
+
+
+def _bytes(words: str) -> int:
+    try:
+        return int(float(words) * 1e6) if words.strip() else MOST_BYTES
+    except ValueError:
+        raise UsageError(
+            f"{SIZE_ENV} is {words!r}, which is no number", resolution="Write megabytes, as in 500."
+        ) from None

@@ -1,0 +1,176 @@
+"""An attempt of a call that was answered before, is being answered for another one, or is made."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+from weakref import WeakKeyDictionary
+
+import swink_core as swink
+from swink_core.providers import EventSource
+
+__all__ = ["Batch", "CachedSource"]
+
+SETTLE_SECONDS = 5.0
+"""How long a completed answer may keep its connection open; as long as without a cache."""
+
+Batch: TypeAlias = list[swink.AssistantMessageEvent]
+
+_Flights: TypeAlias = "dict[tuple[Path, str], asyncio.Future[bytes | None]]"
+
+_in_flight: WeakKeyDictionary[asyncio.AbstractEventLoop, _Flights] = WeakKeyDictionary()
+"""What is being asked, by event loop: through all caches, as each client may have its own."""
+
+
+class Cache(Protocol):
+    """What keeps answers."""
+
+    path: Path
+
+    async def find(self, key: str) -> bytes | None:
+        """Return the answer that was kept, if one was."""
+
+    async def read(self, key: str, data: bytes) -> list[Batch] | None:
+        """Return the events of an answer; `None` if it cannot be understood."""
+
+    def keep(self, key: str, batches: list[Batch]) -> asyncio.Task[bytes | None]:
+        """Begin to keep an answer, and return what returns it, or `None`."""
+
+
+class CachedSource:
+    """The events of an answer that was kept, or else `events`, which are then kept.
+
+    Nothing is done before it is read. The first of equal calls leads: it looks, and asks. The
+    others wait for its answer; where it fails or is left, one of them leads.
+    """
+
+    def __init__(self, cache: Cache, key: str, events: Any, call: swink.Call) -> None:
+        self._cache = cache
+        self._key = key
+        self._events = events
+        self._call = call
+        self._flight: asyncio.Future[bytes | None] | None = None
+        self._flights: _Flights = {}
+        self._leads = False  # and has the flight to end
+
+    async def __aiter__(self) -> AsyncGenerator[swink.AssistantMessageEvent, None]:
+        async with aclosing(self.batches()) as batches:
+            async for batch in batches:
+                for event in batch:
+                    yield event
+
+    async def batches(self) -> AsyncGenerator[Batch, None]:
+        """Yield the events of a network read at a time."""
+        kept: list[Batch] = []
+        try:
+            held = await self._held()
+            if held is not None:
+                await _close(self._events)
+                for batch in held:
+                    yield batch
+                return
+            async with aclosing(_asked(self._events, self._call)) as batches:
+                async for batch in batches:
+                    _add(kept, batch)
+                    if kept and isinstance(kept[-1][-1], swink.Done):
+                        self._keep(kept)
+                    yield batch
+        finally:
+            if self._leads:
+                self._land(None)
+
+    async def _held(self) -> list[Batch] | None:
+        """Return an answer that is there or comes; `None` to ask for one, and lead."""
+        loop = asyncio.get_running_loop()
+        self._flights = _in_flight.setdefault(loop, {})
+        name = self._cache.path, self._key
+        while True:
+            flight = self._flights.get(name)
+            if flight is None:
+                self._flight = self._flights[name] = loop.create_future()
+                self._leads = True
+                data = await self._cache.find(self._key)
+            else:
+                data = await asyncio.shield(flight)  # which is not ours to cancel
+            held = None if data is None else await self._cache.read(self._key, data)
+            if held is not None and self._leads:
+                self._land(data)
+            if held is not None or self._leads:
+                return held
+
+    def _keep(self, kept: list[Batch]) -> None:
+        """Keep a whole answer. Its cost is filled in before this gets its turn."""
+        self._leads = False
+        keeping = self._cache.keep(self._key, kept)
+        keeping.add_done_callback(lambda done: self._land(_result(done)))
+
+    def _land(self, data: bytes | None) -> None:
+        """Give others the answer, or give way to them."""
+        self._leads = False
+        self._flights.pop((self._cache.path, self._key), None)
+        if self._flight is not None and not self._flight.done():
+            self._flight.set_result(data)
+
+
+def _add(kept: list[Batch], batch: Batch) -> None:
+    while swink.Retry in map(type, batch):  # what came before is void
+        kept.clear()
+        batch = batch[[*map(type, batch)].index(swink.Retry) + 1 :]
+    if batch:
+        kept.append([*batch])
+
+
+def _result(done: asyncio.Task[bytes | None]) -> bytes | None:
+    return None if done.cancelled() or done.exception() is not None else done.result()
+
+
+async def _asked(events: Any, call: swink.Call) -> AsyncGenerator[Batch, None]:
+    """Yield the events that others make, a network read at a time."""
+    if isinstance(events, EventSource):
+        async with aclosing(_of_the_core(events, call)) as batches:
+            async for batch in batches:
+                yield batch
+    elif hasattr(events, "batches"):
+        async with aclosing(events.batches()) as batches:
+            async for batch in batches:
+                yield batch
+    else:
+        try:
+            async for event in events:
+                yield [event]
+        finally:
+            await _close(events)
+
+
+async def _of_the_core(source: EventSource, call: swink.Call) -> AsyncGenerator[Batch, None]:
+    """Drive a source as the core does, which goes on when a completed answer does not end."""
+    try:
+        yield source.begin()
+        while not _is_over(source):
+            try:
+                async with asyncio.timeout(SETTLE_SECONDS if source.completed else None):
+                    data = await source.pull()
+            except TimeoutError:
+                batch = source.settle()
+            except Exception as error:
+                batch = source.fail(error)
+            else:
+                batch = source.take(data)
+            if _is_over(source):
+                call.add(source.voided)
+            yield batch
+    finally:
+        await source.aclose()
+
+
+def _is_over(source: EventSource) -> bool:
+    return source.ended
+
+
+async def _close(events: Any) -> None:
+    close = getattr(events, "aclose", None)
+    if close is not None:
+        await close()

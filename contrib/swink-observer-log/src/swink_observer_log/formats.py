@@ -1,0 +1,59 @@
+"""Formatters for handlers: a record as one line of JSON, or of key=value pairs (logfmt)."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+__all__ = ["FORMATS", "JSONFormatter", "LogfmtFormatter"]
+
+_BARE = re.compile(r"[\w.:/@+-]+")
+"""Values that logfmt needs no quotes for."""
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    """Return what is to be told of a record, any library's."""
+    fields = {
+        "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+        "level": record.levelname,
+        "logger": record.name,
+    }
+    # other libraries' records have no fields of ours, and a message of their own
+    fields |= getattr(record, "swink", None) or {"event": record.getMessage()}
+    if record.exc_info:
+        fields["exception"] = logging.Formatter().formatException(record.exc_info)
+    return fields
+
+
+class JSONFormatter(logging.Formatter):
+    """One JSON object a line; times are UTC."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        return json.dumps(_fields(record), ensure_ascii=False, default=str)
+
+
+class LogfmtFormatter(logging.Formatter):
+    """`key=value` pairs, quoted as in JSON where need be; times are UTC."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        return pairs(_fields(record))
+
+
+FORMATS: dict[str, type[logging.Formatter]] = {"json": JSONFormatter, "logfmt": LogfmtFormatter}
+
+
+def pairs(fields: dict[str, Any]) -> str:
+    """Return fields as logfmt; a value cannot break the line or make up another field."""
+    return " ".join(f"{name}={_value(value)}" for name, value in fields.items())
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = str(value)
+    return text if _BARE.fullmatch(text) else json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,190 @@
+"""`LogObserver`: a record for what happens to a call, at the level that it deserves.
+
+    ERROR    the call failed, for good
+    WARNING  it is made again, on the same model or the next; something was wrong on the way
+    INFO     it began; it ended, whole or closed by its caller
+    DEBUG    its events, without what they say
+
+Prompts and answers are never logged, and credentials are hidden in what providers say.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import swink_core as swink
+from swink_core.providers import redact
+from swink_observer_log.formats import FORMATS, pairs
+from swink_observers.calls import CallObserver, CallState
+
+__all__ = ["LogObserver", "from_environment"]
+
+FORMAT_ENV = "SWINK_LOG"
+"""Turns the log on: `json` or `logfmt`."""
+
+LEVEL_ENV = "SWINK_LOG_LEVEL"
+"""The least level that is written (INFO)."""
+
+TROUBLE = frozenset({"buffered", "malformed_frame", "target_passed_over"})
+"""Notices of something that went wrong on the way."""
+
+MOST_CHARACTERS = 1_000
+"""Of what a provider says in an error."""
+
+_ELLIPSIS = "…"
+
+
+class LogObserver(CallObserver["_Call"]):
+    """Logs calls to `logger`, by default the logger `swink_observer_log`.
+
+    Records carry their fields as a dict in the attribute `swink`, and as logfmt in their message.
+    `hide` is applied to every text that a provider has a say in, on top of hiding credentials: to
+    keep mail addresses or the like out of a log.
+    """
+
+    name = "log"
+
+    def __init__(
+        self, logger: logging.Logger | None = None, *, hide: Callable[[str], str] = str
+    ) -> None:
+        super().__init__()
+        self._logger = logger or logging.getLogger("swink_observer_log")
+        self._hide = hide
+
+    def watch(self, call: swink.Call) -> _Call | None:
+        """Log that a call begins, where errors at least are logged."""
+        if not self._logger.isEnabledFor(logging.ERROR):
+            return None
+        return _Call(call, self._logger, self._hide)
+
+
+class _Call(CallState):
+    """A call's way into the log. The level is asked for once, when the call begins."""
+
+    def __init__(
+        self, call: swink.Call, logger: logging.Logger, hide: Callable[[str], str]
+    ) -> None:
+        super().__init__()
+        self._logger = logger
+        self._hide = hide
+        self.deltas = logger.isEnabledFor(logging.DEBUG)
+        self._log(logging.INFO, "call begins", call, session=call.options.session_id)
+
+    def event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
+        """Log what an event means."""
+        match event:
+            case swink.Done():
+                self._log(logging.INFO, "call done", call, **self._end(event, call))
+            case swink.Error():
+                self._failed(event, call)
+            case swink.Retry():
+                self._retried(event, call)
+            case swink.Notice(code=code, detail=detail):
+                level = logging.WARNING if code in TROUBLE else logging.DEBUG
+                self._log(level, "notice", call, code=code, detail=self._said(detail, call))
+            case _ if self.deltas:
+                size = len(getattr(event, "delta", "")) or None
+                index = getattr(event, "content_index", None)
+                self._log(logging.DEBUG, event.type, call, block=index, characters=size)
+
+    def _retried(self, event: swink.Retry, call: swink.Call) -> None:
+        is_fallback = event.model != str(call.model)
+        self._log(
+            logging.WARNING,
+            "fallback" if is_fallback else "retry",
+            call,
+            attempt=call.attempt.number,
+            next_model=event.model if is_fallback else None,
+            delay_s=round(event.delay, 3),
+            kind=event.error_kind,
+            error=self._said(event.error, call),
+            request=call.request_id,
+        )
+
+    def _failed(self, event: swink.Error, call: swink.Call) -> None:
+        end = self._end(event, call)
+        if event.stop_reason is swink.StopReason.ABORTED:
+            self._log(logging.INFO, "call closed", call, **end)
+            return
+        self._log(
+            logging.ERROR,
+            "call failed",
+            call,
+            kind=event.error_kind,
+            error=self._said(event.error_message, call),
+            status=event.status,
+            phase=event.phase,
+            **end,
+        )
+
+    def _end(self, event: swink.Done | swink.Error, call: swink.Call) -> dict[str, Any]:
+        usage, cost = call.usage or swink.Usage(), call.cost or swink.Cost()
+        return {
+            "stop": event.stop_reason,
+            "attempts": call.attempts,
+            "seconds": _seconds(call.started_at, call.ended_at),
+            "first_event_s": _seconds(call.started_at, call.first_event_at),
+            "input_tokens": usage.input,
+            "output_tokens": usage.output,
+            "cached_tokens": usage.cache_read,
+            "cost_usd": None if cost.total is None else round(cost.total, 9),
+            "cached": self.cached or None,
+            "response": event.response_id,
+            "request": event.request_id,
+        }
+
+    def _said(self, text: str, call: swink.Call) -> str:
+        """Return what a provider, or somebody else, said, fit for a log."""
+        text = self._hide(redact(text, call.secrets))
+        if len(text) > MOST_CHARACTERS:
+            text = text[:MOST_CHARACTERS] + _ELLIPSIS
+        return text
+
+    def _log(self, level: int, event: str, call: swink.Call, **fields: Any) -> None:
+        if self._logger.isEnabledFor(level):
+            known = {"event": event, "call": call.id, "model": str(call.model), **fields}
+            known = {name: value for name, value in known.items() if value is not None}
+            self._logger.log(level, "%s", _Lazily(known), extra={"swink": known})
+
+
+class _Lazily:
+    """Fields that become a text where a formatter wants one."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self._fields = fields
+
+    def __str__(self) -> str:
+        return pairs(self._fields)
+
+
+def _seconds(start: float, end: float | None) -> float | None:
+    return None if end is None else round(end - start, 6)
+
+
+def from_environment(environ: Mapping[str, str] | None = None) -> LogObserver | None:
+    """Return an observer that writes to stderr where `SWINK_LOG` names a format.
+
+    A program that has given the logger a handler keeps that one alone. Raises UsageError for
+    a format or level that there is not.
+    """
+    environ = os.environ if environ is None else environ
+    name = environ.get(FORMAT_ENV, "")
+    if not name:
+        return None
+    level = environ.get(LEVEL_ENV, "INFO").upper()
+    if name not in FORMATS or level not in logging.getLevelNamesMapping():
+        raise swink.UsageError(
+            f"{FORMAT_ENV} is {name!r} and {LEVEL_ENV} is {level!r}",
+            resolution=f"{FORMAT_ENV} is {' or '.join(FORMATS)}, {LEVEL_ENV} one of logging's.",
+        )
+    logger = logging.getLogger("swink_observer_log")
+    if not any(not isinstance(handler, logging.NullHandler) for handler in logger.handlers):
+        handler = logging.StreamHandler()
+        handler.setFormatter(FORMATS[name]())
+        logger.addHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = False  # a root handler would write each line once more
+    return LogObserver(logger)

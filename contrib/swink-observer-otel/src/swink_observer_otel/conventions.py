@@ -1,0 +1,37 @@
+"""swink's words in those of OpenTelemetry's conventions for generative AI."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import swink_core as swink
+
+__all__ = ["FINISH_REASONS", "address_of", "provider_name"]
+
+PROVIDERS = {
+    "azure": "azure.ai.openai",
+    "bedrock": "aws.bedrock",
+    "gemini": "gcp.gemini",
+    "mistral": "mistral_ai",
+    "vertex": "gcp.vertex_ai",
+    "xai": "x_ai",
+}
+"""`gen_ai.provider.name` where it is not the name of the provider's plugin."""
+
+FINISH_REASONS = {swink.StopReason.TOOL_USE: "tool_call"}
+"""Stop reasons that the conventions call otherwise."""
+
+PORTS = {"http": 80, "https": 443}
+
+
+def provider_name(name: str) -> str:
+    """Return what the conventions call a provider: its own name, unless they have another."""
+    return PROVIDERS.get(name, name)
+
+
+def address_of(endpoint: str | None) -> tuple[str | None, int | None]:
+    """Return the host and port of an address; `None` where there is none."""
+    if endpoint is None:
+        return None, None
+    parts = urlsplit(endpoint)
+    return parts.hostname, parts.port or PORTS.get(parts.scheme)

@@ -1,0 +1,220 @@
+"""`OTelObserver`: a span for each call, one below it for each attempt, and the metrics.
+
+    chat gpt-5                         CLIENT; events swink.retry and swink.fallback
+      attempt 1                        what was asked, what HTTP answered
+      attempt 2
+
+The call's span, the metrics and what is captured of content are made by opentelemetry-util-genai,
+which reads the standard variables. Tokens are on the call's span alone, so that nobody adds them up
+twice. A chunk is a network read that brought content.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from opentelemetry import propagate, trace
+from opentelemetry._logs import LoggerProvider
+from opentelemetry.metrics import MeterProvider
+from opentelemetry.trace import Span, Status, StatusCode, TracerProvider
+from opentelemetry.util.genai.completion_hook import load_completion_hook
+from opentelemetry.util.genai.handler import TelemetryHandler
+from opentelemetry.util.genai.types import Error
+
+import swink_core as swink
+from swink_observer_otel.content import Answer, definitions, input_messages, system_parts
+from swink_observer_otel.conventions import FINISH_REASONS, address_of, provider_name
+from swink_observers.calls import CallObserver, CallState
+
+__all__ = ["OTelObserver", "shared"]
+
+SCOPE = "swink_observer_otel"
+
+
+class OTelObserver(CallObserver["_Call"]):
+    """Makes spans and metrics of calls.
+
+    Providers default to those that the program has set for the process. With `propagate`, each
+    request carries the trace's context upstream in its headers (by OTEL_PROPAGATORS, W3C's by
+    default), which tells the provider the trace's id.
+    """
+
+    name = "otel"
+
+    def __init__(
+        self,
+        *,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
+        logger_provider: LoggerProvider | None = None,
+        propagate: bool = False,
+    ) -> None:
+        super().__init__()
+        self._handler = TelemetryHandler(
+            tracer_provider,
+            meter_provider,
+            logger_provider,
+            load_completion_hook(),
+            instrumentation_scope_name=SCOPE,
+        )
+        self._tracer = trace.get_tracer(SCOPE, tracer_provider=tracer_provider)
+        self._propagate = propagate
+
+    def watch(self, call: swink.Call) -> _Call | None:
+        """Begin a call's span."""
+        if _gives_way(self, call):
+            return None
+        return _Call(call, self._handler, self._tracer, self._propagate)
+
+
+class _Call(CallState):
+    """The spans of one call."""
+
+    def __init__(
+        self,
+        call: swink.Call,
+        handler: TelemetryHandler,
+        tracer: trace.Tracer,
+        propagate: bool,
+    ) -> None:
+        super().__init__()
+        self._tracer = tracer
+        self._propagate = propagate
+        self._invocation = handler.inference(
+            provider_name(call.model.provider),
+            request_model=call.model.id,
+            conversation_id=call.options.session_id,
+        )
+        self._invocation.suspend()  # what the caller does between events is not the call's
+        self._describe(call.options)
+        self._attempt: Span | None = None
+        self._answer = Answer() if handler.should_capture_content() else None
+        self.deltas = self._answer is not None
+
+    def _describe(self, options: swink.StreamOptions) -> None:
+        """Say what was asked for."""
+        asked = self._invocation
+        asked.request_stream = True
+        asked.temperature = options.temperature
+        asked.top_p, asked.top_k = options.top_p, options.top_k
+        asked.frequency_penalty = options.frequency_penalty
+        asked.presence_penalty = options.presence_penalty
+        asked.max_tokens, asked.seed = options.max_tokens, options.seed
+        asked.stop_sequences = options.stop or None
+        if isinstance(options.thinking, swink.ThinkingLevel):
+            asked.reasoning_level = options.thinking.value
+
+    def chunk(self, call: swink.Call) -> None:
+        """Time a network read."""
+        self._invocation.record_stream_chunk()
+
+    def event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
+        """Begin and end spans, and take down what happened."""
+        if self._answer is not None:
+            self._answer.take(event)
+        match event:
+            case swink.Start():
+                self._begin_attempt(call)
+            case swink.Retry():
+                self._end_attempt(call, event.error_kind, event.error)
+                self._again(event, call)
+            case swink.Done():
+                self._end_attempt(call)
+                self._end(event, call)
+            case swink.Error():
+                is_failure = event.stop_reason is not swink.StopReason.ABORTED
+                kind = event.error_kind or swink.StreamErrorKind.UNKNOWN
+                self._end_attempt(call, kind if is_failure else None, event.error_message)
+                self._end(event, call, Error(event.error_message, kind) if is_failure else None)
+            case swink.Notice(code=code) if self._attempt is not None:
+                self._attempt.add_event("swink.notice", {"swink.notice.code": code})
+
+    def _begin_attempt(self, call: swink.Call) -> None:
+        # metrics are told of the model that is asked now; the span's name keeps the first
+        self._invocation.data.provider_name = provider_name(call.model.provider)
+        self._invocation.data.request_model = call.model.id
+        # none of the conventions' names: tools would take it for one more call of a model
+        attempt = call.attempt.number
+        told: dict[str, Any] = {"swink.attempt": attempt, "swink.model": str(call.model)}
+        self._attempt = self._tracer.start_span(
+            f"attempt {attempt}", self._invocation.context, attributes=told
+        )
+        if self._propagate:
+            propagate.inject(call.headers, trace.set_span_in_context(self._attempt))
+
+    def _end_attempt(self, call: swink.Call, kind: str | None = None, why: str = "") -> None:
+        span, self._attempt = self._attempt, None
+        if span is None:
+            return
+        attempt = call.attempt
+        host, port = address_of(attempt.endpoint)
+        told: dict[str, Any] = {
+            "server.address": host,
+            "server.port": port,
+            "http.response.status_code": attempt.response and attempt.response.status,
+            "swink.response.id": attempt.response_id,
+            "swink.response.model": attempt.response_model,
+            "swink.request.id": attempt.request_id,
+            "error.type": kind,
+        }
+        span.set_attributes({name: value for name, value in told.items() if value is not None})
+        if kind is not None:
+            span.set_status(Status(StatusCode.ERROR, why))
+        span.end()
+
+    def _again(self, event: swink.Retry, call: swink.Call) -> None:
+        is_fallback = event.model != str(call.model)
+        told: dict[str, Any] = {
+            "error.type": event.error_kind or swink.StreamErrorKind.UNKNOWN,
+            "swink.attempt": call.attempt.number,
+            "swink.delay": event.delay,
+        }
+        if is_fallback:
+            told["swink.next_model"] = event.model
+        name = "swink.fallback" if is_fallback else "swink.retry"
+        self._invocation.span.add_event(name, told)
+
+    def _end(
+        self, event: swink.Done | swink.Error, call: swink.Call, error: Error | None = None
+    ) -> None:
+        ended, usage, cost = self._invocation, call.usage, call.cost
+        host, port = address_of(call.endpoint)
+        ended.data.server_address, ended.data.server_port = host, port
+        ended.response_id, ended.response_model_name = event.response_id, event.model
+        reason = FINISH_REASONS.get(event.stop_reason, event.stop_reason.value)
+        ended.finish_reasons = [reason]
+        ended.attributes["swink.attempts"] = call.attempts
+        if self.cached:
+            ended.attributes["swink.cached"] = ended.metric_attributes["swink.cached"] = True
+        elif usage is not None:
+            ended.input_tokens, ended.output_tokens = usage.input, usage.output
+            ended.thinking_tokens = usage.reasoning
+            ended.cache_read_input_tokens = usage.cache_read
+            ended.cache_write_input_tokens = usage.cache_write
+        if cost is not None and cost.total is not None and not self.cached:
+            ended.attributes["swink.cost"] = cost.total  # US dollars
+        if self._answer is not None:
+            ended.input_messages = input_messages(call.context)
+            ended.system_instruction = system_parts(call.context)
+            ended.tool_definitions = definitions(call.context)
+            ended.output_messages = [self._answer.message(reason)]
+        if error is None:
+            ended.stop()
+        else:
+            ended.fail(error)
+
+
+def _gives_way(observer: OTelObserver, call: swink.Call) -> bool:
+    """Tell whether this is the one that came with the installation, and the program has its own."""
+    plugins = call.attempt.target.binding.manager.get_plugins()
+    others = any(isinstance(plugin, OTelObserver) and plugin is not observer for plugin in plugins)
+    return others and observer is shared()
+
+
+_of_the_process = lru_cache(maxsize=1)(OTelObserver)
+
+
+def shared() -> OTelObserver:
+    """Return the observer of the process, which its clients share: instruments are made once."""
+    return _of_the_process()

@@ -1,0 +1,35 @@
+"""What is loaded where this is installed; nothing heavy, unless it is configured."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from swink_observers.environment import address
+
+if TYPE_CHECKING:
+    from swink_observer_prometheus.observer import PrometheusObserver
+
+__all__ = ["from_environment"]
+
+SETTING = "SWINK_PROMETHEUS"
+"""Turns the metrics on: `registry`, or an address to serve them at, such as `127.0.0.1:9464`."""
+
+
+def from_environment(environ: Mapping[str, str] | None = None) -> PrometheusObserver | None:
+    """Return an observer where `SWINK_PROMETHEUS` asks for one, and serve its metrics if it names
+    an address: `PORT` of this machine alone, or `HOST:PORT`.
+
+    Raises UsageError where it is neither.
+    """
+    environ = os.environ if environ is None else environ
+    if not (setting := environ.get(SETTING, "")):
+        return None
+    where = None if setting == "registry" else address(SETTING, setting)
+    from swink_observer_prometheus.observer import PrometheusObserver
+    from swink_observer_prometheus.serving import serve_once
+
+    if where is not None:
+        serve_once(*where)
+    return PrometheusObserver()

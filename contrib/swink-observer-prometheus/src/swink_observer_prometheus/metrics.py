@@ -1,0 +1,114 @@
+"""The metrics, once for each registry, and the names that their labels may take.
+
+A label never holds what somebody typed: providers are installed, kinds and stop reasons are
+enumerations. A model is named once it has answered, so that made-up names, which no provider
+answers to, are all `other`; so are those beyond a bound.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from weakref import WeakKeyDictionary
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+__all__ = ["MOST_MODELS", "OTHER", "Metrics", "metrics_of"]
+
+MOST_MODELS = 100
+"""Models of a provider that have a label of their own; each has about 100 series."""
+
+OTHER = "other"
+
+MODEL = ("provider", "model")
+
+# From the first answer of a small model on the same machine to a long think of a large one.
+DURATIONS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640)
+FIRST = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 102.4)
+GAPS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
+RATES = (1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640, 1_280, 2_560)
+
+TOKEN_COUNTERS = {
+    "input": "Tokens read, those from a cache among them.",
+    "output": "Tokens written, those of reasoning among them.",
+    "cache_read": "Tokens read from a provider's cache, a part of the input.",
+    "cache_write": "Tokens written to a provider's cache, a part of the input.",
+    "reasoning": "Tokens of reasoning, a part of the output.",
+}
+
+
+class Metrics:
+    """The metrics of one registry."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def counter(name: str, about: str, labels: Sequence[str] = MODEL) -> Counter:
+            return Counter(f"llm_{name}", about, labels, registry=registry)
+
+        def histogram(name: str, about: str, buckets: Sequence[float]) -> Histogram:
+            return Histogram(f"llm_{name}", about, MODEL, registry=registry, buckets=buckets)
+
+        self.requests = counter(
+            "requests", "Calls that ended, by how: a stop reason.", (*MODEL, "stop_reason")
+        )
+        self.errors = counter(
+            "streaming_errors",
+            "Calls that failed, by the kind of failure and its category.",
+            (*MODEL, "error_type", "error_category"),
+        )
+        self.retries = counter(
+            "request_retries",
+            "Attempts that were made again on the same model, by why.",
+            (*MODEL, "error_type"),
+        )
+        self.fallbacks = counter(
+            "fallback_triggered",
+            "Answers asked for in another way, by which, under the model that had been asked.",
+            (*MODEL, "fallback_type"),
+        )
+        self.malformed = counter("malformed_frames", "Frames that could not be read.")
+        self.cache_hits = counter("cache_hits", "Answers that came from swink's own cache.")
+        self.cost = counter("cost_dollars", "US dollars, where the price is known.")
+        self.tokens = {
+            name: counter(f"{name}_tokens", about) for name, about in TOKEN_COUNTERS.items()
+        }
+        self.duration = histogram(
+            "request_duration_seconds", "From a call's beginning to its end, waits included.",
+            DURATIONS,
+        )  # fmt: skip
+        self.first = histogram(
+            "time_to_first_token_seconds", "From a call's beginning to its first content.", FIRST
+        )
+        self.gap = histogram(
+            "token_gap_seconds",
+            "Between two network reads that brought content, the tokens' pace.",
+            GAPS,
+        )
+        self.rate = histogram(
+            "output_tokens_per_second",
+            "Output tokens of an attempt by the time from its first content to its end.",
+            RATES,
+        )
+        self.active = Gauge(
+            "llm_active_streams", "Calls under way.", MODEL, registry=registry,
+            multiprocess_mode="livesum",
+        )  # fmt: skip
+        self._models: dict[str, set[str]] = {}
+
+    def labels(self, provider: str, model: str, answered: bool = False) -> tuple[str, str]:
+        """Return the labels of a model; from its first answer on, it is named."""
+        known = self._models.setdefault(provider, set())
+        if answered and len(known) < MOST_MODELS:
+            known.add(model)
+        return provider, model if model in known else OTHER
+
+
+_metrics: WeakKeyDictionary[CollectorRegistry, Metrics] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def metrics_of(registry: CollectorRegistry) -> Metrics:
+    """Return the metrics of a registry, which holds each name once."""
+    with _lock:
+        if registry not in _metrics:
+            _metrics[registry] = Metrics(registry)
+        return _metrics[registry]

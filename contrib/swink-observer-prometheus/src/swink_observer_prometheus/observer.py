@@ -1,0 +1,124 @@
+"""`PrometheusObserver`: counts calls, and times them."""
+
+from __future__ import annotations
+
+from prometheus_client import REGISTRY, CollectorRegistry
+
+import swink_core as swink
+from swink_core import StreamErrorKind as Kind
+from swink_observer_prometheus.metrics import Metrics, metrics_of
+from swink_observers.calls import CallObserver, CallState
+
+__all__ = ["PrometheusObserver"]
+
+CONTEXT = frozenset({Kind.CANCELLED, Kind.CONTEXT_WINDOW_EXCEEDED, Kind.OUTPUT_TOO_LARGE})
+TRANSIENT = frozenset(
+    {
+        Kind.EMPTY_RESPONSE, Kind.NETWORK, Kind.OVERLOADED, Kind.PROTOCOL, Kind.RESOURCE,
+        Kind.THROTTLED, Kind.TIMEOUT,
+    }
+)  # fmt: skip
+"""Kinds that may pass by themselves; all others but those of the context are permanent."""
+
+
+class PrometheusObserver(CallObserver["_Call"]):
+    """Counts calls in `registry`, by default prometheus_client's own.
+
+    Any number of observers may share a registry. The metrics are exposed as the program exposes
+    its others.
+    """
+
+    name = "prometheus"
+
+    def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
+        super().__init__()
+        self._metrics = metrics_of(registry)
+
+    def watch(self, call: swink.Call) -> _Call:
+        """Count a call that begins."""
+        return _Call(call, self._metrics)
+
+
+class _Call(CallState):
+    """The times of one call, and under which labels it is counted."""
+
+    def __init__(self, call: swink.Call, metrics: Metrics) -> None:
+        super().__init__()
+        self._metrics = metrics
+        self._turn_to(call)
+        self._active = metrics.active.labels(*self._labels)
+        self._active.inc()
+        self._last: float | None = None  # when the attempt's last chunk came
+        self._first: float | None = None
+
+    def _turn_to(self, call: swink.Call, answered: bool = False) -> None:
+        self._labels = self._metrics.labels(call.model.provider, call.model.id, answered)
+
+    def chunk(self, call: swink.Call) -> None:
+        """Time the gap since the chunk before."""
+        now = call.clock.time()
+        if self._last is None:
+            self._first = now
+            self._turn_to(call, answered=True)
+            self._gap = self._metrics.gap.labels(*self._labels)
+        else:
+            self._gap.observe(now - self._last)
+        self._last = now
+
+    def event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
+        """Count what an event means."""
+        match event:
+            case swink.Start():
+                self._first = self._last = None
+                self._turn_to(call)
+            case swink.Notice(code="malformed_frame"):
+                self._metrics.malformed.labels(*self._labels).inc()
+            case swink.Notice(code="buffered"):
+                self._fall_back("buffered")
+            case swink.Notice(code="target_passed_over"):
+                self._fall_back("provider_switch")
+            case swink.Retry():
+                self._take(call)
+                if event.model == str(call.model):
+                    kind = event.error_kind or Kind.UNKNOWN
+                    self._metrics.retries.labels(*self._labels, kind).inc()
+                else:
+                    self._fall_back("provider_switch")
+            case swink.Done():
+                self._turn_to(call, answered=True)
+                self._end(event, call)
+            case swink.Error():
+                self._end(event, call)
+
+    def _fall_back(self, how: str) -> None:
+        self._metrics.fallbacks.labels(*self._labels, how).inc()
+
+    def _take(self, call: swink.Call) -> None:
+        """Count what the attempt took that ends here."""
+        taken = self.taken(call)
+        for name, count in taken.tokens.items():
+            self._metrics.tokens[name].labels(*self._labels).inc(count)
+        self._metrics.cost.labels(*self._labels).inc(taken.cost)
+        output, first = taken.tokens.get("output"), self._first
+        if output and first is not None and (seconds := call.clock.time() - first) > 0:
+            self._metrics.rate.labels(*self._labels).observe(output / seconds)
+
+    def _end(self, event: swink.Done | swink.Error, call: swink.Call) -> None:
+        metrics, labels = self._metrics, self._labels
+        self._take(call)
+        self._active.dec()
+        metrics.requests.labels(*labels, event.stop_reason).inc()
+        if self.cached:
+            metrics.cache_hits.labels(*labels).inc()
+            return  # its times are not the model's
+        now = call.clock.time()
+        metrics.duration.labels(*labels).observe(now - call.started_at)
+        if call.first_event_at is not None:
+            metrics.first.labels(*labels).observe(call.first_event_at - call.started_at)
+        if isinstance(event, swink.Error):
+            kind = event.error_kind or Kind.UNKNOWN
+            metrics.errors.labels(*labels, kind, _category(kind)).inc()
+
+
+def _category(kind: Kind) -> str:
+    return "context" if kind in CONTEXT else "transient" if kind in TRANSIENT else "permanent"

@@ -1,0 +1,35 @@
+"""The metrics of this process, or of all that share a folder, over HTTP."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from prometheus_client import REGISTRY, CollectorRegistry, start_http_server
+from prometheus_client.multiprocess import MultiProcessCollector
+
+__all__ = ["serve", "serve_once"]
+
+_served = set[tuple[str, int]]()
+_lock = threading.Lock()
+
+
+def serve(host: str, port: int) -> int:
+    """Serve the default registry, in a thread; return the port. 0 takes any that is free.
+
+    With `PROMETHEUS_MULTIPROC_DIR`, what all processes of that folder counted is served.
+    """
+    registry = REGISTRY
+    if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # it has no types
+    server, _ = start_http_server(port, host, registry)
+    return int(server.server_port)
+
+
+def serve_once(host: str, port: int) -> None:
+    """Serve the default registry, unless it is served there already."""
+    with _lock:
+        if (host, port) not in _served:
+            serve(host, port)
+            _served.add((host, port))

@@ -1,0 +1,5 @@
+"""What observers are made of, and a live feed of calls."""
+
+import logging
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # who wants the log says so

@@ -1,0 +1,120 @@
+"""`Background`: a slow observer, in a thread of its own behind a bounded queue.
+
+    async with Background(WritesToADatabase()) as observer, swink.Client(plugins=[observer]) as c:
+        ...
+
+Streams do not wait for the observer: what it does not get through is dropped and counted. Deltas
+go first; other events, which are few, may fill the queue to twice its size.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import threading
+from queue import SimpleQueue
+from typing import Any, Self
+
+from attrs import evolve
+
+import swink_core as swink
+
+__all__ = ["Background"]
+
+log = logging.getLogger(__name__)
+
+SIZE = 10_000
+"""Deltas that wait at most."""
+
+FLUSH_SECONDS = 4.0
+"""How long closing waits for what is queued: less than a client waits for its plugins."""
+
+_DELTAS = (swink.TextDelta, swink.ThinkingDelta, swink.ToolCallDelta)
+
+
+class Background:
+    """Shows events to `observer` in a thread of its own, in order.
+
+    `size` is how many deltas may wait, `flush_seconds` how long `aclose()` waits for what is
+    queued. The observer gets copies of the call: one made with each event that is no delta, which
+    the deltas after it share. What it raises is logged, and it gets no more events of that call.
+    `dropped` counts the events that it will not see.
+    """
+
+    def __init__(
+        self, observer: Any, *, size: int = SIZE, flush_seconds: float = FLUSH_SECONDS
+    ) -> None:
+        self.name: str = getattr(observer, "name", None) or type(observer).__name__
+        self.dropped = 0
+        self._observer = observer
+        self._names = tuple(inspect.signature(observer.on_event).parameters)
+        self._size = size
+        self._flush_seconds = flush_seconds
+        self._queue: SimpleQueue[tuple[Any, swink.Call] | None] = SimpleQueue()
+        self._calls: dict[str, swink.Call] = {}
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    @swink.hookimpl
+    def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
+        """Queue an event, or drop it."""
+        is_delta = isinstance(event, _DELTAS)
+        if not is_delta:
+            self._calls[call.id] = _copied(call)
+        view = self._calls[call.id]
+        if isinstance(event, swink.Done | swink.Error):
+            del self._calls[call.id]
+        if self._closed or self._queue.qsize() >= self._size * (1 if is_delta else 2):
+            self.dropped += 1
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name=self.name, daemon=True)
+            self._thread.start()
+        self._queue.put((event, view))
+
+    async def aclose(self) -> None:
+        """Wait until the observer has seen what is queued, for a limited time, then close it."""
+        self._closed = True
+        if self._thread is not None:
+            self._queue.put(None)
+            await asyncio.to_thread(self._thread.join, self._flush_seconds)
+            if self._thread.is_alive():
+                left = self._queue.qsize()
+                self.dropped += left
+                log.error("observer %s did not get through %d events in time", self.name, left)
+        if self.dropped:
+            log.warning("observer %s was too slow for %d events", self.name, self.dropped)
+        close = getattr(self._observer, "aclose", None)
+        if close is not None:
+            await close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self.aclose()
+
+    def _work(self) -> None:
+        failed = set[str]()
+        while (item := self._queue.get()) is not None:
+            event, call = item
+            if call.id not in failed:
+                try:
+                    self._show(event, call)
+                except BaseException as error:
+                    failed.add(call.id)
+                    trace = call.trace(error)
+                    log.error("observer %s raised; it misses this call:\n%s", self.name, trace)
+            if isinstance(event, swink.Done | swink.Error):
+                failed.discard(call.id)
+            del item, event, call  # not kept while nothing comes
+
+    def _show(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
+        shown = {"event": event, "call": call}
+        self._observer.on_event(**{name: shown[name] for name in self._names})
+
+
+def _copied(call: swink.Call) -> swink.Call:
+    """Return the call as it is now, which the event loop goes on changing."""
+    return evolve(call, totals=evolve(call.totals))

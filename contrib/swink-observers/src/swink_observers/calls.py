@@ -1,0 +1,122 @@
+"""What most observers need: a state for each running call, gone with the call's end.
+
+    class Streams(CallObserver[Stream]):
+        def watch(self, call: swink.Call) -> Stream | None:
+            return Stream()
+
+An observer is called for every delta of every call, tens of thousands in a second. So a delta
+costs a few lookups here, and what is to be done for it is done once for each chunk: for the first
+of those that came with one network read.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
+
+import swink_core as swink
+
+__all__ = ["CallObserver", "CallState", "Taken"]
+
+TOKENS = ("input", "output", "cache_read", "cache_write", "reasoning")
+"""The counts of a `Usage` that are summed; those after `output` are parts of the first two."""
+
+CACHE_HIT = "cache_hit"
+"""The notice of an answer that nobody was asked for, and nobody paid."""
+
+_DELTAS = frozenset({swink.TextDelta, swink.ThinkingDelta, swink.ToolCallDelta})
+_TERMINAL = frozenset({swink.Done, swink.Error})
+
+
+class CallState:
+    """What an observer keeps of one running call.
+
+    `deltas` set true has `event` called for deltas too. `cached` turns true where the answer came
+    from a cache.
+    """
+
+    def __init__(self) -> None:
+        self.deltas = False
+        self.cached = False
+        self.reads = 0  # of the attempt, when its last chunk came
+        self._before = Taken()
+
+    def chunk(self, call: swink.Call) -> None:
+        """Take note that more of the answer came, in one network read.
+
+        Where a provider does not read from a network, each delta is a chunk.
+        """
+
+    def event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
+        """Take an event that is no delta."""
+
+    def taken(self, call: swink.Call) -> Taken:
+        """Return what was taken since this was asked last, nothing where a cache answered.
+
+        With a `Retry`, `Done` or `Error` in hand, that is what the attempt took which it ends.
+        """
+        before, now = self._before, Taken()
+        for name in TOKENS:
+            now.tokens[name] = getattr(call.usage, name, None) or 0
+        now.cost = (call.cost.total if call.cost else None) or 0.0
+        self._before = now
+        since = Taken()
+        if not self.cached:
+            since.cost = max(now.cost - before.cost, 0.0)
+            for name, count in now.tokens.items():
+                if count > before.tokens.get(name, 0):
+                    since.tokens[name] = count - before.tokens.get(name, 0)
+        return since
+
+
+class Taken:
+    """Tokens by their names in `Usage`, those that are known and not 0, and US dollars."""
+
+    def __init__(self) -> None:
+        self.tokens: dict[str, int] = {}
+        self.cost = 0.0
+
+
+State = TypeVar("State", bound=CallState)
+
+
+class CallObserver(ABC, Generic[State]):
+    """An observer whose `watch` makes a state for each call, which is shown the call's events."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, State | None] = {}
+
+    @abstractmethod
+    def watch(self, call: swink.Call) -> State | None:
+        """Return the state of a call whose first event is about to be shown; `None` to skip it."""
+
+    @swink.hookimpl
+    def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
+        """Show an event to the state of its call."""
+        running = self._running
+        try:
+            state = running[call.id]
+        except KeyError:
+            state = running[call.id] = self.watch(call)
+        kind = type(event)
+        try:
+            if state is None:
+                pass
+            elif kind in _DELTAS:
+                reads = call.attempt.reads
+                if reads != state.reads or not reads:
+                    state.reads = reads
+                    state.chunk(call)
+                if state.deltas:
+                    state.event(event, call)
+            else:
+                if kind is swink.Start:
+                    state.reads = 0
+                elif type(event) is swink.Notice and event.code == CACHE_HIT:
+                    state.cached = True
+                state.event(event, call)
+        except BaseException:
+            del running[call.id]  # who raises is shown no more of the call
+            raise
+        if kind in _TERMINAL:
+            del running[call.id]

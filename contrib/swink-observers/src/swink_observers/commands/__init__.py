@@ -1,0 +1,1 @@
+"""The commands `swink tail` and `swink top`."""

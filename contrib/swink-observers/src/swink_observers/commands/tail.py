@@ -1,0 +1,94 @@
+"""`swink tail`: what happens to calls, a line each."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+from contextlib import aclosing
+from datetime import datetime
+from textwrap import fill
+from typing import Any
+
+import click
+import msgspec
+
+from swink_cli.terminal import is_terminal, printable, say
+from swink_observers.following import DEFAULT_URL, following
+
+__all__ = ["command"]
+
+
+@click.command("tail")
+@click.argument("url", default=DEFAULT_URL)
+@click.option(
+    "-n", "--last", type=click.IntRange(0, 1_000), default=10, help="Begin with so many (10)."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print all there is, as JSON objects.")
+def command(url: str, last: int, as_json: bool) -> int:
+    """Follow the calls of a program, a line for what happens to each.
+
+    URL is that of a feed, by default http://127.0.0.1:8765/events: what a program serves that was
+    started with SWINK_FEED=8765. Ctrl-C ends this, and not the program.
+    """
+    return asyncio.run(_tail(url, last, as_json))
+
+
+async def _tail(url: str, last: int, as_json: bool) -> int:
+    def lost() -> None:
+        say(f"the feed has ended; waiting for {url}")
+
+    async with aclosing(following(url, last, lost)) as records:
+        async for name, data in records:
+            if as_json:
+                click.echo(msgspec.json.encode({"event": name, **data}).decode())
+            elif (line := _line(name, data)) is not None:
+                click.echo(_fitted(line))
+    return 0
+
+
+def _fitted(line: str) -> str:
+    """Break a line between words, where a terminal would break in the middle of one."""
+    if not is_terminal(sys.stdout):
+        return line
+    return fill(line, shutil.get_terminal_size().columns, subsequent_indent="  ")
+
+
+def _line(name: str, data: dict[str, Any]) -> str | None:
+    """Return a line for people; `None` for what they need not see."""
+    match name:
+        case "begin":
+            what = "begins"
+        case "retry":
+            what = (
+                f"again in {data['delay']:.1f}s on {data['next']}: {data['kind']}, {data['error']}"
+            )
+        case "notice":
+            what = f"notice {data['code']}"
+        case "content":
+            what = f"{data['kind']} {data['text']!r}"
+        case "end":
+            what = _end(data)
+        case "gap":
+            lost = data["lost"]
+            return f"... {'some' if lost is None else lost} records are lost"
+        case _:
+            return None
+    when = datetime.fromisoformat(data["time"]).astimezone().strftime("%H:%M:%S")
+    line = printable(f"{when} {data['call'][:6]} {data['model']} {what}")
+    return " ".join(line.split())
+
+
+def _end(data: dict[str, Any]) -> str:
+    if "error" in data and data["stop"] != "aborted":
+        return f"FAILED {data['kind']}: {data['error']}"
+    said = [f"{data['stop']} after {data['age']:.1f}s"]
+    if data["first"] is not None:
+        said.append(f"first token {data['first']:.1f}s")
+    if data.get("cached"):
+        said.append("from the cache")
+    if data["output"] is not None:
+        said.append(f"{data['output']} tokens")
+    if data.get("cost") is not None:
+        said.append(f"${data['cost']:.4f}")
+    return ", ".join(said)

@@ -1,0 +1,292 @@
+"""`Feed`: what happens to calls, as records that any number of readers follow.
+
+    begin      a call begins
+    progress   it is under way: how long, how much; not more often than readers can take in
+    content    a piece of its answer, where that is asked for
+    retry      it is made again
+    notice     something that is no content
+    end        it is over
+
+Records are kept in a ring. A reader is a place in it and nothing else, so that a slow one costs
+nothing: what it is too slow for is gone, and it is told how much that was (`gap`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import secrets
+import threading
+from collections import deque
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import msgspec
+
+import swink_core as swink
+from swink_core.providers import redact
+from swink_observers.calls import CallObserver, CallState
+
+__all__ = ["Feed", "Record"]
+
+KEPT = 1_000
+"""Records that a reader may be behind."""
+
+PROGRESS_SECONDS = 0.5
+"""Between two records of a call's progress, at least."""
+
+MOST_CHARACTERS = 1_000
+"""Of what a provider says in an error."""
+
+MOST_CONTENT = 8_000
+"""Characters in a record of content; more are several."""
+
+PER_TOKEN = 4
+"""Characters that make about a token, until the provider says how many there were."""
+
+
+_PLACE = re.compile(r"[0-9]{1,18}")
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """One thing that happened: `name` is its kind, `data` an object as JSON.
+
+    `id` is the place in the feed, `None` where the record is for one reader alone.
+    """
+
+    name: str
+    data: bytes
+    id: str | None = None
+
+
+class _Reader:
+    """Where one reader is, and how it is woken, from whichever thread."""
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+        self.waits = False
+        self._loop = asyncio.get_running_loop()
+        self._woken = asyncio.Event()
+
+    def wake(self) -> None:
+        if self.waits:
+            self.waits = False
+            with contextlib.suppress(RuntimeError):  # its loop has ended
+                self._loop.call_soon_threadsafe(self._woken.set)
+
+    async def news(self, seconds: float) -> bool:
+        """Wait for a record; `False` where none came."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
+        except TimeoutError:
+            return False
+        finally:
+            self._woken.clear()
+        return True
+
+
+class Feed(CallObserver["_Call"]):
+    """An observer whose readers follow what happens to calls.
+
+    `kept` is how many records a reader may be behind. With `content`, answers are in the feed;
+    prompts never are.
+    """
+
+    name = "feed"
+
+    def __init__(self, *, kept: int = KEPT, content: bool = False) -> None:
+        super().__init__()
+        self.content = content
+        self._ring: deque[Record] = deque(maxlen=kept)
+        self._count = 0
+        self._feed = secrets.token_hex(4)  # tells this feed's ids from those of an earlier one
+        self._readers: set[_Reader] = set()
+        self._ended = False
+        self._lock = threading.Lock()  # calls and readers may live in several threads
+
+    def watch(self, call: swink.Call) -> _Call:
+        """Publish that a call begins."""
+        return _Call(call, self)
+
+    def publish(self, name: str, data: dict[str, Any]) -> None:
+        """Add a record, and wake who waits for one."""
+        encoded = msgspec.json.encode(data)
+        with self._lock:
+            self._count += 1
+            self._ring.append(Record(name, encoded, f"{self._feed}.{self._count}"))
+        for reader in (*self._readers,):
+            reader.wake()
+
+    def end(self) -> None:
+        """End what readers follow, as soon as they have read all there is."""
+        self._ended = True
+        for reader in (*self._readers,):
+            reader.wake()
+
+    async def drained(self) -> None:
+        """Return when nobody follows a feed that has ended."""
+        while self._readers:  # noqa: ASYNC110  # they may be in other threads
+            await asyncio.sleep(0.01)
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether anybody follows."""
+        return bool(self._readers)
+
+    async def follow(
+        self, *, after: str | None = None, last: int = 0, idle: float = 15.0
+    ) -> AsyncGenerator[Record | None, None]:
+        """Yield records as they come, until the feed ends; `None` after `idle` seconds without.
+
+        `after` is the id of the last record that was read, perhaps over another connection; where
+        records after it are lost, a `gap` says how many (`None`: nobody knows, because the feed
+        was another). Without it, the `last` records come first, then the progress of every call
+        that is under way, then `now`.
+        """
+        reader = _Reader(self._count)
+        if after is None:
+            reader.place -= min(last, len(self._ring))
+        else:
+            feed, _, number = after.rpartition(".")
+            if feed == self._feed and _PLACE.fullmatch(number) and int(number) <= self._count:
+                reader.place = int(number)
+            else:
+                reader.place -= len(self._ring)
+                yield _gap(None)
+        self._readers.add(reader)
+        try:
+            welcomed = after is not None
+            while True:
+                reader.waits = True  # first, so that what is published now is not missed
+                if (record := self._next(reader)) is not None:
+                    yield record
+                elif not welcomed:
+                    welcomed = True
+                    for state in [*self._running.values()]:
+                        if state is not None:
+                            yield Record("progress", msgspec.json.encode(state.told()))
+                    yield Record("now", b"{}")
+                elif self._ended:
+                    return
+                elif not await reader.news(idle):
+                    yield None
+        finally:
+            self._readers.discard(reader)
+
+    def _next(self, reader: _Reader) -> Record | None:
+        """Return what a reader has not read yet, and move it on."""
+        with self._lock:
+            behind, kept = self._count - reader.place, len(self._ring)
+            if behind > kept:
+                reader.place = self._count - kept
+                return _gap(behind - kept)
+            if not behind:
+                return None
+            reader.place += 1
+            return self._ring[kept - behind]
+
+
+def _gap(lost: int | None) -> Record:
+    return Record("gap", msgspec.json.encode({"lost": lost}))
+
+
+class _Call(CallState):
+    """What is told of one call."""
+
+    def __init__(self, call: swink.Call, feed: Feed) -> None:
+        super().__init__()
+        self.deltas = True
+        self._feed = feed
+        self._clock = call.clock
+        self._began = call.started_at
+        self._first: float | None = None
+        self._last_told = call.clock.time()
+        self._characters = 0  # of the attempt
+        self._pieces: list[str] = []
+        self._facts: dict[str, Any] = {"call": call.id, "model": str(call.model)}
+        self._retries = 0
+        self._publish("begin")
+
+    def _publish(self, name: str, **told: Any) -> None:
+        time = self._clock.now().isoformat(timespec="milliseconds")
+        self._feed.publish(name, {"time": time, **self._facts, **told})
+
+    def told(self) -> dict[str, Any]:
+        """Return how far the call is; seconds, and about how many tokens."""
+        now, first = self._clock.time(), self._first
+        return {
+            **self._facts,
+            "age": round(now - self._began, 3),
+            "first": None if first is None else round(first - self._began, 3),
+            "output": self._characters // PER_TOKEN,
+            "rate": self._rate(self._characters / PER_TOKEN, now),
+            "retries": self._retries,
+        }
+
+    def _rate(self, tokens: float, now: float) -> float | None:
+        first = self._first
+        return round(tokens / (now - first), 1) if first is not None and now > first else None
+
+    def chunk(self, call: swink.Call) -> None:
+        """Tell of progress, now and then, and of the content when all of the chunk is here."""
+        now = call.clock.time()
+        if self._first is None:
+            self._first = now
+        if self._feed.content:
+            with contextlib.suppress(RuntimeError):  # no loop is running: it is told with the block
+                asyncio.get_running_loop().call_soon(self._tell_content)
+        if now - self._last_told >= PROGRESS_SECONDS:
+            self._last_told = now
+            self._publish("progress", **self.told())
+
+    def event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
+        """Tell what an event means."""
+        if isinstance(event, swink.TextDelta | swink.ThinkingDelta | swink.ToolCallDelta):
+            self._characters += len(event.delta)
+            if self._feed.content:
+                self._block = event.content_index
+                self._pieces.append(event.delta)
+            return
+        self._tell_content()
+        match event:
+            case swink.TextStart() | swink.ThinkingStart() | swink.ToolCallStart():
+                self._kind = event.type.removesuffix("_start")
+            case swink.Start():
+                self._characters, self._first = 0, None
+                self._facts["model"] = str(call.model)
+            case swink.Notice(code=code):
+                self._publish("notice", code=code)
+            case swink.Retry():
+                self._retries += 1
+                why = {"kind": event.error_kind, "error": _said(event.error, call)}
+                told = {"next": event.model, "delay": round(event.delay, 3), **why}
+                self._publish("retry", retries=self._retries, **told)
+            case swink.Done() | swink.Error():
+                self._tell_end(event, call)
+
+    def _tell_content(self) -> None:
+        text = "".join(self._pieces)
+        self._pieces.clear()
+        for start in range(0, len(text), MOST_CONTENT):
+            told = {"block": self._block, "kind": self._kind}
+            piece = text[start : start + MOST_CONTENT].encode("utf-8", "replace").decode()
+            self._publish("content", **told, text=piece)
+
+    def _tell_end(self, event: swink.Done | swink.Error, call: swink.Call) -> None:
+        usage, cost = call.usage or swink.Usage(), call.cost or swink.Cost()
+        told: dict[str, Any] = {"stop": event.stop_reason}
+        if self.cached:
+            told |= {"cached": True, "output": None, "rate": None}
+        else:
+            told |= {"input": usage.input, "output": usage.output, "cost": cost.total}
+            if event.usage is not None and event.usage.output is not None:
+                told["rate"] = self._rate(event.usage.output, call.clock.time())
+        if isinstance(event, swink.Error):
+            told |= {"kind": event.error_kind, "error": _said(event.error_message, call)}
+        self._publish("end", **{**self.told(), **told})
+
+
+def _said(text: str, call: swink.Call) -> str:
+    return redact(text, call.secrets)[:MOST_CHARACTERS].encode("utf-8", "replace").decode()

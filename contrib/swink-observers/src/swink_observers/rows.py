@@ -1,0 +1,70 @@
+"""What a reader of a feed knows of each call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import define, field
+
+__all__ = ["Calls", "Row"]
+
+MOST_ENDED = 50
+"""Calls that are shown after their end, at most."""
+
+
+@define
+class Row:
+    """One call; seconds, tokens, US dollars. `None` is what is not known."""
+
+    model: str
+    age: float
+    seen: float
+    """When that was its age, on the reader's clock."""
+    first: float | None = None
+    output: int | None = None
+    rate: float | None = None
+    retries: int = 0
+    cost: float | None = None
+    end: str | None = None
+
+    def age_at(self, now: float) -> float:
+        """Return how long it has taken so far, or took."""
+        return self.age if self.end is not None else self.age + now - self.seen
+
+
+@define
+class Calls:
+    """Calls by their ids, from the records of a feed."""
+
+    _running: dict[str, Row] = field(factory=dict)
+    _ended: dict[str, Row] = field(factory=dict)
+
+    def take(self, name: str, data: dict[str, Any], now: float) -> None:
+        """Take a record that came at `now` on the reader's clock."""
+        if name == "gap":  # who knows which of them have ended; those that have not will be back
+            self._running.clear()
+        call = data.get("call")
+        if call is None:
+            return
+        row = self._running.setdefault(call, Row("", 0.0, now))
+        if "age" in data:
+            row.age, row.seen = data["age"], now
+        for fact in ("model", "first", "output", "rate", "retries", "cost"):
+            if fact in data:
+                setattr(row, fact, data[fact])
+        if name == "retry":
+            row.first = row.rate = None
+        elif name == "end":
+            row.end = data.get("kind") or ("cached" if data.get("cached") else data["stop"])
+            self._ended[call] = self._running.pop(call)
+            if len(self._ended) > MOST_ENDED:
+                del self._ended[next(iter(self._ended))]
+
+    def rows(self) -> list[Row]:
+        """Return those under way, the oldest first, then those that ended, the latest first."""
+        return [*self._running.values(), *reversed(self._ended.values())]
+
+    @property
+    def running(self) -> int:
+        """How many are under way."""
+        return len(self._running)

@@ -1,0 +1,204 @@
+"""A feed over HTTP, as server-sent events (WHATWG HTML, section 9.2).
+
+    app.add_subapp("/calls", application(feed))          # in an aiohttp application of yours
+
+`SWINK_FEED=8765` serves the calls of a program as it is, at http://127.0.0.1:8765/events. Ids,
+`Last-Event-ID` and `retry` are the standard's, so that readers resume by themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import threading
+from contextlib import aclosing, suppress
+from ipaddress import ip_address
+from typing import Any
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+from yarl import URL
+
+from swink_observers.environment import SETTING
+from swink_observers.feed import KEPT, Feed, Record
+
+__all__ = ["HEARTBEAT_SECONDS", "SharedFeed", "application"]
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_SECONDS = 15.0
+"""Between two signs of life, so that a connection that broke in silence is noticed."""
+
+RETRY_MILLISECONDS = 1_000
+"""When readers that lost the connection come back."""
+
+LAST_SECONDS = 1.0
+"""How long readers may take to read what there is when the feed ends."""
+
+FEED: web.AppKey[Feed] = web.AppKey("feed", Feed)
+HEARTBEAT: web.AppKey[float] = web.AppKey("heartbeat", float)
+HANDLERS: web.AppKey[set[asyncio.Task[None]]] = web.AppKey("handlers", set)
+
+
+def application(feed: Feed, *, heartbeat: float = HEARTBEAT_SECONDS) -> web.Application:
+    """Return an application whose `/events` is the feed.
+
+    `?last=N` begins with the last N records. A comment is sent after `heartbeat` seconds
+    without a record.
+    """
+    app = web.Application()
+    app[FEED], app[HEARTBEAT], app[HANDLERS] = feed, heartbeat, set()
+    app.router.add_get("/events", _events)
+    app.on_shutdown.append(_hang_up)
+    return app
+
+
+async def _hang_up(app: web.Application) -> None:
+    """End the answers, which have no end of their own."""
+    for handler in app[HANDLERS]:
+        handler.cancel()
+
+
+async def _events(request: web.Request) -> web.StreamResponse:
+    feed, heartbeat = request.app[FEED], request.app[HEARTBEAT]
+    last = request.query.get("last", "0")
+    if not re.fullmatch(r"[0-9]{1,4}", last) or int(last) > KEPT:
+        raise web.HTTPBadRequest(text=f"last is a number up to {KEPT}\n")
+    headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
+    response = web.StreamResponse(headers=headers)
+    await response.prepare(request)
+    after = request.headers.get("Last-Event-ID")
+    handler: Any = asyncio.current_task()
+    request.app[HANDLERS].add(handler)
+    try:
+        await response.write(b"retry: %d\n\n" % RETRY_MILLISECONDS)
+        async with aclosing(feed.follow(after=after, last=int(last), idle=heartbeat)) as records:
+            async for record in records:
+                await response.write(b":\n\n" if record is None else _frame(record))
+        await response.write_eof()
+    except ConnectionError:
+        pass  # it has left
+    finally:
+        request.app[HANDLERS].discard(handler)
+    return response
+
+
+def _frame(record: Record) -> bytes:
+    name = b"event: %s\ndata: %s\n\n" % (record.name.encode(), record.data)
+    return name if record.id is None else b"id: %s\n%s" % (record.id.encode(), name)
+
+
+@web.middleware
+async def _by_address(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refuse who asks for another name: a web page whose name was made to mean this machine."""
+    try:
+        name = URL.build(authority=request.host).host or ""
+    except ValueError:
+        name = ""
+    if not _is_here(name):
+        raise web.HTTPForbidden(text="ask for this machine by its address\n")
+    return await handler(request)
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class _Server:
+    """A feed that is served from a thread of its own, for all clients of the process.
+
+    It lives as long as one of them: `join` and `leave` count.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self.feed = Feed()
+        self.port = port
+        self._address = (host, port)
+        self._users = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._leaving: asyncio.Event | None = None
+        self._started = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="swink-feed", daemon=True)
+
+    def join(self) -> None:
+        """Count a user; the first has the server started."""
+        self._users += 1
+        if self._users == 1:
+            self._thread.start()
+            self._started.wait()
+
+    def leave(self) -> bool:
+        """Forget a user; with the last, end the feed and stop. Tell whether that was the last."""
+        self._users -= 1
+        if self._users:
+            return False
+        self.feed.end()
+        if self._loop is not None and self._leaving is not None:
+            self._loop.call_soon_threadsafe(self._leaving.set)
+        self._thread.join(2 * LAST_SECONDS)
+        return True
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except OSError as error:
+            host, port = self._address
+            log.error("the feed is not served at %s:%d (%s): %s", host, port, SETTING, error)
+        finally:
+            self._started.set()
+
+    async def _serve(self) -> None:
+        leaving = asyncio.Event()
+        app = application(self.feed)
+        if _is_here(self._address[0]):
+            app.middlewares.append(_by_address)
+        runner = web.AppRunner(app, handler_cancellation=True, access_log=None)
+        await runner.setup()
+        try:
+            site = web.TCPSite(runner, *self._address)
+            await site.start()
+            self.port = runner.addresses[0][1]
+            self._loop, self._leaving = asyncio.get_running_loop(), leaving
+            self._started.set()
+            await leaving.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LAST_SECONDS):
+                    await self.feed.drained()
+        finally:
+            await runner.cleanup()
+
+
+_servers: dict[str, _Server] = {}
+_lock = threading.Lock()
+
+
+class SharedFeed:
+    """A client's share in the server of its process."""
+
+    name = "feed"
+
+    def __init__(self, setting: str, host: str, port: int) -> None:
+        self._setting = setting
+        with _lock:
+            self._server = _servers.get(setting) or _Server(host, port)
+            _servers[setting] = self._server
+            self._server.join()
+        self.on_event = self._server.feed.on_event  # itself, since every delta passes here
+
+    @property
+    def port(self) -> int:
+        """Where it is served."""
+        return self._server.port
+
+    async def aclose(self) -> None:
+        """Let readers read to the end, for a moment, where no other client is left."""
+        await asyncio.to_thread(self._leave)
+
+    def _leave(self) -> None:
+        with _lock:
+            if self._server.leave():
+                _servers.pop(self._setting, None)

@@ -1,0 +1,101 @@
+"""A table of calls that lives in the terminal, in a program itself or beside it.
+
+feed = Feed()
+async with swink.Client(plugins=[feed]) as client, top(feed):
+    ...
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+
+import msgspec
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from swink_cli.terminal import printable
+from swink_observers.feed import Feed
+from swink_observers.rows import Calls, Row
+
+__all__ = ["HEADINGS", "cells", "live", "top"]
+
+HEADINGS = ("MODEL", "AGE", "FIRST", "TOKENS", "TOK/S", "RETRIES", "COST", "")
+
+NARROW = 64
+"""Columns below which a terminal is shown the columns of `FEW` alone."""
+
+FEW = (0, 1, 4, 6)
+
+MOST_SHOWN = 100
+
+
+def cells(row: Row, now: float) -> tuple[str, ...]:
+    """Return what is shown of a call, under `HEADINGS`."""
+    return (
+        printable(row.model).replace("\n", " "),
+        _seconds(row.age_at(now)),
+        _seconds(row.first),
+        "" if row.output is None else f"{row.output:,}",
+        "" if row.rate is None else f"{row.rate:.0f}",
+        str(row.retries) if row.retries else "",
+        "" if row.cost is None else f"${row.cost:.4f}",
+        "" if row.end is None else printable(row.end),
+    )
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.1f}s" if value < 100 else f"{value / 60:.0f}m"
+
+
+def live(calls: Calls, console: Console) -> Live:
+    """Return a view of calls that fills the terminal and keeps itself up to date."""
+
+    def view() -> Group:
+        now, chosen = time.monotonic(), range(len(HEADINGS))
+        if console.width < NARROW:
+            chosen = FEW  # type: ignore[assignment]  # any sequence of numbers does
+        table = Table(box=None, expand=True, pad_edge=False)
+        for index in chosen:
+            is_model = index == 0
+            table.add_column(
+                HEADINGS[index],
+                ratio=1 if is_model else None,
+                justify="left" if is_model or not HEADINGS[index] else "right",
+                no_wrap=True,
+                overflow="ellipsis",
+            )
+        for row in calls.rows()[: min(console.height - 2, MOST_SHOWN)]:
+            shown = cells(row, now)
+            style = "" if row.end is None else "dim"
+            table.add_row(*(Text(shown[index]) for index in chosen), style=style)
+        return Group(Text(f"{calls.running} under way; Ctrl-C ends this", style="bold"), table)
+
+    return Live(get_renderable=view, console=console, screen=True, refresh_per_second=4)
+
+
+@asynccontextmanager
+async def top(feed: Feed, console: Console | None = None) -> AsyncIterator[None]:
+    """Show a program's own calls while it runs, on stderr unless a console is given."""
+    calls = Calls()
+
+    async def follow() -> None:
+        async with aclosing(feed.follow()) as records:
+            async for record in records:
+                if record is not None:
+                    calls.take(record.name, msgspec.json.decode(record.data), time.monotonic())
+
+    following = asyncio.create_task(follow())
+    try:
+        with live(calls, console or Console(stderr=True)) as view:
+            view.refresh()
+            yield
+    finally:
+        following.cancel()
+        await asyncio.wait([following])

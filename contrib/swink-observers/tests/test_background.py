@@ -1,0 +1,139 @@
+"""A slow observer behind a queue: nobody waits for it, and what it misses is counted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from typing import Any
+
+import pytest
+
+import swink_core as swink
+from swink_observers.background import Background
+from swink_testing.observers import ObserverConformance
+
+FAST = {"script": {"reply": "one two three four five six", "delta": 1}}
+
+
+class Slow:
+    """Stands still at a kind of event until it is let go."""
+
+    def __init__(self, at: type[swink.AssistantMessageEvent] = swink.Start) -> None:
+        self.seen: list[tuple[str, str]] = []
+        self.free = threading.Event()
+        self.at = at
+        self.closed = False
+
+    def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
+        if isinstance(event, self.at):
+            self.free.wait(60)
+        self.seen.append((event.type, str(call.attempt.model)))
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+async def call_with(*plugins: Any, models: Any = "echo/echo") -> list[tuple[str, str]]:
+    events = []
+    client = swink.Client(plugins=plugins, retry=swink.RetryPolicy(base=0.0))
+    async with client, client.stream(models, "Hi", settings=FAST) as stream:
+        async for event in stream:
+            events.append((event.type, str(stream.call.attempt.model)))
+    return events
+
+
+async def test_nobody_waits_and_nothing_is_lost_where_there_is_room() -> None:
+    slow = Slow()
+    observer = Background(slow)
+    events = await call_with(observer, models=["echo/fail-auth", "echo/echo"])
+    assert slow.seen == []  # the whole call is over
+    slow.free.set()
+    await observer.aclose()
+    assert slow.seen == events
+    assert observer.dropped == 0
+    assert slow.closed
+
+
+async def test_an_event_finds_the_call_as_it_was() -> None:
+    found: list[tuple[str, Any]] = []
+
+    class Looks:
+        def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
+            found.append((event.type, (call.attempt.number, call.usage is not None)))
+
+    async with Background(Looks()) as observer:
+        await call_with(observer, models=["echo/flaky"])
+    names = [name for name, _ in found]
+    assert [number for _, (number, _) in found] == [1] * (names.index("retry") + 1) + [2] * (
+        len(names) - names.index("retry") - 1
+    )
+    assert found[-2] == ("text_end", (2, False))
+    assert found[-1] == ("done", (2, True))
+
+
+async def test_a_full_queue_drops_deltas_first_and_counts_them(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    slow = Slow()
+    observer = Background(slow, size=4)
+    events = await call_with(observer)
+    slow.free.set()
+    with caplog.at_level(logging.WARNING, "swink_observers"):
+        await observer.aclose()
+    assert observer.dropped > 0
+    assert len(slow.seen) + observer.dropped == len(events)
+    kept = [name for name, _ in slow.seen]
+    assert [name for name in kept if name != "text_delta"] == [
+        name for name, _ in events if name != "text_delta"
+    ]
+    assert f"too slow for {observer.dropped} events" in caplog.text
+
+
+async def test_closing_waits_for_a_limited_time_and_says_what_is_lost(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    slow = Slow()
+    observer = Background(slow, flush_seconds=0.01)
+    events = await call_with(observer)
+    await observer.aclose()
+    assert "did not get through" in caplog.text
+    assert observer.dropped >= len(events) - 1
+    slow.free.set()
+
+
+async def test_who_raises_misses_that_call_alone(caplog: pytest.LogCaptureFixture) -> None:
+    seen = []
+
+    class Broken:
+        name = "broken"
+
+        def on_event(self, event: swink.AssistantMessageEvent) -> None:
+            seen.append(event.type)
+            if isinstance(event, swink.TextStart):
+                raise SystemExit
+
+    async with Background(Broken()) as observer:
+        await call_with(observer)
+        await call_with(observer)
+    assert seen == ["start", "text_start"] * 2
+    assert caplog.text.count("observer broken raised") == 2
+
+
+async def test_closed_it_takes_no_more(caplog: pytest.LogCaptureFixture) -> None:
+    slow = Slow()
+    observer = Background(slow)
+    await observer.aclose()
+    events = await call_with(observer)
+    await asyncio.sleep(0)
+    assert (slow.seen, observer.dropped) == ([], len(events))
+
+
+class TestBackground(ObserverConformance):
+    class Quick:
+        def on_event(self, event: swink.AssistantMessageEvent) -> None:
+            """Nothing that takes time."""
+
+    @staticmethod
+    def observer() -> Background:
+        return Background(TestBackground.Quick())

@@ -1,0 +1,168 @@
+"""The canonical request: all that an answer depends on, as data that is equal in every process.
+
+Two calls with one canonical request may be given one answer: a cassette replays by it, a cache
+keeps by it. It names the model and the address, holds every option and the whole conversation with
+its tools, and a digest of what the provider made of them, in which plugins that rewrite requests
+had their say. It holds no credential, and nothing that differs from run to run: neither how long
+and how often to try, nor ids that the core made up, nor what earlier answers cost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from swink_core import Attempt, Call, Context, ProviderFailure, StreamOptions, UsageError, dump
+from swink_core.providers import is_synthetic_id
+from swink_recorder.scrub import SHORTEST_SECRET, scrub_headers
+
+__all__ = ["canonical_request", "differences", "digest_of", "request_of"]
+
+_ELSEWHERE = frozenset({"api_key", "base_url", "headers", "timeouts", "retry"})
+"""Options that are no part of what is asked, or stand elsewhere in the canonical request."""
+
+_UNSET = StreamOptions()
+
+_TOLD = frozenset({"role", "content", "provider", "model"})
+"""What a message was; the rest is how it came to be."""
+
+_CONVERTED = "converted"
+
+
+def canonical_request(call: Call) -> dict[str, Any]:
+    """Return the canonical request of a call's present attempt.
+
+    Its fields are those of `request_of`, and `converted`: a digest of the conversation in the
+    provider's own form, `None` where it has none.
+    """
+    return {**request_of(call.attempt, call.context), _CONVERTED: _converted(call)}
+
+
+def request_of(attempt: Attempt, context: Context) -> dict[str, Any]:
+    """Return what an attempt asks for: `model`, `address`, `options`, `context`, and `headers`
+    where the caller gave some."""
+    asked = {
+        "model": str(attempt.model),
+        "address": attempt.target.key.removeprefix(f"{attempt.model} ").rpartition(" ")[0],
+        "options": _options(attempt.options),
+        "context": _context(dump(context)),
+    }
+    if attempt.options.headers:
+        lower = {name.lower(): value for name, value in attempt.options.headers.items()}
+        asked["headers"] = scrub_headers(lower)
+    canonical: dict[str, Any] = _numbered(asked, {})
+    return canonical
+
+
+def digest_of(data: Any) -> str:
+    """Return a digest of JSON data, in which the order of an object's fields does not count."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), default=repr)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def differences(asked: dict[str, Any], recorded: dict[str, Any]) -> list[str]:
+    """Say in which places two canonical requests differ, a line each; none if they are equal.
+
+    One that was recorded without a digest is of whatever the provider makes of it.
+    """
+    if _CONVERTED not in recorded:
+        asked = {name: value for name, value in asked.items() if name != _CONVERTED}
+    found = _differing(asked, recorded, "")
+    said = [line for place, line in found if place != _CONVERTED]
+    if found and not said:
+        return ["how the provider, or a plugin that rewrites requests, puts the conversation"]
+    return said
+
+
+def _options(options: StreamOptions) -> dict[str, Any]:
+    names = sorted(StreamOptions.names() - _ELSEWHERE)
+    given = {name: getattr(options, name) for name in names}
+    set_ = {name: value for name, value in given.items() if value != getattr(_UNSET, name)}
+    data: dict[str, Any] = msgspec.to_builtins(set_, enc_hook=_plain)
+    return data
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else repr(value)
+
+
+def _context(context: dict[str, Any]) -> dict[str, Any]:
+    messages = [
+        {name: value for name, value in message.items() if name in _TOLD}
+        if message["role"] == "assistant"
+        else message
+        for message in context["messages"]
+    ]
+    shortened: dict[str, Any] = _without_media({**context, "messages": messages})
+    return shortened
+
+
+def _without_media(data: Any) -> Any:
+    """Put a digest in the place of each medium's data, so that people can read what is left."""
+    if isinstance(data, dict):
+        if data.get("type") == "base64" and isinstance(data.get("data"), str):
+            digest = hashlib.sha256(data["data"].encode()).hexdigest()
+            return {**data, "data": f"sha256:{digest}"}
+        return {name: _without_media(value) for name, value in data.items()}
+    return [_without_media(value) for value in data] if isinstance(data, list) else data
+
+
+def _converted(call: Call) -> str | None:
+    try:
+        payload = call.convert()
+    except (ProviderFailure, UsageError):
+        return None
+    return digest_of(_numbered(payload, {}))
+
+
+def _numbered(data: Any, ids: dict[str, str]) -> Any:
+    """Return data with the ids numbered that the core made up: they are new in every run."""
+    if isinstance(data, str):
+        return ids.setdefault(data, f"call {len(ids) + 1}") if is_synthetic_id(data) else data
+    if isinstance(data, dict):
+        return {name: _numbered(value, ids) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_numbered(value, ids) for value in data]
+    return data
+
+
+_ABSENT = object()
+
+
+def _differing(asked: Any, recorded: Any, place: str) -> list[tuple[str, str]]:
+    if isinstance(asked, dict) and isinstance(recorded, dict):
+        found = []
+        for name in dict.fromkeys([*asked, *recorded]):
+            inner = asked.get(name, _ABSENT), recorded.get(name, _ABSENT)
+            found += _differing(*inner, f"{place}.{name}" if place else name)
+        return found
+    if isinstance(asked, list) and isinstance(recorded, list):
+        found = []
+        for index in range(max(len(asked), len(recorded))):
+            a, r = (one[index] if index < len(one) else _ABSENT for one in (asked, recorded))
+            found += _differing(a, r, f"{place}[{index}]")
+        return found
+    if type(asked) is type(recorded) and (asked == recorded or _is_hidden(asked, recorded)):
+        return []
+    return [(place, f"{place}: {_shown(asked)}, recorded {_shown(recorded)}")]
+
+
+def _is_hidden(asked: Any, recorded: Any) -> bool:
+    """Tell whether a text is that which was recorded, in which a secret was hidden."""
+    if not isinstance(recorded, str) or "*" * SHORTEST_SECRET not in recorded:
+        return False
+    parts = re.split(rf"(\*{{{SHORTEST_SECRET},}})", recorded)
+    pattern = "".join(f".{{{len(p)}}}" if n % 2 else re.escape(p) for n, p in enumerate(parts))
+    return re.fullmatch(pattern, asked, re.DOTALL) is not None
+
+
+def _shown(value: Any) -> str:
+    if value is _ABSENT:
+        return "nothing"
+    text = json.dumps(value, ensure_ascii=False, default=repr)
+    return text if len(text) <= 80 else f"{text[:77]}…"

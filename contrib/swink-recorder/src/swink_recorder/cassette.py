@@ -1,0 +1,158 @@
+"""Cassettes: calls recorded once and replayed for ever, without a key and without a network.
+
+    with Cassette("tests/cassettes/sky.json"):
+        await swink.complete("openai/gpt-5", "Why is the sky blue?")
+
+While a cassette is in, it answers every call of this process, whichever client makes it: it plays
+the next take of an equal canonical request, or records the call, or fails it. The newest cassette
+that is in counts. A pytest fixture is in `swink_recorder.pytest_plugin`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any, Literal, Self, TypeAlias, get_args
+from weakref import WeakKeyDictionary
+
+from swink_core import (
+    AssistantMessageEvent,
+    Call,
+    Failure,
+    ProviderFailure,
+    StreamErrorKind,
+    UsageError,
+)
+from swink_core.providers import HTTPProvider
+from swink_recorder.canonical import canonical_request, differences
+from swink_recorder.capture import AttemptTape, Tape
+from swink_recorder.playback import play
+from swink_recorder.plugin import put_in, take_out
+from swink_recorder.takes import Take, read_takes, take_of, write_takes
+
+__all__ = ["MODES", "Cassette", "Mode"]
+
+Mode: TypeAlias = Literal["once", "none", "all"]
+
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+MOST_DIFFERENCES = 5
+"""How many are told of a call that no take is of."""
+
+
+class Cassette:
+    """A file of recorded calls.
+
+    `mode` is `once` (a file that is there is replayed, and calls that it does not hold fail; where
+    there is none, calls are recorded), `none` (nothing is ever asked) or `all` (everything is asked
+    and recorded anew). `speed` is how many times faster than recorded it plays; 0 is at once, waits
+    between attempts included. `unrecorded` says of each call that failed for want of a recording
+    what was wrong.
+    """
+
+    def __init__(self, path: str | Path, mode: Mode = "once", speed: float = 0.0) -> None:
+        if mode not in MODES:
+            raise UsageError(
+                f"a cassette has no mode {mode!r}", resolution=f"Modes are {', '.join(MODES)}."
+            )
+        self.path = Path(path)
+        self.speed = speed
+        self.unrecorded: list[str] = []
+        self._mode = mode
+        self._replays = mode == "none"
+        self._takes: list[Take] = []
+        self._played: set[int] = set()
+        self._recorded: list[tuple[AttemptTape, dict[str, Any], bool]] = []
+        self._tapes: WeakKeyDictionary[Call, Tape] = WeakKeyDictionary()
+        self._secrets: list[set[str]] = []  # of calls, which learn more while they run
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        """Put it in. Raises RecordingError for a file that cannot be read."""
+        if self._mode != "all" and self.path.is_file():
+            self._takes, _ = read_takes(self.path.read_bytes(), self.path)
+            self._replays = True
+        put_in(self)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        """Take it out, and write what was recorded."""
+        take_out(self)
+        if self._recorded:
+            takes = [take_of(tape, asked, events) for tape, asked, events in self._recorded]
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+            beside.write_bytes(write_takes(takes, set().union(*self._secrets)))
+            beside.replace(self.path)
+
+    # -- for the plugin ----------------------------------------------------------------------
+
+    def stream(self, call: Call) -> Any:
+        """Return the events of a call's attempt; `None` to have it made, and recorded.
+
+        Raises ProviderFailure for one that is not recorded and may not be made.
+        """
+        asked = canonical_request(call)
+        if not self._replays:
+            self._record(call, asked)
+            return None
+        with self._lock:
+            number = next((n for n, take in self._left() if not differences(asked, take.asked)), -1)
+            self._played.add(number)
+        if number < 0:
+            raise self._refused(self._why(asked))
+        return play(self._takes[number], call, self.speed, lambda: self._refused(_CUT))
+
+    def observe(self, event: AssistantMessageEvent, call: Call) -> None:
+        """Take note of an event of a call that is recorded."""
+        tape = self._tapes.get(call)
+        if tape is not None:
+            tape.feed(event, call.attempt)
+
+    def _record(self, call: Call, asked: dict[str, Any]) -> None:
+        with self._lock:
+            tape = self._tapes.setdefault(call, Tape(call))
+            has_bytes = isinstance(call.attempt.target.binding.provider, HTTPProvider)
+            self._secrets.append(call.secrets)
+            self._recorded.append((tape.of(call.attempt), asked, not has_bytes))
+
+    def _left(self) -> list[tuple[int, Take]]:
+        return [(n, take) for n, take in enumerate(self._takes) if n not in self._played]
+
+    def _why(self, asked: dict[str, Any]) -> str:
+        if not self._takes:
+            return f"{asked['model']} was asked, and nothing is recorded in {self.path}"
+        found = min((differences(asked, take.asked) for take in self._takes), key=len)
+        if not found:
+            return (
+                f"{asked['model']} was asked this more often than the {self._equal(asked)} times "
+                f"that {self.path} holds"
+            )
+        more = len(found) - MOST_DIFFERENCES
+        lines = found[:MOST_DIFFERENCES] + ([f"and {more} more"] if more > 0 else [])
+        return f"no recording in {self.path} is of this call; the nearest differs in\n  " + (
+            "\n  ".join(lines)
+        )
+
+    def _equal(self, asked: dict[str, Any]) -> int:
+        return sum(not differences(asked, take.asked) for take in self._takes)
+
+    def _refused(self, why: str) -> ProviderFailure:
+        self.unrecorded.append(why)
+        anew = f"Record {self.path} anew with the mode `all`, if the call is as it should be."
+        first = (
+            "Record it with the mode `once`, where the provider can be asked, and keep the file."
+        )
+        failure = Failure(
+            "request",
+            kind=StreamErrorKind.INVALID_REQUEST,
+            code="unrecorded",
+            message=why,
+            title="No recording of this call",
+            resolution=anew if self._takes else first,
+        )
+        return ProviderFailure(failure)
+
+
+_CUT = "the stream is read further than it was when it was recorded: it was closed here"

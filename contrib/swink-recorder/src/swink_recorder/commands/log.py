@@ -1,0 +1,248 @@
+"""`swink log`: the calls that were recorded, to look at, search, replay, hand on and forget."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from swink_cli.listing import print_json, print_lines
+from swink_cli.terminal import is_terminal, printable, say, table
+from swink_core import UsageError
+from swink_recorder.commands.replay import play_recording
+from swink_recorder.plugin import PATH_ENV, recorded_path
+from swink_recorder.recording import Recording
+from swink_recorder.store import Entry, FolderStore, SQLiteStore, open_store
+from swink_recorder.takes import Take, read_takes, write_takes
+
+__all__ = ["command"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+LEAST = 16
+"""Columns that a prompt needs; a list that leaves it fewer has fewer columns."""
+
+HEADINGS = ("ID", "WHEN", "MODEL", "END", "TOKENS", "PROMPT")
+
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_many = click.option("-n", "--number", default=20, show_default=True, help="The most to list.")
+
+
+@click.group("log")
+@click.option(
+    "--store",
+    "path",
+    metavar="PATH",
+    help=f"The folder or SQLite file to look into. Default: {PATH_ENV}.",
+)
+@click.pass_context
+def command(context: click.Context, path: str | None) -> None:
+    """Look at recorded calls.
+
+    They are recorded where SWINK_RECORD names a folder, or a SQLite file (calls.sqlite).
+    """
+    context.obj = path
+
+
+def _store() -> FolderStore | SQLiteStore:
+    path = click.get_current_context().obj or recorded_path()
+    if path is None:
+        raise UsageError(
+            f"no calls are recorded: {PATH_ENV} is not set",
+            title="Nothing to look into",
+            resolution=f"Set {PATH_ENV} to a folder or a SQLite file and make calls, or name one "
+            "with --store.",
+        )
+    store = open_store(path)
+    if not store.path.exists():
+        raise UsageError(
+            f"there is no {store.path}",
+            title="Nothing to look into",
+            resolution="It is made with the first call that is recorded.",
+        )
+    return store
+
+
+@command.command("list")
+@_many
+@_as_json
+def list_calls(number: int, as_json: bool) -> None:
+    """List the newest calls."""
+    _show(islice(_store().entries(), number), as_json, "No calls are recorded yet.")
+
+
+@command.command("search")
+@click.argument("words", nargs=-1, required=True)
+@_many
+@_as_json
+def search(words: tuple[str, ...], number: int, as_json: bool) -> None:
+    """List calls in whose prompt or answer all WORDS occur."""
+    _show(islice(_store().search(words), number), as_json, "No recorded call has these words.")
+
+
+@command.command("show")
+@click.argument("id", required=False)
+@_as_json
+def show(id: str | None, as_json: bool) -> None:
+    """Show a call: what was asked, what came, what it took. Default: the newest.
+
+    An ID may be shortened to its first letters. --json prints the whole document, with every read
+    of the network.
+    """
+    store = _store()
+    entry = _entry(store, id)
+    if as_json:
+        click.echo(store.read(entry.id), nl=False)
+        return
+    takes = _takes(store, entry)
+    rows = [
+        ("model", entry.model),
+        ("when", _when(entry)),
+        ("end", f"{entry.outcome} after {entry.seconds:g} s"),
+        ("tokens", _tokens(entry)),
+        ("cost", "-" if entry.cost is None else f"${entry.cost:.6f}"),
+        ("notices", ", ".join(entry.notices) or "-"),
+    ]
+    print_lines(table([(name, printable(value)) for name, value in rows]))
+    for take in takes:
+        print_lines(["", *table([_attempt(take)])])
+    for name, text in (("prompt", entry.prompt), ("answer", entry.answer)):
+        print_lines(["", f"{name}:", printable(text) or "-"])
+
+
+@command.command("replay")
+@click.argument("id", required=False)
+@click.option("--fast", is_flag=True, help="All at once instead of in the recorded time.")
+@click.option("--plain", is_flag=True, help="Show text as it comes, not as formatted Markdown.")
+def replay(id: str | None, fast: bool, plain: bool) -> int:
+    """Play a call's answer back: no key, no network. Default: the newest."""
+    store = _store()
+    return play_recording(_recording(store, _entry(store, id)), fast, plain)
+
+
+@command.command("export")
+@click.argument("id")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="PATH",
+    help="A file that ends in .json becomes a cassette, anything else a recording's folder.",
+)
+@click.option("--force", is_flag=True, help="Replace what is there already.")
+def export(id: str, output: Path, force: bool) -> None:
+    """Write a call as a cassette for tests, or as a recording's folder.
+
+    Look at it before you share it: the prompt and the answer are in it.
+    """
+    store = _store()
+    entry = _entry(store, id)
+    if output.exists() and not force:
+        raise UsageError(
+            f"{output} exists already",
+            title="Nothing was exported",
+            resolution="Choose another place, or pass --force.",
+        )
+    if output.suffix == ".json":
+        output.write_bytes(write_takes(_takes(store, entry)))
+    else:
+        _recording(store, entry).save(output)
+    say(f"wrote {output}")
+
+
+@command.command("delete")
+@click.argument("ids", nargs=-1, metavar="ID...")
+@click.option("--all", "everything", is_flag=True, help="Delete all calls.")
+def delete(ids: tuple[str, ...], everything: bool) -> None:
+    """Delete calls for good."""
+    if everything == bool(ids):
+        raise click.UsageError("Name the calls to delete, or pass --all.")
+    store = _store()
+    found = [*store.entries()] if everything else [_entry(store, id) for id in ids]
+    for entry in found:
+        store.delete(entry.id)
+    say(f"deleted {len(found)} {'call' if len(found) == 1 else 'calls'}")
+
+
+# -- what they share -------------------------------------------------------------------------------
+
+
+def _entry(store: FolderStore | SQLiteStore, id: str | None) -> Entry:
+    """Return the entry whose id begins so, or the newest. Raises UsageError."""
+    found = [entry for entry in store.entries() if entry.id.startswith(id or "")]
+    if id is None:
+        found = found[:1]
+    if len(found) != 1:
+        several = f"{len(found)} calls begin with" if found else "no recorded call is"
+        raise UsageError(
+            f"{several} {id}" if id else "no call is recorded",
+            title="Which call?",
+            resolution="`swink log list` shows their ids.",
+        )
+    return found[0]
+
+
+def _takes(store: FolderStore | SQLiteStore, entry: Entry) -> list[Take]:
+    return read_takes(store.read(entry.id), f"{store.path}, call {entry.id}")[0]
+
+
+def _recording(store: FolderStore | SQLiteStore, entry: Entry) -> Recording:
+    answered = [take.recording for take in _takes(store, entry) if take.recording.status]
+    if not answered:
+        raise UsageError(
+            f"{entry.model} was not answered over HTTP",
+            title="Nothing to replay",
+            resolution=f"`swink log show --json {entry.id}` prints its events.",
+        )
+    return answered[-1]
+
+
+def _show(entries: Iterable[Entry], as_json: bool, none: str) -> None:
+    found = list(entries)
+    if as_json:
+        print_json(msgspec.to_builtins(entry) for entry in found)
+        return
+    if not found:
+        print_lines([none])
+        return
+    rows = [(e.id, _when(e), e.model, e.outcome, _tokens(e), _line(e.prompt)) for e in found]
+    needed = sum(max(map(len, cells)) + 2 for cells in list(zip(*rows, strict=True))[:-1])
+    if is_terminal(sys.stdout) and needed + LEAST > shutil.get_terminal_size().columns:
+        short = [
+            (id[:6], f"{when} {model} {end}: {said}") for id, when, model, end, _, said in rows
+        ]
+        print_lines(table(short))
+    else:
+        print_lines(table(rows, HEADINGS))
+
+
+def _when(entry: Entry) -> str:
+    return datetime.fromisoformat(entry.at).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def _tokens(entry: Entry) -> str:
+    return "/".join("-" if n is None else str(n) for n in (entry.input, entry.output))
+
+
+def _line(text: str) -> str:
+    words = " ".join(printable(text).split())
+    return words if len(words) <= 60 else f"{words[:59]}…"
+
+
+def _attempt(take: Take) -> tuple[str, str]:
+    recording, failure = take.recording, take.failure
+    seconds = recording.chunks[-1][0] if recording.chunks else 0.0
+    status = f"HTTP {recording.status}, " if recording.status else ""
+    told = f"; {failure.kind}: {failure.message}" if failure else ""
+    reads = f"{len(recording.body)} bytes in {len(recording.chunks)} reads over {seconds:.2f} s"
+    if not recording.chunks:
+        reads = f"{len(take.events)} events"
+    model = f"{recording.provider}/{recording.model}"
+    return "attempt", printable(f"{model}: {status}{reads}{told}")

@@ -1,0 +1,172 @@
+"""`Recorder`: an observer that keeps every call, off by default.
+
+    SWINK_RECORD=~/.local/state/swink/calls.sqlite      every program of this environment, or
+    swink.Client(plugins=[Recorder("calls")])           the calls of one client
+
+On the way of an event it is put on a tape, and that is all; a thread does the rest when the call
+has ended. A store that cannot be written loses recordings, never a call, and is told of once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from attrs import define
+
+import swink_core as swink
+from swink_recorder.canonical import request_of
+from swink_recorder.capture import Tape
+from swink_recorder.scrub import hidden
+from swink_recorder.store import Entry, Keep, now_text, open_store
+from swink_recorder.takes import take_of, write_takes
+
+__all__ = ["Recorder"]
+
+log = logging.getLogger(__name__)
+
+MOST_WAITING = 256
+"""Calls that may wait to be written; further ones are not recorded."""
+
+BETWEEN_PRUNES = 50
+"""Calls that are written before the oldest are looked at again."""
+
+CLOSE_SECONDS = 4.0
+"""How long closing waits for what is still to be written; the host waits 5."""
+
+
+_TERMINAL = (swink.Done, swink.Error)
+
+
+@define
+class _Ended:
+    """What is left of a call when it has ended."""
+
+    tape: Tape
+    context: swink.Context
+    entry: Entry
+    secrets: frozenset[str]
+
+
+class Recorder:
+    """Keeps every call in a folder or a SQLite file: what was asked, the bytes with their times,
+    the events, what it took. Credentials are taken out. `keep` bounds it.
+
+    Whoever made it closes it: `await recorder.aclose()`.
+    """
+
+    api_level = 1
+
+    def __init__(self, path: str | Path, keep: Keep | None = None) -> None:
+        self._store = open_store(path)
+        self._keep = keep or Keep()
+        self._running: dict[str, tuple[Tape, swink.Context, str]] = {}
+        self._waiting: deque[_Ended] = deque()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._told: set[str] = set()
+        self._written = 0
+
+    @swink.hookimpl
+    def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
+        """Put an event on the call's tape; with the last one, hand the tape on."""
+        running = self._running.get(call.id)
+        if running is None:
+            context = swink.Context(
+                [*call.context.messages], call.context.system_prompt, [*call.context.tools]
+            )
+            running = self._running[call.id] = Tape(call), context, now_text()
+        running[0].feed(event, call.attempt)
+        if type(event) in _TERMINAL:
+            del self._running[call.id]
+            self._hand_on(event, call, *running)
+
+    def _hand_on(
+        self, event: Any, call: swink.Call, tape: Tape, context: swink.Context, at: str
+    ) -> None:
+        usage, cost = call.usage or swink.Usage(), call.cost or swink.Cost()
+        entry = Entry(
+            id=call.id,
+            at=at,
+            model=str(call.model),
+            outcome="done" if isinstance(event, swink.Done) else str(event.error_kind or "unknown"),
+            seconds=round((call.ended_at or call.clock.time()) - call.started_at, 3),
+            attempts=call.attempts,
+            input=usage.input,
+            output=usage.output,
+            cost=cost.total,
+        )
+        with self._lock:
+            if len(self._waiting) >= MOST_WAITING:
+                self._tell("full", "calls end faster than they can be recorded; some are left out")
+                return
+            self._waiting.append(_Ended(tape, context, entry, frozenset(call.secrets)))
+            if self._thread is None:  # the interpreter waits for it, so that nothing is lost
+                self._thread = threading.Thread(target=self._write_all, name="swink-recorder")
+                self._thread.start()
+
+    async def aclose(self) -> None:
+        """Write what is still to be written, for some seconds at most."""
+        await asyncio.to_thread(self.close)
+
+    def close(self) -> None:
+        """Do the same where there is no event loop."""
+        thread = self._thread
+        if thread is not None:
+            thread.join(CLOSE_SECONDS)
+
+    # -- in the thread -----------------------------------------------------------------------
+
+    def _write_all(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._thread = None
+                    return
+                ended = self._waiting.popleft()
+            try:
+                self._write(ended)
+            except Exception as error:
+                why = f"{type(error).__name__}: {error}"
+                self._tell("failed", f"calls are not recorded in {self._store.path}: {why}")
+            else:
+                self._told.discard("failed")
+
+    def _write(self, ended: _Ended) -> None:
+        tapes = ended.tape.attempts
+        takes = [take_of(tape, request_of(tape.attempt, ended.context), True) for tape in tapes]
+        entry = ended.entry
+        entry.prompt = _asked(ended.context)
+        events = [event for _, event in takes[-1].events] if takes else []
+        entry.answer = "".join(e["delta"] for e in events if e["type"] == "text_delta")
+        entry.notices = [event["code"] for event in events if event["type"] == "notice"]
+        secrets = {secret for secret in ended.secrets if secret not in entry.model}
+        clean = hidden(msgspec.json.encode(entry), secrets)
+        entry = msgspec.json.decode(clean, type=Entry)
+        document = write_takes(takes, secrets, msgspec.to_builtins(entry))
+        self._store.add(entry, document)
+        if self._written % BETWEEN_PRUNES == 0:
+            self._store.prune(self._keep)
+        self._written += 1
+
+    def _tell(self, what: str, text: str) -> None:
+        """Tell of a fault once, until it is over."""
+        if what not in self._told:
+            self._told.add(what)
+            log.error("%s", text)
+
+
+def _asked(context: swink.Context) -> str:
+    """Return the last words of the user's."""
+    for message in reversed(context.messages):
+        if isinstance(message, swink.UserMessage):
+            if isinstance(message.content, str):
+                return message.content
+            texts = [b.text for b in message.content if isinstance(b, swink.TextBlock)]
+            return "\n".join(texts)
+    return ""

@@ -1,0 +1,95 @@
+"""Takes credentials out of what is kept: by the names of headers and parameters, and by value."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from urllib.parse import parse_qsl, quote, urlsplit, urlunsplit
+
+__all__ = ["SHORTEST_SECRET", "hidden", "scrub_headers", "scrub_url", "scrubbed"]
+
+HIDDEN = "[hidden]"
+
+SHORTEST_SECRET = 6
+"""Characters below which a text is no secret, and stands in too many places to be taken out."""
+
+_SECRET_WORDS = (
+    "auth", "key", "token", "secret", "cookie", "password", "credential", "signature",
+    "organization",
+)  # fmt: skip
+_HARMLESS_WORDS = ("ratelimit", "idempotency")
+"""What is about tokens or keys without being one: allowances and request numbers."""
+
+
+def scrub_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Hide the values of headers that carry credentials, by their names."""
+    return {name: HIDDEN if _is_secret(name) else value for name, value in headers.items()}
+
+
+def scrub_url(url: str) -> str:
+    """Hide a URL's credentials: user information, and query parameters by their names.
+
+    A URL without any comes back as it is.
+    """
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    query = parts.query
+    if any(_is_secret(name) or name == "sig" for name, _ in pairs):
+        query = "&".join(
+            f"{quote(name)}={HIDDEN if _is_secret(name) or name == 'sig' else quote(value)}"
+            for name, value in pairs
+        )
+    if host == parts.netloc and query == parts.query:
+        return url
+    return urlunsplit(parts._replace(netloc=host, query=query))
+
+
+def scrubbed(data: bytes, secrets: Iterable[str]) -> bytes:
+    """Hide secrets wherever they occur, in pieces too, by as many asterisks."""
+    secrets = [*_worth_hiding(secrets)]
+    return _without_pieces(hidden(data, secrets), secrets)
+
+
+def hidden(data: bytes, secrets: Iterable[str]) -> bytes:
+    """Hide secrets that stand in one piece, as they are or as JSON writes them."""
+    for secret in _worth_hiding(secrets):
+        for form in {
+            secret,
+            json.dumps(secret)[1:-1],
+            json.dumps(secret, ensure_ascii=False)[1:-1],
+        }:
+            found = form.encode("utf-8", "surrogatepass")
+            data = data.replace(found, b"*" * len(found))
+    return data
+
+
+def _worth_hiding(secrets: Iterable[str]) -> list[str]:
+    """Return the longest first, as one may be a part of another."""
+    return sorted((s for s in secrets if len(s) >= SHORTEST_SECRET), key=len, reverse=True)
+
+
+def _is_secret(name: str) -> bool:
+    lower = name.lower()
+    return any(word in lower for word in _SECRET_WORDS) and not any(
+        word in lower for word in _HARMLESS_WORDS
+    )
+
+
+_STRINGS = re.compile(rb'"(\w+)"\s*:\s*"((?:[^"\\]|\\.)*)"')  # with the names of their fields
+
+
+def _without_pieces(data: bytes, secrets: Iterable[str]) -> bytes:
+    """Hide secrets that come in pieces, as a model writes them: a frame each, in one field."""
+    strings: dict[bytes, list[tuple[int, int]]] = {}
+    for found in _STRINGS.finditer(data):
+        strings.setdefault(found[1], []).append(found.span(2))
+    left = bytearray(data)
+    for spans in strings.values():
+        text = b"".join(data[start:end] for start, end in spans)
+        for secret in secrets:
+            for found in re.finditer(re.escape(secret.encode()), text):
+                for place in [p for span in spans for p in range(*span)][slice(*found.span())]:
+                    left[place] = ord("*")
+    return bytes(left)

@@ -1,0 +1,215 @@
+"""Takes: recorded attempts with what was asked for them, and the one file that holds several.
+
+    {"swink_cassette": 1,
+     "attempts": [{"asked": the canonical request,
+                   "status", "headers", "request": {"method", "path", "headers", "body"},
+                   "reads": [[seconds since the answer began, line, …, or {"base64": …}], …],
+                   "events": [[seconds since the attempt began, event], …],
+                   "failure": {"kind", "message", …}}, …]}
+
+A line of an answer, or an event, is a line of the file, so that two of them can be compared by eye.
+Like every recording, it holds nothing that looks like a credential.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from attrs import define, field
+
+from swink_core import Error, Retry, StreamErrorKind
+from swink_recorder.capture import AttemptTape
+from swink_recorder.recording import RecordedRequest, Recording, RecordingError
+from swink_recorder.scrub import hidden, scrub_headers, scrub_url, scrubbed
+
+__all__ = ["Take", "TakeFailure", "read_takes", "take_of", "write_takes"]
+
+VERSION = 1
+
+
+class TakeFailure(msgspec.Struct, omit_defaults=True):
+    """How an attempt failed, as far as observers were told."""
+
+    kind: StreamErrorKind
+    message: str = ""
+    rule: str | None = None
+    phase: str | None = None
+    retry_after: float | None = None
+    title: str | None = None
+    resolution: str | None = None
+
+
+class _Piece(msgspec.Struct):
+    base64: str
+
+
+class _RequestFile(msgspec.Struct):
+    method: str = "POST"
+    path: str = "/"
+    headers: dict[str, str] = {}
+    body: Any = None
+
+
+class _TakeFile(msgspec.Struct):
+    asked: dict[str, Any]
+    provider: str
+    model: str
+    status: int = 0
+    wire_format: str = ""
+    headers: dict[str, str] = {}
+    request: _RequestFile = msgspec.field(default_factory=_RequestFile)
+    reads: list[list[float | str | _Piece]] = []
+    events: list[tuple[float, dict[str, Any]]] = []
+    failure: TakeFailure | None = None
+    request_id: str | None = None
+    charged: float | None = None
+
+
+class _File(msgspec.Struct):
+    swink_cassette: int
+    attempts: list[_TakeFile]
+    call: dict[str, Any] = {}
+
+
+@define
+class Take:
+    """One attempt: what was asked (the canonical request), what came, and how it failed.
+
+    `events` are there where no bytes were, or where somebody wanted both. `charged` is what the
+    provider said that it cost, in US dollars.
+    """
+
+    asked: dict[str, Any] = field(repr=False)
+    recording: Recording
+    events: list[tuple[float, Any]] = field(factory=list, repr=False)
+    failure: TakeFailure | None = None
+    request_id: str | None = None
+    charged: float | None = None
+
+
+def take_of(tape: AttemptTape, asked: dict[str, Any], with_events: bool) -> Take:
+    """Return what a tape holds."""
+    events = tape.events() if with_events else []
+    attempt = tape.attempt
+    failure = _failure(tape.error) if tape.error is not None else None
+    return Take(asked, tape.recording(), events, failure, attempt.request_id, attempt.reported_cost)
+
+
+def _failure(error: Error | Retry) -> TakeFailure:
+    kind = error.error_kind or StreamErrorKind.UNKNOWN
+    if isinstance(error, Retry):
+        return TakeFailure(kind, error.error)
+    told = (error.rule, error.phase, error.retry_after, error.title, error.resolution)
+    return TakeFailure(kind, error.error_message, *told)
+
+
+def write_takes(
+    takes: Sequence[Take], secrets: Iterable[str] = (), call: dict[str, Any] | None = None
+) -> bytes:
+    """Return the file of some takes; `call` is what else is known of theirs."""
+    named = " ".join(take.asked.get("model", "") for take in takes)
+    secrets = {secret for secret in secrets if secret not in named}  # a key of "ollama" is none
+    attempts = ",\n".join(_indented(_take_text(take, secrets)) for take in takes)
+    about = f' "call": {_json(call)},\n' if call else ""
+    text = f'{{\n "swink_cassette": {VERSION},\n{about} "attempts": [\n{attempts}\n ]\n}}\n'
+    return hidden(text.encode(), secrets)
+
+
+def read_takes(data: bytes, where: str | Path) -> tuple[list[Take], dict[str, Any]]:
+    """Return the takes of a file, and what it says of their call.
+
+    Raises RecordingError, which names `where` and says what is wrong.
+    """
+    try:
+        file = msgspec.convert(json.loads(data), _File)
+        if file.swink_cassette != VERSION:
+            raise ValueError(f"version {file.swink_cassette}; this swink-recorder reads {VERSION}")
+        return [_take(row) for row in file.attempts], file.call
+    except (ValueError, RecursionError) as error:
+        raise RecordingError(
+            f"{where}: {error}",
+            title="Broken cassette",
+            resolution="Delete it and record it again, or restore it.",
+        ) from error
+
+
+def _take(row: _TakeFile) -> Take:
+    reads = [(float(at), b"".join(map(_bytes, pieces))) for at, *pieces in row.reads]  # type: ignore[arg-type]  # the first is a number
+    request = row.request
+    recording = Recording(
+        provider=row.provider,
+        model=row.model,
+        body=b"".join(piece for _, piece in reads),
+        chunks=[(at, len(piece)) for at, piece in reads],
+        wire_format=row.wire_format,
+        request=RecordedRequest(request.method, request.path, request.headers, request.body),
+        status=row.status,
+        headers=row.headers,
+    )
+    events: list[tuple[float, Any]] = [*row.events]
+    return Take(row.asked, recording, events, row.failure, row.request_id, row.charged)
+
+
+def _take_text(take: Take, secrets: set[str]) -> str:
+    recording, request = take.recording, take.recording.request
+    head: dict[str, Any] = {
+        "asked": take.asked,
+        "provider": recording.provider,
+        "model": recording.model,
+        "wire_format": recording.wire_format,
+        "request": {
+            "method": request.method,
+            "path": scrub_url(request.path),
+            "headers": scrub_headers(request.headers),
+            "body": request.body,
+        }
+        if request.method
+        else None,
+        "status": recording.status,
+        "headers": scrub_headers(recording.headers),
+        "request_id": take.request_id,
+        "charged": take.charged,
+        "failure": msgspec.to_builtins(take.failure),
+    }
+    head = {name: value for name, value in head.items() if value not in (None, "", {})}
+    body, rows, start = scrubbed(recording.body, secrets), [], 0
+    for at, size in recording.chunks:
+        cells = [round(at, 6), *_readable(body[start : start + size])]
+        rows.append("[" + ",\n   ".join(map(_json, cells)) + "]")
+        start += size
+    events = "\n".join(_json([round(at, 6), event]) for at, event in take.events)
+    shown = scrubbed(events.encode(), secrets).decode().split("\n") if events else []
+    text = _json(head, 1)[:-2]
+    for name, lines in (("reads", rows), ("events", shown)):
+        if lines:
+            text += f',\n "{name}": [\n  ' + ",\n  ".join(lines) + "\n ]"
+    return text + "\n}"
+
+
+def _readable(piece: bytes) -> list[Any]:
+    try:
+        return piece.decode().splitlines(keepends=True)
+    except UnicodeDecodeError:
+        return [{"base64": b64encode(piece).decode()}]
+
+
+def _bytes(piece: Any) -> bytes:
+    return piece.encode() if isinstance(piece, str) else b64decode(piece.base64)
+
+
+def _json(data: Any, indent: int | None = None) -> str:
+    text = json.dumps(data, indent=indent, ensure_ascii=False, default=repr)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which models do produce
+        return json.dumps(data, indent=indent, default=repr)
+    return text
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.split("\n"))

@@ -1,0 +1,347 @@
+"""Every call in a folder or a SQLite file: whole, private, bounded, and never at a call's cost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import swink_core as swink
+from swink_recorder import recorder as module
+from swink_recorder.cassette import Cassette
+from swink_recorder.plugin import CassettePlugin, RecorderPlugin
+from swink_recorder.recorder import Recorder
+from swink_recorder.store import Entry, Keep, SQLiteStore, open_store
+from swink_recorder.takes import read_takes
+from swink_testing.acme import AcmeProvider
+from swink_testing.calls import client_with
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.observers import ObserverConformance
+
+KEY = "sk-canary-0123456789"
+SSE = {"Content-Type": "text/event-stream"}
+
+
+class _Acme:
+    name, group, value, dist = "acme", "swink.providers", "acme:AcmeProvider", None
+
+    def load(self) -> type[AcmeProvider]:
+        return AcmeProvider
+
+
+def said(*texts: str, stop: bool = True) -> MemoryResponse:
+    reads = [f'data: {{"text": "{text}"}}\n\n'.encode() for text in texts]
+    return MemoryResponse([*reads, *[b'data: {"stop": "stop"}\n\n'] * stop], headers=SSE)
+
+
+def busy() -> MemoryResponse:
+    return MemoryResponse.of_json({"error": {"code": "busy", "message": "no"}}, 529)
+
+
+def acme(*answers: Any, plugins: list[Any]) -> swink.Client:
+    host = swink.Host(plugins, entry_points=[_Acme()], environ={})
+    given = {"api_key": KEY, "base_url": "http://nowhere.invalid/v1"}
+    policy = swink.RetryPolicy(base=0.0)
+    return client_with(host=host, http=MemoryHTTPClient(*answers), retry=policy, **given)
+
+
+@pytest.fixture(params=["calls", "calls.sqlite"])
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return tmp_path / "state" / request.param
+
+
+async def ask(path: Path, *answers: Any, prompt: Any = "Hi", keep: Keep | None = None) -> None:
+    recorder = Recorder(path, keep)
+    client = acme(*answers, plugins=[recorder])
+    async with client, client.stream("acme/large", prompt) as stream:
+        async for _ in stream:
+            pass
+    await recorder.aclose()
+
+
+def entries(path: Path) -> list[Entry]:
+    return list(open_store(path).entries())
+
+
+# -- what is kept ----------------------------------------------------------------------------------
+
+
+async def test_a_call_is_kept_with_all_its_attempts(path: Path) -> None:
+    await ask(path, busy(), said("Hel", "lo"), prompt="Grüße?")
+
+    [entry] = entries(path)
+    assert (entry.model, entry.outcome, entry.attempts) == ("acme/large", "done", 2)
+    assert (entry.prompt, entry.answer) == ("Grüße?", "Hello")
+    assert (entry.input, entry.output) == (1, 2)
+    takes, call = read_takes(open_store(path).read(entry.id), path)
+    assert call["id"] == entry.id
+    assert [take.recording.status for take in takes] == [529, 200]
+    assert takes[1].recording.request.body == {"model": "large", "messages": 1}
+    assert [data for _, data in takes[1].recording.pieces()] == [
+        b'data: {"text": "Hel"}\n\n', b'data: {"text": "lo"}\n\n', b'data: {"stop": "stop"}\n\n',
+    ]  # fmt: skip
+    assert [event["type"] for _, event in takes[0].events] == ["start", "retry"]
+    assert [event["type"] for _, event in takes[1].events] == [
+        "start", "text_start", "text_delta", "text_delta", "text_end", "done",
+    ]  # fmt: skip
+
+
+async def test_a_failed_call_and_one_that_was_left_are_kept_too(path: Path) -> None:
+    await ask(path, said("half", stop=False))
+    recorder = Recorder(path)
+    client = acme(said("one", "two"), plugins=[recorder])
+    async with client, client.stream("acme/large", "Hi") as stream:
+        async for event in stream:
+            if isinstance(event, swink.TextDelta):
+                break
+    await recorder.aclose()
+    assert {(entry.outcome, entry.answer) for entry in entries(path)} == {
+        ("network", "half"), ("cancelled", "one"),
+    }  # fmt: skip
+
+
+async def test_a_recorded_call_is_a_cassette(path: Path, tmp_path: Path) -> None:
+    await ask(path, busy(), said("Hello"))
+    [entry] = entries(path)
+    cassette = tmp_path / "case.json"
+    cassette.write_bytes(open_store(path).read(entry.id))
+    with Cassette(cassette, "none"):
+        async with acme(plugins=[CassettePlugin()]) as client:
+            assert (await client.complete("acme/large", "Hi")).text == "Hello"
+            with pytest.raises(swink.InvalidRequest, match="the nearest differs"):
+                await client.complete("acme/large", "Hi", temperature=1)
+
+
+async def test_parallel_calls_of_several_clients_are_all_kept_and_apart(path: Path) -> None:
+    await asyncio.gather(*(ask(path, said(f"{n}"), prompt=f"{n}") for n in range(12)))
+    assert {(e.prompt, e.answer) for e in entries(path)} == {(f"{n}", f"{n}") for n in range(12)}
+
+
+def test_words_are_found_in_prompts_and_answers(path: Path) -> None:
+    asyncio.run(ask(path, said("The sky is blue"), prompt="Why?"))
+    asyncio.run(ask(path, said("No"), prompt="Is the sea red?"))
+    store = open_store(path)
+    assert [e.prompt for e in store.search(["SKY", "why"])] == ["Why?"]
+    assert [e.prompt for e in store.search(["the"])] == ["Is the sea red?", "Why?"]
+    assert list(store.search(['sky" OR "sea'])) == []
+
+
+def test_a_sqlite_without_an_index_of_words_is_searched_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swink_recorder.store._WORDS", "CREATE VIRTUAL TABLE words USING no_such")
+    path = tmp_path / "calls.db"
+    asyncio.run(ask(path, said("The sky is blue")))
+    assert len(list(open_store(path).search(["sky"]))) == 1
+    open_store(path).delete(entries(path)[0].id)
+    assert entries(path) == []
+
+
+# -- private ---------------------------------------------------------------------------------------
+
+
+async def test_nobody_else_can_read_it(path: Path) -> None:
+    await ask(path, said("Hello"))
+    files = [path] if path.is_file() else list(path.iterdir())  # noqa: ASYNC240
+    assert files
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+
+
+@pytest.mark.parametrize("size", [2, 7, 20])
+async def test_a_key_is_nowhere_though_it_was_asked_for_and_said_in_pieces(
+    size: int, path: Path
+) -> None:
+    pieces = [KEY[at : at + size] for at in range(0, len(KEY), size)]
+    await ask(path, said("It is ", *pieces), prompt=f"Is it {KEY}?")
+    files = [path] if path.is_file() else list(path.iterdir())  # noqa: ASYNC240
+    assert not [file for file in files if KEY.encode() in file.read_bytes()]
+    [entry] = entries(path)
+    assert KEY not in entry.answer + entry.prompt
+    takes, _ = read_takes(open_store(path).read(entry.id), path)
+    texts = [e["delta"] for _, e in takes[0].events if e["type"] == "text_delta"]
+    assert "".join(texts) == "It is " + "*" * len(KEY)
+
+
+# -- bounded ---------------------------------------------------------------------------------------
+
+
+def _keep(path: Path, number: int, days_ago: float, size: int = 1000) -> None:
+    at = datetime.now(UTC) - timedelta(days=days_ago)
+    entry = Entry(id=f"{number:012}", at=at.isoformat(), model="a/b", outcome="done")
+    store = open_store(path)
+    call = json.dumps({"id": entry.id, "at": entry.at, "model": "a/b", "outcome": "done"})
+    store.add(entry, b'{"call": %s, "x": "%s"}' % (call.encode(), b"x" * size))
+    if path.is_dir():
+        for file in path.glob(f"*-{entry.id}.json"):
+            os.utime(file, (at.timestamp(), at.timestamp()))
+
+
+@pytest.mark.parametrize(
+    ("words", "left"),
+    [
+        ("", [0, 1, 2, 3]), ("10d", [0, 1]), ("2", [0, 1]), ("0.0025MB", [0, 1]), ("3,1d", [0]),
+    ],
+)  # fmt: skip
+def test_the_oldest_calls_go_first(words: str, left: list[int], path: Path) -> None:
+    for number in (3, 1, 0, 2):
+        _keep(path, number, days_ago=number * 9.0)
+    open_store(path).prune(Keep.of(words))
+    assert [int(entry.id) for entry in entries(path)] == left
+
+
+async def test_the_recorder_forgets_by_itself(path: Path) -> None:
+    _keep(path, 1, days_ago=31)
+    await ask(path, said("Hello"))
+    assert [entry.prompt for entry in entries(path)] == ["Hi"]
+
+
+@pytest.mark.parametrize("words", ["soon", "1.5", "3 weeks"])
+def test_words_that_say_no_limit_are_refused(words: str) -> None:
+    with pytest.raises(swink.UsageError, match="nothing to keep calls by"):
+        Keep.of(words)
+
+
+# -- whatever happens ------------------------------------------------------------------------------
+
+WRITER = """
+import asyncio, sys
+import swink_core as swink
+from swink_recorder.recorder import Recorder
+
+async def main():
+    async with swink.Client(plugins=[Recorder(sys.argv[1])]) as client:
+        while True:
+            await client.complete("echo/echo", "word " * 2000)
+            print("asked", flush=True)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("asked", [3, 9])
+def test_what_a_killed_process_had_written_can_be_read(asked: int, path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", WRITER, path], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        for _ in range(asked):
+            assert process.stdout.readline()
+        process.send_signal(signal.SIGKILL)
+    for entry in entries(path):
+        takes, _ = read_takes(open_store(path).read(entry.id), path)
+        assert takes[0].events[-1][1]["type"] == "done"
+    asyncio.run(ask(path, said("after")))
+    assert "after" in {entry.answer for entry in entries(path)}
+    if path.is_file():
+        assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+async def test_a_store_that_cannot_be_written_is_told_of_once_and_costs_no_call(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    in_the_way = tmp_path / "file"
+    in_the_way.write_text("")
+    recorder = Recorder(in_the_way / "calls.sqlite")
+    async with acme(said("one"), said("two"), plugins=[recorder]) as client:
+        for text in ("one", "two"):
+            assert (await client.complete("acme/large", "Hi")).text == text
+    await recorder.aclose()
+    told = [r for r in caplog.records if r.name == module.__name__]
+    assert len(told) == 1
+    assert "calls are not recorded in" in told[0].getMessage()
+
+
+async def test_a_damaged_file_is_left_as_it_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "calls.sqlite"
+    path.write_bytes(b"no database " * 100)
+    await ask(path, said("one"))
+    assert "file is not a database" in caplog.text
+    assert path.read_bytes() == b"no database " * 100
+
+
+async def test_a_file_that_another_process_writes_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "calls.sqlite"
+    await ask(path, said("one"))
+    other = sqlite3.connect(path)
+    other.execute("BEGIN IMMEDIATE")
+    recorder = Recorder(path)
+    async with acme(said("two"), plugins=[recorder]) as client:
+        assert (await client.complete("acme/large", "Hi")).text == "two"  # which waits for nobody
+    assert len(entries(path)) == 1
+    other.rollback()
+    await recorder.aclose()
+    assert len(entries(path)) == 2
+
+
+async def test_calls_that_end_faster_than_they_are_written_are_left_out_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "MOST_WAITING", 2)
+    path = tmp_path / "calls.sqlite"
+    await ask(path, said("first"))
+    other = sqlite3.connect(path)
+    other.execute("BEGIN IMMEDIATE")
+    recorder = Recorder(path)
+    async with acme(*[said("x") for _ in range(9)], plugins=[recorder]) as client:
+        for _ in range(9):
+            await client.complete("acme/large", "Hi")
+    other.rollback()
+    await recorder.aclose()
+    assert 2 <= len(entries(path)) <= 4
+    assert caplog.text.count("some are left out") == 1
+
+
+# -- on and off ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("environ", [{}, {"SWINK_RECORD": ""}, {"SWINK_RECORD": "off"}])
+def test_it_is_off_unless_the_environment_says_where(environ: dict[str, str]) -> None:
+    plugin = RecorderPlugin(environ)
+    assert not isinstance(plugin, Recorder)
+    assert [name for name in dir(plugin) if not name.startswith("_")] == []
+
+
+def test_a_wrong_setting_leaves_it_out_by_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("SWINK_RECORD", str(tmp_path / "calls"))
+    monkeypatch.setenv("SWINK_RECORD_KEEP", "for ever")
+    assert swink.complete_sync("echo/echo", "Hi").text == "Hi"
+    assert "plugin recorder is left out" in caplog.text
+    assert "30d 500MB 10000" in caplog.text
+
+
+def test_every_call_of_a_program_is_recorded_where_the_environment_says_so(
+    monkeypatch: pytest.MonkeyPatch, path: Path
+) -> None:
+    monkeypatch.setenv("SWINK_RECORD", str(path))
+    for word in ("one", "two"):
+        swink.complete_sync("echo/echo", word)
+    assert [entry.answer for entry in entries(path)] == ["two", "one"]
+
+
+class TestConformance(ObserverConformance):
+    @pytest.fixture(autouse=True)
+    def _away(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.CRITICAL)
+        TestConformance.observer = staticmethod(lambda: Recorder(tmp_path / "calls.sqlite"))
+
+    observer = staticmethod(lambda: Recorder(os.devnull))
+
+
+def test_an_id_may_be_read_from_a_path_that_is_not_there(tmp_path: Path) -> None:
+    store = SQLiteStore(tmp_path / "calls.db")
+    assert list(store.entries()) == []
+    with pytest.raises(FileNotFoundError):
+        store.read("a")

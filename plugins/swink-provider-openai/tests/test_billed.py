@@ -1,0 +1,97 @@
+"""What an answer costs by where it was made and for how long its prompt is kept."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from swink_core import AssistantMessage, CacheStrategy, RetryPolicy
+from swink_testing.calls import client_with
+from swink_testing.clock import DatedClock
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+
+DAY = DatedClock(datetime(2026, 11, 1, tzinfo=UTC))
+SSE = {"Content-Type": "text/event-stream"}
+COUNTS = {"input_tokens": 4000, "output_tokens": 100,
+          "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 2000}}  # fmt: skip
+CHAT_COUNTS = {"prompt_tokens": 4000, "completion_tokens": 100}
+
+
+async def answered(
+    model: str, base_url: str | None = None, streamed: bool = True, **response: Any
+) -> AssistantMessage:
+    """Return the answer with such a response, over Responses or, of gpt-4o, Chat Completions."""
+    if "gpt-4o" in model or "chat" in response:
+        chat = {"choices": [{"delta": {"content": "Hi"}, "message": {"content": "Hi"},
+                             "finish_reason": "stop"}], "usage": CHAT_COUNTS}  # fmt: skip
+        frames: list[Any] = [chat]
+    else:
+        part = {"type": "output_text", "text": "Hi"}
+        item = {"type": "message", "id": "m", "content": [part]}
+        done = {"status": "completed", "usage": COUNTS, "output": [item], **response}
+        frames = [{"type": "response.completed", "response": done}] if streamed else [done]
+    data = [json.dumps(frame) for frame in frames]
+    body = "".join(f"data: {frame}\n\n" for frame in data) if streamed else data[0]
+    headers = SSE if streamed else {"Content-Type": "application/json"}
+    http = MemoryHTTPClient(MemoryResponse([body.encode()], headers=headers))
+    options: dict[str, Any] = {} if streamed else {"transport": "buffered"}
+    async with client_with(
+        http=http, api_key="test", retry=RetryPolicy.none(), clock=DAY
+    ) as client:
+        return await client.complete(model, "Hi", base_url=base_url, **options)
+
+
+def dollars(message: AssistantMessage) -> float:
+    assert message.cost is not None
+    assert message.cost.total is not None
+    return message.cost.total
+
+
+HOSTS = [
+    ("openai/gpt-5.6-sol", "https://eu.api.openai.com/v1", 1.1),
+    ("openai/gpt-5.6-sol", "https://us.api.openai.com/v1", 1.1),
+    ("openai/gpt-5.6-sol", "https://api.openai.com/v1", 1.0),
+    ("openai/gpt-5.6-sol", "https://eu.api.openai.com.example/v1", 1.0),
+    ("openai/gpt-4o", "https://eu.api.openai.com/v1", 1.0),
+    ("xai/grok-4.6", "https://us.api.x.ai/v1", 1.1),
+]
+
+
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize(("model", "base_url", "factor"), HOSTS)
+async def test_a_host_of_one_region_costs_more_for_newer_models(
+    model: str, base_url: str, factor: float, streamed: bool
+) -> None:
+    usual = await answered(model, streamed=streamed)
+    regional = await answered(model, base_url, streamed)
+
+    assert dollars(regional) == pytest.approx(dollars(usual) * factor)
+
+
+@pytest.mark.parametrize(("said", "rate"), [("12h", 10.0), ("30m", 5.0)])
+async def test_what_is_kept_for_twelve_hours_is_billed_so(said: str, rate: float) -> None:
+    options = {"mode": "implicit", "ttl": said}
+    message = await answered("openai/gpt-5.6-sol", prompt_cache_options=options)
+
+    assert message.cost is not None
+    assert message.cost.cache_write == pytest.approx(2000 * rate / 1e6)
+
+
+async def test_chat_completions_keeps_no_prompt_for_hours_and_is_not_billed_so() -> None:
+    counts = {**CHAT_COUNTS, "prompt_tokens_details": {"cache_write_tokens": 2000}}
+    chunk = {"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}], "usage": counts}
+    body = f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n".encode()
+    http = MemoryHTTPClient(MemoryResponse([body], headers=SSE))
+    kept = CacheStrategy(ttl=43_200)
+    async with client_with(
+        http=http, api_key="test", retry=RetryPolicy.none(), clock=DAY
+    ) as client:
+        message = await client.complete(
+            "openai/gpt-5.6-sol", "Hi", cache=kept, settings={"api": "chat"}
+        )
+
+    assert message.cost is not None
+    assert message.cost.cache_write == pytest.approx(2000 * 5.0 / 1e6)
