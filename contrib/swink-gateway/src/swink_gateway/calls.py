@@ -9,15 +9,17 @@ HTTP status where not.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from secrets import token_hex
 from typing import Any
 
 import msgspec
 from aiohttp import web
-from attrs import define, evolve
+from attrs import define, evolve, field
 
 from swink_core import (
     AssistantMessage,
@@ -46,6 +48,17 @@ DROPPED = "x-swink-dropped"
 
 NOTICES = "x-swink-notices"
 """The response header with what the adapter of the provider says of the request."""
+
+PATIENCE_SECONDS = 60.0
+
+MOST_UNREAD_BYTES = 64 * 1024
+"""That a client has not read, before its upstream has to wait for it."""
+
+BACKPRESSURE = "ccr_stream_backpressure_total"
+"""Counts writes that had to wait for their client."""
+
+ABORTED = "ccr_stream_aborted_total"
+"""Counts answers whose client did not read."""
 
 _PATHS = ("/", "\\", "~", ".")
 """How paths begin, which some providers take for models."""
@@ -77,11 +90,14 @@ class Calls:
     """Asks what clients ask for.
 
     `routes` are names of the gateway's own and the models that they stand for, a chain each.
+    `patience` is for how many seconds a client may read nothing; `counters` count by name.
     """
 
     client: Client
     routes: Mapping[str, Sequence[str]]
     retry: RetryPolicy
+    patience: float = PATIENCE_SECONDS
+    counters: Counter[str] = field(factory=Counter)
 
     async def answer(self, request: web.Request, protocol: ClientProtocol) -> web.StreamResponse:
         """Answer a request that has been let in."""
@@ -104,7 +120,7 @@ class Calls:
         except SwinkError as error:
             wrong = of_exception(error)
             return respond(protocol.failure(wrong, status_of(wrong)))
-        answer = _Answer(request, protocol, asked, facts, models)
+        answer = _Answer(self, request, protocol, asked, facts, models)
         async with stream:
             response = await (answer.streamed(stream) if asked.stream else answer.whole(stream))
             if done is not None and answer.completed:
@@ -165,12 +181,14 @@ class _Answer:
 
     def __init__(
         self,
+        calls: Calls,
         request: web.Request,
         protocol: ClientProtocol,
         asked: Asked,
         facts: Facts,
         models: int,
     ) -> None:
+        self._calls = calls
         self._request = request
         self._protocol = protocol
         self._asked = asked
@@ -193,11 +211,10 @@ class _Answer:
                     response.headers["Cache-Control"] = "no-cache"
                     await response.prepare(self._request)
                 try:
-                    await response.write(data)
+                    await self._write(data)
                 except ConnectionResetError:
-                    if not encoder.ended:
-                        raise
-                    # who hangs up after the end has had all there was
+                    if not encoder.ended:  # who leaves after the end has had all there was
+                        return response
             if encoder.ended:
                 self.completed = isinstance(batch[-1], Done)
                 break
@@ -216,6 +233,22 @@ class _Answer:
             return web.Response(body=body, headers=headers, content_type=JSON)
         reply = self._protocol.failure(terminal, status_of(terminal, self._models))
         return respond(evolve(reply, headers={**headers, **reply.headers}))
+
+    async def _write(self, data: bytes) -> None:
+        """Write, and wait for a client that reads more slowly; one that does not read is left."""
+        writer, transport = self._request.writer, self._request.transport
+        await writer.write(data, drain=False)  # type: ignore[call-arg]  # aiohttp's own has it
+        if transport is None or transport.get_write_buffer_size() <= MOST_UNREAD_BYTES:
+            return
+        self._calls.counters[BACKPRESSURE] += 1
+        try:
+            async with asyncio.timeout(self._calls.patience):
+                await writer.drain()
+        except TimeoutError:
+            self._calls.counters[ABORTED] += 1
+            log.warning("a client read nothing for %s s; it is left", self._calls.patience)
+            transport.abort()
+            raise ConnectionResetError("the client does not read") from None
 
     def _written(self, batch: Sequence[Any], stream: EventStream) -> bytes:
         """Return what the encoder makes of a batch; a fault of its own is a failure in words."""

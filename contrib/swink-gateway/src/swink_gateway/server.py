@@ -14,7 +14,7 @@ from typing import Self
 from aiohttp import web
 
 from swink_core import Client, RetryPolicy, SwinkError
-from swink_gateway.calls import Calls, read_json
+from swink_gateway.calls import PATIENCE_SECONDS, Calls, read_json
 from swink_gateway.guard import Guard, is_loopback
 from swink_gateway.listing import listed_models
 from swink_gateway.ollama_lists import API_VERSION, ollama_model, ollama_models
@@ -67,8 +67,8 @@ class Gateway:
     `keys` are those that clients show; without one only this machine can be served. `hosts` are
     names, beside loopback's, by which the gateway is reached. `routes` are further model names, a
     chain of models each; `settings` are names of settings that clients of swink's own protocol may
-    say. Port 0 is a free one. Raises SwinkError for an address beyond this
-    machine without a key.
+    say; a client that reads nothing for `patience` seconds is left. Port 0 is a free one. Raises
+    SwinkError for an address beyond this machine without a key.
     """
 
     def __init__(
@@ -82,6 +82,7 @@ class Gateway:
         routes: Mapping[str, Sequence[str]] | None = None,
         settings: Iterable[str] = (),
         retry: RetryPolicy | None = None,
+        patience: float = PATIENCE_SECONDS,
     ) -> None:
         self.guard = Guard(keys, [host, *hosts])
         if not is_loopback(host) and not self.guard.wants_key:
@@ -92,12 +93,17 @@ class Gateway:
             )
         self.client = client
         self._routes = dict(routes or {})
-        self._calls = Calls(client, self._routes, retry or RetryPolicy())
+        self._calls = Calls(client, self._routes, retry or RetryPolicy(), patience)
         self._host, self._port = host, port
         self._native = NativeProtocol(settings)
         self._runner = web.AppRunner(
             self._app(), handler_cancellation=True, access_log=None, shutdown_timeout=GRACE_SECONDS
         )
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """What happened how often since the start."""
+        return self._calls.counters
 
     @property
     def url(self) -> str:
