@@ -16,7 +16,7 @@ Import from `swink_core` and `swink_core.providers` alone: modules inside the pa
 
 import logging
 
-from swink_core.client import Client, complete, complete_sync, stream
+from swink_core.client import Client, ModelChain, complete, complete_sync, stream
 from swink_core.failures.exceptions import (
     AuthenticationError,
     ContentFiltered,
@@ -49,17 +49,17 @@ from swink_core.failures.exceptions import (
 )
 from swink_core.failures.failure import Classification, Failure
 from swink_core.plugins.binding import Target
-from swink_core.plugins.call import Attempt, Call, Gate
+from swink_core.plugins.call import Call
 from swink_core.plugins.catalog import Catalog
 from swink_core.plugins.hookspecs import hookimpl
 from swink_core.plugins.host import Host
 from swink_core.streaming.event_stream import EventStream
-from swink_core.vocabulary.clock import Clock
 from swink_core.vocabulary.codec import CodecError, dump, load
 from swink_core.vocabulary.events import (
     AssistantMessageEvent,
     Done,
     Error,
+    Event,
     Extension,
     Notice,
     Retry,
@@ -81,13 +81,14 @@ from swink_core.vocabulary.messages import (
     Base64Source,
     Block,
     Context,
+    Conversation,
     DocumentBlock,
     ExtensionBlock,
     FileIdSource,
     FileSource,
     ImageBlock,
     Message,
-    Source,
+    Prompt,
     SystemMessage,
     TextBlock,
     ThinkingBlock,
@@ -97,9 +98,11 @@ from swink_core.vocabulary.messages import (
     UrlSource,
     UserMessage,
 )
-from swink_core.vocabulary.models import Model, ModelInfo, ProviderInfo
+from swink_core.vocabulary.models import Model
 from swink_core.vocabulary.options import (
     CacheStrategy,
+    ClientOptions,
+    Options,
     RetryPolicy,
     StreamOptions,
     ThinkingLevel,
@@ -108,22 +111,22 @@ from swink_core.vocabulary.options import (
 from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Usage
 
 __all__ = [
-    "AssistantMessage", "AssistantMessageEvent", "Attempt", "AudioBlock", "AuthenticationError",
+    "AssistantMessage", "AssistantMessageEvent", "AudioBlock", "AuthenticationError",
     "Base64Source", "Block", "CacheStrategy", "Call", "Catalog", "Classification", "Client",
-    "Clock", "CodecError", "ContentFiltered", "Context", "ContextWindowExceeded", "Cost",
-    "DocumentBlock", "Done", "EmptyResponse", "Error", "EventStream", "Extension", "ExtensionBlock",
-    "Failure", "FileIdSource", "FileSource", "Gate", "Host", "ImageBlock", "InvalidContext",
-    "InvalidModel", "InvalidOption", "InvalidRequest", "MediaError", "Message", "Model",
-    "ModelInfo", "ModelNotFound", "ModelOverloaded", "ModelThrottled", "NetworkError", "Notice",
-    "OutputTooLarge", "PluginError", "PluginFault", "ProtocolError", "ProviderFailure",
-    "ProviderInfo", "QuotaExhausted", "ResourceExhausted", "ResponseHead", "Retry", "RetryPolicy",
-    "Source", "Start", "StopReason", "StreamAborted", "StreamError", "StreamErrorKind",
-    "StreamOptions", "StreamTimeout", "SwinkError", "SystemMessage", "Target", "TextBlock",
-    "TextDelta", "TextEnd", "TextStart", "ThinkingBlock", "ThinkingDelta", "ThinkingEnd",
-    "ThinkingLevel", "ThinkingStart", "Timeouts", "Tool", "ToolCallBlock", "ToolCallDelta",
-    "ToolCallEnd", "ToolCallStart", "ToolResultMessage", "UnknownFailure", "UnknownProvider",
-    "Unsupported", "UrlSource", "Usage", "UsageError", "UserMessage", "complete", "complete_sync",
-    "dump", "hookimpl", "load", "stream",
+    "ClientOptions", "CodecError", "ContentFiltered", "Context", "ContextWindowExceeded",
+    "Conversation", "Cost", "DocumentBlock", "Done", "EmptyResponse", "Error", "Event",
+    "EventStream", "Extension", "ExtensionBlock", "Failure", "FileIdSource", "FileSource", "Host",
+    "ImageBlock", "InvalidContext", "InvalidModel", "InvalidOption", "InvalidRequest", "MediaError",
+    "Message", "Model", "ModelChain", "ModelNotFound", "ModelOverloaded", "ModelThrottled",
+    "NetworkError", "Notice", "Options", "OutputTooLarge", "PluginError", "PluginFault", "Prompt",
+    "ProtocolError", "ProviderFailure", "QuotaExhausted", "ResourceExhausted", "ResponseHead",
+    "Retry", "RetryPolicy", "Start", "StopReason", "StreamAborted", "StreamError",
+    "StreamErrorKind", "StreamOptions", "StreamTimeout", "SwinkError", "SystemMessage", "Target",
+    "TextBlock", "TextDelta", "TextEnd", "TextStart", "ThinkingBlock", "ThinkingDelta",
+    "ThinkingEnd", "ThinkingLevel", "ThinkingStart", "Timeouts", "Tool", "ToolCallBlock",
+    "ToolCallDelta", "ToolCallEnd", "ToolCallStart", "ToolResultMessage", "UnknownFailure",
+    "UnknownProvider", "Unsupported", "UrlSource", "Usage", "UsageError", "UserMessage", "complete",
+    "complete_sync", "dump", "hookimpl", "load", "stream",
 ]  # fmt: skip
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # who wants the log says so

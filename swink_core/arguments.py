@@ -9,11 +9,13 @@ from difflib import get_close_matches
 from typing import Any
 
 import msgspec
+from attrs import evolve
 
 from swink_core.failures.exceptions import InvalidContext, InvalidOption, UsageError
 from swink_core.providers.conversion import called_ids
 from swink_core.providers.media import MOST_CALL_BYTES, MOST_FILE_BYTES, check_file, files_of
 from swink_core.vocabulary.checks import annotations_of, held_to
+from swink_core.vocabulary.codec import CodecError, load
 from swink_core.vocabulary.messages import (
     AssistantMessage,
     AudioBlock,
@@ -24,6 +26,7 @@ from swink_core.vocabulary.messages import (
     ExtensionBlock,
     ImageBlock,
     Message,
+    Prompt,
     Source,
     SystemMessage,
     TextBlock,
@@ -32,7 +35,75 @@ from swink_core.vocabulary.messages import (
     UserMessage,
 )
 from swink_core.vocabulary.models import ProviderInfo
-from swink_core.vocabulary.options import StreamOptions
+from swink_core.vocabulary.options import StreamOptions, Timeouts
+
+OPTIONS = StreamOptions.names()
+
+_BESIDE = frozenset({"system_prompt", "timeout", "tools"})
+"""Keyword arguments of a call that are no fields of `StreamOptions`."""
+
+_ELSEWHERE = {
+    "max_completion_tokens": "max_tokens",
+    "max_output_tokens": "max_tokens",
+    "max_retries": "retry",
+    "messages": "context",
+    "reasoning_effort": "thinking",
+    "stop_sequences": "stop",
+    "system": "system_prompt",
+}
+"""What other libraries call what has another name here."""
+
+
+def full_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options with what a shorthand stands for in its place. Raises InvalidOption."""
+    options = dict(given)
+    if (seconds := options.pop("timeout", None)) is not None:
+        if options.get("timeouts") is not None:
+            raise InvalidOption(
+                "timeout and timeouts say two things",
+                resolution="Write timeouts=Timeouts(total=…), for which timeout=… is short.",
+            )
+        try:
+            options["timeouts"] = Timeouts(total=seconds)
+        except ValueError as error:
+            raise InvalidOption(str(error).replace("total", "timeout", 1)) from error
+    return options
+
+
+def options_of(values: Mapping[str, Any]) -> StreamOptions:
+    """Return options that no shorthand is in. Raises InvalidOption, with a hint."""
+    for name in values:
+        if name not in OPTIONS:
+            known = sorted(OPTIONS | _BESIDE)
+            near = _ELSEWHERE.get(name) or next(iter(get_close_matches(name, known, 1)), None)
+            raise InvalidOption(
+                f"no option {name!r}" + (f"; did you mean {near!r}?" if near else ""),
+                resolution=f"Options are {', '.join(known)}.",
+            )
+    try:
+        return StreamOptions(**values)
+    except (TypeError, ValueError) as error:
+        raise InvalidOption(str(error)) from error
+
+
+def context_of(prompt: Prompt, system_prompt: str | None, tools: Any) -> Context:
+    """Return the conversation that a call is given. Raises InvalidContext."""
+    try:
+        given: Any = prompt
+        if isinstance(prompt, list | tuple):
+            given = [load(Message, m) if isinstance(m, Mapping) else m for m in prompt]
+        context = Context.of(given)
+    except (TypeError, CodecError) as error:
+        raise InvalidContext(str(error)) from error
+    if system_prompt is not None:
+        context = evolve(context, system_prompt=system_prompt)
+    if tools is not None:
+        if not isinstance(tools, Sequence):
+            raise InvalidContext(
+                f"tools are a {type(tools).__name__}", resolution="Pass a list of Tool."
+            )
+        context = evolve(context, tools=list(tools))
+    return context
 
 
 def check_context(context: Context, continued: bool = False) -> None:
@@ -123,9 +194,9 @@ def _says_something(message: Message) -> bool:
 
 def _check_content(where: str, message: Message) -> None:
     content: Any = message.content
-    if isinstance(content, str) and not isinstance(message, AssistantMessage):
+    if isinstance(content, str):
         return
-    allowed = "Pass a list of blocks, or a string where the model is not speaking."
+    allowed = "Pass a string or a list of blocks."
     _expect(content, list | tuple, f"{where}: content is", allowed)
     for block in content:
         known = "Use the blocks of swink_core: TextBlock, ImageBlock, …"

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, Unpack
 
-from attrs import evolve
-
-from swink_core.arguments import check_context, check_options, check_settings
-from swink_core.failures.exceptions import InvalidContext, InvalidModel, InvalidOption, UsageError
+from swink_core.arguments import (
+    OPTIONS,
+    check_context,
+    check_options,
+    check_settings,
+    context_of,
+    full_options,
+    options_of,
+)
+from swink_core.failures.exceptions import InvalidModel, InvalidOption, UsageError
 from swink_core.plugins.binding import Target
 from swink_core.plugins.call import Attempt, Call, Gate
 from swink_core.plugins.catalog import Catalog
@@ -25,19 +30,17 @@ from swink_core.streaming.driver import Driver
 from swink_core.streaming.event_stream import EventStream
 from swink_core.vocabulary.clock import Clock
 from swink_core.vocabulary.http import HTTPClient
-from swink_core.vocabulary.messages import AssistantMessage, Context, Message, Tool
+from swink_core.vocabulary.messages import AssistantMessage, Prompt
 from swink_core.vocabulary.models import Model
-from swink_core.vocabulary.options import StreamOptions
+from swink_core.vocabulary.options import ClientOptions, Options, TargetOptions
 from swink_core.vocabulary.outcome import Cost, Totals, Usage
-
-Conversation: TypeAlias = Context | str | Sequence[Message]
 
 OneModel: TypeAlias = str | Model
 
-ModelChoice: TypeAlias = OneModel | tuple[OneModel, Mapping[str, Any]]
+ModelChoice: TypeAlias = OneModel | tuple[OneModel, TargetOptions]
 
-Models: TypeAlias = ModelChoice | Sequence[ModelChoice] | None
-"""One, or a chain of them; `None` is the default."""
+ModelChain: TypeAlias = ModelChoice | Sequence[ModelChoice]
+"""A model, perhaps with options of its own, or several to fall back through."""
 
 
 class Client:
@@ -63,11 +66,11 @@ class Client:
         host: Host | None = None,
         http: HTTPClient | None = None,
         clock: Clock | None = None,
-        default: Models = None,
+        default: ModelChain | None = None,
         gates: Iterable[Gate] = (),
         breaker: bool = True,
         providers: Mapping[str, Mapping[str, Any]] | None = None,
-        **defaults: Any,
+        **defaults: Unpack[ClientOptions],
     ) -> None:
         self.host = host or Host(plugins)
         self.catalog = Catalog(self.host)
@@ -77,15 +80,15 @@ class Client:
         self._gates = tuple(gates)
         self._default = default
         self._closed = False
-        self._defaults = defaults
+        self._defaults = _impersonal(full_options(defaults))
         self._providers: dict[str, dict[str, Any]] = {}
         self._totals = Totals()
         self._on_close: Callable[[], Awaitable[None]] | None = None  # of each stream
-        _options(_impersonal(defaults))
+        options_of(self._defaults)
         for name, given in (providers or {}).items():
             self.host.entry(name)
             own = self._providers[name] = _of_provider(name, given)
-            check_settings(name, self.catalog.provider(name), _options(own).settings)
+            check_settings(name, self.catalog.provider(name), options_of(own).settings)
         self.host.join()
 
     @property
@@ -99,27 +102,23 @@ class Client:
         return self._totals.cost
 
     def stream(
-        self,
-        model: Models,
-        context: Conversation,
-        *,
-        system_prompt: str | None = None,
-        tools: Sequence[Tool] | None = None,
-        **options: Any,
+        self, model: ModelChain | None, context: Prompt, **options: Unpack[Options]
     ) -> EventStream:
         """Return the stream of a call; nothing is sent before it is read.
 
         `model` is `provider/id`, or an id that one provider lists, or a chain of them to fall back
         through, each perhaps a pair of a name and its own options; `None` is the default.
         `context` is a conversation, a list of messages or a string; `system_prompt` and `tools`
-        complete it. Options are those of `StreamOptions`. Credentials, address, headers, settings
-        and `extra` given here are for the first target's provider only. Raises `UsageError` for a
-        call that cannot be made.
+        complete it. The other options are those of `StreamOptions`. Credentials, address, headers,
+        settings and `extra` given here are for the first target's provider only. Raises
+        `UsageError` for a call that cannot be made.
         """
         if self._closed:
             raise UsageError("the client is closed", resolution="Make calls before it is closed.")
-        conversation = _context(context, system_prompt, tools)
-        targets = self._targets(model, options)
+        asked = full_options(options)
+        system_prompt, tools = asked.pop("system_prompt", None), asked.pop("tools", None)
+        conversation = context_of(context, system_prompt, tools)
+        targets = self._targets(model, asked)
         check_context(conversation, targets[0].continues)
         for target in targets:
             check_options(target.options, conversation)
@@ -129,7 +128,7 @@ class Client:
         return EventStream(Driver(call, targets, self._breaker, self._gates, self._on_close))
 
     async def complete(
-        self, model: Models, context: Conversation, **options: Any
+        self, model: ModelChain | None, context: Prompt, **options: Unpack[Options]
     ) -> AssistantMessage:
         """Make a call and return its message; see `stream` and `EventStream.result`."""
         async with self.stream(model, context, **options) as events:
@@ -180,7 +179,7 @@ class Client:
                 given = {name: v for name, v in given.items() if name not in _CREDENTIALS}
             binding, info = self.host.bind(model.provider), self.catalog.provider(model.provider)
             is_last = len(targets) == len(chain) - 1
-            target = Target(model, _options(_laid_over(given, asked)), binding, info, is_last)
+            target = Target(model, options_of(_laid_over(given, asked)), binding, info, is_last)
             target.extra = asked.get("extra") or {}
             target.inherited = frozenset(given.keys() - asked.keys() - _STEERING)
             targets.append(target)
@@ -224,8 +223,9 @@ def _of_provider(name: str, given: Any) -> dict[str, Any]:
             f"the options of provider {name!r} are a {type(given).__name__}",
             resolution='Write Client(providers={"acme": {"api_key": …}}).',
         )
-    settings = {key: value for key, value in given.items() if key not in _KNOWN}
-    options = {key: value for key, value in given.items() if key in _KNOWN}
+    given = full_options(given)
+    settings = {key: value for key, value in given.items() if key not in OPTIONS}
+    options = {key: value for key, value in given.items() if key in OPTIONS}
     return _laid_over({"settings": settings}, options)
 
 
@@ -249,7 +249,7 @@ def _with_options(choice: Any) -> tuple[Any, Mapping[str, Any]]:
             f"a part of the chain is a tuple of {', '.join(type(p).__name__ for p in choice)}",
             resolution="Write a name, or a pair of a name and its options.",
         )
-    return choice
+    return choice[0], full_options(choice[1])
 
 
 def _is_chain(models: Any) -> bool:
@@ -257,60 +257,24 @@ def _is_chain(models: Any) -> bool:
     return isinstance(models, tuple) and not (len(models) == 2 and isinstance(models[1], Mapping))
 
 
-_KNOWN = StreamOptions.names()
-
-
-def _options(values: dict[str, Any]) -> StreamOptions:
-    for name in values:
-        if name not in _KNOWN:
-            near = difflib.get_close_matches(name, _KNOWN, 1)
-            raise InvalidOption(
-                f"no option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
-                resolution=f"Options are {', '.join(sorted(_KNOWN))}.",
-            )
-    try:
-        return StreamOptions(**values)
-    except (TypeError, ValueError) as error:
-        raise InvalidOption(str(error)) from error
-
-
-def _context(context: Any, system_prompt: str | None, tools: Sequence[Tool] | None) -> Context:
-    try:
-        conversation = Context.of(context)
-    except TypeError as error:
-        raise InvalidContext(str(error)) from error
-    if system_prompt is not None:
-        conversation = evolve(conversation, system_prompt=system_prompt)
-    if tools is not None:
-        if not isinstance(tools, Sequence):
-            raise InvalidContext(
-                f"tools are a {type(tools).__name__}", resolution="Pass a list of Tool."
-            )
-        conversation = evolve(conversation, tools=list(tools))
-    return conversation
-
-
-def stream(
-    model: Models,
-    context: Conversation,
-    *,
-    system_prompt: str | None = None,
-    tools: Sequence[Tool] | None = None,
-    **options: Any,
-) -> EventStream:
+def stream(model: ModelChain | None, context: Prompt, **options: Unpack[Options]) -> EventStream:
     """Stream one call with a client of its own, closed with the stream."""
     client = Client()
     client._on_close = client.aclose
-    return client.stream(model, context, system_prompt=system_prompt, tools=tools, **options)
+    return client.stream(model, context, **options)
 
 
-async def complete(model: Models, context: Conversation, **options: Any) -> AssistantMessage:
+async def complete(
+    model: ModelChain | None, context: Prompt, **options: Unpack[Options]
+) -> AssistantMessage:
     """Make one call with a client of its own and return its message."""
     async with stream(model, context, **options) as events:
         return await events.result()
 
 
-def complete_sync(model: Models, context: Conversation, **options: Any) -> AssistantMessage:
+def complete_sync(
+    model: ModelChain | None, context: Prompt, **options: Unpack[Options]
+) -> AssistantMessage:
     """Make one call and return its message, for scripts without an event loop.
 
     Raises UsageError inside a running loop, which it would block.

@@ -35,7 +35,7 @@ from fakes import (
 import swink_core as swink
 from swink_core import InvalidContext, InvalidModel, InvalidOption, UnknownProvider, UsageError
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import with_extra
+from swink_core.providers import ModelInfo, with_extra
 from swink_testing.calls import client_with
 
 # -- mistakes of the caller's --------------------------------------------------------------------
@@ -54,6 +54,23 @@ MISTAKES: list[tuple[str, Any, Any, dict[str, Any], type[Exception], str]] = [
     ("an_unknown_second_provider", [MODEL, "x/y"], "Hi", {}, UnknownProvider, 'no provider "x"'),
     ("an_unknown_option", MODEL, "Hi", {"temprature": 1}, InvalidOption,
      "no option 'temprature'; did you mean 'temperature'?"),
+    ("what_another_library_calls_it", MODEL, "Hi", {"max_retries": 1}, InvalidOption,
+     "no option 'max_retries'; did you mean 'retry'?"),
+    ("the_system_prompt_by_half", MODEL, "Hi", {"system": "Be brief."}, InvalidOption,
+     "did you mean 'system_prompt'?"),
+    ("the_system_prompt_misspelt", MODEL, "Hi", {"sistem_prompt": "x"}, InvalidOption,
+     "did you mean 'system_prompt'?"),
+    ("a_word_for_a_number", MODEL, "Hi", {"max_tokens": "ten"}, InvalidOption,
+     "max_tokens='ten': expected `int"),
+    ("a_limit_of_no_number", MODEL, "Hi", {"timeout": "soon"}, InvalidOption,
+     "timeout='soon': expected `float"),
+    ("a_limit_said_twice", MODEL, "Hi", {"timeout": 3, "timeouts": swink.Timeouts()}, InvalidOption,
+     "timeout and timeouts"),
+    ("tools_as_a_number", MODEL, "Hi", {"tools": 3}, InvalidContext, "tools are a int"),
+    ("a_message_of_no_role", MODEL, [{"content": "Hi"}], {}, InvalidContext, "unknown role None"),
+    ("a_message_that_names_a_file", MODEL,
+     [{"role": "user", "content": [{"type": "image", "source": {"type": "file", "path": "/x"}}]}],
+     {}, InvalidContext, "allow_files=True"),
     ("a_bad_option", MODEL, "Hi", {"max_tokens": 0}, InvalidOption, "max_tokens=0: expected"),
     ("a_bad_option_in_a_chain", [MODEL, ("toy/b", {"seed": "x"})], "Hi", {}, InvalidOption,
      "seed='x': expected `int"),
@@ -232,8 +249,45 @@ async def test_a_conversation_is_completed_without_being_changed() -> None:
     assert given == swink.Context([swink.UserMessage("Hi")], "old", [swink.Tool("old")])
 
 
+async def test_mappings_in_a_conversation_are_messages() -> None:
+    said = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Hello."},
+        swink.UserMessage("Bye"),
+    ]
+    async with client_of() as client:
+        stream = client.stream(MODEL, said)
+    assert stream.call.context.messages == [
+        swink.UserMessage("Hi"),
+        swink.AssistantMessage([swink.TextBlock("Hello.")]),
+        swink.UserMessage("Bye"),
+    ]
+
+
+SHORT: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"timeout": 30}, {"timeouts": swink.Timeouts(total=30)}),
+    ({"timeout": None}, {}),
+    ({"retry": False}, {"retry": swink.RetryPolicy.none()}),
+    ({"retry": True}, {"retry": swink.RetryPolicy()}),
+]
+
+
+@pytest.mark.parametrize(("short", "full"), SHORT)
+@pytest.mark.parametrize("place", ["call", "client", "provider", "chain"])
+async def test_a_shorthand_stands_for_the_whole_wherever_options_are_given(
+    place: str, short: dict[str, Any], full: dict[str, Any]
+) -> None:
+    given: dict[str, dict[str, Any]] = {place: short}
+    model: Any = (MODEL, short) if place == "chain" else MODEL
+    provider = {"providers": {"toy": short}} if place == "provider" else {}
+    client = swink.Client(host=host_of(toy=Toy), **given.get("client", {}), **provider)
+    async with client:
+        asked = client.stream(model, "Hi", **given.get("call", {})).call.options
+    assert asked == swink.StreamOptions(**full)
+
+
 async def test_a_model_may_be_given_as_an_object_that_says_more() -> None:
-    info = swink.ModelInfo("large", capabilities=frozenset())
+    info = ModelInfo("large", capabilities=frozenset())
     async with client_of(http=PipeClient(Pipe(*HELLO))) as client:
         stream = client.stream(swink.Model("toy", "large", info), "Hi", tools=[swink.Tool("f")])
         events = await collect(stream)

@@ -17,6 +17,7 @@ import swink_core as swink
 from swink_core import StreamErrorKind as Kind
 from swink_core.failures.advice import advise
 from swink_core.failures.kinds import KINDS, most_retries
+from swink_core.providers import ProviderInfo
 from swink_core.providers.source import MALFORMED_IN_A_ROW, MALFORMED_IN_ALL, SETTLE_SECONDS
 from swink_core.vocabulary import outcome
 
@@ -74,7 +75,7 @@ def sources() -> dict[str, str]:
 def kinds() -> Iterator[str]:
     """Yield the rows of the table of kinds."""
     of = sources()
-    info = swink.ProviderInfo("acme", "Acme")
+    info = ProviderInfo("acme", "Acme")
     for kind, row in KINDS.items():
         failure = swink.Failure("streaming", kind=kind)
         title = advise(kind, failure, swink.Model("acme", "large"), info).title

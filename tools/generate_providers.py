@@ -20,7 +20,7 @@ import msgspec
 from attrs import define, evolve
 
 import swink_core as swink
-from swink_core.providers import HTTPProvider, HTTPRequest, rule_of
+from swink_core.providers import HTTPProvider, HTTPRequest, ProviderInfo, rule_of
 from swink_recorder.recording import Recording, bundled_recordings
 from swink_testing.calls import call_of
 from swink_testing.driver import run_bytes
@@ -54,7 +54,7 @@ class Row:
     name: str
     distribution: str
     package: str
-    info: swink.ProviderInfo
+    info: ProviderInfo
     provider: Any
     models: Sequence[swink.Model]
     wire: str
@@ -167,7 +167,7 @@ def framing(row: Row) -> str:
     return ", ".join(words)
 
 
-def credentials(info: swink.ProviderInfo) -> str:
+def credentials(info: ProviderInfo) -> str:
     """Say which variables hold a key, and what else signs in."""
     if info.auth == "none":
         return "none"

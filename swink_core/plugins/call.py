@@ -22,7 +22,7 @@ from swink_core.failures.failure import Classification, Failure
 from swink_core.failures.redaction import credentials_in, public_url, redact
 from swink_core.plugins.binding import Target
 from swink_core.vocabulary.clock import Clock
-from swink_core.vocabulary.events import AssistantMessageEvent, Done, Error, Notice
+from swink_core.vocabulary.events import Done, Error, Event, Notice
 from swink_core.vocabulary.http import HTTPClient, HTTPRequest, ResponseHead
 from swink_core.vocabulary.messages import Context
 from swink_core.vocabulary.models import Model, ProviderInfo
@@ -78,7 +78,7 @@ class Attempt:
     reads: int = 0
     reported_cost: float | None = None
     notices: list[Notice] = field(factory=list, repr=False)
-    _rest: Iterator[AssistantMessageEvent] = field(factory=lambda: iter(()), repr=False, init=False)
+    _rest: Iterator[Event] = field(factory=lambda: iter(()), repr=False, init=False)
 
     @options.default
     def _options_of_the_target(self) -> StreamOptions:
@@ -135,7 +135,7 @@ class Attempt:
         """Take note of a network read."""
         self.reads += 1
 
-    def hand_out(self, batch: Sequence[AssistantMessageEvent]) -> Iterator[AssistantMessageEvent]:
+    def hand_out(self, batch: Sequence[Event]) -> Iterator[Event]:
         """Return the events of a network read one by one, and know whether any are left."""
         self._rest = iter(batch)
         return self._rest

@@ -20,7 +20,7 @@ from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.grammar import Automaton
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
-Batch = list[ev.AssistantMessageEvent]
+Batch = list[ev.Event]
 
 
 class ForeignSource:

@@ -95,11 +95,11 @@ class Run(OpenBlock):
     signature: str | None = None
     redacted: bool = False
 
-    def start(self) -> ev.AssistantMessageEvent:
+    def start(self) -> ev.Event:
         """Return the event that opens it."""
         return ev.TextStart(self.index) if self.kind is TEXT else ev.ThinkingStart(self.index)
 
-    def end(self) -> ev.AssistantMessageEvent:
+    def end(self) -> ev.Event:
         """Return the event that closes it."""
         if self.kind is TEXT:
             return ev.TextEnd(self.index, self.metadata)

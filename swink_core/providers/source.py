@@ -112,13 +112,13 @@ class EventSource:
         """Have calls of tools that went out under other names come back under their own."""
         self._out.names = names
 
-    async def __aiter__(self) -> AsyncGenerator[ev.AssistantMessageEvent, None]:
+    async def __aiter__(self) -> AsyncGenerator[ev.Event, None]:
         async with aclosing(self.batches()) as batches:
             async for batch in batches:
                 for event in self._attempt.hand_out(batch):
                     yield event
 
-    async def batches(self) -> AsyncGenerator[list[ev.AssistantMessageEvent], None]:
+    async def batches(self) -> AsyncGenerator[list[ev.Event], None]:
         """Yield the events of each network read; an empty list is a sign of life."""
         async with aclosing(self):
             yield self.begin()
@@ -129,12 +129,12 @@ class EventSource:
                     batch = self.fail(error)
                 yield batch
 
-    def begin(self) -> list[ev.AssistantMessageEvent]:
+    def begin(self) -> list[ev.Event]:
         """Return the first events; nothing has been asked for then."""
         self._begun = True
         return [ev.Start(), *self._notices]
 
-    def take(self, data: bytes) -> list[ev.AssistantMessageEvent]:
+    def take(self, data: bytes) -> list[ev.Event]:
         """Return the events of a network read, perhaps none."""
         self._phase = "streaming"
         if data:  # nothing is a sign of life of a source that is no network
@@ -174,7 +174,7 @@ class EventSource:
             attempt.learn(out.response_id, out.model, out.usage_seen)
         return [*attempt.take_notices(), *out.take()] if attempt.notices else out.take()
 
-    def fail(self, error: Exception) -> list[ev.AssistantMessageEvent]:
+    def fail(self, error: Exception) -> list[ev.Event]:
         """Return the last events, for the end of the input (StopAsyncIteration), its
         failure, or bad input. Raises what is none of these, which is a fault of the plugin's."""
         failure = None
@@ -189,9 +189,9 @@ class EventSource:
             self._take_rest()
         return self._end(self._out.failure or failure)
 
-    def cut(self, failure: Failure) -> list[ev.AssistantMessageEvent]:
+    def cut(self, failure: Failure) -> list[ev.Event]:
         """Return what ends the attempt from outside: open blocks closed, then the error."""
-        start: list[ev.AssistantMessageEvent] = [] if self._begun else [ev.Start()]
+        start: list[ev.Event] = [] if self._begun else [ev.Start()]
         # what the parser said last, and signatures that came before their blocks ended
         return [*start, *self._rest(), self._error(failure)]
 
@@ -219,7 +219,7 @@ class EventSource:
         """What answers took that were begun anew within this attempt."""
         return self._out.voided
 
-    def settle(self) -> list[ev.AssistantMessageEvent]:
+    def settle(self) -> list[ev.Event]:
         """Return the last batch of a completed answer whose connection stays open."""
         return self._end(None)
 
@@ -258,7 +258,7 @@ class EventSource:
         log.warning("%s: a malformed frame is passed over: %s", self._call.model, detail)
         out.notice("malformed_frame", detail)
 
-    def _end(self, failure: Failure | None) -> list[ev.AssistantMessageEvent]:
+    def _end(self, failure: Failure | None) -> list[ev.Event]:
         out, call = self._out, self._call
         batch = self._rest()
         if self.completed:
@@ -283,7 +283,7 @@ class EventSource:
         error.metadata = self._out.metadata
         return error
 
-    def _rest(self) -> list[ev.AssistantMessageEvent]:
+    def _rest(self) -> list[ev.Event]:
         """Close what is open, tell the attempt what was learnt, and return the last events."""
         out, attempt = self._out, self._attempt
         self.ended = True

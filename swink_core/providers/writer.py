@@ -41,7 +41,7 @@ class EventWriter:
         self.cost: float | None = None
         self.failure: Failure | None = None
         self.finished = self._is_full = False
-        self._events: list[ev.AssistantMessageEvent] = []
+        self._events: list[ev.Event] = []
         self._append = self._events.append
         self._run = _NO_RUN
         self._begin()
@@ -241,7 +241,7 @@ class EventWriter:
 
     # -- what the core takes -----------------------------------------------------------------
 
-    def take(self) -> list[ev.AssistantMessageEvent]:
+    def take(self) -> list[ev.Event]:
         """Return the events since the last call."""
         events = self._events
         if not events:

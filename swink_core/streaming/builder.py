@@ -77,14 +77,14 @@ class MessageBuilder:
         self._blocks: list[_Open] = []
         self._since_compaction = 0
 
-    def feed(self, batch: Sequence[ev.AssistantMessageEvent]) -> None:
+    def feed(self, batch: Sequence[ev.Event]) -> None:
         """Take events that the grammar allows, in order."""
         blocks = self._blocks
         for event in batch:
             kind = type(event)
             if kind in DELTAS:
-                delta: str = event.delta  # type: ignore[attr-defined]
-                blocks[event.content_index].parts.append(delta)  # type: ignore[attr-defined]
+                delta: str = event.delta  # type: ignore[union-attr]
+                blocks[event.content_index].parts.append(delta)  # type: ignore[union-attr]
                 self.chars += len(delta)
             else:
                 self._fold(event)

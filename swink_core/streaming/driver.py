@@ -39,7 +39,7 @@ from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 log = logging.getLogger(__name__)
 
-Batch = list[ev.AssistantMessageEvent]
+Batch = list[ev.Event]
 
 
 class Driver:
@@ -60,7 +60,7 @@ class Driver:
         self._breaker = breaker
         self._builder = MessageBuilder(call.model.provider, call.model.id)
         self._watchdog = Watchdog(call.clock, self._builder)
-        self._observers = Observers(call, [target.binding for target in targets])
+        self.observers = Observers(call, [target.binding for target in targets])
         self._attempt: Attempt | None = None  # the one under way
         self._source: EventSource | ForeignSource | None = None  # its own, until that is closed
         self._limit = inf  # characters of an answer
@@ -319,8 +319,8 @@ class Driver:
         if type(terminal) in TERMINAL:
             call.ended_at = call.clock.time()
             log_end(call, terminal)
-        if self._observers.bound:
-            self._observers.show(batch)
+        if self.observers.bound:
+            self.observers.show(batch)
 
 
 def _unended(batch: Batch) -> Batch:

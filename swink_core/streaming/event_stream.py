@@ -25,17 +25,19 @@ class EventStream:
     """The events of a call, in order, ending with exactly one `Done` or `Error`.
 
         async with client.stream("acme/large", "Why?") as stream:
-            async for event in stream: ...
-        print(stream.message.text)
+            async for piece in stream.text:
+                print(piece, end="")
+        print(stream.message.usage)
 
-    Leaving the `async with` closes the connection. `call` tells what is known of the call;
+    Iterating over the stream itself gives its events. Leaving the `async with` closes the
+    connection. `call` tells what is known of the call;
     `message` is what has arrived so far, at any time, also after a failure.
     """
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._driving: AsyncGeneratorType[Batch, None] | None = None
-        self._rest: Iterator[ev.AssistantMessageEvent] = iter(())
+        self._rest: Iterator[ev.Event] = iter(())
         self._closed = False
 
     @property
@@ -48,14 +50,37 @@ class EventStream:
         """What has arrived so far; complete after the terminal event."""
         return self._driver.message
 
-    async def batches(self) -> AsyncGenerator[list[ev.AssistantMessageEvent], None]:
+    @property
+    def text(self) -> AsyncGenerator[str, None]:
+        """The text of the answer, piece by piece, each what one network read brought.
+
+        Raises what `result()` raises, and the `StreamError` for which the call would begin again
+        after a piece was handed out, which nobody could take back.
+        """
+        return self._text()
+
+    async def _text(self) -> AsyncGenerator[str, None]:
+        is_said = False
+        async for batch in self.batches():
+            if isinstance(retry := batch[-1], ev.Retry):
+                if is_said:
+                    await self.aclose()
+                    raise self._error(
+                        ev.Error(error_message=retry.error, error_kind=retry.error_kind)
+                    )
+            elif piece := "".join(event.delta for event in batch if type(event) is ev.TextDelta):
+                is_said = True
+                yield piece
+        await self.result()
+
+    async def batches(self) -> AsyncGenerator[list[ev.Event], None]:
         """Yield the events of one network read at a time, as lists."""
         if rest := list(self._rest):
             yield rest
         while batch := await self._next() or self._driver.part():
             yield batch
 
-    async def __aiter__(self) -> AsyncGenerator[ev.AssistantMessageEvent, None]:
+    async def __aiter__(self) -> AsyncGenerator[ev.Event, None]:
         # the iterator over a batch is kept on the stream: a loop left by break can be resumed
         for event in self._rest:
             yield event
@@ -85,6 +110,10 @@ class EventStream:
         if isinstance(terminal, ev.Error):
             raise self._error(terminal)
         return self.message
+
+    def observe(self, event: ev.AssistantMessageEvent) -> None:
+        """Show observers of the call an event that is none of the stream's own."""
+        self._driver.observers.show([event])
 
     async def aclose(self) -> None:
         """Close the connection at once, from any task; a second call does nothing.

@@ -14,11 +14,11 @@ from attrs import has
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary import messages as ms
 from swink_core.vocabulary.checks import held_to
-from swink_core.vocabulary.grammar import RULES
 from swink_core.vocabulary.outcome import StopReason, StreamErrorKind
 
 if TYPE_CHECKING:
     from cattrs import Converter
+    from typing_extensions import TypeForm
 
 
 T = TypeVar("T")
@@ -35,12 +35,13 @@ def _converter(allow_files: bool = False) -> Converter:
 
     converter = Converter(omit_if_default=True)
 
-    def tagged(cls: type[Any], tag: str, value: str) -> None:
+    def tagged(cls: type[Any]) -> Any:
         plain: Any = make_dict_unstructure_fn(cls, converter, _cattrs_omit_if_default=True)
-        converter.register_unstructure_hook(cls, lambda obj: {tag: value, **plain(obj)})
+        tag = _tag_of(cls)
+        return lambda obj: {tag: getattr(cls, tag), **plain(obj)}
 
     def union(kind: Any, tag: str = "type") -> None:
-        by_tag = {getattr(cls, tag): cls for cls in get_args(kind) or RULES}
+        by_tag = {getattr(cls, tag): cls for cls in get_args(kind)}
 
         def structure(data: Any, _: Any) -> Any:
             if not isinstance(data, dict):
@@ -52,16 +53,19 @@ def _converter(allow_files: bool = False) -> Converter:
                 raise CodecError(f"unknown {tag} {value!r:.80}; known: {known}")
             return converter.structure(data, cls)
 
-        # by predicate, because a hook for a base class serves its subclasses too: without end
         converter.register_structure_hook_func(lambda cls: cls == kind, structure)
         converter.register_unstructure_hook(kind, lambda obj: converter.unstructure(obj, type(obj)))
-        for value, cls in by_tag.items():
-            tagged(cls, tag, value)
 
+    converter.register_unstructure_hook_factory(lambda cls: has(cls) and bool(_tag_of(cls)), tagged)
     _be_strict(converter)
     union(ms.Source)  # before those that hold it: a class's hook is made of those of its fields
     union(ms.Block)
     content, blocks = str | list[ms.Block], list[ms.Block]
+    each = converter.get_structure_hook(blocks)
+    converter.register_structure_hook_func(
+        lambda kind: kind == blocks,
+        lambda data, _: [ms.TextBlock(data)] if isinstance(data, str) else each(data, blocks),
+    )
     converter.register_structure_hook(
         content,
         lambda data, _: data if isinstance(data, str) else converter.structure(data, blocks),
@@ -71,10 +75,14 @@ def _converter(allow_files: bool = False) -> Converter:
         lambda data: data if isinstance(data, str) else [converter.unstructure(b) for b in data],
     )
     union(ms.Message, "role")
-    union(ev.AssistantMessageEvent)
+    union(ev.Event)
     if not allow_files:
         converter.register_structure_hook(ms.FileSource, _refuse_file)
     return converter
+
+
+def _tag_of(cls: type[Any]) -> str:
+    return next((tag for tag in ("role", "type") if getattr(cls, tag, None)), "")
 
 
 def _refuse_file(_: Any, __: Any) -> Any:
@@ -125,7 +133,7 @@ def dump(value: Any) -> Any:
     return _converter().unstructure(value)
 
 
-def load(kind: type[T], data: Any, *, allow_files: bool = False) -> T:
+def load(kind: TypeForm[T], data: Any, *, allow_files: bool = False) -> T:
     """Return an object of `kind` (`Context`, `AssistantMessage`, `Message`, …).
 
     `allow_files` says that the data may name files of this machine, as a conversation does that
@@ -134,7 +142,8 @@ def load(kind: type[T], data: Any, *, allow_files: bool = False) -> T:
     from cattrs import transform_error
 
     try:
-        return _converter(allow_files).structure(data, kind)
+        loaded: T = _converter(allow_files).structure(data, kind)  # type: ignore[arg-type]
+        return loaded
     except CodecError:
         raise
     except Exception as error:
@@ -149,6 +158,6 @@ def _reason(error: BaseException, kind: type | None) -> str:
     return str(error) if isinstance(error, CodecError) else format_exception(error, kind)
 
 
-def load_event(data: Any) -> ev.AssistantMessageEvent:
+def load_event(data: Any) -> ev.Event:
     """Return the event that JSON data describes. Raises CodecError."""
-    return load(ev.AssistantMessageEvent, data)
+    return load(ev.Event, data)

@@ -6,7 +6,7 @@ to make); nobody changes one after it was handed out.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 from attrs import define
 
@@ -218,3 +218,23 @@ class Error(AssistantMessageEvent, type="error"):
     resolution: str | None = None
     rule: str | None = None
     metadata: dict[str, Any] | None = None
+
+
+Event: TypeAlias = (
+    Start
+    | TextStart
+    | TextDelta
+    | TextEnd
+    | ThinkingStart
+    | ThinkingDelta
+    | ThinkingEnd
+    | ToolCallStart
+    | ToolCallDelta
+    | ToolCallEnd
+    | Extension
+    | Notice
+    | Retry
+    | Done
+    | Error
+)
+"""Every event of a stream, so that a `match` can be seen to leave none out."""

@@ -124,7 +124,7 @@ class Automaton:
             self.phase, self.started = "attempt", 0
         return None
 
-    def closing(self) -> list[ev.AssistantMessageEvent]:
+    def closing(self) -> list[ev.Event]:
         """Return the events that close every open block, and take them as said."""
         events = [ENDS[kind](index) for index, kind in self.open.items()]
         self.open.clear()

@@ -7,6 +7,7 @@ them): snake case, messages tagged `role`, blocks tagged `type`, absent means de
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -201,9 +202,13 @@ class UserMessage:
     content: str | list[Block]
 
 
+def _spoken(content: str | list[Block]) -> list[Block]:
+    return [TextBlock(content)] if isinstance(content, str) else content
+
+
 @define
 class AssistantMessage:
-    """What the model said, and everything known about how.
+    """What the model said, and everything known about how. A string stands for a block of text.
 
     `model` is the model that answered, in the provider's own words. `usage` and `cost` are
     `None` where nothing is known; they are this answer's own, `total_usage` and `total_cost` are
@@ -213,7 +218,7 @@ class AssistantMessage:
     """
 
     role: ClassVar[str] = "assistant"
-    content: list[Block]
+    content: list[Block] = field(converter=_spoken)
     provider: str | None = None
     model: str | None = None
     response_id: str | None = None
@@ -256,6 +261,9 @@ class ToolResultMessage:
 
 Message: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolResultMessage
 
+Conversation: TypeAlias = list[Message]
+"""What a program holds and adds to."""
+
 
 @define
 class Tool:
@@ -282,7 +290,7 @@ class Context:
     tools: list[Tool] = field(factory=list)
 
     @classmethod
-    def of(cls, value: Context | str | list[Message]) -> Context:
+    def of(cls, value: Context | str | Sequence[Message]) -> Context:
         """Return a context from what a caller may pass for one.
 
         A string stands for one user message. Raises TypeError for anything else.
@@ -297,3 +305,7 @@ class Context:
             "a conversation is a string, a list of messages or a Context, "
             f"not {type(value).__name__}"
         )
+
+
+Prompt: TypeAlias = Context | str | Sequence[Message | Mapping[str, Any]]
+"""What a call takes for a conversation; mappings are messages in their JSON form."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypedDict
 
 from attrs import define, field, fields_dict
 from msgspec import Meta
 
 from swink_core.vocabulary.checks import Checked
+from swink_core.vocabulary.messages import Tool
 from swink_core.vocabulary.outcome import StreamErrorKind
 
 Transport: TypeAlias = Literal["auto", "sse", "websocket", "buffered"]
@@ -124,6 +125,10 @@ def _stop(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
 
+def _retry(value: Any) -> Any:
+    return {False: RetryPolicy.none(), True: _POLICY}[value] if isinstance(value, bool) else value
+
+
 _TIMEOUTS = Timeouts()
 
 _POLICY = RetryPolicy()
@@ -143,6 +148,7 @@ class StreamOptions(Checked):
     provider to tell its users' users apart; `malformed` is what follows from a damaged frame: the
     rest is read and the attempt fails at its end (`read_on`), the rest is the answer (`skip`), or
     the attempt fails at once (`fail`); `max_output_chars` bounds the answer's size in characters;
+    `retry=False` makes every call once;
     `rules=False` sends what the rules of models would change, leave out or refuse;
     `settings` steer the provider's adapter, which declares them, and `extra` is fields of the
     request body (docs/reference/extra-and-settings.md). `api_key`, `headers` and what may be secret
@@ -172,7 +178,7 @@ class StreamOptions(Checked):
     base_url: HttpUrl | None = field(default=None, repr=_address)
     headers: Mapping[str, str] = field(factory=dict, repr=False)
     timeouts: Timeouts = _TIMEOUTS
-    retry: RetryPolicy = _POLICY
+    retry: RetryPolicy = field(default=_POLICY, converter=_retry)
     malformed: MalformedPolicy | None = None
     max_output_chars: PositiveInt | None = 32 * 1024 * 1024
     rules: bool = True
@@ -197,3 +203,53 @@ class StreamOptions(Checked):
     def names(cls) -> frozenset[str]:
         """Return the names of all options."""
         return frozenset(fields_dict(cls))
+
+
+LevelWord: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "extra_high"]
+
+
+class ClientOptions(TypedDict, total=False):
+    """How models should answer, as keyword arguments: see `StreamOptions`; `None` is the default.
+
+    `timeout=30` is short for `timeouts=Timeouts(total=30)`.
+    """
+
+    temperature: float | None
+    top_p: float | None
+    top_k: int | None
+    presence_penalty: float | None
+    frequency_penalty: float | None
+    max_tokens: int | None
+    stop: str | Sequence[str] | None
+    seed: int | None
+    session_id: str | None
+    user: str | None
+    transport: Transport | None
+    thinking: ThinkingLevel | LevelWord | int | None
+    tool_choice: str | None
+    parallel_tool_calls: bool | None
+    response_format: Literal["json"] | Mapping[str, Any] | None
+    cache: CacheStrategy | Literal["none", "auto"] | None
+    timeouts: Timeouts | None
+    timeout: float | None
+    retry: RetryPolicy | bool | None
+    malformed: MalformedPolicy | None
+    max_output_chars: int | None
+    rules: bool | None
+
+
+class TargetOptions(ClientOptions, total=False):
+    """How a model should answer, and what is for its provider alone."""
+
+    api_key: str | None
+    base_url: str | None
+    headers: Mapping[str, str] | None
+    settings: Mapping[str, Any] | None
+    extra: Mapping[str, Any] | None
+
+
+class Options(TargetOptions, total=False):
+    """All keyword arguments of a call: what completes its conversation, and how to answer it."""
+
+    system_prompt: str | None
+    tools: Sequence[Tool] | None

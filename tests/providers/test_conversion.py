@@ -333,7 +333,6 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("a_block_as_text", Context([UserMessage(["Hi"])]), "message 0 holds a str"),  # type: ignore[list-item]  # on purpose
     ("a_block_as_a_dict", Context([HI, said({"type": "text"})]), "message 1 holds a dict"),
     ("no_content", Context([UserMessage(None)]), "message 0: content is a NoneType"),  # type: ignore[arg-type]  # on purpose
-    ("an_answer_as_text", Context([HI, AssistantMessage("Yes?")]), "message 1: content is a str"),  # type: ignore[arg-type]  # on purpose
     ("an_answer_of_nothing", Context([AssistantMessage(None)]), "message 0: content is a NoneType"),  # type: ignore[arg-type]  # on purpose
     ("content_as_a_block", Context([UserMessage(TextBlock("Hi"))]), "message 0: content is a Text"),  # type: ignore[arg-type]  # on purpose
     ("text_that_is_none", Context([UserMessage([TextBlock(None)])]), "text: expected `str`"),  # type: ignore[arg-type]  # on purpose

@@ -39,7 +39,7 @@ from swink_core import (
     UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import HTTPProvider, HTTPRequest
+from swink_core.providers import HTTPProvider, HTTPRequest, ModelInfo, ProviderInfo
 
 JSON = {"Content-Type": "application/json"}
 IMAGE = Context([UserMessage([ImageBlock(UrlSource("https://a.example/b.png"))])])
@@ -61,8 +61,8 @@ def answered(body: bytes, status: int = 200, **headers: str) -> Pipe:
 
 # -- features and knobs --------------------------------------------------------------------------
 
-NO_TOOLS = swink.Model("toy", "small", swink.ModelInfo("small", capabilities=frozenset({"images"})))
-NO_IMAGES = swink.Model("toy", "blind", swink.ModelInfo("blind", capabilities=frozenset({"tools"})))
+NO_TOOLS = swink.Model("toy", "small", ModelInfo("small", capabilities=frozenset({"images"})))
+NO_IMAGES = swink.Model("toy", "blind", ModelInfo("blind", capabilities=frozenset({"tools"})))
 
 # (name, model, context, options, what is lacking)
 UNSUPPORTED: list[tuple[str, Any, Any, dict[str, Any], str]] = [
@@ -200,7 +200,7 @@ async def test_system_messages_stay_where_they_are_for_an_api_that_takes_them() 
 
 def provider_with(**info: Any) -> HTTPProvider:
     provider = HTTPProvider("acme")
-    provider.info = swink.ProviderInfo("acme", **info)
+    provider.info = ProviderInfo("acme", **info)
     return provider
 
 

@@ -44,6 +44,7 @@ from swink_core import (
     ToolCallStart,
 )
 from swink_core import StreamErrorKind as Kind
+from swink_core.providers import ModelInfo
 from swink_core.vocabulary.prices import Prices
 
 ANSWER: list[Any] = [
@@ -709,7 +710,7 @@ async def test_an_observer_of_the_end_finds_when_it_was(piece: bytes) -> None:
 
 
 PRICED = swink.Model(
-    "toy", "large", swink.ModelInfo("large", "toy", prices=Prices(input=1.0, output=2.0))
+    "toy", "large", ModelInfo("large", "toy", prices=Prices(input=1.0, output=2.0))
 )
 
 

@@ -455,6 +455,69 @@ async def test_a_loop_goes_on_with_what_batches_left_over() -> None:
     assert rest == ["text_delta", "text_end", "done"]
 
 
+async def test_text_is_what_each_read_brought_of_it() -> None:
+    pipe = Pipe(frame(text="a") + frame(text="b"), frame(thinking="hm"), *HELLO[1:], end=True)
+    async with client_of(http=PipeClient(pipe)) as client, client.stream(MODEL, "Hi") as stream:
+        pieces = [piece async for piece in stream.text]
+    assert pieces == ["ab", "Hel", "lo"]
+    assert "".join(pieces) == stream.message.text
+
+
+async def test_text_left_by_break_goes_on_where_it_stopped() -> None:
+    pipe = Pipe(*HELLO, end=True)
+    async with client_of(http=PipeClient(pipe)) as client, client.stream(MODEL, "Hi") as stream:
+        async with aclosing(stream.text) as text:
+            first = await anext(text)
+        assert first + "".join([piece async for piece in stream.text]) == "Hello"
+
+
+async def gather_text(stream: swink.EventStream, pieces: list[str]) -> None:
+    async for piece in stream.text:
+        pieces.append(piece)
+
+
+async def test_text_ends_with_what_result_raises() -> None:
+    async with client_of(http=PipeClient(cut_after(*HELLO[:2]))) as client:
+        stream = client.stream(MODEL, "Hi")
+        pieces: list[str] = []
+        with pytest.raises(swink.NetworkError) as caught:
+            await gather_text(stream, pieces)
+        with pytest.raises(swink.NetworkError) as again:
+            await stream.result()
+    assert pieces == ["Hel"]
+    assert str(again.value) == str(caught.value)
+    assert caught.value.partial == stream.message
+
+
+async def test_text_of_an_attempt_that_nobody_saw_is_begun_again() -> None:
+    http = PipeClient(cut_after(HELLO[0]), Pipe(*HELLO, end=True))
+    async with client_of(http=http, retry=AT_ONCE) as client:
+        assert "".join([piece async for piece in client.stream(MODEL, "Hi").text]) == "Hello"
+
+
+async def test_text_that_was_handed_out_is_not_begun_again() -> None:
+    policy = swink.RetryPolicy(base=0.0, restart_after_output=True)
+    observer, http = Observer(), PipeClient(cut_after(*HELLO[:2]), Pipe(*HELLO, end=True))
+    async with client_of(observer, http=http) as client:
+        stream = client.stream(MODEL, "Hi", retry=policy)
+        pieces: list[str] = []
+        with pytest.raises(swink.NetworkError):
+            await gather_text(stream, pieces)
+    assert pieces == ["Hel"]
+    assert len(http.requests) == 1
+    assert types(observer.terminals) == ["error"]
+
+
+async def test_observers_are_shown_what_is_none_of_the_streams_own_events() -> None:
+    observer = Observer()
+    async with client_of(observer, http=PipeClient(Pipe(*HELLO, end=True))) as client:
+        stream = client.stream(MODEL, "Hi")
+        stream.observe(before := swink.Notice("mine"))
+        got = await collect(stream)
+        stream.observe(after := swink.Notice("mine too"))
+    assert observer.events == [before, *got, after]
+
+
 async def test_a_second_reader_is_refused_and_the_first_goes_on() -> None:
     scene = Scene()
     reader = asyncio.create_task(collect(scene.stream))

@@ -26,6 +26,7 @@ from swink_core.providers import (
     HTTPProvider,
     HTTPRequest,
     MalformedFrame,
+    ProviderInfo,
     by_tables,
     normalise,
 )
@@ -107,7 +108,7 @@ class Toy(HTTPProvider):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self.info = swink.ProviderInfo(
+        self.info = ProviderInfo(
             name,
             name.title(),
             base_url="http://toy.invalid/v1",

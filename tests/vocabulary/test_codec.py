@@ -18,6 +18,7 @@ from swink_core import (
     DocumentBlock,
     Done,
     Error,
+    Event,
     Extension,
     ExtensionBlock,
     FileIdSource,
@@ -26,7 +27,6 @@ from swink_core import (
     Message,
     Notice,
     Retry,
-    Source,
     Start,
     StopReason,
     StreamErrorKind,
@@ -51,6 +51,7 @@ from swink_core import (
     dump,
     load,
 )
+from swink_core.providers import Source
 from swink_core.vocabulary.codec import load_event
 from swink_core.vocabulary.grammar import RULES
 
@@ -430,7 +431,7 @@ NORMATIVE: list[tuple[Any, dict[str, Any], Any, dict[str, Any]]] = [
 def union_of(value: Any) -> Any:
     """The type by which a value is read where its tag alone says what it is."""
     if isinstance(value, AssistantMessageEvent):
-        return AssistantMessageEvent
+        return Event
     return next((u for u in (Block, Source, Message) if isinstance(value, u)), type(value))
 
 
@@ -452,6 +453,11 @@ def test_the_normative_table_leaves_no_class_out() -> None:
     assert shown == tagged | {Tool, Context}
 
 
+def test_an_answer_as_a_string_is_one_of_a_text() -> None:
+    said = load(Message, {"role": "assistant", "content": "Hello."})
+    assert said == AssistantMessage("Hello.") == AssistantMessage([TextBlock("Hello.")])
+
+
 def test_keys_that_this_version_does_not_know_are_ignored() -> None:
     assert load_event({"type": "text_delta", "content_index": 0, "delta": "x", "new": 1}) == (
         TextDelta(0, "x")
@@ -471,24 +477,24 @@ USER: dict[str, Any] = {"role": "user", "content": "x"}
 FAULTS: list[tuple[str, Any, Any, str, str]] = [
     ("text_as_number", Block, {"type": "text", "text": 5}, "$.text", "got `int`: 5"),
     ("text_as_null", Block, {"type": "text", "text": None}, "$.text", "got `None`: None"),
-    ("number_as_text", AssistantMessageEvent, {"type": "text_start", "content_index": "0"},
+    ("number_as_text", Event, {"type": "text_start", "content_index": "0"},
      "$.content_index", "expected `int`, got `str`: '0'"),
-    ("number_as_truth", AssistantMessageEvent, {"type": "text_start", "content_index": True},
+    ("number_as_truth", Event, {"type": "text_start", "content_index": True},
      "$.content_index", "expected `int`, got `bool`: True"),
     ("truth_as_text", Message,
      {"role": "tool_result", "tool_call_id": "", "tool_name": "", "content": "", "is_error": "no"},
      "$.is_error", "expected `bool`, got `str`: 'no'"),
-    ("seconds_as_text", AssistantMessageEvent, {"type": "error", "retry_after": "5"},
+    ("seconds_as_text", Event, {"type": "error", "retry_after": "5"},
      "$.retry_after", "expected `float`, got `str`: '5'"),
     ("list_as_text", Context, {"messages": "hello"}, "$.messages", "expected `array`, got"),
     ("list_as_object", Context, {"messages": {}}, "$.messages", "expected `array`, got"),
     ("list_as_empty_text", Context, {"messages": ""}, "$.messages", "expected `array`, got"),
     ("object_as_list", Block, {"type": "tool_call", "id": "a", "name": "f", "arguments": []},
      "$.arguments", "expected `object`, got `array`: []"),
-    ("usage_as_number", AssistantMessageEvent, {"type": "done", "stop_reason": "stop", "usage": 1},
+    ("usage_as_number", Event, {"type": "done", "stop_reason": "stop", "usage": 1},
      "$.usage", "expected `object`, got `int`: 1"),
     ("context_as_text", Context, "hello", "", "expected `object`, got `str`: 'hello'"),
-    ("unknown_stop_reason", AssistantMessageEvent, {"type": "done", "stop_reason": "tired"},
+    ("unknown_stop_reason", Event, {"type": "done", "stop_reason": "tired"},
      "$.stop_reason", "tired"),
     ("unknown_state", Block, {"type": "tool_call", "id": "a", "name": "f", "state": "new"},
      "$.state", "new"),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+from typing import get_args
 
 import pytest
 
-from swink_core import AssistantMessageEvent, Error, StopReason, StreamErrorKind
+from swink_core import AssistantMessageEvent, Error, Event, StopReason, StreamErrorKind
 from swink_core.vocabulary.grammar import RULES
 
 HELPERS = {
@@ -38,6 +39,10 @@ def test_each_event_is_slotted_and_tagged_by_its_name(cls: type[AssistantMessage
     assert "__slots__" in vars(cls)
     assert not hasattr(object.__new__(cls), "__dict__")
     assert inspect.getdoc(cls)
+
+
+def test_the_union_of_events_is_those_of_the_grammar() -> None:
+    assert set(get_args(Event)) == set(RULES)
 
 
 def test_tags_are_unique() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from swink_core import Model, ModelInfo
+from swink_core import Model
+from swink_core.providers import ModelInfo
 
 # (name, provider, id)
 NAMES = [

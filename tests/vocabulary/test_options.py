@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
 from swink_core import (
     CacheStrategy,
+    ClientOptions,
+    Options,
     RetryPolicy,
     StreamErrorKind,
     StreamOptions,
@@ -15,6 +18,37 @@ from swink_core import (
     Timeouts,
 )
 from swink_core.providers import THINKING_BUDGETS
+from swink_core.vocabulary.checks import annotations_of
+
+BESIDE = {"system_prompt", "timeout", "tools"}
+"""Keyword arguments that are no fields of their own."""
+
+
+def test_the_typed_keyword_arguments_are_the_options() -> None:
+    assert set(Options.__annotations__) == StreamOptions.names() | BESIDE
+
+
+PERSONAL = {"api_key", "base_url", "headers", "settings", "extra"}
+
+
+def test_what_is_one_providers_is_no_option_of_a_client() -> None:
+    assert set(ClientOptions.__annotations__) == StreamOptions.names() - PERSONAL | {"timeout"}
+
+
+@pytest.mark.parametrize("name", sorted(StreamOptions.names()))
+def test_an_option_is_typed_as_what_is_kept_of_it_and_may_be_none(name: str) -> None:
+    def plain(annotation: Any) -> set[Any]:
+        """Return what may be given, without bounds, and numbers for those that count as them."""
+        if get_origin(annotation) is Annotated:
+            return plain(annotation.__origin__)
+        if isinstance(annotation, UnionType) or get_origin(annotation) is Union:
+            return set().union(*map(plain, get_args(annotation)))
+        return {float} if annotation is int else {get_origin(annotation) or annotation}
+
+    kept = plain(annotations_of(StreamOptions)[name])
+    typed = plain(get_type_hints(Options)[name])
+    assert kept - {tuple} <= typed
+    assert NoneType in typed
 
 
 class Float64(float):

@@ -13,6 +13,7 @@ from swink_cli.markdown import last_block
 from swink_cli.panels import Layout, choose_layout
 from swink_cli.summary import money, rate, seconds, tokens
 from swink_cli.terminal import as_unicode, printable, show_error, table
+from swink_core.providers import ModelInfo
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,7 @@ def test_what_is_not_known_is_not_zero(usage: swink.Usage | None, expected: str)
      ("long ago", True)],
 )  # fmt: skip
 def test_figures_are_stale_after_180_days(as_of: str | None, expected: bool) -> None:
-    info = swink.ModelInfo("m", as_of=as_of)
+    info = ModelInfo("m", as_of=as_of)
     assert is_stale(info, date(2026, 10, 31)) is expected
 
 

@@ -21,7 +21,7 @@ import pytest
 import swink_core as swink
 from swink_core import providers
 from swink_core.plugins import catalog, hookspecs, level
-from swink_core.providers import EventWriter, HTTPProvider
+from swink_core.providers import EventWriter, HTTPProvider, ModelInfo, ProviderInfo
 from swink_core.vocabulary.prices import Prices
 from swink_testing.calls import client_with
 from swink_testing.conformance import PROVIDER_CHECKS, Subject, run_checks
@@ -262,12 +262,12 @@ def test_promised_fields_are_there(name: str) -> None:
 def test_promised_keys_of_the_catalogue_are_read(site: Path) -> None:
     found = catalog.package_catalog("level_one_plugin")
 
-    assert found.providers["level-one"] == swink.ProviderInfo(
+    assert found.providers["level-one"] == ProviderInfo(
         "level-one", "Level One", "one-lines", "https://one.example/v1",
         ("ONE_API_KEY", "ONE_KEY"), ("ONE_BASE_URL",), "key", 1, "https://one.example/docs",
         "https://one.example/keys", {"shouts": True},
     )  # fmt: skip
-    assert found.models["level-one", "large"] == swink.ModelInfo(
+    assert found.models["level-one", "large"] == ModelInfo(
         "large", "level-one", "One Large", 64_000, 4_096, frozenset({"tools", "images"}),
         "active", Prices(1.0, 2.0, 0.1, 1.25), "talk", "2026-11-01", {"family": "one"},
     )  # fmt: skip

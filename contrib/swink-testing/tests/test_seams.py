@@ -21,6 +21,7 @@ import pytest
 
 import swink_core as swink
 from swink_core.plugins import host as host_module
+from swink_core.providers import ModelInfo
 from swink_recorder.recording import Recording
 from swink_recorder.replay import ReplayServer
 from swink_testing.calls import client_with
@@ -38,7 +39,7 @@ PIECES = [
     b'data: {"type": "done", "text": "stop", "usage": {"input": 3, "output": 2}}\n\n',
 ]
 MODEL, SPARE = "seams/seams-large", "seams/seams-small"
-PRICED = swink.ModelInfo("seams-large", "seams")
+PRICED = ModelInfo("seams-large", "seams")
 
 
 @pytest.fixture(scope="module")

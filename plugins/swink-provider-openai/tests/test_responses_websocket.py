@@ -18,7 +18,6 @@ from swink_core import (
     Done,
     Error,
     Model,
-    ModelInfo,
     Notice,
     RetryPolicy,
     StopReason,
@@ -26,7 +25,7 @@ from swink_core import (
     Timeouts,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import SSEDecoder
+from swink_core.providers import ModelInfo, SSEDecoder
 from swink_provider_openai import OpenAIProvider
 from swink_provider_openai.responses.socket import first_message
 from swink_testing.calls import client_with

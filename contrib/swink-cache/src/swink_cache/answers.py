@@ -10,9 +10,9 @@ import msgspec
 from attrs import evolve
 
 from swink_core import (
-    AssistantMessageEvent,
     Cost,
     Done,
+    Event,
     Notice,
     Start,
     TextDelta,
@@ -33,7 +33,7 @@ METADATA = "swink_cache"
 
 _DELTAS: dict[str, Any] = {kind.type: kind for kind in (TextDelta, ThinkingDelta, ToolCallDelta)}
 
-Batch = list[AssistantMessageEvent]
+Batch = list[Event]
 
 
 class _Answer(msgspec.Struct):
@@ -41,7 +41,7 @@ class _Answer(msgspec.Struct):
     batches: list[list[Any]]
 
 
-def encode(batches: Sequence[Sequence[AssistantMessageEvent]]) -> bytes:
+def encode(batches: Sequence[Sequence[Event]]) -> bytes:
     """Return a complete answer as bytes."""
     rows = [[_data(event) for event in batch] for batch in batches if batch]
     at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -79,8 +79,8 @@ def _data(event: Any) -> Any:
     return dump(event)
 
 
-def _event(row: Any) -> AssistantMessageEvent:
+def _event(row: Any) -> Event:
     if isinstance(row, list):
-        made: AssistantMessageEvent = _DELTAS[row[0]](row[1], row[2])
+        made: Event = _DELTAS[row[0]](row[1], row[2])
         return made
     return load_event(row)

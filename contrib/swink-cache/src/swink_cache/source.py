@@ -17,7 +17,7 @@ __all__ = ["Batch", "CachedSource"]
 SETTLE_SECONDS = 5.0
 """How long a completed answer may keep its connection open; as long as without a cache."""
 
-Batch: TypeAlias = list[swink.AssistantMessageEvent]
+Batch: TypeAlias = list[swink.Event]
 
 _Flights: TypeAlias = "dict[tuple[Path, str], asyncio.Future[bytes | None]]"
 
@@ -56,7 +56,7 @@ class CachedSource:
         self._flights: _Flights = {}
         self._leads = False  # and has the flight to end
 
-    async def __aiter__(self) -> AsyncGenerator[swink.AssistantMessageEvent, None]:
+    async def __aiter__(self) -> AsyncGenerator[swink.Event, None]:
         async with aclosing(self.batches()) as batches:
             async for batch in batches:
                 for event in batch:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from swink_cli.terminal import table
-from swink_core import Catalog, Host, ProviderInfo, SwinkError
+from swink_core import Catalog, Host, SwinkError
+from swink_core.providers import ProviderInfo
 
 __all__ = ["choices", "describe", "is_ready"]
 

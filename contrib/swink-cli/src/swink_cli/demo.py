@@ -19,7 +19,7 @@ from attrs import define, field
 
 import swink_core as swink
 from swink_cli.summary import amount, money, seconds
-from swink_core.providers import HTTPProvider
+from swink_core.providers import HTTPProvider, ProviderInfo
 from swink_recorder.recording import Recording, bundled_recordings
 from swink_recorder.replay import ReplayServer
 
@@ -101,7 +101,7 @@ def plan(client: swink.Client, names: Sequence[str] = ()) -> list[Performance]:
 def _plan_one(
     client: swink.Client, name: str, borrowers: Counter[str], *, everything: bool
 ) -> list[Performance]:
-    info = client.catalog.provider(name) or swink.ProviderInfo(name)
+    info = client.catalog.provider(name) or ProviderInfo(name)
     wire_format = info.wire_format or "-"
     package = client.host.entry(name).package
     found = sorted(map(Recording.load, bundled_recordings(package)), key=_dullness)

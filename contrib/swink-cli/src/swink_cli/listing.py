@@ -9,7 +9,8 @@ import click
 from attrs import define
 
 from swink_cli.files import encode_json
-from swink_core import Catalog, Host, ProviderInfo, SwinkError
+from swink_core import Catalog, Host, SwinkError
+from swink_core.providers import ProviderInfo
 
 __all__ = ["PROVIDER_GROUP", "Installed", "installed_providers", "print_json", "print_lines"]
 

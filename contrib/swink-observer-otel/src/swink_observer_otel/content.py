@@ -28,7 +28,7 @@ from opentelemetry.util.genai.types import (
 )
 
 import swink_core as swink
-from swink_core.providers import parse_arguments
+from swink_core.providers import Source, parse_arguments
 
 __all__ = ["Answer", "definitions", "input_messages", "system_parts"]
 
@@ -81,7 +81,7 @@ def _parts(content: str | Iterable[Any]) -> Iterator[Any]:
                 yield from _media(block.source, MODALITIES[block.type])
 
 
-def _media(source: swink.Source, modality: Modality) -> Iterator[MessagePart]:
+def _media(source: Source, modality: Modality) -> Iterator[MessagePart]:
     match source:
         case swink.UrlSource(url=url, media_type=media_type):
             yield UriPart(media_type, modality, url)

@@ -17,8 +17,8 @@ from typing import Any
 
 import msgspec
 
-from swink_core import Attempt, Call, Context, ProviderFailure, StreamOptions, UsageError, dump
-from swink_core.providers import is_synthetic_id
+from swink_core import Call, Context, ProviderFailure, StreamOptions, UsageError, dump
+from swink_core.providers import Attempt, is_synthetic_id
 from swink_recorder.scrub import SHORTEST_SECRET, scrub_headers
 
 __all__ = ["canonical_request", "differences", "digest_of", "request_of"]

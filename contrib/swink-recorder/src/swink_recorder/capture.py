@@ -21,9 +21,7 @@ from attrs import evolve
 from swink_core import (
     AssistantMessage,
     AssistantMessageEvent,
-    Attempt,
     Call,
-    Clock,
     Error,
     ResponseHead,
     Retry,
@@ -33,6 +31,7 @@ from swink_core import (
     UsageError,
     dump,
 )
+from swink_core.providers import Attempt, Clock
 from swink_recorder.recording import RecordedRequest, Recording
 
 __all__ = ["AttemptTape", "Tape"]

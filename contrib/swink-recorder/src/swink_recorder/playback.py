@@ -14,13 +14,12 @@ import msgspec
 
 from swink_core import (
     Call,
-    Clock,
     Failure,
     ProviderFailure,
     ResponseHead,
     StreamErrorKind,
 )
-from swink_core.providers import HTTPProvider, HTTPRequest, Phase, Timer, load_event
+from swink_core.providers import Clock, HTTPProvider, HTTPRequest, Phase, Timer, load_event
 from swink_recorder.takes import Take
 
 __all__ = ["AtOnce", "play"]

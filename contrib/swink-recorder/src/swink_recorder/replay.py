@@ -10,8 +10,7 @@ Whatever follows the key in a request's path is the provider's own business and 
 
 from __future__ import annotations
 
-from swink_core import Clock
-from swink_core.providers import LoopClock
+from swink_core.providers import Clock, LoopClock
 from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_recorder.recording import Recording
 

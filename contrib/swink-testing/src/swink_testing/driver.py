@@ -23,12 +23,11 @@ from attrs import evolve
 
 from swink_core import (
     AssistantMessage,
-    AssistantMessageEvent,
     Classification,
     Context,
+    Event,
     Failure,
     Model,
-    ProviderInfo,
     StreamOptions,
     ToolCallBlock,
     ToolCallStart,
@@ -39,6 +38,7 @@ from swink_core.providers import (
     HTTPRequest,
     HTTPResponse,
     Parser,
+    ProviderInfo,
     is_synthetic_id,
     synthetic_id,
 )
@@ -85,7 +85,7 @@ async def drive_bytes(
     *,
     options: StreamOptions | None = None,
     context: Context | str = "Hello",
-) -> list[AssistantMessageEvent]:
+) -> list[Event]:
     """Return all events that a body makes, read in these pieces and then ended."""
     call = call_of(provider, model, options=options, context=context, id="memory")
     source = EventSource(
@@ -105,13 +105,13 @@ def run_bytes(
     *,
     options: StreamOptions | None = None,
     context: Context | str = "Hello",
-) -> list[AssistantMessageEvent]:
+) -> list[Event]:
     """Do what `drive_bytes` does, for tests that are not coroutines."""
     return asyncio.run(drive_bytes(provider, model, chunks, options=options, context=context))
 
 
 def fold(
-    events: Iterable[AssistantMessageEvent],
+    events: Iterable[Event],
     provider: str | None = None,
     model: str | None = None,
 ) -> AssistantMessage:
@@ -131,7 +131,7 @@ def comparable(message: AssistantMessage) -> AssistantMessage:
     return evolve(message, content=content)
 
 
-def comparable_events(events: Iterable[AssistantMessageEvent]) -> list[AssistantMessageEvent]:
+def comparable_events(events: Iterable[Event]) -> list[Event]:
     """Return the events with the ids that the core made up numbered from 0."""
     ids: dict[str, str] = {}
     return [

@@ -167,7 +167,7 @@ def check_order_is_kept(subject: PluginSubject) -> None:
     binding = _wrapping(subject, "stream")
     call = call_of(binding, Model("scripted", "model"))
 
-    async def collect() -> list[ev.AssistantMessageEvent]:
+    async def collect() -> list[ev.Event]:
         source = binding.hook.stream(
             model=call.model, context=call.context, options=call.options, call=call
         )

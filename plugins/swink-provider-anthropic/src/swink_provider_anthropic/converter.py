@@ -23,7 +23,6 @@ from swink_core import (
     ExtensionBlock,
     FileIdSource,
     ImageBlock,
-    Source,
     StopReason,
     SystemMessage,
     TextBlock,
@@ -36,6 +35,7 @@ from swink_core import (
 )
 from swink_core.providers import (
     MessageConverter,
+    Source,
     accepted_id,
     arguments_object,
     closed_schema,

@@ -8,8 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from swink_core import AudioBlock, Block, DocumentBlock, ImageBlock, Source, UrlSource
-from swink_core.providers import media_base64, media_form, media_type_of, unsupported
+from swink_core import (
+    AudioBlock,
+    Block,
+    DocumentBlock,
+    ImageBlock,
+    UrlSource,
+)
+from swink_core.providers import Source, media_base64, media_form, media_type_of, unsupported
 
 __all__ = ["media"]
 

@@ -7,9 +7,9 @@ it passes on is held against the grammar, and what a cut leaves open is closed.
 from __future__ import annotations
 
 from swink_core import (
-    AssistantMessageEvent,
     Done,
     Error,
+    Event,
     Failure,
     Notice,
     Retry,
@@ -35,10 +35,10 @@ class ForwardingWriter(EventWriter):
     def __init__(self, provider: str = "", id_prefix: str = "0", model: str = "") -> None:
         super().__init__(provider, id_prefix, model)
         self._grammar = Automaton()
-        self._passed_on: list[AssistantMessageEvent] = []
+        self._passed_on: list[Event] = []
         self._restarted = False
 
-    def forward(self, event: AssistantMessageEvent) -> None:
+    def forward(self, event: Event) -> None:
         """Pass an event on. Its first `Start` is taken as read.
 
         A broken rule fails the attempt as `protocol`.
@@ -65,7 +65,7 @@ class ForwardingWriter(EventWriter):
         """Tell observers something that is not content."""
         self._passed_on.append(Notice(code, detail))
 
-    def take(self) -> list[AssistantMessageEvent]:
+    def take(self) -> list[Event]:
         """Return the events since the last call."""
         events, self._passed_on = self._passed_on, []
         return events

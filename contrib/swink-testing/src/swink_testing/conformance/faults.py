@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from swink_core import AssistantMessageEvent, Done, Error, Notice, StopReason
+from swink_core import Done, Error, Event, Notice, StopReason
 from swink_core import StreamErrorKind as Kind
 from swink_core.vocabulary.grammar import CONTENT
 from swink_recorder.loopback import Exchange, LoopbackServer
@@ -138,13 +138,13 @@ def _require_http(subject: Subject) -> None:
         raise DoesNotApply("it does not speak HTTP")
 
 
-async def _events(subject: Subject, http: Any, **options: Any) -> list[AssistantMessageEvent]:
+async def _events(subject: Subject, http: Any, **options: Any) -> list[Event]:
     client = subject.client(http)
     async with client.stream(subject.model, "Hello", **subject.call_options(**options)) as stream:
         return [event async for event in stream]
 
 
-def _only_error(where: str, events: list[AssistantMessageEvent]) -> Error:
+def _only_error(where: str, events: list[Event]) -> Error:
     said = [event for event in events if not isinstance(event, Notice)]
     types = [event.type for event in said]
     require(types == ["start", "error"], f"{where} arrives as {', '.join(types)}")
@@ -154,7 +154,7 @@ def _only_error(where: str, events: list[AssistantMessageEvent]) -> Error:
     return error
 
 
-def _require_kind(where: str, terminal: AssistantMessageEvent, recording: Recording) -> None:
+def _require_kind(where: str, terminal: Event, recording: Recording) -> None:
     assert recording.message is not None  # only such are called failures
     expected = recording.message.error_kind
     if not isinstance(terminal, Error):
@@ -222,7 +222,7 @@ async def _cancel_over_http(subject: Subject, recording: Recording) -> None:
         require(left, "the server still has the connection after the stream was closed")
 
 
-async def _read(stream: Any) -> list[AssistantMessageEvent]:
+async def _read(stream: Any) -> list[Event]:
     return [event async for event in stream]
 
 

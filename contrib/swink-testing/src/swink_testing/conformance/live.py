@@ -15,11 +15,11 @@ from typing import Any
 from attrs import define, field
 
 from swink_core import (
-    AssistantMessageEvent,
     Client,
     Context,
     Done,
     Error,
+    Event,
     Notice,
     RetryPolicy,
     StopReason,
@@ -54,13 +54,11 @@ class LiveSubject:
         return nullcontext()
 
     @cached_property
-    def answer(self) -> list[AssistantMessageEvent]:
+    def answer(self) -> list[Event]:
         """The events of a plain answer, asked for once."""
         return asyncio.run(self.ask(Context([UserMessage("Say hello in three words.")])))
 
-    async def ask(
-        self, context: Context, leave: bool = False, **options: Any
-    ) -> list[AssistantMessageEvent]:
+    async def ask(self, context: Context, leave: bool = False, **options: Any) -> list[Event]:
         """Return the events of a call; `leave` closes it at its first content."""
         events = []
         if "max_tokens" in getattr(self.subject.provider, "knobs", ()):
@@ -130,12 +128,12 @@ def check_as_recorded(live: LiveSubject) -> None:
         fail(f"no recording shows {steps}: `swink record` would make one that does")
 
 
-def _steps(events: Iterable[AssistantMessageEvent]) -> set[tuple[str, str]]:
+def _steps(events: Iterable[Event]) -> set[tuple[str, str]]:
     """Return which types of event follow which, notices left out."""
     return set(pairwise(event.type for event in events if not isinstance(event, Notice)))
 
 
-def _require_done(events: list[AssistantMessageEvent]) -> None:
+def _require_done(events: list[Event]) -> None:
     if (broken := broken_rule(events)) is not None:
         fail(broken)
     terminal = events[-1]

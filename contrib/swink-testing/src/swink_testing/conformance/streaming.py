@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
 from attrs import evolve, fields
 
-from swink_core import AssistantMessage, AssistantMessageEvent, StopReason
+from swink_core import AssistantMessage, Event, StopReason
 from swink_core.vocabulary.grammar import Automaton
 from swink_recorder.recording import Recording
 from swink_testing.chunking import chunkings, every_cut, random_cuts
@@ -117,7 +117,7 @@ def check_expected_message(subject: Subject) -> None:
     asyncio.run(compare())
 
 
-def broken_rule(events: Iterable[AssistantMessageEvent]) -> str | None:
+def broken_rule(events: Iterable[Event]) -> str | None:
     """Name the rule of the grammar that events break, or return `None`."""
     automaton = Automaton()
     for event in events:
@@ -127,8 +127,8 @@ def broken_rule(events: Iterable[AssistantMessageEvent]) -> str | None:
 
 
 async def _to_the_end(
-    events: AsyncIterator[AssistantMessageEvent],
-) -> list[AssistantMessageEvent]:
+    events: AsyncIterator[Event],
+) -> list[Event]:
     """Wait for what comes after the terminal event, which breaks the grammar too."""
     found = []
     try:
@@ -156,9 +156,7 @@ def _cuts(subject: Subject, recording: Recording) -> Iterator[tuple[str, Sequenc
             yield f"cut at byte {place}", [body[:place], body[place:]]
 
 
-def _difference(
-    events: Sequence[AssistantMessageEvent], whole: Sequence[AssistantMessageEvent]
-) -> str:
+def _difference(events: Sequence[Event], whole: Sequence[Event]) -> str:
     for number, (event, expected) in enumerate(zip(events, whole, strict=False)):
         if event != expected:
             return f"event {number} is {event!r:.200}, in one piece it is {expected!r:.200}"

@@ -20,14 +20,13 @@ import msgspec
 from attrs import define, field
 
 from swink_core import (
-    AssistantMessageEvent,
     Catalog,
     Client,
     Context,
+    Event,
     Host,
     Model,
     PluginError,
-    ProviderInfo,
     RetryPolicy,
     StopReason,
     StreamOptions,
@@ -42,6 +41,7 @@ from swink_core.providers import (
     HTTPProvider,
     HTTPRequest,
     HTTPResponse,
+    ProviderInfo,
 )
 from swink_recorder.recording import Recording, bundled_recordings, find_recordings
 from swink_testing.calls import call_of
@@ -244,7 +244,7 @@ class Subject:
 
     async def parse(
         self, recording: Recording, chunks: Iterable[bytes] | None = None
-    ) -> list[AssistantMessageEvent]:
+    ) -> list[Event]:
         """Return the events of a recording's body, or of other chunks in its place."""
         pieces = [recording.body] if chunks is None else chunks
         return await drive_bytes(self.provider, self.model_of(recording), pieces)
@@ -265,7 +265,7 @@ class Subject:
 
     async def raw_events(
         self, http: HTTPClient, model: Model, context: Context | str = "Hello"
-    ) -> AsyncIterator[AssistantMessageEvent]:
+    ) -> AsyncIterator[Event]:
         """Yield what the provider's `stream` hook itself yields, guarded by nobody."""
         options = StreamOptions(**self.call_options())
         call = call_of(self.binding, model, options=options, context=context, http=http)

@@ -12,7 +12,7 @@ from attrs import define
 
 import swink_core as swink
 from swink_core.failures.kinds import KINDS
-from swink_core.providers import AiohttpClient
+from swink_core.providers import AiohttpClient, Attempt
 from swink_core.vocabulary.grammar import CONTENT
 from swink_recorder.loopback import Exchange
 from swink_testing.calls import client_with
@@ -50,10 +50,10 @@ class _Events:
     """Keeps what observers are shown of a call."""
 
     def __init__(self) -> None:
-        self.events: list[swink.AssistantMessageEvent] = []
+        self.events: list[swink.Event] = []
 
     @swink.hookimpl
-    def on_event(self, event: swink.AssistantMessageEvent) -> None:
+    def on_event(self, event: swink.Event) -> None:
         self.events.append(event)
 
 
@@ -69,7 +69,7 @@ class Outcome:
     """How a call went, as caller, observers and server saw it."""
 
     stream: swink.EventStream
-    events: list[swink.AssistantMessageEvent]
+    events: list[swink.Event]
     requests: int
     sent: int
 
@@ -133,7 +133,7 @@ async def call(
         return Outcome(stream, events, len(chaos.exchanges), sent)
 
 
-async def _collect(stream: swink.EventStream) -> list[swink.AssistantMessageEvent]:
+async def _collect(stream: swink.EventStream) -> list[swink.Event]:
     return [event async for event in stream]
 
 
@@ -159,7 +159,7 @@ class _Heard:
         self._before = 0
         stream.call.taps.append(self._count)
 
-    def _count(self, _: swink.Attempt, data: bytes) -> None:
+    def _count(self, _: Attempt, data: bytes) -> None:
         self._bytes += len(data)
 
     def all_of(self, exchanges: list[Exchange]) -> bool:

@@ -66,7 +66,7 @@ class FaultSubject:
             self._whole = fold(await self.events(self.answer().body))
         return self._whole
 
-    async def events(self, body: bytes) -> list[swink.AssistantMessageEvent]:
+    async def events(self, body: bytes) -> list[swink.Event]:
         """Return what a body gives without any network."""
         options = swink.StreamOptions(malformed="skip")
         chunks = [body] if body else []

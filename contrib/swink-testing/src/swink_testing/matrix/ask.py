@@ -19,13 +19,12 @@ from swink_core import (
     Host,
     Model,
     Notice,
-    ProviderInfo,
     RetryPolicy,
     StreamErrorKind,
     UsageError,
 )
 from swink_core.plugins.catalog import USER_FILE_ENV
-from swink_core.providers import HTTPRequest, HTTPResponse
+from swink_core.providers import HTTPRequest, HTTPResponse, ProviderInfo
 from swink_testing.clock import BEGAN, DatedClock
 from swink_testing.driver import MemoryResponse
 from swink_testing.judge import Asked, asked_of

@@ -1,0 +1,165 @@
+"""What applications need of swink: the core's names for callers, tools, typed answers, no `await`.
+
+    client.py     the client: streams, typed answers, runs, batches
+    sync.py       the same without await, on the loop of background.py; sync_streams.py beside it
+    loop.py       the tool loop, with toolbox.py; events.py is what it says beside the streams
+    tools.py      functions as tools
+    answers.py    typed answers
+    batches.py    many prompts
+    schemas.py    types as JSON schemas; partial.py reads JSON that is still coming
+    media.py      images, documents, sound
+
+The names of these modules are loaded when they are first asked for.
+"""
+
+import logging
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from swink_core import (
+    AssistantMessage,
+    AssistantMessageEvent,
+    AudioBlock,
+    AuthenticationError,
+    Base64Source,
+    Block,
+    CacheStrategy,
+    Call,
+    Catalog,
+    ClientOptions,
+    CodecError,
+    ContentFiltered,
+    Context,
+    ContextWindowExceeded,
+    Conversation,
+    Cost,
+    DocumentBlock,
+    Done,
+    EmptyResponse,
+    Error,
+    Event,
+    EventStream,
+    Extension,
+    ExtensionBlock,
+    FileIdSource,
+    FileSource,
+    ImageBlock,
+    InvalidContext,
+    InvalidModel,
+    InvalidOption,
+    InvalidRequest,
+    MediaError,
+    Message,
+    Model,
+    ModelChain,
+    ModelNotFound,
+    ModelOverloaded,
+    ModelThrottled,
+    NetworkError,
+    Notice,
+    Options,
+    OutputTooLarge,
+    PluginError,
+    PluginFault,
+    Prompt,
+    ProtocolError,
+    QuotaExhausted,
+    ResourceExhausted,
+    Retry,
+    RetryPolicy,
+    Start,
+    StopReason,
+    StreamAborted,
+    StreamError,
+    StreamErrorKind,
+    StreamOptions,
+    StreamTimeout,
+    SwinkError,
+    SystemMessage,
+    TextBlock,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ThinkingBlock,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingLevel,
+    ThinkingStart,
+    Timeouts,
+    Tool,
+    ToolCallBlock,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    ToolResultMessage,
+    UnknownFailure,
+    UnknownProvider,
+    Unsupported,
+    UrlSource,
+    Usage,
+    UsageError,
+    UserMessage,
+    dump,
+    hookimpl,
+    load,
+)
+
+if TYPE_CHECKING:
+    from swink.answers import Answer, AnswerStream, BadAnswer
+    from swink.batches import Batch
+    from swink.client import Client, complete, gather, stream
+    from swink.events import RunEnd, RunEvent, RunStart, ToolEnd, ToolStart, TurnEnd, TurnStart
+    from swink.loop import Run, TooManyTurns
+    from swink.media import audio, document, image
+    from swink.sync import SyncClient, complete_sync
+    from swink.sync_streams import SyncAnswerStream, SyncRun, SyncStream
+    from swink.tools import FunctionTool, tool
+
+__all__ = [
+    "Answer", "AnswerStream", "AssistantMessage", "AssistantMessageEvent", "AudioBlock",
+    "AuthenticationError", "BadAnswer", "Base64Source", "Batch", "Block", "CacheStrategy", "Call",
+    "Catalog", "Client", "ClientOptions", "CodecError", "ContentFiltered", "Context",
+    "ContextWindowExceeded", "Conversation", "Cost", "DocumentBlock", "Done", "EmptyResponse",
+    "Error", "Event", "EventStream", "Extension", "ExtensionBlock", "FileIdSource", "FileSource",
+    "FunctionTool", "ImageBlock", "InvalidContext", "InvalidModel", "InvalidOption",
+    "InvalidRequest", "MediaError", "Message", "Model", "ModelChain", "ModelNotFound",
+    "ModelOverloaded", "ModelThrottled", "NetworkError", "Notice", "Options", "OutputTooLarge",
+    "PluginError", "PluginFault", "Prompt", "ProtocolError", "QuotaExhausted", "ResourceExhausted",
+    "Retry", "RetryPolicy", "Run", "RunEnd", "RunEvent", "RunStart", "Start", "StopReason",
+    "StreamAborted", "StreamError", "StreamErrorKind", "StreamOptions", "StreamTimeout",
+    "SwinkError", "SyncAnswerStream", "SyncClient", "SyncRun", "SyncStream", "SystemMessage",
+    "TextBlock", "TextDelta", "TextEnd", "TextStart", "ThinkingBlock", "ThinkingDelta",
+    "ThinkingEnd", "ThinkingLevel", "ThinkingStart", "Timeouts", "TooManyTurns", "Tool",
+    "ToolCallBlock", "ToolCallDelta", "ToolCallEnd", "ToolCallStart", "ToolEnd",
+    "ToolResultMessage", "ToolStart", "TurnEnd", "TurnStart", "UnknownFailure", "UnknownProvider",
+    "Unsupported", "UrlSource", "Usage", "UsageError", "UserMessage", "audio", "complete",
+    "complete_sync", "document", "dump", "gather", "hookimpl", "image", "load", "stream", "tool",
+]  # fmt: skip
+
+_HOMES = {
+    "answers": "Answer AnswerStream BadAnswer",
+    "batches": "Batch",
+    "client": "Client complete gather stream",
+    "events": "RunEnd RunEvent RunStart ToolEnd ToolStart TurnEnd TurnStart",
+    "loop": "Run TooManyTurns",
+    "media": "audio document image",
+    "sync": "SyncClient complete_sync",
+    "sync_streams": "SyncAnswerStream SyncRun SyncStream",
+    "tools": "FunctionTool tool",
+}
+
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # who wants the log says so

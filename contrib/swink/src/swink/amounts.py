@@ -1,0 +1,18 @@
+"""Sums of what several calls took."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from swink_core import Cost, Usage
+
+__all__ = ["added"]
+
+Amount = TypeVar("Amount", Usage, Cost)
+
+
+def added(one: Amount | None, other: Amount | None) -> Amount | None:
+    """Return the sum of two amounts, of which one or both may be unknown."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one + other

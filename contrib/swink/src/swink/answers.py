@@ -1,0 +1,264 @@
+"""Typed answers: what a model is asked for in a type's schema, read as a value of that type.
+
+Where a provider has no structured output, the model is made to call a tool whose arguments are
+the answer. An answer that does not fit is shown to the model once, with what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Any, Generic, Self, TypeAlias, TypeVar
+
+from attrs import define, evolve
+
+from swink.amounts import added
+from swink.of_stream import OfStream
+from swink.partial import json_in, partial_json
+from swink.schemas import Schema
+from swink_core import (
+    AssistantMessage,
+    Context,
+    Cost,
+    Event,
+    EventStream,
+    Prompt,
+    Retry,
+    StopReason,
+    SwinkError,
+    TextDelta,
+    Tool,
+    ToolCallDelta,
+    ToolResultMessage,
+    Unsupported,
+    Usage,
+    UserMessage,
+)
+from swink_core.providers import closed_schema
+
+__all__ = ["Answer", "AnswerForm", "AnswerStream", "BadAnswer"]
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+ANSWER = "answer"
+"""The name of the tool that stands for structured output."""
+
+WRAPPED = "value"
+"""The field in which an answer comes that is no object, since APIs want one at the root."""
+
+GROWTH = 1.02
+"""By how much an answer grows before what it says so far is read again: work stays linear."""
+
+_SAY_AGAIN = "That does not fit the schema: {why}\nAnswer again, with the whole corrected JSON."
+
+
+@define(frozen=True)
+class Answer(Generic[T]):
+    """A model's answer as a value. `usage` and `cost` sum all attempts of all calls it took."""
+
+    parsed: T
+    message: AssistantMessage
+    usage: Usage | None = None
+    cost: Cost | None = None
+
+    @property
+    def text(self) -> str:
+        """The answer as the model wrote it."""
+        return written(self.message)
+
+
+class BadAnswer(SwinkError, title="The answer does not fit the type"):
+    """An answer that does not fit its type, also when it was asked for again.
+
+    `text` is the answer as the model wrote it, `message` the whole message.
+    """
+
+    def __init__(
+        self, why: str, answer: AssistantMessage, usage: Usage | None, cost: Cost | None
+    ) -> None:
+        super().__init__(why, resolution="The answer is in the error's text; see also max_tokens.")
+        self.answer = answer
+        self.text = written(answer)
+        self.usage, self.cost = usage, cost
+
+
+def written(message: AssistantMessage) -> str:
+    """Return an answer as the model wrote it: its text, or the arguments of the answering tool."""
+    for call in message.tool_calls:
+        if call.name == ANSWER:
+            return call.raw_arguments or ""
+    return message.text
+
+
+class AnswerForm(Generic[T]):
+    """A type as a model is asked for it, and its way back."""
+
+    def __init__(self, schema: Schema[T]) -> None:
+        self._schema = schema
+        self._is_object = schema.json.get("type") == "object"
+        whole = schema.json if self._is_object else self._wrapped()
+        self.json: dict[str, Any] = closed_schema(whole)
+
+    def _wrapped(self) -> dict[str, Any]:
+        inner = dict(self._schema.json)
+        definitions = inner.pop("$defs", None)
+        whole = {"type": "object", "properties": {WRAPPED: inner}, "required": [WRAPPED]}
+        return {**whole, "$defs": definitions} if definitions else whole
+
+    @property
+    def tool(self) -> Tool:
+        """The tool that a model is made to call where it has no structured output."""
+        return Tool(ANSWER, "Give the answer.", self.json)
+
+    def read(self, message: AssistantMessage) -> T:
+        """Return the value of an answer. Raises ValueError, which says what is wrong with it."""
+        call = next((call for call in message.tool_calls if call.name == ANSWER), None)
+        if call is not None and call.state == "complete":
+            return self.load(call.arguments)
+        try:
+            data = json_in(written(message))
+        except ValueError as error:
+            raise ValueError(f"no JSON: {error}") from error
+        return self.load(data)
+
+    def load(self, data: Any) -> T:
+        """Return the value of JSON data. Raises ValueError."""
+        if not self._is_object:
+            if not isinstance(data, Mapping) or WRAPPED not in data:
+                raise ValueError(f"an object with the field {WRAPPED!r} was expected")
+            data = data[WRAPPED]
+        return self._schema.load(data)
+
+    def so_far(self, text: str) -> Any:
+        """Return what the beginning of an answer says already."""
+        data = partial_json(text)
+        if self._is_object or not isinstance(data, Mapping):
+            return data
+        return data.get(WRAPPED)
+
+
+Ask: TypeAlias = Callable[[Prompt, bool], EventStream]
+"""Asks for an answer; the second argument says whether by a tool."""
+
+
+class AnswerStream(OfStream, Generic[T]):
+    """The stream of a typed answer: iterate over its events, its `text` or `partials`, and take
+    the `Answer` from `result()`.
+
+        async with client.stream("acme/large", "A recipe?", type=Recipe) as stream:
+            async for so_far in stream.partials:
+                print(so_far.get("title"))
+        answer = await stream.result()
+    """
+
+    def __init__(self, form: AnswerForm[T], ask: Ask, stream: EventStream, by_tool: bool) -> None:
+        self._form, self._ask, self._by_tool = form, ask, by_tool
+        self._stream: EventStream = stream
+        self._context = evolve(stream.call.context, tools=[])  # which are asked for with the rest
+        self._usage: Usage | None = None
+        self._cost: Cost | None = None
+
+    async def __aiter__(self) -> AsyncGenerator[Event, None]:
+        async for event in self._stream:
+            yield event
+
+    async def batches(self) -> AsyncGenerator[list[Event], None]:
+        """Yield the events of one network read at a time, as lists."""
+        async for batch in self._stream.batches():
+            yield batch
+
+    @property
+    def text(self) -> AsyncGenerator[str, None]:
+        """The text of the answer, piece by piece; see `EventStream.text`."""
+        return self._stream.text
+
+    @property
+    def partials(self) -> AsyncGenerator[Any, None]:
+        """What the answer says so far, as JSON data that grows. Raises what `result()` raises of
+        the call; whether the whole fits the type, `result()` says."""
+        return self._partials()
+
+    async def _partials(self) -> AsyncGenerator[Any, None]:
+        parts: list[str] = []
+        size, read, last = 0, 0.0, None
+        async for batch in self._stream.batches():
+            for event in batch:
+                if isinstance(event, Retry):
+                    parts, size, read = [], 0, 0.0
+                elif isinstance(event, TextDelta | ToolCallDelta):
+                    parts.append(event.delta)
+                    size += len(event.delta)
+            if size > read * GROWTH:
+                parts, read = ["".join(parts)], size
+                if (so_far := self._form.so_far(parts[0])) is not None and so_far != last:
+                    last = so_far
+                    yield so_far
+        await self._stream.result()
+
+    async def result(self) -> Answer[T]:
+        """Read to the end and return the answer.
+
+        One that does not fit is asked for once more. Raises the `StreamError` of a call that
+        failed, and BadAnswer, which keeps the text.
+        """
+        try:
+            message = await self._stream.result()
+        except Unsupported:
+            if self._by_tool:
+                raise
+            self._by_tool = True
+            message = await self._again(self._context)
+        try:
+            return self._answer(self._form.read(message))
+        except ValueError as error:
+            why = str(error)
+        if (cut := _UNREPAIRED.get(message.stop_reason or StopReason.STOP)) is None:
+            log.warning("call %s: asked again for an answer that fits: %s", self.call.id, why)
+            said = [*self._context.messages, message, *_corrections(message, why)]
+            message = await self._again(evolve(self._context, messages=said))
+            try:
+                return self._answer(self._form.read(message))
+            except ValueError as error:
+                why = str(error)
+        why = f"{cut}: {why}" if cut else why
+        raise BadAnswer(why, message, *self._totals())
+
+    async def aclose(self) -> None:
+        """Close the connection at once, from any task; a second call does nothing."""
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self.aclose()
+
+    async def _again(self, context: Context) -> AssistantMessage:
+        self._usage, self._cost = self._totals()
+        await self._stream.aclose()
+        self._stream = self._ask(context, self._by_tool)
+        async with self._stream as stream:
+            return await stream.result()
+
+    def _totals(self) -> tuple[Usage | None, Cost | None]:
+        call = self._stream.call
+        return added(self._usage, call.usage), added(self._cost, call.cost)
+
+    def _answer(self, parsed: T) -> Answer[T]:
+        return Answer(parsed, self._stream.message, *self._totals())
+
+
+_UNREPAIRED = {
+    StopReason.LENGTH: "the answer was cut off at its limit of tokens",
+    StopReason.CONTENT_FILTER: "the model declined to answer",
+}
+"""Ends after which the same question would get no better answer."""
+
+
+def _corrections(message: AssistantMessage, why: str) -> list[UserMessage | ToolResultMessage]:
+    text = _SAY_AGAIN.format(why=why)
+    if not message.tool_calls:
+        return [UserMessage(text)]
+    return [ToolResultMessage(c.id, c.name, text, is_error=True) for c in message.tool_calls]

@@ -1,0 +1,97 @@
+"""One event loop in a thread of its own, for those who have none."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
+
+from swink_core import UsageError
+
+if TYPE_CHECKING:
+    from swink.client import Client
+
+__all__ = ["BackgroundLoop", "background_loop"]
+
+T = TypeVar("T")
+
+JOIN_SECONDS = 5.0
+
+
+class BackgroundLoop:
+    """An event loop that runs in a daemon thread until the program ends."""
+
+    def __init__(self) -> None:
+        self.clients: WeakSet[Client] = WeakSet()
+        """Those that are closed when the program ends."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="swink", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its thread runs; a forked child has none of its parent's."""
+        return self._thread.is_alive()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do work in the loop, wait for it and return its result, or raise what it raised.
+
+        Raises UsageError inside the loop itself, which would wait for itself. An interrupt of the
+        waiting thread cancels the work.
+        """
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise UsageError(
+                "a synchronous client was used inside its own event loop",
+                resolution="Use Client and await in async tools and callbacks.",
+            )
+        future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def stop(self) -> None:
+        """End the loop and its thread."""
+        if not self._thread.is_alive():
+            return
+        for client in [*self.clients]:
+            self.run(client.aclose())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(JOIN_SECONDS)
+        if not self._thread.is_alive():
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.close()
+
+
+_lock = threading.Lock()
+_current: BackgroundLoop | None = None
+
+
+def background_loop() -> BackgroundLoop:
+    """Return the loop that all synchronous clients of the process share."""
+    global _current
+    with _lock:
+        if _current is None or not _current.is_alive:
+            _current = BackgroundLoop()
+            atexit.register(_current.stop)
+        return _current
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()  # another thread may have held it
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,103 @@
+"""Many prompts at once, so many at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from attrs import define
+
+from swink.amounts import added
+from swink.answers import Answer, BadAnswer
+from swink_core import AssistantMessage, Cost, Prompt, StreamError, Usage, UsageError
+
+__all__ = ["Batch", "Progress", "gathered"]
+
+R = TypeVar("R")
+
+
+@define
+class Batch(Generic[R]):
+    """The answers to many prompts, in their order; one that failed is the error it ended in.
+
+    While it is under way, an answer that has not come is `None`. `done` counts those that have
+    ended and `failed` those that failed; `usage` and `cost` sum all attempts of all calls.
+    """
+
+    results: list[R | StreamError | BadAnswer | None]
+    done: int = 0
+    failed: int = 0
+    usage: Usage | None = None
+    cost: Cost | None = None
+
+    @property
+    def total(self) -> int:
+        """How many prompts there are."""
+        return len(self.results)
+
+    @property
+    def answers(self) -> list[R]:
+        """Those that succeeded, in order."""
+        missing = (*_FAILURES, type(None))
+        return [each for each in self.results if not isinstance(each, missing)]
+
+    def _ended(self, number: int, result: R | StreamError | BadAnswer) -> None:
+        self.results[number] = result
+        self.done += 1
+        self.failed += isinstance(result, _FAILURES)
+        usage, cost = _taken(result)
+        self.usage, self.cost = added(self.usage, usage), added(self.cost, cost)
+
+
+_FAILURES = (StreamError, BadAnswer)
+
+Progress: TypeAlias = Callable[[Batch[Any]], object]
+"""Is told of the batch each time that an answer has come or failed."""
+
+
+async def gathered(
+    ask: Callable[[Prompt], Awaitable[R]],
+    prompts: Iterable[Prompt],
+    limit: int,
+    on_progress: Progress | None,
+) -> Batch[R]:
+    """Ask for all answers, at most `limit` at a time. Raises UsageError for a bad prompt or limit,
+    when it comes to it; what is under way is then stopped."""
+    if limit < 1:
+        raise UsageError("limit is less than 1", resolution="Ask for one at a time at least.")
+    if isinstance(prompts, str):
+        raise UsageError("prompts are one string", resolution="Pass a list of prompts.")
+    waiting = list(prompts)
+    batch: Batch[R] = Batch([None] * len(waiting))
+    numbered: Iterator[tuple[int, Prompt]] = iter(enumerate(waiting))
+
+    async def work() -> None:
+        for number, prompt in numbered:  # shared: each takes the next one
+            result: R | StreamError | BadAnswer
+            try:
+                result = await ask(prompt)
+            except _FAILURES as error:
+                result = error
+            batch._ended(number, result)
+            if on_progress is not None:
+                on_progress(batch)
+
+    workers = [asyncio.ensure_future(work()) for _ in range(min(limit, len(waiting)))]
+    try:
+        await asyncio.gather(*workers)
+    finally:
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+    return batch
+
+
+def _taken(result: object) -> tuple[Usage | None, Cost | None]:
+    if isinstance(result, StreamError):
+        result = result.partial
+    if isinstance(result, AssistantMessage):
+        return result.total_usage, result.total_cost
+    if isinstance(result, Answer | BadAnswer):
+        return result.usage, result.cost
+    return None, None

@@ -1,0 +1,279 @@
+"""`Client`: the core's, with typed answers, the tool loop and many prompts at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, overload
+
+import swink_core
+from swink.answers import Answer, AnswerForm, AnswerStream
+from swink.batches import Batch, Progress, gathered
+from swink.loop import Run
+from swink.schemas import Schema
+from swink.toolbox import Approve
+from swink.tools import ToolLike, tools_by_name
+from swink_core import (
+    AssistantMessage,
+    ClientOptions,
+    Context,
+    EventStream,
+    Model,
+    ModelChain,
+    Options,
+    Prompt,
+    StreamOptions,
+    UsageError,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
+__all__ = [
+    "BatchOptions",
+    "Client",
+    "Models",
+    "Prompts",
+    "RunOptions",
+    "Tools",
+    "complete",
+    "gather",
+    "stream",
+]
+
+T = TypeVar("T")
+
+Models: TypeAlias = ModelChain | None
+"""A model, or several to fall back through; `None` is the client's default."""
+
+Prompts: TypeAlias = Iterable[Prompt]
+
+Tools: TypeAlias = Sequence[ToolLike]
+
+MAX_TURNS = 10
+"""Calls of the model in a run, unless it is told otherwise."""
+
+LIMIT = 10
+"""Calls at a time in a batch, unless it is told otherwise."""
+
+
+class BatchOptions(Options, total=False):
+    """The keyword arguments of a batch, beside those of its calls."""
+
+    limit: int
+    on_progress: Progress | None
+
+
+class RunOptions(ClientOptions, total=False):
+    """The keyword arguments of a run, beside its tools and those of its calls."""
+
+    max_turns: int
+    approve: Approve | None
+    system_prompt: str | None
+    api_key: str | None
+    base_url: str | None
+    headers: Mapping[str, str] | None
+    settings: Mapping[str, Any] | None
+    extra: Mapping[str, Any] | None
+
+
+class Client(swink_core.Client):
+    """Streams from any installed provider, runs tools, and reads answers as types.
+
+        async with swink.Client() as client:
+            async with client.stream("acme/large", "Why is the sky blue?") as stream:
+                async for piece in stream.text:
+                    print(piece, end="")
+
+    One client serves any number of calls at a time; what it is made of, see `swink_core.Client`.
+    """
+
+    @overload
+    def stream(
+        self, model: Models, context: Prompt, *, type: None = None, **options: Unpack[Options]
+    ) -> EventStream: ...
+
+    @overload
+    def stream(
+        self, model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
+    ) -> AnswerStream[T]: ...
+
+    def stream(
+        self, model: Models, context: Prompt, *, type: Any = None, **options: Unpack[Options]
+    ) -> EventStream | AnswerStream[Any]:
+        """Return the stream of a call, or with `type` that of an answer of this type.
+
+        Nothing is sent before it is read. See `swink_core.Client.stream` for the rest. Raises
+        UsageError for a call that cannot be made, and for a type that has no JSON schema.
+        """
+        if type is None:
+            return super().stream(model, context, **options)
+        if options.get("response_format") is not None:
+            raise UsageError(
+                "type and response_format say two things", resolution="Leave one of them out."
+            )
+        form: AnswerForm[Any] = AnswerForm(Schema(type))
+        tools = [*(options.pop("tools", None) or ())]
+
+        def ask(context: Prompt, by_tool: bool) -> EventStream:
+            asked = options.copy()
+            if by_tool:
+                asked["tools"], asked["tool_choice"] = [*tools, form.tool], form.tool.name
+            else:
+                asked["tools"], asked["response_format"] = tools or None, form.json
+            return super(Client, self).stream(model, context, **asked)
+
+        first, by_tool = ask(context, False), False
+        if not all(self._takes_schemas(each, first.call.options) for each in _models(model, first)):
+            first, by_tool = ask(context, True), True
+        return AnswerStream(form, ask, first, by_tool)
+
+    @overload
+    async def complete(
+        self, model: Models, context: Prompt, *, type: None = None, **options: Unpack[Options]
+    ) -> AssistantMessage: ...
+
+    @overload
+    async def complete(
+        self, model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
+    ) -> Answer[T]: ...
+
+    async def complete(
+        self, model: Models, context: Prompt, *, type: Any = None, **options: Unpack[Options]
+    ) -> AssistantMessage | Answer[Any]:
+        """Make a call and return its message, or with `type` its answer as a value of this type."""
+        async with self.stream(model, context, type=type, **options) as stream:
+            result: AssistantMessage | Answer[Any] = await stream.result()
+        return result
+
+    def run(
+        self, model: Models, context: Prompt, *, tools: Tools, **options: Unpack[RunOptions]
+    ) -> Run:
+        """Return a tool loop: the model is called, its tool calls are carried out together, and so
+        on until it has answered, for `max_turns` calls of the model at most.
+
+        `tools` are functions, async ones or blocking ones, which run in threads; see `tool` for
+        what else can be said of one. `approve` is asked before each call of a tool. A `tool_choice`
+        that forces a call holds for the first turn. Raises UsageError for a run that cannot begin.
+        """
+
+        named = tools_by_name(tools)
+        offered = [one.definition for one in named.values()]
+
+        def ask(context: Prompt, asked: Options) -> EventStream:
+            return super(Client, self).stream(model, context, **asked)
+
+        max_turns, approve = options.pop("max_turns", MAX_TURNS), options.pop("approve", None)
+        asked: Options = {**options, "tools": offered}  # type: ignore[typeddict-unknown-key]  # the rest
+        return Run(ask, context, asked, named, max_turns, approve)
+
+    @overload
+    async def gather(
+        self, model: Models, prompts: Prompts, *, type: None = None, **options: Unpack[BatchOptions]
+    ) -> Batch[AssistantMessage]: ...
+
+    @overload
+    async def gather(
+        self, model: Models, prompts: Prompts, *, type: TypeForm[T], **options: Unpack[BatchOptions]
+    ) -> Batch[Answer[T]]: ...
+
+    async def gather(
+        self, model: Models, prompts: Prompts, *, type: Any = None, **options: Unpack[BatchOptions]
+    ) -> Batch[Any]:
+        """Answer many prompts, at most `limit` at a time; one that fails stops no other.
+
+        `on_progress` is called with the batch each time that one has ended.
+        """
+
+        limit, on_progress = options.pop("limit", LIMIT), options.pop("on_progress", None)
+        asked: Options = {**options}  # type: ignore[typeddict-unknown-key]  # the rest of them
+
+        async def ask(prompt: Prompt) -> Any:
+            return await self.complete(model, prompt, type=type, **asked)
+
+        return await gathered(ask, prompts, limit, on_progress)
+
+    def _takes_schemas(self, name: str | Model, options: StreamOptions) -> bool:
+        """Tell whether a model can be asked for structured output, as far as can be known."""
+        model = self.catalog.resolve(name)
+        provider = self.host.bind(model.provider).provider
+        if hasattr(provider, "fit"):
+            failure = provider.fit(model, Context.of("Hi"), options).failure
+            return failure is None or failure.code != FEATURE
+        return FEATURE in getattr(provider, "features", {FEATURE})
+
+
+FEATURE = "structured_output"
+
+
+def _models(model: Models, first: EventStream) -> list[str | Model]:
+    """Return the models of a chain; `first` knows the only one."""
+    chain: Any = model
+    if isinstance(chain, str | Model | None) or (len(chain) == 2 and isinstance(chain[1], Mapping)):
+        return [first.call.model]
+    return [each[0] if isinstance(each, tuple) else each for each in chain]
+
+
+@overload
+def stream(
+    model: Models, context: Prompt, *, type: None = None, **options: Unpack[Options]
+) -> EventStream: ...
+
+
+@overload
+def stream(
+    model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
+) -> AnswerStream[T]: ...
+
+
+def stream(
+    model: Models, context: Prompt, *, type: Any = None, **options: Unpack[Options]
+) -> EventStream | AnswerStream[Any]:
+    """Stream one call with a client of its own, closed with the stream."""
+    client = Client()
+    client._on_close = client.aclose
+    streamed: EventStream | AnswerStream[Any] = client.stream(model, context, type=type, **options)
+    return streamed
+
+
+@overload
+async def complete(
+    model: Models, context: Prompt, *, type: None = None, **options: Unpack[Options]
+) -> AssistantMessage: ...
+
+
+@overload
+async def complete(
+    model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
+) -> Answer[T]: ...
+
+
+async def complete(
+    model: Models, context: Prompt, *, type: Any = None, **options: Unpack[Options]
+) -> AssistantMessage | Answer[Any]:
+    """Make one call with a client of its own and return its message, or the answer of a type."""
+    async with Client() as client:
+        result: AssistantMessage | Answer[Any] = await client.complete(
+            model, context, type=type, **options
+        )
+    return result
+
+
+@overload
+async def gather(
+    model: Models, prompts: Prompts, *, type: None = None, **options: Unpack[BatchOptions]
+) -> Batch[AssistantMessage]: ...
+
+
+@overload
+async def gather(
+    model: Models, prompts: Prompts, *, type: TypeForm[T], **options: Unpack[BatchOptions]
+) -> Batch[Answer[T]]: ...
+
+
+async def gather(
+    model: Models, prompts: Prompts, *, type: Any = None, **options: Unpack[BatchOptions]
+) -> Batch[Any]:
+    """Answer many prompts with a client of its own; see `Client.gather`."""
+    async with Client() as client:
+        batch: Batch[Any] = await client.gather(model, prompts, type=type, **options)
+    return batch

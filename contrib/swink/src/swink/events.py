@@ -1,0 +1,98 @@
+"""What a tool loop adds to the events of its turns: where runs, turns and tools begin and end.
+
+    run  = RunStart *turn RunEnd
+    turn = TurnStart *(the events of its stream) TurnEnd *ToolStart *ToolEnd
+
+They are shown to observers through `on_event` too, each with the call of its turn. `run_id` is the
+same on all events of a run. A run that was left ends, for observers, in what `RunEnd` says.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from attrs import define
+
+from swink_core import (
+    AssistantMessageEvent,
+    Cost,
+    Event,
+    StopReason,
+    ToolCallBlock,
+    ToolResultMessage,
+    Usage,
+)
+
+__all__ = [
+    "Outcome",
+    "RunEnd",
+    "RunEvent",
+    "RunStart",
+    "ToolEnd",
+    "ToolStart",
+    "TurnEnd",
+    "TurnStart",
+]
+
+Outcome: TypeAlias = Literal["done", "max_turns", "error", "aborted"]
+"""How a run ended: with an answer, at its limit, in a failed call, because it was left."""
+
+
+@define
+class RunStart(AssistantMessageEvent, type="run_start"):
+    """A run begins; `tools` names what is on offer."""
+
+    run_id: str
+    tools: tuple[str, ...] = ()
+
+
+@define
+class TurnStart(AssistantMessageEvent, type="turn_start"):
+    """A turn begins, counted from 1: one call of the model."""
+
+    run_id: str
+    turn: int
+
+
+@define
+class TurnEnd(AssistantMessageEvent, type="turn_end"):
+    """The model's part of a turn is over; its tool calls are carried out next."""
+
+    run_id: str
+    turn: int
+    stop_reason: StopReason
+
+
+@define
+class ToolStart(AssistantMessageEvent, type="tool_start"):
+    """A tool begins, or waits for its approval."""
+
+    run_id: str
+    turn: int
+    tool_call: ToolCallBlock
+
+
+@define
+class ToolEnd(AssistantMessageEvent, type="tool_end"):
+    """A tool has ended with what the model will be told, after so many seconds."""
+
+    run_id: str
+    turn: int
+    tool_call: ToolCallBlock
+    result: ToolResultMessage
+    seconds: float
+
+
+@define
+class RunEnd(AssistantMessageEvent, type="run_end"):
+    """A run is over. `usage` and `cost` sum all attempts of all its calls."""
+
+    run_id: str
+    turns: int
+    outcome: Outcome
+    usage: Usage | None = None
+    cost: Cost | None = None
+
+
+RunEvent: TypeAlias = Event | RunStart | TurnStart | TurnEnd | ToolStart | ToolEnd | RunEnd
+"""Every event of a run, so that a `match` can be seen to leave none out."""

@@ -1,0 +1,131 @@
+"""Images, documents and sound for a conversation, from whatever a program has of them."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from pathlib import Path, PurePath
+from typing import Any, Protocol, TypeAlias
+
+from swink_core import (
+    AudioBlock,
+    Base64Source,
+    DocumentBlock,
+    FileSource,
+    ImageBlock,
+    MediaError,
+    UrlSource,
+    UsageError,
+)
+from swink_core.providers import Source, media_type_of
+
+__all__ = ["MediaInput", "PILImage", "audio", "document", "image"]
+
+
+class PILImage(Protocol):
+    """An image of Pillow's."""
+
+    format: str | None
+    mode: str
+
+    def save(self, fp: Any, format: str | None = None) -> None:
+        """Write the image."""
+
+
+MediaInput: TypeAlias = str | PurePath | bytes
+"""A path, an address (`https:`, `data:`), or the bytes themselves."""
+
+_MAGIC = [
+    (rb"\x89PNG\r\n\x1a\n", "image/png"),
+    (rb"\xff\xd8\xff", "image/jpeg"),
+    (rb"GIF8[79]a", "image/gif"),
+    (rb"(?s)RIFF....WEBP", "image/webp"),
+    (rb"%PDF-", "application/pdf"),
+    (rb"(?s)RIFF....WAVE", "audio/wav"),
+    (rb"ID3|\xff[\xfb\xf3\xf2]", "audio/mpeg"),
+    (rb"OggS", "audio/ogg"),
+    (rb"fLaC", "audio/flac"),
+]
+"""How files of each type begin."""
+
+_SAVED_AS = {"JPEG": "image/jpeg", "PNG": "image/png", "GIF": "image/gif", "WEBP": "image/webp"}
+
+
+def image(given: MediaInput | PILImage, media_type: str | None = None) -> ImageBlock:
+    """Return an image from a path, an address, bytes, or an image of Pillow's.
+
+    `media_type` says what it is where nothing else does (`None`: suffix or first bytes). Raises
+    MediaError for a file that is not there, UsageError for what is no image.
+    """
+    if hasattr(given, "save") and hasattr(given, "format"):
+        given, media_type = _saved(given)
+    return ImageBlock(_source(given, media_type, "image", ("image/",)))
+
+
+def document(
+    given: MediaInput, media_type: str | None = None, *, name: str | None = None
+) -> DocumentBlock:
+    """Return a document from a path, an address or bytes; `name` is shown to the model.
+
+    Raises MediaError for a file that is not there, UsageError for what is no document.
+    """
+    source = _source(given, media_type, "document", ("application/", "text/"))
+    if name is None and isinstance(source, FileSource):
+        name = PurePath(source.path).name
+    return DocumentBlock(source, name)
+
+
+def audio(given: MediaInput, media_type: str | None = None) -> AudioBlock:
+    """Return sound from a path, an address or bytes.
+
+    Raises MediaError for a file that is not there, UsageError for what is no sound.
+    """
+    return AudioBlock(_source(given, media_type, "audio", ("audio/",)))
+
+
+def _source(given: object, media_type: str | None, what: str, kinds: tuple[str, ...]) -> Source:
+    source = _read(given, media_type, what)
+    found = media_type_of(source)
+    if found is None and not isinstance(source, UrlSource):
+        raise UsageError(
+            f"it cannot be seen of what type this {what} is",
+            resolution=f'Say so, as in {what}(…, "{kinds[0]}…").',
+        )
+    if found is not None and not found.startswith(kinds):
+        raise UsageError(
+            f"{found} is no type of {what}", resolution="Use image(), document() or audio()."
+        )
+    return source
+
+
+def _read(given: object, media_type: str | None, what: str) -> Source:
+    match given:
+        case bytes():
+            begins = (kind for magic, kind in _MAGIC if re.match(magic, given))
+            kind = media_type or next(begins, "")
+            if not kind:
+                raise UsageError(
+                    f"these bytes do not begin like any {what} that is known",
+                    resolution=f'Say what they are, as in {what}(…, "…/…").',
+                )
+            return Base64Source(kind, base64.b64encode(given).decode())
+        case str() if match := re.match(r"data:([\w.+/-]+);base64,", given):
+            return Base64Source(media_type or match[1], given[match.end() :])
+        case str() if re.match(r"https?://", given):
+            return UrlSource(given, media_type)
+        case str() | PurePath():
+            if not Path(given).is_file():
+                raise MediaError(f"{given}: there is no such file", resolution="Check the path.")
+            return FileSource(given, media_type)
+    raise UsageError(
+        f"an {what} cannot be made of a {type(given).__name__}".replace("an d", "a d"),
+        resolution="Pass a path, an address or bytes.",
+    )
+
+
+def _saved(picture: Any) -> tuple[bytes, str]:
+    kind = picture.format if picture.format in _SAVED_AS else "PNG"
+    file = io.BytesIO()
+    picture.save(file, format=kind)
+    return file.getvalue(), _SAVED_AS[kind]

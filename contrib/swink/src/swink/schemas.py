@@ -1,0 +1,243 @@
+"""Types as JSON schemas, and JSON data as values of these types.
+
+The work is done by the library that the type is of: msgspec for plain annotations, dataclasses,
+attrs classes and TypedDicts; cattrs for a choice between classes and for attrs classes with
+converters, which msgspec does not do; pydantic for whatever has a part of pydantic's, which it
+can only have where the caller imported pydantic.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache, partial
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Generic,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
+
+import attrs
+import msgspec
+
+from swink_core import UsageError
+from swink_core.providers import inlined_schema
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
+__all__ = ["Schema", "plain_data"]
+
+T = TypeVar("T")
+
+_NAMED = ("properties", "$defs", "definitions", "patternProperties")
+"""Keywords whose keys are names, not keywords."""
+
+_DATA = ("default", "const", "enum", "examples")
+"""Keywords whose values are no schemas."""
+
+_JSON_TYPES: dict[type, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
+
+class Schema(Generic[T]):
+    """A type's JSON schema, and its way from JSON data. Raises UsageError for a type of neither."""
+
+    def __init__(self, kind: TypeForm[T]) -> None:
+        self.kind: Any = kind
+        self.json, self._load = _made(kind)
+
+    def load(self, data: Any) -> T:
+        """Return the value that JSON data stands for. Raises ValueError, which says what is wrong
+        with it."""
+        value: T = self._load(data)
+        return value
+
+
+def plain_data(value: Any) -> Any:
+    """Return a value as JSON data. Raises TypeError for one that is none."""
+    return msgspec.to_builtins(value, enc_hook=_of_pydantic, str_keys=True)
+
+
+def _of_pydantic(value: Any) -> Any:
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    raise TypeError(f"a {type(value).__name__} is no JSON data")
+
+
+def _made(kind: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
+    parts = list(_parts(kind))
+    if any(map(_is_pydantics, parts)):
+        return _by_pydantic(kind)
+    if _is_choice_of_classes(kind) or any(map(_converts, parts)):
+        return _by_cattrs(kind)
+    try:
+        return _tidy(msgspec.json.schema(kind)), partial(_by_msgspec, kind)
+    except (TypeError, NameError) as error:
+        if "pydantic" in sys.modules:
+            return _by_pydantic(kind)
+        raise _no_schema(kind, error) from error
+
+
+def _by_msgspec(kind: Any, data: Any) -> Any:
+    try:
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from error
+
+
+def _by_pydantic(kind: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
+    from pydantic import TypeAdapter, ValidationError
+    from pydantic.errors import PydanticUserError
+
+    try:
+        adapter: Any = TypeAdapter(kind)
+        schema = _tidy(adapter.json_schema())
+    except (PydanticUserError, TypeError) as error:
+        raise _no_schema(kind, error) from error
+
+    def load(data: Any) -> Any:
+        try:
+            return adapter.validate_python(data)
+        except ValidationError as error:
+            told = (f"{each['msg']} - at `{_place(each['loc'])}`" for each in error.errors())
+            raise ValueError("; ".join(told)) from error
+
+    return schema, load
+
+
+def _place(steps: Iterable[Any]) -> str:
+    return ".".join(("$", *map(str, steps)))
+
+
+def _by_cattrs(kind: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
+    from cattrs import Converter, transform_error
+
+    converter = Converter(forbid_extra_keys=True)
+    choices = get_args(kind) if _is_union(kind) else (kind,)
+    try:
+        schemas, parts = msgspec.json.schema_components(choices, ref_template="#/$defs/{name}")
+        structure = converter.get_structure_hook(kind)
+    except (TypeError, NameError) as error:
+        raise _no_schema(kind, error) from error
+    schema = schemas[0] if len(schemas) == 1 else {"anyOf": list(schemas)}
+
+    def load(data: Any) -> Any:
+        try:
+            return structure(data, kind)
+        except Exception as error:
+            raise ValueError("; ".join(transform_error(error))) from error
+
+    return _tidy({**schema, "$defs": parts}), load
+
+
+def _no_schema(kind: Any, error: Exception) -> UsageError:
+    said = str(error).partition("\n")[0]
+    return UsageError(
+        f"{_name(kind)} has no JSON schema: {said}",
+        resolution="Use types that msgspec, cattrs or pydantic know; a choice between classes that "
+        "stands inside another type needs pydantic's models.",
+    )
+
+
+def _name(kind: Any) -> str:
+    return kind.__name__ if isinstance(kind, type) else str(kind)
+
+
+def _tidy(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema with its references written out, and without titles but that of the root."""
+    whole = inlined_schema(schema)
+    reference = whole.get("$ref")
+    if isinstance(reference, str):  # a type that holds itself
+        whole = {**whole["$defs"][reference.rpartition("/")[2]], **whole}
+        del whole["$ref"]
+    title = whole.get("title")
+    plain: dict[str, Any] = _tidied(whole)
+    return {"title": title, **plain} if title else plain
+
+
+def _tidied(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_tidied(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    plain: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in _NAMED:
+            plain[key] = {name: _tidied(each) for name, each in value.items()}
+        elif key != "title":
+            plain[key] = value if key in _DATA else _tidied(value)
+    kinds = {_JSON_TYPES.get(type(each)) for each in plain.get("enum", ())}
+    if len(kinds) == 1 and None not in kinds and "type" not in plain:
+        plain["type"] = kinds.pop()  # some APIs take no enum without it
+    return plain
+
+
+# -- what a type is made of ----------------------------------------------------------------------
+
+
+def _is_union(kind: Any) -> bool:
+    return get_origin(kind) in (Union, types.UnionType)
+
+
+def _is_choice_of_classes(kind: Any) -> bool:
+    classes = [
+        part for part in get_args(kind) if hasattr(part, "__dataclass_fields__") or attrs.has(part)
+    ]
+    return _is_union(kind) and len(classes) > 1
+
+
+def _is_record(kind: Any) -> bool:
+    """Tell whether a class holds named fields."""
+    marks = ("__dataclass_fields__", "__attrs_attrs__", "__struct_fields__", "_fields")
+    return is_typeddict(kind) or any(hasattr(kind, mark) for mark in marks)
+
+
+@lru_cache(maxsize=1024)
+def _fields(kind: Any) -> dict[str, Any]:
+    """Return the annotations of what a class holds; none for one that is no record."""
+    if not _is_record(kind):
+        return {}
+    try:
+        return get_type_hints(kind, include_extras=True)
+    except NameError:
+        return {}
+
+
+def _parts(kind: Any, known: set[int] | None = None) -> Iterator[Any]:
+    """Yield an annotation and all that it is made of."""
+    known = set() if known is None else known
+    if id(kind) in known:
+        return
+    known.add(id(kind))
+    yield kind
+    if get_origin(kind) is Annotated:
+        yield from kind.__metadata__
+    held = [*get_args(kind), get_origin(kind)]
+    if isinstance(kind, type) and get_origin(kind) is None:
+        held += _fields(kind).values()
+    for part in held:
+        if part is not None:
+            yield from _parts(part, known)
+
+
+def _is_pydantics(part: Any) -> bool:
+    owner = part if isinstance(part, type) else type(part)
+    return (
+        hasattr(part, "__get_pydantic_core_schema__")
+        or hasattr(part, "__pydantic_core_schema__")
+        or owner.__module__.partition(".")[0] in ("annotated_types", "pydantic")
+    )
+
+
+def _converts(part: Any) -> bool:
+    if not (isinstance(part, type) and attrs.has(part)):
+        return False
+    return any(each.converter for each in attrs.fields(part))

@@ -1,0 +1,163 @@
+"""The client without `await`: the same names, on one event loop in the background."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
+
+from swink.answers import Answer
+from swink.background import background_loop
+from swink.batches import Batch
+from swink.client import BatchOptions, Client, Models, Prompts, RunOptions, Tools
+from swink.sync_streams import SyncAnswerStream, SyncRun, SyncStream
+from swink_core import (
+    AssistantMessage,
+    Catalog,
+    ClientOptions,
+    Cost,
+    EventStream,
+    Options,
+    Prompt,
+    Usage,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
+__all__ = ["SyncClient", "complete_sync"]
+
+T = TypeVar("T")
+
+
+class ClientArguments(ClientOptions, total=False):
+    """The keyword arguments of a client; see `Client`."""
+
+    plugins: Iterable[Any]
+    default: Models
+    gates: Iterable[Any]
+    breaker: bool
+    providers: Mapping[str, Mapping[str, Any]] | None
+
+
+class SyncClient:
+    """`Client` without `await`, for scripts, notebooks, threads and frameworks that have no loop.
+
+        with swink.SyncClient() as client:
+            with client.stream("acme/large", "Why is the sky blue?") as stream:
+                for piece in stream.text:
+                    print(piece, end="")
+
+    One client serves any number of threads, with one pool of connections. Its arguments are those
+    of `Client`. It may be kept for as long as the program runs, and is closed at its end.
+    """
+
+    def __init__(self, **arguments: Unpack[ClientArguments]) -> None:
+        self._client = Client(**arguments)
+        background_loop().clients.add(self._client)
+
+    @property
+    def catalog(self) -> Catalog:
+        """What is known of providers and models."""
+        return self._client.catalog
+
+    @property
+    def usage(self) -> Usage | None:
+        """What all attempts of all calls took so far; `None` while nothing is known."""
+        return self._client.usage
+
+    @property
+    def cost(self) -> Cost | None:
+        """What all attempts of all calls cost so far, as far as is known."""
+        return self._client.cost
+
+    @overload
+    def stream(
+        self, model: Models, context: Prompt, *, type: None = None, **options: Unpack[Options]
+    ) -> SyncStream: ...
+
+    @overload
+    def stream(
+        self, model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
+    ) -> SyncAnswerStream[T]: ...
+
+    def stream(
+        self, model: Models, context: Prompt, *, type: Any = None, **options: Unpack[Options]
+    ) -> SyncStream | SyncAnswerStream[Any]:
+        """Return the stream of a call; see `Client.stream`."""
+        stream: Any = self._client.stream(model, context, type=type, **options)
+        return SyncStream(stream) if isinstance(stream, EventStream) else SyncAnswerStream(stream)
+
+    @overload
+    def complete(
+        self, model: Models, context: Prompt, *, type: None = None, **options: Unpack[Options]
+    ) -> AssistantMessage: ...
+
+    @overload
+    def complete(
+        self, model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
+    ) -> Answer[T]: ...
+
+    def complete(
+        self, model: Models, context: Prompt, *, type: Any = None, **options: Unpack[Options]
+    ) -> AssistantMessage | Answer[Any]:
+        """Make a call and return its message or typed answer; see `Client.complete`."""
+        done: AssistantMessage | Answer[Any] = background_loop().run(
+            self._client.complete(model, context, type=type, **options)
+        )
+        return done
+
+    def run(
+        self, model: Models, context: Prompt, *, tools: Tools, **options: Unpack[RunOptions]
+    ) -> SyncRun:
+        """Return a tool loop; see `Client.run`. `approve` is asked in the background loop."""
+        return SyncRun(self._client.run(model, context, tools=tools, **options))
+
+    @overload
+    def gather(
+        self, model: Models, prompts: Prompts, *, type: None = None, **options: Unpack[BatchOptions]
+    ) -> Batch[AssistantMessage]: ...
+
+    @overload
+    def gather(
+        self, model: Models, prompts: Prompts, *, type: TypeForm[T], **options: Unpack[BatchOptions]
+    ) -> Batch[Answer[T]]: ...
+
+    def gather(
+        self, model: Models, prompts: Prompts, *, type: Any = None, **options: Unpack[BatchOptions]
+    ) -> Batch[Any]:
+        """Answer many prompts; see `Client.gather`."""
+        batch: Batch[Any] = background_loop().run(
+            self._client.gather(model, prompts, type=type, **options)
+        )
+        return batch
+
+    def close(self) -> None:
+        """Close all connections. A closed client makes no more calls."""
+        background_loop().run(self._client.aclose())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+
+@overload
+def complete_sync(
+    model: Models, context: Prompt, *, type: None = None, **options: Unpack[Options]
+) -> AssistantMessage: ...
+
+
+@overload
+def complete_sync(
+    model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
+) -> Answer[T]: ...
+
+
+def complete_sync(
+    model: Models, context: Prompt, *, type: Any = None, **options: Unpack[Options]
+) -> AssistantMessage | Answer[Any]:
+    """Make one call with a client of its own; for more than one, keep a `SyncClient`."""
+    with SyncClient() as client:
+        done: AssistantMessage | Answer[Any] = client.complete(model, context, type=type, **options)
+    return done

@@ -1,0 +1,127 @@
+"""Streams, typed answers and runs whose every wait is a wait of the calling thread."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+from swink.answers import Answer, AnswerStream
+from swink.background import background_loop
+from swink.events import Outcome, RunEvent
+from swink.loop import Run
+from swink.of_stream import OfStream
+from swink_core import AssistantMessage, Call, Conversation, Cost, Event, Usage
+
+__all__ = ["SyncAnswerStream", "SyncRun", "SyncStream"]
+
+T = TypeVar("T")
+E = TypeVar("E")
+R = TypeVar("R", covariant=True)
+
+
+class _Stream(Protocol[E, R]):
+    """What streams, typed answers and runs have in common."""
+
+    @property
+    def call(self) -> Call: ...
+    @property
+    def message(self) -> AssistantMessage: ...
+    @property
+    def text(self) -> AsyncIterator[str]: ...
+    def batches(self) -> AsyncIterator[list[E]]: ...
+    async def result(self) -> R: ...
+    async def aclose(self) -> None: ...
+
+
+def _iterated(make: Callable[[], AsyncIterator[T]]) -> Iterator[T]:
+    """Iterate over what an async iterator gives."""
+    loop, source = background_loop(), make()
+
+    async def following() -> list[T]:
+        try:
+            return [await anext(source)]
+        except StopAsyncIteration:
+            return []
+
+    while item := loop.run(following()):
+        yield item[0]
+
+
+class _SyncStream(OfStream, Generic[E, R]):
+    """A stream whose every wait is a wait of the calling thread."""
+
+    def __init__(self, stream: _Stream[E, R]) -> None:
+        self._stream: _Stream[E, R] = stream
+        self._rest: Iterator[E] = iter(())
+
+    def __iter__(self) -> Iterator[E]:
+        # the iterator over a batch is kept on the stream: a loop left by break can be resumed
+        yield from self._rest
+        for batch in _iterated(self._stream.batches):
+            self._rest = iter(batch)
+            yield from self._rest
+
+    @property
+    def text(self) -> Iterator[str]:
+        """The text, piece by piece. Raises what `result()` raises."""
+        return _iterated(lambda: self._stream.text)
+
+    def result(self) -> R:
+        """Read to the end and return the result, or raise why there is none."""
+        return background_loop().run(self._stream.result())
+
+    def close(self) -> None:
+        """Close the connection at once, from any thread; a second call does nothing."""
+        background_loop().run(self._stream.aclose())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+
+class SyncStream(_SyncStream[Event, AssistantMessage]):
+    """`EventStream` without `await`."""
+
+
+class SyncAnswerStream(_SyncStream[Event, Answer[T]], Generic[T]):
+    """`AnswerStream` without `await`."""
+
+    _stream: AnswerStream[T]
+
+    @property
+    def partials(self) -> Iterator[Any]:
+        """What the answer says so far, as JSON data that grows."""
+        return _iterated(lambda: self._stream.partials)
+
+
+class SyncRun(_SyncStream[RunEvent, AssistantMessage]):
+    """`Run` without `await`."""
+
+    _stream: Run
+
+    @property
+    def conversation(self) -> Conversation:
+        """What was said from the beginning on, as far as it is complete."""
+        return self._stream.conversation
+
+    @property
+    def turns(self) -> int:
+        """How many turns have begun."""
+        return self._stream.turns
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How the run ended; `None` while it has not."""
+        return self._stream.outcome
+
+    @property
+    def usage(self) -> Usage | None:
+        """What all attempts of all turns took; `None` while nothing is known."""
+        return self._stream.usage
+
+    @property
+    def cost(self) -> Cost | None:
+        """What all attempts of all turns cost, as far as is known."""
+        return self._stream.cost

@@ -1,0 +1,292 @@
+"""Functions as tools: the schema from annotations and docstring, the result for the model."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Annotated, Any, Generic, ParamSpec, TypeAlias, TypeVar, get_type_hints, overload
+
+import msgspec
+from attrs import NOTHING, define, field
+
+from swink.schemas import Schema, plain_data
+from swink_core import (
+    AudioBlock,
+    Block,
+    DocumentBlock,
+    ExtensionBlock,
+    ImageBlock,
+    TextBlock,
+    Tool,
+    ToolCallBlock,
+    ToolResultMessage,
+    UsageError,
+)
+
+__all__ = ["FunctionTool", "ToolLike", "failed", "tool", "tools_by_name"]
+
+log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_SHOWN = TextBlock | ImageBlock | DocumentBlock | AudioBlock | ExtensionBlock
+"""Blocks that a result may hold."""
+
+
+@define
+class _Parameter:
+    """A parameter of a function; `default` is `NOTHING` where a model must give it."""
+
+    name: str
+    schema: Schema[Any]
+    default: Any
+
+
+@define(eq=False)
+class FunctionTool(Generic[P, R]):
+    """A function that a model may call; programs call it as they did.
+
+    `definition` is what the model is told of it. `timeout` is in seconds (`None`: no limit); a
+    blocking function runs in a thread, which nobody can stop: past its limit it goes on unheard.
+    """
+
+    function: Callable[P, R]
+    definition: Tool
+    timeout: float | None = None
+    _parameters: list[_Parameter] = field(factory=list, repr=False)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function itself."""
+        return self.function(*args, **kwargs)
+
+    async def carry_out(self, call: ToolCallBlock) -> ToolResultMessage:
+        """Return the result of a model's call; one that failed says so to the model."""
+        try:
+            arguments = self._arguments(call)
+        except ValueError as error:
+            return failed(call, f"The arguments do not fit: {error}")
+        try:
+            async with asyncio.timeout(self.timeout) as limit:
+                content = content_of(await self._called(arguments))
+        except TimeoutError as error:
+            if not limit.expired():
+                return self._raised(call, error)
+            return failed(call, f"The tool took longer than {self.timeout:g} seconds.")
+        except Exception as error:
+            return self._raised(call, error)
+        return ToolResultMessage(call.id, call.name, content)
+
+    def _raised(self, call: ToolCallBlock, error: Exception) -> ToolResultMessage:
+        log.warning("tool %s raised", call.name, exc_info=error)
+        return failed(call, f"{type(error).__name__}: {error}")
+
+    def _arguments(self, call: ToolCallBlock) -> dict[str, Any]:
+        if call.state != "complete":
+            raise ValueError(f"they are {_STATES[call.state]}: {call.raw_arguments or ''}")
+        required = self.definition.parameters.get("required", ())
+        if missing := [name for name in required if name not in call.arguments]:
+            raise ValueError(f"{', '.join(missing)} missing")
+        if unknown := call.arguments.keys() - self.definition.parameters["properties"].keys():
+            raise ValueError(f"there is no {', '.join(sorted(unknown))}")
+        arguments = {}
+        for one in self._parameters:
+            if one.name in call.arguments:
+                try:
+                    arguments[one.name] = one.schema.load(call.arguments[one.name])
+                except ValueError as error:
+                    raise ValueError(f"{one.name}: {error}") from error
+            elif one.default is not NOTHING:  # not left to Python, which may hold a description
+                arguments[one.name] = one.default
+        return arguments
+
+    async def _called(self, arguments: dict[str, Any]) -> Any:
+        bound = inspect.signature(self.function).bind_partial()
+        bound.arguments.update(arguments)
+        if _is_async(self.function):
+            result: Any = self.function(*bound.args, **bound.kwargs)
+        else:
+            result = await asyncio.to_thread(self.function, *bound.args, **bound.kwargs)
+        return await result if isinstance(result, Awaitable) else result
+
+
+_STATES = {"invalid": "no JSON object", "truncated": "cut off"}
+
+ToolLike: TypeAlias = Callable[..., Any] | FunctionTool[..., Any]
+
+
+@overload
+def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
+
+
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    timeout: float | None = None,
+    strict: bool | None = None,
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+
+
+def tool(
+    function: Callable[P, R] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    timeout: float | None = None,
+    strict: bool | None = None,
+) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
+    """Make a function a tool: `@tool`, or `@tool(timeout=5)`.
+
+    Name, description and schema are the function's own, its docstring's and its annotations',
+    unless they are given. `timeout` is in seconds; `strict` asks that arguments keep to the schema.
+    Raises UsageError for a parameter that has no JSON schema.
+    """
+
+    def make(function: Callable[P, R]) -> FunctionTool[P, R]:
+        said = _Docstring(function)
+        called = name or str(getattr(function, "__name__", type(function).__name__))
+        parameters = _parameters_of(function, called)
+        text: str = description if description is not None else said.text
+        schema = _object_of(parameters, said.parameters)
+        definition = Tool(called, text, schema, strict=strict)
+        return FunctionTool(function, definition, timeout, parameters)
+
+    return make if function is None else make(function)
+
+
+def as_tool(given: ToolLike) -> FunctionTool[..., Any]:
+    """Return what was given as a tool. Raises UsageError for what is no function."""
+    if isinstance(given, FunctionTool):
+        return given
+    if isinstance(given, Tool):
+        raise UsageError(
+            f"tool {given.name!r} has no function to carry it out",
+            resolution="Pass a function, or call stream() and answer the tool's calls yourself.",
+        )
+    if not callable(given):
+        raise UsageError(
+            f"a tool is a function, not a {type(given).__name__}", resolution="Pass functions."
+        )
+    return tool(given)
+
+
+def tools_by_name(given: Sequence[ToolLike]) -> dict[str, FunctionTool[..., Any]]:
+    """Return tools by their names. Raises UsageError for what is no tool, or for two of a name."""
+    if not isinstance(given, Sequence):
+        raise UsageError(
+            f"tools are a {type(given).__name__}", resolution="Pass a list of functions."
+        )
+    named = {one.definition.name: one for one in map(as_tool, given)}
+    if len(named) < len(given):
+        raise UsageError("two tools have one name", resolution="Give one another: @tool(name=…).")
+    return named
+
+
+def failed(call: ToolCallBlock, why: str) -> ToolResultMessage:
+    """Return the result of a call that failed."""
+    return ToolResultMessage(call.id, call.name, why, is_error=True)
+
+
+def content_of(result: Any) -> str | list[Block]:
+    """Return what a tool returned as a model is shown it: text, media, or JSON."""
+    if isinstance(result, str):
+        return result
+    parts = list(result) if isinstance(result, list | tuple) else [result]
+    if any(isinstance(part, _SHOWN) for part in parts):
+        return [_block(part) for part in parts]
+    return msgspec.json.encode(plain_data(result)).decode()
+
+
+def _block(part: Any) -> Block:
+    return part if isinstance(part, _SHOWN) else TextBlock(str(content_of(part)))
+
+
+def _is_async(function: Any) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004  # an object that is called like one
+    )
+
+
+class _Docstring:
+    """What a docstring says of a function and of each parameter, in any of the usual styles."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        from docstring_parser import parse
+
+        said = parse(inspect.getdoc(function) or "")
+        self.text: str = "\n\n".join(filter(None, (said.short_description, said.long_description)))
+        self.parameters = {each.arg_name: each.description or "" for each in said.params}
+
+
+def _parameters_of(function: Callable[..., Any], called: str) -> list[_Parameter]:
+    hints = _hints(function, called)
+    found = []
+    for one in inspect.signature(function).parameters.values():
+        if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+            stars = "*" if one.kind is one.VAR_POSITIONAL else "**"
+            raise UsageError(
+                f"tool {called!r}: {stars}{one.name} can be named by no model",
+                resolution="Give each parameter a name, or take one that is a list or a dict.",
+            )
+        annotation: Any = hints.get(one.name, Any)
+        default = NOTHING if one.default is one.empty else one.default
+        if hasattr(default, "is_required") and hasattr(default, "get_default"):  # pydantic's Field
+            annotation = Annotated[annotation, default]
+            default = (
+                NOTHING if default.is_required() else default.get_default(call_default_factory=True)
+            )
+        try:
+            found.append(_Parameter(one.name, Schema(annotation), default))
+        except UsageError as error:
+            raise UsageError(
+                f"tool {called!r}: {one.name}: {error.message}", resolution=error.resolution
+            ) from error
+    return found
+
+
+def _object_of(parameters: list[_Parameter], said: dict[str, str]) -> dict[str, Any]:
+    """Return the schema of the object of all arguments; `said` describes them."""
+    properties: dict[str, Any] = {}
+    definitions: dict[str, Any] = {}
+    for one in parameters:
+        schema = {key: value for key, value in one.schema.json.items() if key != "title"}
+        definitions |= schema.pop("$defs", {})
+        if said.get(one.name):
+            schema.setdefault("description", said[one.name])
+        if one.default is not NOTHING:
+            schema |= _default(one.default)
+        properties[one.name] = schema
+    whole: dict[str, Any] = {"type": "object", "properties": properties}
+    if required := [one.name for one in parameters if one.default is NOTHING]:
+        whole["required"] = required
+    whole["additionalProperties"] = False
+    return {**whole, "$defs": definitions} if definitions else whole
+
+
+def _hints(function: Any, called: str) -> dict[str, Any]:
+    while isinstance(function, partial):
+        function = function.func
+    if inspect.isclass(function):
+        function = function.__init__
+    elif not inspect.isroutine(function):
+        function = type(function).__call__
+    try:
+        return get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise UsageError(
+            f"tool {called!r}: {error}",
+            resolution="Annotate with types that stand in the module, not inside a function.",
+        ) from error
+
+
+def _default(value: Any) -> dict[str, Any]:
+    try:
+        return {"default": plain_data(value)}
+    except TypeError:
+        return {}  # one that only Python knows: it is taken where the model says nothing

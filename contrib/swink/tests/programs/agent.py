@@ -1,0 +1,15 @@
+"""Answer with tools, one of which fails."""
+
+import swink
+
+
+def get_weather(city: str, days: int = 1) -> str:
+    """Tell the weather in a city, some days ahead."""
+    if city == "Atlantis":
+        raise LookupError(f"no weather for {city}")
+    return f"{city}: 18 °C in {days} days"
+
+
+with swink.SyncClient() as client, client.run("echo/tools", "Oslo?", tools=[get_weather]) as run:
+    for piece in run.text:
+        print(piece, end="", flush=True)

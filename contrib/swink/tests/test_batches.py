@@ -1,0 +1,98 @@
+"""Many prompts: limits, order, progress, totals, failures."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import pytest
+
+import swink
+
+
+@dataclass
+class Cat:
+    name: str
+
+
+class Gate:
+    """Counts the attempts that run at a time."""
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+
+    async def enter(self, target: object) -> None:
+        self.now += 1
+        self.most = max(self.most, self.now)
+
+    def leave(self, target: object, terminal: object, response: object) -> None:
+        self.now -= 1
+
+
+@pytest.mark.parametrize("limit", [1, 3, 50])
+async def test_answers_come_in_the_order_of_the_prompts_so_many_at_a_time(limit: int) -> None:
+    gate = Gate()
+    prompts = [f"Number {number}" for number in range(20)]
+    async with swink.Client(gates=[gate]) as client:
+        batch = await client.gather("echo/echo", prompts, limit=limit)
+        assert client.usage == batch.usage
+    assert [answer.text for answer in batch.answers] == prompts
+    assert (batch.done, batch.total, batch.failed) == (20, 20, 0)
+    assert gate.most == min(limit, 20)
+    assert batch.usage == sum(answer.usage for answer in batch.answers if answer.usage)
+    assert batch.cost is not None
+
+
+async def test_progress_is_told_as_answers_come() -> None:
+    told: list[tuple[int, int, int | None]] = []
+
+    def note(batch: swink.Batch[object]) -> None:
+        told.append((batch.done, batch.total, batch.usage.total if batch.usage else None))
+
+    await swink.gather("echo/echo", ["a", "b", "c"], limit=1, on_progress=note)
+    assert told == [(1, 3, 2), (2, 3, 4), (3, 3, 6)]
+
+
+async def test_one_that_fails_stops_no_other_and_its_cost_counts() -> None:
+    script = {"script": {"fail": "network", "fail_after": 1}}
+    said = [swink.UserMessage("a b"), swink.UserMessage("c d")]
+    async with swink.Client(retry=False) as client:
+        batch = await client.gather("echo/echo", [[m] for m in said], settings=script)
+        assert client.usage == batch.usage
+    assert [type(each) for each in batch.results] == [swink.NetworkError] * 2
+    assert (batch.done, batch.failed, batch.answers) == (2, 2, [])
+    assert batch.usage is not None
+
+
+async def test_answers_may_be_typed() -> None:
+    batch = await swink.gather("echo/echo", ["a", "b"], type=Cat)
+    assert [type(answer.parsed) for answer in batch.answers] == [Cat, Cat]
+
+
+async def test_a_mistake_is_raised_and_what_is_under_way_is_stopped() -> None:
+    gate = Gate()
+    async with swink.Client(gates=[gate]) as client:
+        with pytest.raises(swink.UsageError):
+            await client.gather("echo/slow", ["a long one " * 50, "", "b"], limit=2)
+        assert gate.now == 0
+    with pytest.raises(swink.UsageError, match="limit is less than 1"):
+        await swink.gather("echo/echo", ["a"], limit=0)
+    with pytest.raises(swink.UsageError, match="prompts are one string"):
+        await swink.gather("echo/echo", "a")
+
+
+async def test_a_cancelled_batch_stops_its_calls() -> None:
+    gate = Gate()
+    async with swink.Client(gates=[gate]) as client:
+        task = asyncio.create_task(client.gather("echo/stall", ["a b", "c d"]))
+        while gate.now < 2:  # noqa: ASYNC110  # a gate's numbers tell nobody that they change
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert gate.now == 0
+
+
+async def test_nothing_to_ask_is_done_at_once() -> None:
+    batch = await swink.gather("echo/echo", [])
+    assert (batch.total, batch.answers, batch.usage) == (0, [], None)

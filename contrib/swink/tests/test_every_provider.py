@@ -1,0 +1,208 @@
+"""The loop and typed answers over every provider's adapter, and what each API says of the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from test_loop import EVENTS, QUESTION, Scene
+
+import swink
+import swink_core
+from swink_recorder.recording import Recording
+from swink_recorder.replay import ReplayServer
+from swink_testing.conformance import Subject
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.judge import Judge, asked_of
+
+EVERY = [Subject.find(name) for name in swink_core.Host(environ={}).provider_names()]
+WITHOUT_TOOLS = {"perplexity"}
+BY_HTTP = [subject for subject in EVERY if subject.speaks_http]
+JUDGE = Judge()
+
+
+def refusals(provider: str, url: str, body: bytes) -> list[str]:
+    asked = asked_of(provider, url, body)
+    if asked is None:
+        return []
+    found = JUDGE.refusals(asked.provider, asked.api, asked.model, asked.body)
+    return [f"{rule}" for rule in found if rule.refuses]
+
+
+# -- conversations that a stopped run leaves -----------------------------------------------------
+
+
+async def left_behind() -> list[swink.Conversation]:
+    """Return the conversation of a run stopped after each of its events, each once."""
+    found: list[swink.Conversation] = []
+    async with swink.Client() as client:
+        for number in range(1, EVENTS + 1):
+            scene = Scene(client)
+            await scene.read(number)
+            await scene.run.aclose()
+            said = scene.run.conversation
+            for conversation in (said, [*said, swink.UserMessage("Go on.")]):
+                if conversation[-1].role != "assistant" and conversation not in found:
+                    found.append(conversation)
+    return found
+
+
+@pytest.fixture(scope="module")
+def conversations() -> list[swink.Conversation]:
+    return asyncio.run(left_behind())
+
+
+def test_a_run_can_be_left_in_many_states(conversations: list[swink.Conversation]) -> None:
+    assert len(conversations) >= 8
+
+
+@pytest.mark.parametrize("subject", BY_HTTP, ids=lambda subject: subject.name)
+async def test_every_api_takes_what_a_stopped_run_leaves(
+    subject: Subject, conversations: list[swink.Conversation]
+) -> None:
+    http = MemoryHTTPClient(*(MemoryResponse(status=400) for _ in conversations))
+    tools = [swink.tool(each).definition for each in (Scene.a, Scene.b, Scene.c)]
+    for tool in tools:
+        tool.parameters = {"type": "object", "properties": {}, "additionalProperties": False}
+    with subject.environment():
+        client = subject.client(http)
+        for conversation in conversations:
+            stream = client.stream(
+                subject.model, conversation, tools=tools, retry=False, **subject.call_options()
+            )
+            async for event in stream:
+                if isinstance(event, swink.Error):
+                    assert event.error_kind in ("invalid_request", "unsupported"), event
+    assert len(http.requests) == len(conversations) * (subject.name not in WITHOUT_TOOLS)
+    found = [refusals(subject.name, request.url, request.body) for request in http.requests]
+    assert found == [[]] * len(found)
+
+
+# -- recordings ----------------------------------------------------------------------------------
+
+
+def tool_of(name: str, calls: list[swink.ToolCallBlock]) -> swink.FunctionTool[..., Any]:
+    """Return the tool of a name that recorded calls fit."""
+
+    def carried_out(**given: Any) -> str:
+        return f"{name} is done"
+
+    one = inspect.Parameter
+    names = dict.fromkeys(key for call in calls if call.name == name for key in call.arguments)
+    carried_out.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # as inspect reads
+        [one(key, one.KEYWORD_ONLY, default=None) for key in names]
+    )
+    return swink.tool(name=name)(carried_out)
+
+
+def with_tools(subject: Subject) -> list[Recording]:
+    """Return a provider's recordings of answers that call tools."""
+    return [
+        each
+        for each in subject.answers()
+        if each.message is not None
+        and each.message.stop_reason is swink.StopReason.TOOL_USE
+        and each.message.tool_calls
+    ]
+
+
+def final_of(subject: Subject, before: Recording) -> Recording | None:
+    """Return a recording of an answer that is one text, in the same wire format."""
+    for each in subject.answers():
+        assert each.message is not None
+        if [type(b) for b in each.message.content] == [swink.TextBlock] and (
+            each.wire_format == before.wire_format
+        ):
+            return each
+    return None
+
+
+RECORDED = [
+    (subject, recording, final_of(subject, recording))
+    for subject in BY_HTTP
+    if subject.name not in WITHOUT_TOOLS
+    for recording in with_tools(subject)
+]
+
+
+def test_providers_with_recorded_tool_calls_are_among_them() -> None:
+    assert {subject.name for subject, _, _ in RECORDED} >= {
+        "anthropic", "bedrock", "gemini", "mistral", "ollama", "openai",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("chained", [False, True], ids=["alone", "behind-a-failure"])
+@pytest.mark.parametrize(
+    ("subject", "recording", "final"), RECORDED, ids=lambda value: getattr(value, "name", "")
+)
+async def test_a_run_over_a_recording_carries_out_its_calls(
+    subject: Subject, recording: Recording, final: Recording | None, chained: bool
+) -> None:
+    assert recording.message is not None
+    calls = recording.message.tool_calls
+    tools = [tool_of(name, calls) for name in dict.fromkeys(call.name for call in calls)]
+    with subject.environment():
+        async with ReplayServer() as server, swink.Client(breaker=False) as client:
+            address = server.add("it", recording, *([final] if final else []))
+            there: Any = subject.call_options(base_url=address)
+            model = subject.model_of(recording)
+            chain: Any = [*(["echo/fail-overloaded"] if chained else []), (model, there)]
+            run = client.run(
+                chain, [QUESTION], tools=tools, max_turns=2 if final else 1, retry=False
+            )
+            retries = [event async for event in run if isinstance(event, swink.Retry)]
+            results = [m for m in run.conversation if isinstance(m, swink.ToolResultMessage)]
+            assert [(m.tool_name, m.is_error) for m in results] == [
+                (call.name, final is None) for call in calls
+            ]
+            if final:
+                assert run.outcome == "done", run.message
+                assert run.message.text == final.message.text  # type: ignore[union-attr]
+            assert len(retries) == run.turns * chained
+            assert len(server.exchanges) == run.turns
+            for exchange in server.exchanges:
+                assert refusals(subject.name, server.url + exchange.path, exchange.body) == []
+
+
+async def test_a_call_of_a_tool_that_is_not_there_is_told_to_the_model() -> None:
+    subject, recording, final = RECORDED[0]
+    assert final is not None
+    with subject.environment():
+        async with ReplayServer() as server, swink.Client() as client:
+            there: Any = subject.call_options(base_url=server.add("it", recording, final))
+            model = subject.model_of(recording)
+            run = client.run(model, [QUESTION], tools=[tool_of("other", [])], **there)
+            await run.result()
+    [result] = [m for m in run.conversation if isinstance(m, swink.ToolResultMessage)]
+    assert result.is_error
+    assert result.content == f"There is no tool {result.tool_name!r}. There are: other."
+
+
+# -- typed answers -------------------------------------------------------------------------------
+
+
+@dataclass
+class Person:
+    name: str
+    age: int | None
+
+
+@pytest.mark.parametrize("subject", BY_HTTP, ids=lambda subject: subject.name)
+async def test_a_typed_answer_is_asked_for_as_every_api_takes_it(subject: Subject) -> None:
+    http = MemoryHTTPClient(MemoryResponse(status=400))
+    with subject.environment():
+        client = swink.Client(host=subject.client(http).host, http=http, retry=False)
+        stream = client.stream(subject.model, "Who?", type=list[Person], **subject.call_options())
+        with pytest.raises(swink.StreamError):
+            await stream.result()
+    assert http.requests, stream.message
+    for request in http.requests:
+        assert refusals(subject.name, request.url, request.body) == []
+        assert b"additionalProperties" in request.body or subject.name in LAX
+
+
+LAX = {"perplexity"}
+"""Whose adapter asks in other words."""

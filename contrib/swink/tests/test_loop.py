@@ -1,0 +1,383 @@
+"""The tool loop: turns, tools, limits, and what is left when it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import swink
+from swink import RunEnd, RunStart, ToolEnd, ToolStart, TurnEnd, TurnStart
+
+RETRY = swink.RetryPolicy(base=0.0)
+QUESTION = swink.UserMessage("What is the weather?")
+
+
+def weather(city: str = "Paris") -> str:
+    """Tell the weather."""
+    return f"18 °C in {city}"
+
+
+def names(events: list[Any]) -> list[str]:
+    return [type(event).__name__ for event in events]
+
+
+def own(events: list[Any]) -> list[str]:
+    """The loop's own events, by name."""
+    kinds = (RunStart, TurnStart, TurnEnd, ToolStart, ToolEnd, RunEnd)
+    return names([event for event in events if isinstance(event, kinds)])
+
+
+class Watcher:
+    """An observer that keeps what it is shown, and of which call."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+        self.calls: list[swink.Call] = []
+
+    @swink.hookimpl
+    def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
+        self.events.append(event)
+        self.calls.append(call)
+
+
+async def test_a_run_is_one_stream_of_turns_and_tools_which_observers_see_too() -> None:
+    watcher = Watcher()
+    async with swink.Client(plugins=[watcher]) as client:
+        run = client.run("echo/tool", [QUESTION], tools=[weather])
+        got, calls = [], []
+        async for event in run:
+            got.append(event)
+            calls.append(run.call)
+    assert own(got) == [
+        "RunStart", "TurnStart", "TurnEnd", "ToolStart", "ToolEnd",
+        "TurnStart", "TurnEnd", "RunEnd",
+    ]  # fmt: skip
+    assert names(got)[2:4] == ["Start", "ToolCallStart"]
+    assert watcher.events == got
+    assert watcher.calls == calls
+    assert len(set(map(id, calls))) == 2
+    assert got[0] == RunStart(run.id, ("weather",))
+    assert got[-1] == RunEnd(run.id, 2, "done", run.usage, run.cost)
+
+
+async def test_the_conversation_and_the_totals_are_there_at_the_end() -> None:
+    said = [QUESTION]
+    async with swink.Client() as client:
+        run = client.run("echo/tool", said, tools=[weather], system_prompt="Be brief.")
+        answer = await run.result()
+        assert client.usage == run.usage
+    question, call, result, last = run.conversation
+    assert (question, last) == (QUESTION, answer)
+    assert isinstance(call, swink.AssistantMessage)
+    assert result == swink.ToolResultMessage(call.tool_calls[0].id, "weather", "18 °C in Paris")
+    assert answer.text == "weather returned: 18 °C in Paris"
+    assert run.usage == call.usage + answer.usage  # type: ignore[operator]  # both are known
+    assert said == [QUESTION]
+    assert run.call.context.system_prompt == "Be brief."
+
+
+async def test_text_is_that_of_all_turns() -> None:
+    async with swink.Client() as client, client.run("echo/tool", "Hi", tools=[weather]) as run:
+        pieces = [piece async for piece in run.text]
+    assert "".join(pieces) == "weather returned: 18 °C in Paris"
+    assert len(pieces) > 1
+
+
+@pytest.mark.parametrize("read", ["result", "text", "events"])
+async def test_a_call_that_fails_ends_the_run_and_is_raised(read: str) -> None:
+    async with swink.Client(retry=False) as client:
+        run = client.run("echo/fail-auth", [QUESTION], tools=[weather])
+        if read == "events":
+            last = [event async for event in run][-1]
+            assert last.outcome == "error"
+        reading = run.result() if read != "text" else anext(run.text)
+        with pytest.raises(swink.AuthenticationError):
+            await reading
+    assert run.outcome == "error"
+    assert run.conversation == [QUESTION]
+
+
+async def test_tools_of_a_turn_run_together_and_their_results_keep_the_calls_order() -> None:
+    met = asyncio.Barrier(3)
+
+    async def a() -> str:
+        await met.wait()
+        return "a"
+
+    async def b() -> str:
+        await met.wait()
+        raise LookupError("b is out")
+
+    async def c() -> str:
+        await met.wait()
+        return "c"
+
+    async with swink.Client() as client:
+        run = client.run("echo/tools", "Hi", tools=[c, a, b])
+        await run.result()
+    results = [m for m in run.conversation if isinstance(m, swink.ToolResultMessage)]
+    assert [(m.tool_name, m.content, m.is_error) for m in results] == [
+        ("c", "c", False),
+        ("a", "a", False),
+        ("b", "LookupError: b is out", True),
+    ]
+
+
+async def no(call: swink.ToolCallBlock) -> bool:
+    return False
+
+
+def raises(call: swink.ToolCallBlock) -> bool:
+    raise RuntimeError("nobody is there")
+
+
+# (the hook, whether the tool runs, part of what the model is told)
+APPROVALS: list[tuple[Any, bool, str]] = [
+    (lambda call: True, True, "18 °C"),
+    (lambda call: False, False, "The user does not allow this call."),
+    (no, False, "The user does not allow this call."),
+    (lambda call: f"No {call.name} today.", False, "No weather today."),
+    (raises, False, "RuntimeError: nobody is there"),
+]
+
+
+@pytest.mark.parametrize(("approve", "runs", "told"), APPROVALS)
+async def test_a_tool_runs_if_it_is_approved(approve: Any, runs: bool, told: str) -> None:
+    ran = []
+
+    def weather() -> str:
+        ran.append(True)
+        return "18 °C"
+
+    async with swink.Client() as client:
+        run = client.run("echo/tool", "Hi", tools=[weather], approve=approve)
+        await run.result()
+    result = run.conversation[2]
+    assert isinstance(result, swink.ToolResultMessage)
+    assert (bool(ran), result.is_error) == (runs, not runs)
+    assert told in str(result.content)
+
+
+async def test_a_run_that_does_not_end_is_stopped_at_its_limit() -> None:
+    ran = []
+
+    def again() -> str:
+        ran.append(1)
+        return "Again."
+
+    # a conversation that begins anew for the model is answered with a call each time
+    async with swink.Client() as client:
+        run = client.run("echo/stop-pause", "Hi", tools=[again], max_turns=3)
+        with pytest.raises(swink.TooManyTurns, match="after 3 turns"):
+            await run.result()
+        limited = client.run("echo/tool", "Hi", tools=[again], max_turns=1)
+        with pytest.raises(swink.TooManyTurns, match="after 1 turns"):
+            await limited.result()
+    assert (run.outcome, run.turns) == ("max_turns", 3)
+    assert ran == []
+    assert limited.conversation[-1] == swink.ToolResultMessage(
+        limited.message.tool_calls[0].id,
+        "again",
+        "The tool was not called: the run had come to its end.",
+        is_error=True,
+    )
+
+
+async def test_an_answer_that_pauses_is_gone_on_with() -> None:
+    async with swink.Client() as client:
+        run = client.run(["echo/stop-pause"], [QUESTION], tools=[], max_turns=2)
+        got = [event async for event in run]
+    ends = [event.stop_reason for event in got if isinstance(event, TurnEnd)]
+    assert ends == [swink.StopReason.PAUSE] * 2
+    assert [m.role for m in run.conversation] == ["user", "assistant", "assistant"]
+
+
+async def test_a_tool_that_was_forced_is_called_once() -> None:
+    async with swink.Client() as client:
+        run = client.run("echo/echo", "Hi", tools=[weather], tool_choice="required")
+        choices = [
+            run.call.options.tool_choice async for event in run if isinstance(event, TurnStart)
+        ]
+    assert choices == ["required", None]
+    assert run.outcome == "done"
+
+
+async def test_a_chain_that_fails_in_every_turn_answers_from_its_next_model() -> None:
+    async with swink.Client(breaker=False) as client:
+        run = client.run(["echo/fail-overloaded", "echo/tool"], "Hi", tools=[weather], retry=False)
+        got = [event async for event in run]
+    retries = [event for event in got if isinstance(event, swink.Retry)]
+    assert [event.model for event in retries] == ["echo/tool"] * 2
+    assert run.message.text == "weather returned: 18 °C in Paris"
+
+
+def test_a_run_has_one_turn_at_least() -> None:
+    with pytest.raises(swink.UsageError, match="max_turns is less than 1"):
+        swink.Client().run("echo/tool", "Hi", tools=[weather], max_turns=0)
+
+
+async def test_a_loop_left_by_break_can_be_resumed() -> None:
+    async with swink.Client() as client, client.run("echo/tool", "Hi", tools=[weather]) as run:
+        got: list[Any] = []
+        while run.outcome is None:
+            async for event in run:
+                got.append(event)
+                break
+        got += [event async for event in run]
+    assert own(got)[-1] == "RunEnd"
+    assert names(got).count("ToolEnd") == 1
+
+
+# -- stopping ------------------------------------------------------------------------------------
+
+
+class Scene:
+    """A run of three tools that end one after the other, as they are let; then a last turn."""
+
+    def __init__(self, client: swink.Client) -> None:
+        self.gates = [asyncio.Event() for _ in range(3)]
+        self.stopped: list[str] = []
+        self.run = client.run("echo/tools", [QUESTION], tools=[self.a, self.b, self.c])
+        self.seen: list[Any] = []
+
+    async def _wait(self, number: int, name: str) -> str:
+        try:
+            await self.gates[number].wait()
+        except asyncio.CancelledError:
+            self.stopped.append(name)
+            raise
+        return f"{name} is done"
+
+    async def a(self) -> str:
+        return await self._wait(0, "a")
+
+    async def b(self) -> str:
+        return await self._wait(1, "b")
+
+    async def c(self) -> str:
+        return await self._wait(2, "c")
+
+    async def read(self, until: int) -> None:
+        """Read so many events, and let a tool end whenever one may."""
+        async for event in self.run:
+            self.seen.append(event)
+            if len(self.seen) == until:
+                return
+            ended = sum(isinstance(each, ToolEnd) for each in self.seen)
+            if isinstance(event, ToolEnd) or names(self.seen).count("ToolStart") == 3:
+                self.gates[min(ended, 2)].set()
+
+
+async def closed(scene: Scene, number: int) -> None:
+    await scene.read(number)
+    await scene.run.aclose()
+
+
+async def left(scene: Scene, number: int) -> None:
+    async with scene.run:
+        await scene.read(number)
+
+
+async def cancelled_while_it_waits(scene: Scene, number: int) -> None:
+    """The task is cancelled that waits for the next event, which does not come."""
+    await scene.read(number)
+    task = asyncio.ensure_future(anext(aiter(scene.run)))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await scene.run.aclose()
+
+
+async def closed_by_another(scene: Scene, number: int) -> None:
+    await scene.read(number)
+
+    async def rest() -> None:
+        async for event in scene.run:
+            scene.seen.append(event)
+
+    reader = asyncio.create_task(rest())
+    await asyncio.sleep(0)
+    await scene.run.aclose()
+    await reader
+
+
+WAYS: list[Callable[[Scene, int], Any]] = [
+    closed, left, cancelled_while_it_waits, closed_by_another,
+]  # fmt: skip
+
+
+def faults(conversation: swink.Conversation) -> list[str]:
+    """Say what no API would take of a conversation, whatever it is."""
+    found: list[str] = []
+    waiting: list[str] = []
+    for message in conversation:
+        if isinstance(message, swink.ToolResultMessage):
+            if message.tool_call_id not in waiting:
+                found.append(f"a result for {message.tool_call_id}")
+            else:
+                waiting.remove(message.tool_call_id)
+            continue
+        found += [f"no result for {id}" for id in waiting]
+        waiting = []
+        if isinstance(message, swink.AssistantMessage):
+            waiting = [call.id for call in message.tool_calls]
+            found += [f"{call.id} is {call.state}" for call in message.tool_calls
+                      if call.state != "complete"]  # fmt: skip
+    return found + [f"no result for {id}" for id in waiting]
+
+
+async def events_of_the_scene() -> int:
+    async with swink.Client() as client:
+        scene = Scene(client)
+        await scene.read(-1)
+        return len(scene.seen)
+
+
+def test_the_scene_has_every_state() -> None:
+    assert asyncio.run(events_of_the_scene()) == EVENTS
+
+
+EVENTS = 42
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_however_a_run_is_stopped_its_conversation_is_whole(
+    way: Callable[[Scene, int], Any],
+) -> None:
+    watcher = Watcher()
+    async with swink.Client(plugins=[watcher]) as client:
+        for number in range(1, EVENTS + 1):
+            watcher.events.clear()
+            scene = Scene(client)
+            await way(scene, number)
+            assert await tasks_left() == set()
+            check_the_end(scene, watcher)
+            run = scene.run
+            again = client.run("echo/echo", [*run.conversation, swink.UserMessage("Bye")], tools=[])
+            assert (await again.result()).text
+
+
+async def tasks_left() -> set[asyncio.Task[Any]]:
+    for _ in range(5):  # iterators that were dropped are closed in the turns that follow
+        await asyncio.sleep(0)
+    return asyncio.all_tasks() - {asyncio.current_task()}  # type: ignore[return-value]
+
+
+def check_the_end(scene: Scene, watcher: Watcher) -> None:
+    run = scene.run
+    assert faults(run.conversation) == []
+    assert own(watcher.events).count("RunEnd") == 1
+    assert watcher.events[-1].outcome == run.outcome
+    answers = [m for m in run.conversation if isinstance(m, swink.AssistantMessage)]
+    assert len(answers) == names(watcher.events).count("Done")
+    assert not answers or answers[-1].stop_reason in (
+        swink.StopReason.TOOL_USE, swink.StopReason.STOP,
+    )  # fmt: skip
+    ended = {e.tool_call.name: e.result for e in scene.seen if isinstance(e, ToolEnd)}
+    kept = {m.tool_name: m for m in run.conversation if isinstance(m, swink.ToolResultMessage)}
+    assert ended.items() <= kept.items()
+    for name, result in kept.items():
+        assert result.is_error == (result.content != f"{name} is done")

@@ -1,0 +1,90 @@
+"""What `import swink` gives, and what it costs; mistakes of callers and their hints."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import swink
+import swink_core
+
+PLUGIN_AUTHORS = {"Classification", "Failure", "Host", "ProviderFailure", "ResponseHead", "Target"}
+"""Names of the core's that no application needs."""
+
+
+def test_the_names_of_the_core_that_applications_need_are_here_too() -> None:
+    assert {*swink_core.__all__} - {*swink.__all__} == PLUGIN_AUTHORS
+
+
+def test_every_name_is_there_and_named_once() -> None:
+    assert len(swink.__all__) == len(set(swink.__all__))
+    assert [name for name in swink.__all__ if not hasattr(swink, name)] == []
+    assert {*swink.__all__} <= {*dir(swink)}
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = swink.nothing  # type: ignore[attr-defined]  # on purpose
+
+
+def test_importing_it_imports_nothing_beyond_the_core() -> None:
+    program = (
+        "import sys, swink_core; before = {*sys.modules}; import swink; "
+        "print(*sorted({*sys.modules} - before))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["swink"]
+
+
+def test_pydantic_is_imported_by_nobody_but_the_caller() -> None:
+    program = (
+        "import sys, swink\n"
+        "def add(a: int, b: list[str]) -> int: ...\n"
+        "client = swink.SyncClient()\n"
+        "client.run('echo/tool', 'Hi', tools=[add]).result()\n"
+        "client.complete('echo/echo', 'Hi', type=dict[str, int])\n"
+        "print('pydantic' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"
+
+
+# (how it is called, part of the error)
+MISTAKES: list[tuple[Any, str]] = [
+    (lambda c: c.stream("echo/echo", "Hi", temprature=1), "did you mean 'temperature'?"),
+    (lambda c: c.stream("echo/echo", "Hi", sistem_prompt="x"), "did you mean 'system_prompt'?"),
+    (lambda c: c.stream("echo/echo", "Hi", max_tokens="ten"), "max_tokens='ten': expected `int"),
+    (lambda c: c.stream("echo/echo", "Hi", tools=3), "tools are a int"),
+    (lambda c: c.stream("echo/echo", "Hi", type=int, temprature=1), "'temperature'?"),
+    (lambda c: c.stream("echo/echo", "Hi", type=object()), "has no JSON schema"),
+    (lambda c: c.run("echo/echo", "Hi", tools=[], temprature=1), "'temperature'?"),
+    (lambda c: c.run("echo/echo", "Hi", tools=[], max_turn=1), "no option 'max_turn'"),
+    (lambda c: c.complete("echo/echo", "Hi", temprature=1), "'temperature'?"),
+    (lambda c: c.gather("echo/echo", ["Hi"], max_tokens="ten"), "max_tokens='ten'"),
+    (lambda c: swink.Client(temprature=1), "'temperature'?"),
+    (lambda c: swink.SyncClient(temprature=1), "'temperature'?"),
+    (lambda c: swink.complete_sync("echo/echo", "Hi", temprature=1), "'temperature'?"),
+    (lambda c: c.stream("echo/echo", [{"role": "user"}]), "content"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(MISTAKES)))
+@pytest.mark.parametrize("kind", [swink.Client, swink.SyncClient])
+async def test_a_mistake_is_told_with_a_hint_before_anything_is_sent(
+    kind: Any, number: int
+) -> None:
+    call, said = MISTAKES[number]
+    client = kind()
+    with pytest.raises(swink.UsageError) as caught:
+        await _done(call(client))
+    assert said in str(caught.value)
+    assert client.usage is None
+
+
+async def _done(result: Any) -> None:
+    if hasattr(result, "__await__"):
+        await result

@@ -1,0 +1,331 @@
+"""Functions as tools: schemas, arguments, results, failures."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import functools
+import json
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import attrs
+import msgspec
+import pytest
+from pydantic import BaseModel, Field
+from signatures import SIGNATURES, Address, City, Colour, Level, Line, Person, Point, Size
+
+import swink
+from swink.schemas import Schema
+from swink.tools import tools_by_name
+
+SCHEMAS = json.loads((Path(__file__).parent / "schemas.json").read_text("utf-8"))
+
+
+def call_of(arguments: dict[str, Any], name: str = "f", **facts: Any) -> swink.ToolCallBlock:
+    return swink.ToolCallBlock("c1", name, arguments, json.dumps(arguments), **facts)
+
+
+async def result_of(function: Any, arguments: dict[str, Any]) -> swink.ToolResultMessage:
+    made = function if isinstance(function, swink.FunctionTool) else swink.tool(function)
+    result: swink.ToolResultMessage = await made.carry_out(call_of(arguments))
+    return result
+
+
+@pytest.mark.parametrize("function", SIGNATURES, ids=lambda f: f.__name__)
+def test_a_signature_has_the_schema_of_the_table(function: Any) -> None:
+    assert swink.tool(function).definition.parameters == SCHEMAS[function.__name__]
+
+
+def test_the_table_is_of_these_signatures() -> None:
+    assert list(SCHEMAS) == [function.__name__ for function in SIGNATURES]
+    assert len(SIGNATURES) >= 40
+
+
+# (annotation's owner, JSON data, what the function is given)
+GIVEN: list[tuple[str, Any, Any]] = [
+    ("text", "x", "x"),
+    ("number", 2, 2.0),
+    ("pair", [1, "a"], (1, "a")),
+    ("members", [1, 2], {1, 2}),
+    ("enum", "red", Colour.RED),
+    ("int_enum", 2, Level.HIGH),
+    ("data", base64.b64encode(b"x").decode(), b"x"),
+    ("dataclass_argument", {"x": 1}, Point(1.0)),
+    ("nested_dataclass", {"start": {"x": 1}, "end": {"x": 2, "y": 3}}, Line(Point(1), Point(2, 3))),
+    ("typed_dict", {"name": "Oslo"}, City(name="Oslo")),
+    ("named_tuple", [3, 4], Size(3, 4)),
+    ("model", {"street": "1 Elm"}, Address(street="1 Elm")),
+    ("nested_model", {"name": "Al", "age": 3, "home": {"street": "1 Elm"}},
+     Person(name="Al", age=3, home=Address(street="1 Elm"))),
+    ("mapping", {"a": 1}, {"a": 1}),
+    ("optional_without_default", None, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "data", "given"), GIVEN, ids=[row[0] for row in GIVEN])
+async def test_a_function_is_given_values_of_its_types(name: str, data: Any, given: Any) -> None:
+    function = next(f for f in SIGNATURES if f.__name__ == name)
+    got: list[Any] = []
+
+    @functools.wraps(function)
+    def noting(a: Any, b: Any = None) -> None:
+        got.append(a)
+
+    more = {"b": []} if name == "nested_model" else {}
+    result = await result_of(noting, {"a": data, **more})
+    assert not result.is_error, result.content
+    assert got == [given]
+    assert type(got[0]) is type(given)
+
+
+async def test_what_a_model_leaves_out_is_the_default() -> None:
+    def f(a: int, b: int = Field(2, lt=5), c: list[str] | None = None) -> list[Any]:
+        return [a, b, c]
+
+    assert (await result_of(f, {"a": 1})).content == "[1,2,null]"
+
+
+# (arguments, part of what the model is told)
+MISFITS: list[tuple[dict[str, Any], str]] = [
+    ({}, "a missing"),
+    ({"a": "x"}, "a: Expected `int`"),
+    ({"a": 1, "z": 2}, "there is no z"),
+    ({"a": 1, "person": {"name": "Al"}}, "person: Field required"),
+    ({"a": 1, "point": {"x": "left"}}, "point: Expected `float`, got `str` - at `$.x`"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "told"), MISFITS)
+async def test_arguments_that_do_not_fit_are_told_to_the_model(
+    arguments: dict[str, Any], told: str
+) -> None:
+    def f(a: int, person: Person | None = None, point: Point | None = None) -> str:
+        raise AssertionError("it is not called")
+
+    result = await result_of(f, arguments)
+    assert result.is_error
+    assert told in str(result.content)
+
+
+@pytest.mark.parametrize("state", ["invalid", "truncated"])
+async def test_broken_arguments_are_told_to_the_model(state: Any) -> None:
+    call = swink.ToolCallBlock("c1", "text", {}, '{"a": ', state)
+    result = await swink.tool(SIGNATURES[2]).carry_out(call)
+    assert result.is_error
+    assert '{"a": ' in str(result.content)
+
+
+@dataclass
+class Weather:
+    degrees: int
+
+
+@attrs.define
+class Wind:
+    speed: float
+
+
+class Report(BaseModel):
+    weather: str
+
+
+class Sky(msgspec.Struct):
+    clouds: int
+
+
+PNG = swink.ImageBlock(swink.Base64Source("image/png", "AAAA"))
+
+# (what the function returns, what the model is shown)
+RESULTS: list[tuple[Any, Any]] = [
+    ("sunny", "sunny"),
+    ("", ""),
+    (None, "null"),
+    (3, "3"),
+    (True, "true"),
+    ({"a": [1, None]}, '{"a":[1,null]}'),
+    ((1, "x"), '[1,"x"]'),
+    ({1: "x"}, '{"1":"x"}'),
+    (Weather(20), '{"degrees":20}'),
+    (Wind(1.5), '{"speed":1.5}'),
+    (Report(weather="fine"), '{"weather":"fine"}'),
+    ([Report(weather="fine")], '[{"weather":"fine"}]'),
+    (Sky(8), '{"clouds":8}'),
+    (Colour.RED, '"red"'),
+    (PNG, [PNG]),
+    (["Here:", PNG, {"a": 1}], [swink.TextBlock("Here:"), PNG, swink.TextBlock('{"a":1}')]),
+]
+
+
+@pytest.mark.parametrize(("returned", "shown"), RESULTS, ids=lambda value: repr(value)[:30])
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_result_is_shown_as_text_media_or_json(
+    returned: Any, shown: Any, is_async: bool
+) -> None:
+    def f() -> Any:
+        return returned
+
+    async def g() -> Any:
+        return returned
+
+    assert await result_of(g if is_async else f, {}) == swink.ToolResultMessage("c1", "f", shown)
+
+
+async def test_a_result_that_is_no_json_is_told_to_the_model() -> None:
+    def f() -> Any:
+        return object()
+
+    result = await result_of(f, {})
+    assert result.is_error
+    assert "a object is no JSON data" in str(result.content)
+
+
+async def test_a_tool_that_raises_says_so_to_the_model() -> None:
+    def f() -> None:
+        raise LookupError("no such city")
+
+    assert await result_of(f, {}) == swink.ToolResultMessage(
+        "c1", "f", "LookupError: no such city", is_error=True
+    )
+
+
+async def test_a_blocking_function_runs_in_a_thread_and_an_async_one_does_not() -> None:
+    here = threading.get_ident()
+
+    def blocking() -> bool:
+        return threading.get_ident() == here
+
+    async def not_blocking() -> bool:
+        return threading.get_ident() == here
+
+    assert (await result_of(blocking, {})).content == "false"
+    assert (await result_of(not_blocking, {})).content == "true"
+
+
+async def test_a_tool_that_takes_too_long_is_told_to_the_model() -> None:
+    @swink.tool(timeout=0.01)
+    async def f() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    result = await f.carry_out(call_of({}))
+    assert result.is_error
+    assert "longer than 0.01 seconds" in str(result.content)
+
+
+async def test_a_time_limit_of_the_tools_own_is_an_error_of_its_own() -> None:
+    @swink.tool(timeout=60)
+    async def f() -> None:
+        raise TimeoutError("the server is slow")
+
+    assert (await f.carry_out(call_of({}))).content == "TimeoutError: the server is slow"
+
+
+class Thermometer:
+    """An object whose method and whose call are tools."""
+
+    def degrees(self, city: str) -> str:
+        """Tell how warm it is."""
+        return f"18 in {city}"
+
+    async def __call__(self, city: str) -> str:
+        return f"19 in {city}"
+
+
+def add(a: int, b: int, /, *, scale: int = 1) -> int:
+    """Add."""
+    return (a + b) * scale
+
+
+KINDS: list[tuple[Any, str, dict[str, Any], str]] = [
+    (Thermometer().degrees, "degrees", {"city": "Oslo"}, "18 in Oslo"),
+    (Thermometer(), "Thermometer", {"city": "Oslo"}, "19 in Oslo"),
+    (add, "add", {"a": 1, "b": 2, "scale": 2}, "6"),
+    (swink.tool(functools.partial(add, 1), name="add_one"), "add_one", {"b": 2}, "3"),
+    (lambda: "x", "<lambda>", {}, "x"),
+]
+
+
+@pytest.mark.parametrize(("given", "name", "arguments", "content"), KINDS)
+async def test_whatever_can_be_called_is_a_tool(
+    given: Any, name: str, arguments: dict[str, Any], content: str
+) -> None:
+    [(named, made)] = tools_by_name([given]).items()
+    assert named == name
+    assert (await made.carry_out(call_of(arguments))).content == content
+
+
+def test_a_tool_is_still_the_function() -> None:
+    @swink.tool(name="sum", description="Sum up.", strict=True)
+    def add_up(a: int, b: int = 2) -> int:
+        """Not this."""
+        return a + b
+
+    assert add_up(1) == 3
+    told = add_up.definition
+    assert (told.name, told.description, told.strict) == ("sum", "Sum up.", True)
+
+
+def stars(*a: int) -> None: ...
+
+
+def unknown_name(a: Nowhere) -> None: ...  # type: ignore[name-defined]  # noqa: F821  # on purpose
+
+
+def no_schema(a: threading.Lock) -> None: ...  # type: ignore[valid-type]  # a function in the stubs
+
+
+MISTAKES: list[tuple[Any, str]] = [
+    (3, "tools are a int"),
+    ([3], "a tool is a function, not a int"),
+    ([swink.Tool("f")], "tool 'f' has no function"),
+    ([add, add], "two tools have one name"),
+    ([stars], "tool 'stars': *a can be named by no model"),
+    ([unknown_name], "tool 'unknown_name': name 'Nowhere' is not defined"),
+    ([no_schema], "tool 'no_schema': a: "),
+]
+
+
+@pytest.mark.parametrize(("tools", "said"), MISTAKES)
+def test_a_mistake_is_told_before_anything_is_sent(tools: Any, said: str) -> None:
+    with pytest.raises(swink.UsageError) as caught:
+        swink.Client().run("echo/tool", "Hi", tools=tools)
+    assert said in str(caught.value)
+    assert caught.value.resolution
+
+
+@attrs.define
+class Shouted:
+    word: str = attrs.field(converter=str.upper)
+
+
+@dataclass
+class Cat:
+    lives: int
+
+
+@dataclass
+class Dog:
+    tricks: list[str]
+
+
+# (type, its data, the value, data that does not fit)
+TYPES: list[tuple[Any, Any, Any, Any]] = [
+    (Shouted, {"word": "hi"}, Shouted("HI"), {}),
+    (Cat | Dog, {"tricks": ["sit"]}, Dog(["sit"]), {"wings": 2}),
+    (Person | None, None, None, 5),
+    (list[Sky], [{"clouds": 1}], [Sky(1)], {"clouds": 1}),
+    (int | str, "x", "x", 1.5),
+]
+
+
+@pytest.mark.parametrize(("kind", "data", "value", "misfit"), TYPES, ids=str)
+def test_a_type_has_a_schema_and_a_way_from_json(
+    kind: Any, data: Any, value: Any, misfit: Any
+) -> None:
+    schema: Schema[Any] = Schema(kind)
+    assert schema.json
+    assert schema.load(data) == value
+    with pytest.raises(ValueError, match=r"."):
+        schema.load(misfit)

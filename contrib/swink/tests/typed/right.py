@@ -1,0 +1,81 @@
+"""What type checkers know of results; it is checked, and never run."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, assert_type
+
+import attrs
+import msgspec
+from pydantic import BaseModel
+
+import swink
+
+
+class Bird(BaseModel):
+    name: str
+
+
+@dataclass
+class Cat:
+    name: str
+
+
+@attrs.define
+class Dog:
+    name: str
+
+
+class Fish(msgspec.Struct):
+    name: str
+
+
+async def typed_answers(client: swink.Client) -> None:
+    assert_type((await client.complete("a/b", "Hi", type=Bird)).parsed, Bird)
+    assert_type((await client.complete("a/b", "Hi", type=Cat)).parsed, Cat)
+    assert_type((await client.complete("a/b", "Hi", type=Dog)).parsed, Dog)
+    assert_type((await client.complete("a/b", "Hi", type=Fish)).parsed, Fish)
+    assert_type((await client.complete("a/b", "Hi", type=Cat | Dog)).parsed, Cat | Dog)
+    assert_type((await client.complete("a/b", "Hi", type=list[Cat])).parsed, list[Cat])
+    assert_type((await swink.complete("a/b", "Hi", type=int | None)).parsed, int | None)
+    assert_type(await client.complete("a/b", "Hi"), swink.AssistantMessage)
+    assert_type(client.stream("a/b", "Hi"), swink.EventStream)
+    assert_type(client.stream("a/b", "Hi", type=Cat), swink.AnswerStream[Cat])
+    assert_type(await client.gather("a/b", ["Hi"], type=Cat), swink.Batch[swink.Answer[Cat]])
+    async for piece in client.stream("a/b", "Hi").text:
+        assert_type(piece, str)
+
+
+def without_await(client: swink.SyncClient) -> None:
+    assert_type(client.complete("a/b", "Hi", type=Cat).parsed, Cat)
+    assert_type(client.complete("a/b", "Hi"), swink.AssistantMessage)
+    assert_type(client.stream("a/b", "Hi", type=Cat).result().parsed, Cat)
+    assert_type(client.stream("a/b", "Hi").text, Iterator[str])
+    assert_type(swink.complete_sync("a/b", "Hi", type=Cat | Dog).parsed, Cat | Dog)
+
+
+@swink.tool
+def add(a: int, b: int = 2) -> int:
+    """Add."""
+    return a + b
+
+
+@swink.tool(timeout=5)
+async def wait(seconds: float) -> None:
+    """Wait."""
+
+
+def tools_and_data(client: swink.Client, data: Any) -> None:
+    assert_type(add(1), int)
+    client.run("a/b", "Hi", tools=[add, wait, len], max_turns=3, approve=lambda call: True)
+    assert_type(swink.load(swink.AssistantMessage, data), swink.AssistantMessage)
+    assert_type(swink.load(list[swink.Message], data), list[swink.Message])
+    message = swink.load(swink.Message, data)
+    assert_type(message.role, str)
+
+
+def conversations(client: swink.Client) -> None:
+    said: swink.Conversation = [swink.UserMessage("Hi")]
+    said.append(swink.AssistantMessage("Hello."))
+    chain: swink.ModelChain = ["a/b", ("c/d", {"temperature": 0.2, "api_key": "k"})]
+    client.stream(chain, said, timeout=30, retry=False, thinking="high", stop="END")
+    client.stream("a/b", [{"role": "user", "content": "Hi"}, *said], tools=[add.definition])
