@@ -9,6 +9,7 @@ from swink_core.framing.ndjson import NDJSONDecoder
 from swink_core.framing.sse import SSEDecoder
 from swink_core.plugins.binding import first_set
 from swink_core.plugins.call import Attempt, Gate
+from swink_core.plugins.catalog import Catalog
 from swink_core.providers.aiohttp_client import AiohttpClient
 from swink_core.providers.clock import LoopClock
 from swink_core.providers.commands import end_group, not_started
@@ -46,7 +47,6 @@ from swink_core.vocabulary.codec import load_event
 from swink_core.vocabulary.grammar import Automaton
 from swink_core.vocabulary.http import HTTPClient, HTTPRequest, HTTPResponse
 from swink_core.vocabulary.messages import Source, is_synthetic_id, parse_arguments, synthetic_id
-from swink_core.vocabulary.models import ModelInfo, ProviderInfo
 from swink_core.vocabulary.options import THINKING_BUDGETS
 
 __all__ = [
@@ -56,6 +56,7 @@ __all__ = [
     "AiohttpClient",
     "Attempt",
     "Automaton",
+    "Catalog",
     "Clock",
     "Decoder",
     "EventSource",
@@ -71,11 +72,9 @@ __all__ = [
     "LoopClock",
     "MalformedFrame",
     "MessageConverter",
-    "ModelInfo",
     "NDJSONDecoder",
     "Parser",
     "Phase",
-    "ProviderInfo",
     "SSEDecoder",
     "Source",
     "Timer",

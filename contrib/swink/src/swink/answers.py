@@ -15,6 +15,7 @@ from attrs import define, evolve
 from swink.amounts import added
 from swink.of_stream import OfStream
 from swink.partial import json_in, partial_json
+from swink.prompts import Prompt
 from swink.schemas import Schema
 from swink_core import (
     AssistantMessage,
@@ -22,7 +23,6 @@ from swink_core import (
     Cost,
     Event,
     EventStream,
-    Prompt,
     Retry,
     StopReason,
     SwinkError,
