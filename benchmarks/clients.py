@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tempfile
 from contextlib import AsyncExitStack, aclosing
+from pathlib import Path
 from typing import Any, Protocol
 
 import aiohttp
@@ -216,7 +218,7 @@ class SwinkObserved(Swink):
 
 
 class SwinkObservers(Swink):
-    """swink with every observer that there is, each at work."""
+    """swink with the observers for logs, Prometheus, OpenTelemetry and the feed, all at work."""
 
     name = "observers"
 
@@ -248,6 +250,24 @@ class SwinkObservers(Swink):
         ]
 
 
+class SwinkRecorded(Swink):
+    """swink with the recorder, what its thread does included."""
+
+    name = "recorded"
+
+    def plugins(self) -> list[Any]:
+        from swink_recorder.recorder import Recorder
+
+        folder = self._stack.enter_context(tempfile.TemporaryDirectory())
+        self._recorder = Recorder(Path(folder) / "calls.sqlite")
+        return [self._recorder]
+
+    async def run(self, scenario: str) -> str:
+        text = await super().run(scenario)
+        await self._recorder.aclose()  # its thread must not work in another's turn
+        return text
+
+
 def _joined(parts: list[str], last: object) -> str:
     # swink's failures are events; without this, a failed call would only be a wrong text.
     if not parts:
@@ -264,6 +284,7 @@ CONTENDERS: dict[str, type[Contender]] = {
     "wrapped-b": SwinkWrappedBatches,
     "observed": SwinkObserved,
     "observers": SwinkObservers,
+    "recorded": SwinkRecorded,
 }
 
 

@@ -5,6 +5,7 @@ does not understand it.
   must show a span of kind LLM with the recording's tokens.
 * Prometheus (Debian's) scrapes the metrics of calls of all kinds, and every query of the dashboard
   must return data.
+* A cassette must not play for a call with another tool, option or model.
 
 `make counterparts` installs both. Nothing leaves the machine.
 """
@@ -94,6 +95,11 @@ async def _eventually(check: Callable[[], list[str]]) -> list[str]:
     return []
 
 
+def _recording() -> Recording:
+    folders = bundled_recordings("swink_provider_anthropic")
+    return Recording.load(next(folder for folder in folders if folder.name == "text"))
+
+
 # -- traces --------------------------------------------------------------------------------------
 
 
@@ -105,8 +111,7 @@ async def see_traces(folder: Path) -> list[str]:
 
     from swink_observer_otel.observer import OTelObserver
 
-    [recorded] = [f for f in bundled_recordings("swink_provider_anthropic") if f.name == "text"]
-    recording = Recording.load(recorded)
+    recording = _recording()
     assert recording.message is not None
     assert recording.message.usage is not None
     usage = recording.message.usage
@@ -248,8 +253,37 @@ async def see_metrics(folder: Path) -> list[str]:
     return faults
 
 
-CHECKS = {"Phoenix": see_traces, "Prometheus": see_metrics}
-"""Who is asked, by name; each returns what it found wanting, and is given a folder to itself."""
+# -- cassettes -----------------------------------------------------------------------------------
+
+
+async def see_cassettes(folder: Path) -> list[str]:
+    """Return for which calls a cassette plays that it should not, or does not that it should."""
+    from swink_recorder.cassette import Cassette
+
+    recording, model = _recording(), f"anthropic/{_recording().model}"
+    tool = swink.Tool("look_up", "Look a word up.", {"type": "object"})
+    others: dict[str, tuple[str, dict[str, Any]]] = {
+        "another tool": (model, {"tools": [tool]}),
+        "another option": (model, {"temperature": 0.5}),
+        "another model": ("anthropic/claude-opus-4-5", {}),
+    }
+    async with swink.Client(retry=swink.RetryPolicy.none()) as client:
+        async with ReplayServer() as server:
+            there = {"base_url": server.add("case", recording), "api_key": "none"}
+            with Cassette(folder / "case.json"):
+                said = await client.complete(model, "Hi", **there)
+        with Cassette(folder / "case.json", "none") as cassette:
+            again = await client.complete(model, "Hi", **there)
+            faults = [] if again.content == said.content else ["it plays another answer"]
+            for name, (other, options) in others.items():
+                with suppress(swink.StreamError):
+                    await client.complete(other, "Hi", **there, **options)
+                    faults.append(f"it plays for {name}")
+    return faults + ([] if len(cassette.unrecorded) == len(others) else ["it does not say so"])
+
+
+CHECKS = {"Phoenix": see_traces, "Prometheus": see_metrics, "cassettes": see_cassettes}
+"""What is looked at, by name; each returns what it found wanting, and has a folder to itself."""
 
 
 def main() -> int:

@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,11 @@ def text_of(batches: list[list[Any]]) -> str:
 
 def is_hit(batches: list[list[Any]]) -> bool:
     return swink.Notice in [type(event) for event in batches[0]]
+
+
+def query(path: Path, statement: str, *values: Any) -> list[Any]:
+    with closing(sqlite3.connect(path)) as db, db:
+        return db.execute(statement, values).fetchall()
 
 
 # -- a hit -----------------------------------------------------------------------------------------
@@ -467,7 +473,7 @@ def test_an_answer_is_given_again_until_it_is_too_old(path: Path) -> None:
         assert shelf.get("a") == held
     shelf.put("b", b"2")  # with which the old one goes
     shelf.close()
-    assert sqlite3.connect(path).execute("SELECT key FROM answers").fetchall() == [("b",)]
+    assert query(path, "SELECT key FROM answers") == [("b",)]
 
 
 def test_the_least_used_answers_go_first(path: Path) -> None:
@@ -475,7 +481,7 @@ def test_the_least_used_answers_go_first(path: Path) -> None:
     shelf = Shelf(path, None, 30, lambda: now[0])
 
     def held() -> set[str]:
-        return {k for (k,) in sqlite3.connect(path).execute("SELECT key FROM answers").fetchall()}
+        return {key for (key,) in query(path, "SELECT key FROM answers")}
 
     for key in "abc":
         now[0] += 1
@@ -538,8 +544,7 @@ async def test_an_answer_in_a_form_of_another_version_is_asked_for_anew(
 ) -> None:
     await batches_of(path, said("Hello"))
     for data in (b"{}", b'{"at": "", "batches": [[{"type": "future"}]]}', b"\xff"):
-        with sqlite3.connect(path) as db:
-            db.execute("UPDATE answers SET data = ?", (data,))
+        query(path, "UPDATE answers SET data = ?", data)
         assert text_of(await batches_of(path, said("again"))) == "again"
     assert len(told(caplog)) == 3
 
@@ -629,9 +634,8 @@ def test_processes_that_write_at_one_time_keep_whole_answers(path: Path) -> None
     for program in programs:
         _, complaint = program.communicate()
         assert (program.returncode, complaint) == (0, "")
-    with sqlite3.connect(path) as db:
-        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        assert db.execute("SELECT count(*) FROM answers").fetchone() == (50,)
+    assert query(path, "PRAGMA integrity_check") == [("ok",)]
+    assert query(path, "SELECT count(*) FROM answers") == [(50,)]
 
 
 def test_a_killed_process_leaves_a_file_that_works(path: Path) -> None:
@@ -643,8 +647,7 @@ def test_a_killed_process_leaves_a_file_that_works(path: Path) -> None:
     with _run(path, "a", 20) as again:
         _, complaint = again.communicate()
     assert (again.returncode, complaint) == (0, "")
-    with sqlite3.connect(path) as db:
-        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert query(path, "PRAGMA integrity_check") == [("ok",)]
 
 
 # -- on and off ------------------------------------------------------------------------------------

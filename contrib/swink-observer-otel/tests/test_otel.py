@@ -223,14 +223,15 @@ async def test_the_four_metrics_count_chunks_as_network_reads() -> None:
     assert duration.explicit_bounds[-1] == 81.92
 
 
-def test_an_answer_from_a_cache_has_no_tokens() -> None:
+def test_an_answer_from_a_cache_has_no_tokens_and_no_chunks() -> None:
     told = Telemetry()
     observer, call = told.observer(), call_of(object(), swink.Model("acme", "large"))
     done = swink.Done(swink.StopReason.STOP, swink.Usage(100, 40), swink.Cost(total=0.25))
     call.add(done.usage, done.cost)
-    for event in (swink.Start(), swink.Notice("cache_hit"), done):
+    deltas = [swink.TextDelta(0, "x")] * 3
+    for event in (swink.Start(), swink.Notice("cache_hit"), swink.TextStart(0), *deltas, done):
         observer.on_event(event=event, call=call)
-    assert "gen_ai.client.token.usage" not in told.points()
+    assert set(told.points()) == {"gen_ai.client.operation.duration"}
     assert told.call.attributes is not None
     assert told.call.attributes["swink.cached"] is True
     assert not [name for name in told.call.attributes if "usage" in name or "cost" in name]

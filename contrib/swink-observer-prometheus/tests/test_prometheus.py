@@ -161,7 +161,9 @@ def test_tokens_cost_and_pace_are_those_of_the_answer() -> None:
 
 def test_an_answer_from_a_cache_counts_nothing_that_nobody_bought() -> None:
     registry = CollectorRegistry()
-    shown(registry, swink.Start(), swink.Notice("cache_hit"), swink.TextStart(0), 1.0, BOUGHT)
+    deltas = [0.1, swink.TextDelta(0, "x")] * 3
+    hit = swink.Notice("cache_hit")
+    shown(registry, swink.Start(), hit, swink.TextStart(0), *deltas, 1.0, BOUGHT)
     assert samples(registry) == {
         f"llm_cache_hits_total {LARGE}": 1,
         f"llm_requests_total {LARGE} stop_reason=stop": 1,

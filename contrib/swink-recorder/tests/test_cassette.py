@@ -276,6 +276,42 @@ async def test_a_plugin_that_rewrites_requests_makes_another_request(recorded: P
     assert "how the provider, or a plugin" in cassette.unrecorded[0]
 
 
+ELSE: dict[str, dict[str, Any]] = {
+    "tool": {"tools": [swink.Tool("see")]},
+    "option": {"max_tokens": 2001},
+    "model": {"model": "another"},
+}
+
+
+@pytest.mark.parametrize("subject", [s for s in SUBJECTS if s.parses], ids=lambda s: s.name)
+async def test_no_provider_is_replayed_for_another_tool_option_or_model(
+    subject: Subject, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording = _own(subject)[0]
+
+    async def ask(*answers: MemoryResponse, model: str = recording.model, **more: Any) -> Any:
+        given = subject.call_options(retry=ONCE)
+        asked = {"tools": [TOOL], "max_tokens": 2000}
+        http = MemoryHTTPClient(*answers)
+        async with (
+            swink.Client(host=_host_of(subject), http=http) as client,
+            client.stream(
+                swink.Model(subject.name, model), "Hi", **{**given, **asked, **more}
+            ) as stream,
+        ):
+            return [event async for event in stream][-1]
+
+    with subject.environment():
+        _stand_in(tmp_path, recording, monkeypatch)
+        with Cassette(path):
+            recorded = await ask(MemoryResponse.of_recording(recording))
+        with Cassette(path, "none"):
+            assert await ask() == recorded
+        for changed in ELSE.values():
+            with Cassette(path, "none"):
+                assert (await ask(**changed)).rule == "core:unrecorded"
+
+
 # -- several calls ---------------------------------------------------------------------------------
 
 

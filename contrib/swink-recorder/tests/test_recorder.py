@@ -11,6 +11,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -242,7 +243,8 @@ def test_what_a_killed_process_had_written_can_be_read(asked: int, path: Path) -
     asyncio.run(ask(path, said("after")))
     assert "after" in {entry.answer for entry in entries(path)}
     if path.is_file():
-        assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        with closing(sqlite3.connect(path)) as db:
+            assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
 async def test_a_store_that_cannot_be_written_is_told_of_once_and_costs_no_call(
@@ -279,7 +281,7 @@ async def test_a_file_that_another_process_writes_is_waited_for(tmp_path: Path) 
     async with acme(said("two"), plugins=[recorder]) as client:
         assert (await client.complete("acme/large", "Hi")).text == "two"  # which waits for nobody
     assert len(entries(path)) == 1
-    other.rollback()
+    other.close()
     await recorder.aclose()
     assert len(entries(path)) == 2
 
@@ -296,7 +298,7 @@ async def test_calls_that_end_faster_than_they_are_written_are_left_out_and_told
     async with acme(*[said("x") for _ in range(9)], plugins=[recorder]) as client:
         for _ in range(9):
             await client.complete("acme/large", "Hi")
-    other.rollback()
+    other.close()
     await recorder.aclose()
     assert 2 <= len(entries(path)) <= 4
     assert caplog.text.count("some are left out") == 1

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import swink_core as swink
-from swink_core.providers import HTTPProvider
+from swink_core.providers import HTTPProvider, HTTPRequest
 from swink_recorder.canonical import canonical_request, differences, digest_of
+from swink_recorder.capture import Tape
 from swink_recorder.cassette import Cassette
 from swink_recorder.plugin import CassettePlugin
 from swink_recorder.recording import Recording
@@ -75,6 +76,17 @@ def test_a_line_of_an_answer_and_an_event_are_a_line_of_the_file() -> None:
         '[2.0, {"type": "start"}]',
     ):
         assert line in shown
+
+
+def test_of_several_answers_within_an_attempt_the_last_one_is_kept() -> None:
+    call = call_of(object(), swink.Model("acme", "large"))
+    tape, attempt = Tape(call), call.attempt
+    attempt.ask(HTTPRequest("http://acme.invalid/chat"))
+    for status, data in ((404, b"not here"), (200, b"here")):
+        attempt.answer(swink.ResponseHead(status, {}, call.clock.time()))
+        call.tap(data)
+    recording = tape.recording()
+    assert (recording.status, recording.body, len(recording.chunks)) == (200, b"here", 1)
 
 
 SECRET = "sk-Canary+/=0123456789"

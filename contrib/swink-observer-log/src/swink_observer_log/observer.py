@@ -18,7 +18,7 @@ from typing import Any
 import swink_core as swink
 from swink_core.providers import redact
 from swink_observer_log.formats import FORMATS, pairs
-from swink_observers.calls import CallObserver, CallState
+from swink_observers.calls import CallObserver, CallState, Delta
 
 __all__ = ["LogObserver", "from_environment"]
 
@@ -85,10 +85,14 @@ class _Call(CallState):
             case swink.Notice(code=code, detail=detail):
                 level = logging.WARNING if code in TROUBLE else logging.DEBUG
                 self._log(level, "notice", call, code=code, detail=self._said(detail, call))
-            case _ if self.deltas:
-                size = len(getattr(event, "delta", "")) or None
+            case _:
                 index = getattr(event, "content_index", None)
-                self._log(logging.DEBUG, event.type, call, block=index, characters=size)
+                self._log(logging.DEBUG, event.type, call, block=index)
+
+    def delta(self, event: Delta, call: swink.Call) -> None:
+        """Log how much came."""
+        index, size = event.content_index, len(event.delta)
+        self._log(logging.DEBUG, event.type, call, block=index, characters=size)
 
     def _retried(self, event: swink.Retry, call: swink.Call) -> None:
         is_fallback = event.model != str(call.model)

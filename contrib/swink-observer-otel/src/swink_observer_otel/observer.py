@@ -25,7 +25,7 @@ from opentelemetry.util.genai.types import Error
 import swink_core as swink
 from swink_observer_otel.content import Answer, definitions, input_messages, system_parts
 from swink_observer_otel.conventions import FINISH_REASONS, address_of, provider_name
-from swink_observers.calls import CallObserver, CallState
+from swink_observers.calls import CallObserver, CallState, Delta
 
 __all__ = ["OTelObserver", "shared"]
 
@@ -105,9 +105,15 @@ class _Call(CallState):
         if isinstance(options.thinking, swink.ThinkingLevel):
             asked.reasoning_level = options.thinking.value
 
+    def delta(self, event: Delta, call: swink.Call) -> None:
+        """Keep what is to be captured."""
+        if self._answer is not None:
+            self._answer.take(event)
+
     def chunk(self, call: swink.Call) -> None:
-        """Time a network read."""
-        self._invocation.record_stream_chunk()
+        """Time a network read; a cache makes none."""
+        if not self.cached:
+            self._invocation.record_stream_chunk()
 
     def event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
         """Begin and end spans, and take down what happened."""

@@ -56,6 +56,8 @@ class _Call(CallState):
 
     def chunk(self, call: swink.Call) -> None:
         """Time the gap since the chunk before."""
+        if self.cached:
+            return  # the cache's pace is not the model's
         now = call.clock.time()
         if self._last is None:
             self._first = now

@@ -12,11 +12,13 @@ of those that came with one network read.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import swink_core as swink
 
-__all__ = ["CallObserver", "CallState", "Taken"]
+__all__ = ["CallObserver", "CallState", "Delta", "Taken"]
+
+Delta: TypeAlias = swink.TextDelta | swink.ThinkingDelta | swink.ToolCallDelta
 
 TOKENS = ("input", "output", "cache_read", "cache_write", "reasoning")
 """The counts of a `Usage` that are summed; those after `output` are parts of the first two."""
@@ -31,7 +33,7 @@ _TERMINAL = frozenset({swink.Done, swink.Error})
 class CallState:
     """What an observer keeps of one running call.
 
-    `deltas` set true has `event` called for deltas too. `cached` turns true where the answer came
+    `deltas` set true has `delta` called for each delta. `cached` turns true where the answer came
     from a cache.
     """
 
@@ -46,6 +48,9 @@ class CallState:
 
         Where a provider does not read from a network, each delta is a chunk.
         """
+
+    def delta(self, event: Delta, call: swink.Call) -> None:
+        """Take a delta, where `deltas` asks for them."""
 
     def event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
         """Take an event that is no delta."""
@@ -108,7 +113,7 @@ class CallObserver(ABC, Generic[State]):
                     state.reads = reads
                     state.chunk(call)
                 if state.deltas:
-                    state.event(event, call)
+                    state.delta(event, call)  # type: ignore[arg-type]  # it is of that type
             else:
                 if kind is swink.Start:
                     state.reads = 0

@@ -26,7 +26,7 @@ import msgspec
 
 import swink_core as swink
 from swink_core.providers import redact
-from swink_observers.calls import CallObserver, CallState
+from swink_observers.calls import CallObserver, CallState, Delta
 
 __all__ = ["Feed", "Record"]
 
@@ -241,14 +241,15 @@ class _Call(CallState):
             self._last_told = now
             self._publish("progress", **self.told())
 
+    def delta(self, event: Delta, call: swink.Call) -> None:
+        """Count what came, and keep it where it is to be told."""
+        self._characters += len(event.delta)
+        if self._feed.content:
+            self._block = event.content_index
+            self._pieces.append(event.delta)
+
     def event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
         """Tell what an event means."""
-        if isinstance(event, swink.TextDelta | swink.ThinkingDelta | swink.ToolCallDelta):
-            self._characters += len(event.delta)
-            if self._feed.content:
-                self._block = event.content_index
-                self._pieces.append(event.delta)
-            return
         self._tell_content()
         match event:
             case swink.TextStart() | swink.ThinkingStart() | swink.ToolCallStart():

@@ -17,14 +17,7 @@ from typing import Any
 
 import msgspec
 
-from swink_core import (
-    Call,
-    Context,
-    ProviderFailure,
-    StreamOptions,
-    UsageError,
-    dump,
-)
+from swink_core import Call, Context, ProviderFailure, StreamOptions, UsageError, dump
 from swink_core.providers import Attempt, is_synthetic_id
 from swink_recorder.scrub import SHORTEST_SECRET, scrub_headers
 

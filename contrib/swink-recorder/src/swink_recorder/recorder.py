@@ -13,13 +13,15 @@ import asyncio
 import logging
 import threading
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 from attrs import define
 
 import swink_core as swink
+from swink_core.providers import Attempt
 from swink_recorder.canonical import request_of
 from swink_recorder.capture import Tape
 from swink_recorder.scrub import hidden
@@ -40,7 +42,25 @@ CLOSE_SECONDS = 4.0
 """How long closing waits for what is still to be written; the host waits 5."""
 
 
-_TERMINAL = (swink.Done, swink.Error)
+@define
+class _Running:
+    """A call that has not ended. `feed` puts an event on the tape of its present attempt."""
+
+    tape: Tape
+    context: swink.Context
+    at: str
+    attempt: Attempt
+    feed: Callable[[swink.AssistantMessageEvent], None]
+
+    @classmethod
+    def of(cls, call: swink.Call) -> Self:
+        context = call.context
+        copied = swink.Context([*context.messages], context.system_prompt, [*context.tools])
+        tape, attempt = Tape(call), call.attempt
+        return cls(tape, copied, now_text(), attempt, tape.of(attempt).feed)
+
+    def turn_to(self, attempt: Attempt) -> None:
+        self.attempt, self.feed = attempt, self.tape.of(attempt).feed
 
 
 @define
@@ -65,7 +85,7 @@ class Recorder:
     def __init__(self, path: str | Path, keep: Keep | None = None) -> None:
         self._store = open_store(path)
         self._keep = keep or Keep()
-        self._running: dict[str, tuple[Tape, swink.Context, str]] = {}
+        self._running: dict[str, _Running] = {}
         self._waiting: deque[_Ended] = deque()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -77,22 +97,20 @@ class Recorder:
         """Put an event on the call's tape; with the last one, hand the tape on."""
         running = self._running.get(call.id)
         if running is None:
-            context = swink.Context(
-                [*call.context.messages], call.context.system_prompt, [*call.context.tools]
-            )
-            running = self._running[call.id] = Tape(call), context, now_text()
-        running[0].feed(event, call.attempt)
-        if type(event) in _TERMINAL:
+            running = self._running[call.id] = _Running.of(call)
+        if running.attempt is not call.attempt:
+            running.turn_to(call.attempt)
+        running.feed(event)
+        kind = type(event)
+        if kind is swink.Done or kind is swink.Error:
             del self._running[call.id]
-            self._hand_on(event, call, *running)
+            self._hand_on(event, call, running)
 
-    def _hand_on(
-        self, event: Any, call: swink.Call, tape: Tape, context: swink.Context, at: str
-    ) -> None:
+    def _hand_on(self, event: Any, call: swink.Call, running: _Running) -> None:
         usage, cost = call.usage or swink.Usage(), call.cost or swink.Cost()
         entry = Entry(
             id=call.id,
-            at=at,
+            at=running.at,
             model=str(call.model),
             outcome="done" if isinstance(event, swink.Done) else str(event.error_kind or "unknown"),
             seconds=round((call.ended_at or call.clock.time()) - call.started_at, 3),
@@ -105,7 +123,8 @@ class Recorder:
             if len(self._waiting) >= MOST_WAITING:
                 self._tell("full", "calls end faster than they can be recorded; some are left out")
                 return
-            self._waiting.append(_Ended(tape, context, entry, frozenset(call.secrets)))
+            secrets = frozenset(call.secrets)
+            self._waiting.append(_Ended(running.tape, running.context, entry, secrets))
             if self._thread is None:  # the interpreter waits for it, so that nothing is lost
                 self._thread = threading.Thread(target=self._write_all, name="swink-recorder")
                 self._thread.start()

@@ -42,6 +42,7 @@ from swink_testing.observing import (
     check_leaks_nothing,
     check_never_freezes,
     check_silent_unless_configured,
+    close_plugins,
 )
 
 __all__ = [
@@ -138,9 +139,7 @@ def check_keeps_nothing(subject: PluginSubject) -> None:
     del event
     ended = weakref.ref(call)
     del show, call
-    for plugin in binding.manager.get_plugins():
-        if hasattr(plugin, "aclose"):
-            asyncio.run(plugin.aclose())
+    close_plugins(binding)
     gc.collect()
     kept = sorted({name for name, alive in watched if alive() is not None})
     require(not kept, f"it keeps events alive: {', '.join(kept)}")

@@ -1,0 +1,1 @@
+"""Any client protocol on top of any provider; `server.Gateway` is where to begin."""

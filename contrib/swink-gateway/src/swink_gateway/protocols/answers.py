@@ -1,0 +1,34 @@
+"""What encoders of all protocols need to know of events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from swink_core import AssistantMessageEvent, Done, Error, Retry
+from swink_gateway.protocols import Facts, Known
+
+__all__ = ["id_of", "model_of", "started_anew"]
+
+
+def id_of(known: Known, batch: Sequence[AssistantMessageEvent], facts: Facts, prefix: str) -> str:
+    """Return the answer's id, the provider's own where it gave one by now."""
+    said = known.response_id or _end(batch, "response_id")
+    return said or f"{prefix}{facts.id}"
+
+
+def model_of(known: Known, batch: Sequence[AssistantMessageEvent]) -> str:
+    """Return the model that answers, in the provider's words where it said by now."""
+    said: str = known.response_model or _end(batch, "model") or known.model.id
+    return said
+
+
+def _end(batch: Sequence[AssistantMessageEvent], name: str) -> Any:
+    return getattr(batch[-1], name) if isinstance(batch[-1], Done | Error) else None
+
+
+def started_anew(retry: Retry) -> Error:
+    """Return the failure that a restart is where the protocol cannot take back what was said."""
+    error = AssistantMessageEvent.error_network(retry.error, retry.delay or None)
+    error.error_kind = retry.error_kind or error.error_kind
+    return error

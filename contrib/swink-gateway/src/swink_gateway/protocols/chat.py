@@ -1,0 +1,237 @@
+"""Chat Completions, as OpenAI's API and hundreds like it speak it.
+
+https://developers.openai.com/api/reference/resources/chat. The model's words are one string and its
+calls a list beside it; what it thought is `reasoning_content`, which many clients read. A stream
+ends in `[DONE]`, after a finish reason or after an error: a client that gets neither asks for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from swink_core import (
+    AssistantMessage,
+    AssistantMessageEvent,
+    Cost,
+    Done,
+    Error,
+    Retry,
+    StopReason,
+    TextDelta,
+    TextEnd,
+    ThinkingDelta,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    Usage,
+)
+from swink_gateway.protocols import Asked, Facts, Known, Reply
+from swink_gateway.protocols.answers import id_of, model_of, started_anew
+from swink_gateway.protocols.chat_requests import WIRE_FORMAT, read_chat
+from swink_gateway.protocols.frames import SSE, data_frame, encode
+from swink_gateway.protocols.openai_errors import error_data, error_reply
+
+__all__ = ["ChatProtocol"]
+
+FINISH = {
+    StopReason.STOP: "stop",
+    StopReason.LENGTH: "length",
+    StopReason.TOOL_USE: "tool_calls",
+    StopReason.CONTENT_FILTER: "content_filter",
+    StopReason.PAUSE: "stop",
+}
+
+PREFIX = "chatcmpl-"
+"""How ids begin that the provider did not give."""
+
+_SAYING = frozenset({TextDelta, TextEnd, ThinkingDelta, ToolCallStart, Done})
+"""Events that say something here."""
+
+DONE = b"data: [DONE]\n\n"
+
+FACTS = ("service_tier", "system_fingerprint")
+"""Facts of a whole answer that the API has fields for."""
+
+
+class ChatProtocol:
+    """What OpenAI's SDKs ask by `chat.completions`."""
+
+    name = "chat"
+    wire_format = WIRE_FORMAT
+
+    def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
+        """Return what a request asks for."""
+        return read_chat(body)
+
+    def encoder(self, asked: Asked, facts: Facts) -> ChatEncoder:
+        """Make an encoder for the answer to a request."""
+        return ChatEncoder(asked, facts)
+
+    def failure(self, error: Error, status: int) -> Reply:
+        """Return what says that there is no answer, with this HTTP status."""
+        return error_reply(error, status)
+
+
+class ChatEncoder:
+    """Writes chunks. `_begun`: the first one, which has the role, is written."""
+
+    content_type = SSE
+
+    def __init__(self, asked: Asked, facts: Facts) -> None:
+        self.ended = False
+        self._usage = asked.said.get("usage", False)
+        self._facts = facts
+        self._begun = False
+        self._before, self._after = b"", b',"finish_reason":null}]}\n\n'
+        self._head: dict[str, Any] = {}
+        self._calls: dict[int, int] = {}
+        self._empty: set[int] = set()
+
+    def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
+        """Return the chunks that a batch of events is."""
+        out: list[bytes] = []
+        for event in batch:
+            if not self._begun and type(event) in _SAYING:
+                self._begin(known, batch, out)
+            if not self.ended:
+                self._write(event, out)
+        return b"".join(out)
+
+    def _write(self, event: Any, out: list[bytes]) -> None:
+        match event:
+            case TextDelta(delta=text):
+                self._delta(b'{"content":%b}' % encode(text), out)
+            case ThinkingDelta(delta=text):
+                self._delta(b'{"reasoning_content":%b}' % encode(text), out)
+            case ToolCallDelta(content_index=index, delta=text):
+                self._empty.discard(index)
+                call = {"index": self._calls[index], "function": {"arguments": text}}
+                self._delta(encode({"tool_calls": [call]}), out)
+            case ToolCallStart(content_index=index):
+                self._calls[index] = number = len(self._calls)
+                self._empty.add(index)
+                called = {"name": event.name, "arguments": ""}
+                call = {"index": number, "id": event.id, "type": "function", "function": called}
+                self._delta(encode({"tool_calls": [call]}), out)
+            case ToolCallEnd(content_index=index):
+                call = {"index": self._calls[index], **_beside(event.metadata)}
+                if index in self._empty:  # nothing is no JSON
+                    call["function"] = {"arguments": "{}"}
+                if len(call) > 1:
+                    self._delta(encode({"tool_calls": [call]}), out)
+            case TextEnd(metadata=dict(said)):
+                self._notes(said, out)
+            case Retry() if self._begun:
+                self._fail(started_anew(event), out)
+            case Done():
+                self._finish(event, out)
+            case Error():
+                self._fail(event, out)
+
+    def _delta(self, delta: bytes, out: list[bytes]) -> None:
+        out += (self._before, delta, self._after)
+
+    def _begin(
+        self, known: Known, batch: Sequence[AssistantMessageEvent], out: list[bytes]
+    ) -> None:
+        self._begun = True
+        self._head = {
+            "id": id_of(known, batch, self._facts, PREFIX),
+            "object": "chat.completion.chunk",
+            "created": self._facts.created,
+            "model": model_of(known, batch),
+        }
+        self._before = b"data: %b" % encode({**self._head, "choices": []})[:-2]
+        self._before += b'{"index":0,"delta":'
+        out += (self._before, b'{"role":"assistant","content":""}', self._after)
+
+    def _notes(self, said: dict[str, Any], out: list[bytes]) -> None:
+        """Write what stands beside a text: its sources, its log probabilities."""
+        choice: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": None}
+        if isinstance(sources := said.get("annotations"), list):
+            choice["delta"] = {"annotations": sources}
+        if isinstance(chances := said.get("logprobs"), dict):
+            choice["logprobs"] = chances
+        if choice["delta"] or "logprobs" in choice:
+            out.append(data_frame({**self._head, "choices": [choice]}))
+
+    def _finish(self, done: Done, out: list[bytes]) -> None:
+        self.ended = True
+        head = {**self._head, **_facts(done.metadata)}
+        choice = {"index": 0, "delta": {}, "finish_reason": FINISH[done.stop_reason]}
+        out.append(data_frame({**head, "choices": [choice]}))
+        if self._usage and (counts := usage_data(done.usage, done.cost)):
+            out.append(data_frame({**head, "choices": [], "usage": counts}))
+        out.append(DONE)
+
+    def _fail(self, error: Error, out: list[bytes]) -> None:
+        self.ended = True
+        out += (data_frame({"error": error_data(error)}), DONE)
+
+    def whole(self, message: AssistantMessage) -> bytes:
+        """Return a chat completion."""
+        said: dict[str, Any] = {"role": "assistant", "content": message.text or None}
+        if message.thinking:
+            said["reasoning_content"] = message.thinking
+        if message.tool_calls:
+            said["tool_calls"] = [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": call.raw_arguments or "{}"},
+                    **_beside(call.metadata),
+                }
+                for call in message.tool_calls
+            ]
+        said["refusal"] = None
+        reason = FINISH[message.stop_reason or StopReason.STOP]
+        choice: dict[str, Any] = {"index": 0, "message": said, "finish_reason": reason}
+        for block in message.content:
+            notes = getattr(block, "metadata", None) or {}
+            if isinstance(sources := notes.get("annotations"), list):
+                said.setdefault("annotations", []).extend(sources)
+            if isinstance(chances := notes.get("logprobs"), dict):
+                choice["logprobs"] = chances
+        body: dict[str, Any] = {
+            "id": message.response_id or PREFIX + self._facts.id,
+            "object": "chat.completion",
+            "created": self._facts.created,
+            "model": message.model,
+            "choices": [choice],
+            **_facts(message.metadata),
+        }
+        if counts := usage_data(message.usage, message.cost):
+            body["usage"] = counts
+        return encode(body)
+
+
+def _beside(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the opaque data of a call that has a field here (Google's, in this format)."""
+    extra = (metadata or {}).get("extra_content")
+    return {"extra_content": extra} if isinstance(extra, dict) else {}
+
+
+def _facts(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {name: metadata[name] for name in FACTS if metadata and name in metadata}
+
+
+def usage_data(usage: Usage | None, cost: Cost | None) -> dict[str, Any]:
+    """Return what an answer took; `cost` is in US dollars. What nobody counted is not there."""
+    if usage is None:
+        return {}
+    data: dict[str, Any] = {
+        "prompt_tokens": usage.input,
+        "completion_tokens": usage.output,
+        "total_tokens": usage.added_up().total,
+        "prompt_tokens_details": _told(
+            cached_tokens=usage.cache_read, cache_write_tokens=usage.cache_write
+        ),
+        "completion_tokens_details": _told(reasoning_tokens=usage.reasoning),
+        "cost": cost.total if cost is not None else None,
+    }
+    return _told(**data) or {}
+
+
+def _told(**counts: Any) -> dict[str, Any] | None:
+    return {name: count for name, count in counts.items() if count is not None} or None

@@ -1,0 +1,241 @@
+"""What clients ask in Chat Completions, as a conversation and options.
+
+https://developers.openai.com/api/reference/resources/chat: messages of the roles system, developer,
+user, assistant and tool, contents as strings or lists of parts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from swink_core import (
+    AssistantMessage,
+    AudioBlock,
+    Base64Source,
+    Block,
+    Context,
+    DocumentBlock,
+    FileIdSource,
+    ImageBlock,
+    Message,
+    SystemMessage,
+    TextBlock,
+    ThinkingBlock,
+    Tool,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+)
+from swink_core.providers import parse_arguments
+from swink_gateway.protocols import Asked, BadRequest
+from swink_gateway.protocols.fields import Fields
+from swink_gateway.protocols.media import source_of
+
+__all__ = ["EFFORTS", "SOUNDS", "WIRE_FORMAT", "called", "read_chat", "response_format"]
+
+WIRE_FORMAT = "openai-chat"
+
+EFFORTS = {
+    "none": "off", "minimal": "minimal", "low": "low", "medium": "medium", "high": "high",
+    "xhigh": "extra_high", "max": "extra_high",
+}  # fmt: skip
+"""Our levels of thinking, by the vendors' words."""
+
+SOUNDS = {"mp3": "audio/mpeg", "wav": "audio/wav"}
+
+_SAME = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
+
+
+def read_chat(body: Any) -> Asked:
+    """Return what a request asks for. Raises BadRequest."""
+    said = Fields(body)
+    asked = Asked(said.required("model"), Context(_messages(said)))
+    asked.context.tools = [tool for one in said.objects("tools") if (tool := _tool(one))]
+    asked.stream = bool(said.flag("stream"))
+    if (how := said.object("stream_options")) is not None:
+        asked.said["usage"] = bool(how.flag("include_usage"))
+        how.flag("include_obfuscation")  # none is there
+    asked.options = _options(said)
+    asked.own = said.rest()
+    asked.dropped = said.dropped
+    return asked
+
+
+def _options(said: Fields) -> dict[str, Any]:
+    most, least = (said.whole_number(n) for n in ("max_completion_tokens", "max_tokens"))
+    stop = said.take("stop", (str, list))
+    effort = said.text("reasoning_effort")
+    options: dict[str, Any] = {name: said.number(name) for name in _SAME}
+    options |= {
+        "max_tokens": least if most is None else most,
+        "stop": tuple(stop) if isinstance(stop, list) else stop,
+        "seed": said.whole_number("seed"),
+        "user": said.text("user"),
+        "session_id": said.text("prompt_cache_key"),
+        "parallel_tool_calls": said.flag("parallel_tool_calls"),
+        "thinking": EFFORTS.get(effort or ""),
+        "tool_choice": _tool_choice(said),
+    }
+    if effort and effort not in EFFORTS:
+        said.drop("reasoning_effort", effort)
+    if (wanted := said.object("response_format")) is not None:
+        options["response_format"] = _response_format(wanted)
+    if said.whole_number("n") not in (None, 1):
+        said.drop("n")
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _tool_choice(said: Fields) -> str | None:
+    choice = said.data("tool_choice")
+    if not isinstance(choice, dict):
+        return said.text("tool_choice")
+    how = said.object("tool_choice")
+    assert how is not None
+    if how.text("type") in ("function", "custom"):
+        return called(how.object("function") or how.object("custom") or how)
+    how.drop(why=str(choice.get("type")))
+    return None
+
+
+def called(said: Fields) -> str:
+    """Return the name of what is called."""
+    return said.required("name")
+
+
+def _response_format(wanted: Fields) -> Any:
+    kind = wanted.text("type")
+    if kind == "json_schema" and (form := wanted.object("json_schema")) is not None:
+        return response_format(form)
+    return "json" if kind in ("json_object", "json_schema") else None
+
+
+def response_format(form: Fields) -> dict[str, Any] | str:
+    """Return a schema that an answer keeps to; its name is the schema's title, if it has none."""
+    name, schema = form.text("name"), form.take("schema", dict)
+    form.flag("strict")  # what keeps strict mode's rules is asked for strictly
+    if schema is None:
+        return "json"
+    return {"title": name, **schema} if name else schema
+
+
+def _tool(said: Fields) -> Tool | None:
+    kind = said.text("type")
+    if kind != "function" or (function := said.object("function")) is None:
+        said.drop(why=str(kind))
+        return None
+    tool = Tool(called(function), function.text("description") or "")
+    parameters = function.take("parameters", dict)
+    if parameters is not None:
+        tool.parameters = parameters
+    tool.strict = function.flag("strict")
+    return tool
+
+
+# -- messages ------------------------------------------------------------------------------------
+
+
+def _messages(said: Fields) -> list[Message]:
+    names: dict[str, str] = {}
+    messages = [_message(one, names) for one in said.objects("messages")]
+    return [message for message in messages if message is not None]
+
+
+def _message(said: Fields, names: dict[str, str]) -> Message | None:
+    role = said.required("role")
+    match role:
+        case "system" | "developer":
+            return SystemMessage(_content(said))
+        case "user":
+            return UserMessage(_content(said))
+        case "assistant":
+            return _assistant(said, names)
+        case "tool" | "function":
+            name = said.text("name") or ""
+            id = said.text("tool_call_id") or name
+            return ToolResultMessage(id, names.get(id, name), _content(said))
+    raise BadRequest(f"{said.place('role')} is {role!r}, which is no role")
+
+
+def _assistant(said: Fields, names: dict[str, str]) -> AssistantMessage:
+    content: list[Block] = []
+    thought = said.text("reasoning_content") or said.text("reasoning")
+    if thought:
+        content.append(ThinkingBlock(thought))
+    spoken = _content(said)
+    content += [TextBlock(spoken)] if isinstance(spoken, str) else spoken
+    if refusal := said.text("refusal"):
+        content.append(TextBlock(refusal))
+    content = [block for block in content if not isinstance(block, TextBlock) or block.text]
+    for call in said.objects("tool_calls"):
+        block = _tool_call(call)
+        names[block.id] = block.name
+        content.append(block)
+    if (legacy := said.object("function_call")) is not None:
+        name = called(legacy)
+        names[name] = name
+        content.append(_call(name, name, legacy.text("arguments") or ""))
+    opaque = any(getattr(block, "metadata", None) for block in content)
+    return AssistantMessage(content, provider=WIRE_FORMAT if opaque else None)
+
+
+def _tool_call(said: Fields) -> ToolCallBlock:
+    id = said.required("id")
+    said.text("type")
+    said.whole_number("index")
+    if (custom := said.object("custom")) is not None:
+        text = custom.text("input") or ""
+        return ToolCallBlock(id, called(custom), {"input": text}, metadata=_FREE_TEXT)
+    function = said.object("function")
+    if function is None:
+        raise BadRequest(f"{said.place('function')} is missing; an object is expected")
+    block = _call(id, called(function), function.text("arguments") or "")
+    if (extra := said.take("extra_content", dict)) is not None:
+        block.metadata = {"extra_content": extra}
+    return block
+
+
+_FREE_TEXT = {"item": {"type": "custom_tool_call"}}
+"""What says that a call has a text for its arguments."""
+
+
+def _call(id: str, name: str, raw: str) -> ToolCallBlock:
+    arguments = parse_arguments(raw)
+    state = "complete" if arguments is not None else "invalid"
+    return ToolCallBlock(id, name, arguments or {}, raw, state)  # type: ignore[arg-type]  # one of its words
+
+
+def _content(said: Fields) -> Any:
+    """Return a content as a string, or as blocks where it is parts."""
+    content = said.take("content", (str, list))
+    if not isinstance(content, list):
+        return content or ""
+    return [block for part in said.objects("content") if (block := _part(part)) is not None]
+
+
+def _part(said: Fields) -> Block | None:
+    kind = said.text("type")
+    if kind in ("text", "refusal"):
+        marks = {n: v for n in ("cache_control",) if (v := said.take(n, dict)) is not None}
+        return TextBlock(said.text(kind) or "", marks or None)
+    if kind == "image_url":
+        image = said.object(kind) if not isinstance(said.data(kind), str) else None
+        place = said.place(kind)
+        if image is None:
+            return ImageBlock(source_of(said.required(kind), place))
+        detail = image.text("detail")
+        metadata = {"detail": detail} if detail else None
+        return ImageBlock(source_of(image.required("url"), place), metadata)
+    if kind == "input_audio" and (sound := said.object(kind)) is not None:
+        form = sound.required("format")
+        return AudioBlock(Base64Source(SOUNDS.get(form, f"audio/{form}"), sound.required("data")))
+    if kind == "file" and (file := said.object(kind)) is not None:
+        return _file(file)
+    said.drop(why=str(kind))
+    return None
+
+
+def _file(file: Fields) -> DocumentBlock:
+    name = file.text("filename")
+    if (id := file.text("file_id")) is not None:
+        return DocumentBlock(FileIdSource(WIRE_FORMAT, id), name)
+    return DocumentBlock(source_of(file.required("file_data"), file.place("file_data")), name)

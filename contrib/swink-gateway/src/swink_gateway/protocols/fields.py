@@ -1,0 +1,137 @@
+"""`Fields`: a JSON object being read, which knows at the end what nobody asked for.
+
+    said = Fields(body)
+    model = said.text("model")
+    for part in said.objects("parts"):
+        ...
+    said.dropped            # ["metadata", "parts[2].mood"]
+
+Values of another type than is asked for are a `BadRequest`, which names their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+from swink_gateway.protocols import BadRequest
+
+__all__ = ["Fields"]
+
+T = TypeVar("T")
+
+
+class Fields:
+    """An object whose fields are taken one by one; what is left of it is dropped.
+
+    Absent and null are the same. Objects that are taken out of it share its list of what is
+    dropped, which `dropped` completes with what was left in each.
+    """
+
+    def __init__(self, data: Any, path: str = "", parent: Fields | None = None) -> None:
+        if not isinstance(data, dict):
+            raise BadRequest(f"{path or 'the body'} is {_kind(data)}; an object is expected")
+        self._data = data
+        self._path = path
+        self._taken: set[str] = set()
+        self._read: list[Fields] = []
+        self._lost: list[str] = []
+        if parent is not None:
+            parent._read.append(self)
+
+    def __contains__(self, name: str) -> bool:
+        return self._data.get(name) is not None
+
+    def place(self, name: str) -> str:
+        """Return where a field is, as a path into the body."""
+        return f"{self._path}.{name}" if self._path else name
+
+    def take(self, name: str, kind: type[T] | tuple[type[T], ...]) -> T | None:
+        """Return a field of this type; `None` where it is absent."""
+        self._taken.add(name)
+        value = self._data.get(name)
+        if value is None:
+            return None
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            names = " or ".join(_WORDS.get(one, one.__name__) for one in kinds)
+            raise BadRequest(f"{self.place(name)} is {_kind(value)}; {names} is expected")
+        return value
+
+    def text(self, name: str) -> str | None:
+        """Return a string."""
+        return self.take(name, str)
+
+    def number(self, name: str) -> int | float | None:
+        """Return a number."""
+        return self.take(name, (int, float))
+
+    def whole_number(self, name: str) -> int | None:
+        """Return a whole number, written in either way."""
+        value = self.take(name, (int, float))
+        return None if value is None else int(value)
+
+    def flag(self, name: str) -> bool | None:
+        """Return a boolean."""
+        return self.take(name, bool)
+
+    def data(self, name: str) -> Any:
+        """Return a field as it is."""
+        self._taken.add(name)
+        return self._data.get(name)
+
+    def object(self, name: str) -> Fields | None:
+        """Return an object to be read."""
+        value = self.take(name, dict)
+        return None if value is None else type(self)(value, self.place(name), self)
+
+    def objects(self, name: str) -> Iterator[Fields]:
+        """Yield the objects of a list; none where it is absent."""
+        for number, value in enumerate(self.take(name, list) or ()):
+            yield type(self)(value, f"{self.place(name)}[{number}]", self)
+
+    def required(self, name: str) -> str:
+        """Return a string that must be there."""
+        value = self.text(name)
+        if not value:
+            raise BadRequest(f"{self.place(name)} is missing; a string is expected")
+        return value
+
+    def rest(self) -> dict[str, Any]:
+        """Take the fields that nobody asked for, as they are."""
+        left = {n: v for n, v in self._data.items() if n not in self._taken and v is not None}
+        self._taken.update(left)
+        return left
+
+    def all(self) -> dict[str, Any]:
+        """Take the object as it is."""
+        self._taken.update(self._data)
+        return self._data
+
+    def drop(self, name: str = "", why: str = "") -> None:
+        """Name a field, or all of the object, among what is dropped; `why` stands behind it."""
+        if name:
+            self._taken.add(name)
+        else:
+            self._taken.update(self._data)
+        self._lost.append((self.place(name) if name else self._path) + (f" ({why})" if why else ""))
+
+    @property
+    def dropped(self) -> list[str]:
+        """What is not carried further: fields that nobody asked for, and what was dropped."""
+        left = [self.place(n) for n, v in self._data.items() if n not in self._taken and _says(v)]
+        return [*self._lost, *left, *(path for one in self._read for path in one.dropped)]
+
+
+def _says(value: Any) -> bool:
+    return value is not None and value not in ([], {}, "")
+
+
+_WORDS: dict[type, str] = {
+    str: "a string", int: "a number", float: "a number", bool: "a boolean", dict: "an object",
+    list: "a list",
+}  # fmt: skip
+
+
+def _kind(value: Any) -> str:
+    return "null" if value is None else _WORDS.get(type(value), type(value).__name__)

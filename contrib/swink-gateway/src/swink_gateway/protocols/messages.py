@@ -1,0 +1,321 @@
+"""Anthropic's Messages: https://platform.claude.com/docs/en/build-with-claude/streaming.
+
+An answer is a list of blocks, each begun, continued and ended under its own index. What a provider
+wants back of a block goes into the one opaque field that there is: as it is, where the provider
+speaks this protocol, and sealed where not (see `sealing`). What belongs to no thinking, such as the
+signature of a call, is sealed into a block of redacted thinking beside it, before it where it is
+known by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from swink_core import (
+    AssistantMessage,
+    AssistantMessageEvent,
+    Cost,
+    Done,
+    Error,
+    Extension,
+    ExtensionBlock,
+    Retry,
+    StopReason,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    Usage,
+)
+from swink_core import StreamErrorKind as Kind
+from swink_gateway.failures import headers_of, text_of
+from swink_gateway.protocols import Asked, Facts, Known, Reply
+from swink_gateway.protocols.answers import id_of, model_of, started_anew
+from swink_gateway.protocols.frames import SSE, encode, named_frame
+from swink_gateway.protocols.messages_blocks import (
+    CONTAINER,
+    block_data,
+    citations,
+    extension_data,
+    opaque_of,
+    says_more,
+    sealed_call,
+)
+from swink_gateway.protocols.messages_requests import WIRE_FORMAT, read_messages
+
+__all__ = ["MessagesProtocol"]
+
+STOPS = {
+    StopReason.STOP: "end_turn",
+    StopReason.LENGTH: "max_tokens",
+    StopReason.TOOL_USE: "tool_use",
+    StopReason.CONTENT_FILTER: "refusal",
+    StopReason.PAUSE: "pause_turn",
+}
+
+ERRORS = {
+    Kind.THROTTLED: "rate_limit_error",
+    Kind.OVERLOADED: "overloaded_error",
+    Kind.AUTH: "authentication_error",
+    Kind.QUOTA_EXHAUSTED: "billing_error",
+    Kind.CONTEXT_WINDOW_EXCEEDED: "invalid_request_error",
+    Kind.CONTENT_FILTERED: "invalid_request_error",
+    Kind.MODEL_NOT_FOUND: "not_found_error",
+    Kind.INVALID_REQUEST: "invalid_request_error",
+    Kind.UNSUPPORTED: "invalid_request_error",
+    Kind.TIMEOUT: "timeout_error",
+}
+"""https://platform.claude.com/docs/en/api/errors; any other kind is an `api_error`."""
+
+OVERLOADED = 529
+"""The status that this API has for it."""
+
+PREFIX = "msg_"
+
+
+class MessagesProtocol:
+    """What Anthropic's SDKs and Claude Code ask."""
+
+    name = "messages"
+    wire_format = WIRE_FORMAT
+
+    def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
+        """Return what a request asks for."""
+        return read_messages(body, headers)
+
+    def encoder(self, asked: Asked, facts: Facts) -> MessagesEncoder:
+        """Make an encoder for the answer to a request."""
+        return MessagesEncoder(facts)
+
+    def failure(self, error: Error, status: int) -> Reply:
+        """Return what says that there is no answer, with this HTTP status."""
+        if error.error_kind is Kind.OVERLOADED and status != 503:
+            status = OVERLOADED
+        return Reply(status, encode(error_data(error)), headers_of(error))
+
+
+def error_data(error: Error) -> dict[str, Any]:
+    """Return a failure as the body of an error or the data of its event."""
+    word = ERRORS.get(error.error_kind or Kind.UNKNOWN, "api_error")
+    said: dict[str, Any] = {"type": word, "message": text_of(error)}
+    if error.retry_after is not None:
+        said["retry_after"] = error.retry_after
+    return {"type": "error", "error": said}
+
+
+class MessagesEncoder:
+    """Writes events with names. `_places` are the indices of open blocks, by ours.
+
+    A block of thinking begins with its first words, or with its end, which says what it is.
+    """
+
+    content_type = SSE
+
+    def __init__(self, facts: Facts) -> None:
+        self.ended = False
+        self._facts = facts
+        self._begun = False
+        self._provider = ""
+        self._is_own = False
+        self._next = 0
+        self._places: dict[int, int] = {}
+        self._ids: dict[int, str] = {}
+        self._container: Any = None
+
+    def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
+        """Return the events that a batch of ours is."""
+        out: list[bytes] = []
+        for event in batch:
+            if self.ended:
+                break
+            if not self._begun and type(event) in _SAYING:
+                self._begin(known, batch, out)
+            self._write(event, batch, out)
+        return b"".join(out)
+
+    def _write(self, event: Any, batch: Sequence[Any], out: list[bytes]) -> None:
+        match event:
+            case TextDelta(content_index=index, delta=text):
+                out.append(_delta(self._places[index], b'"text_delta","text":%b' % encode(text)))
+            case ThinkingDelta(content_index=index, delta=text):
+                if index not in self._places:
+                    self._open(index, {"type": "thinking", "thinking": "", "signature": ""}, out)
+                said = b'"thinking_delta","thinking":%b' % encode(text)
+                out.append(_delta(self._places[index], said))
+            case ToolCallDelta(content_index=index, delta=text):
+                said = b'"input_json_delta","partial_json":%b' % encode(text)
+                out.append(_delta(self._places[index], said))
+            case TextStart(content_index=index):
+                self._open(index, {"type": "text", "text": ""}, out)
+            case TextEnd(content_index=index, metadata=metadata):
+                for source in citations(metadata) if self._is_own else ():
+                    said = b'"citations_delta","citation":%b' % encode(source)
+                    out.append(_delta(self._places[index], said))
+                self._close(index, out)
+            case ThinkingEnd():
+                self._end_thinking(event, out)
+            case ToolCallStart(content_index=index, id=id, name=name):
+                self._ids[index] = id
+                if (end := _end_of(index, batch)) is not None:
+                    self._seal_call(end, out)
+                self._open(index, {"type": "tool_use", "id": id, "name": name, "input": {}}, out)
+            case ToolCallEnd(content_index=index):
+                self._close(index, out)
+                self._seal_call(event, out)
+            case Extension():
+                self._extension(event, out)
+            case Retry() if self._begun:
+                self._fail(started_anew(event), out)
+            case Done():
+                self._finish(event, out)
+            case Error():
+                self._fail(event, out)
+
+    # -- the answer --------------------------------------------------------------------------------
+
+    def _begin(self, known: Known, batch: Sequence[Any], out: list[bytes]) -> None:
+        self._begun = True
+        self._provider = known.model.provider
+        self._is_own = self._facts.wire_formats.get(self._provider) == WIRE_FORMAT
+        message: dict[str, Any] = {
+            "id": id_of(known, batch, self._facts, PREFIX),
+            "type": "message",
+            "role": "assistant",
+            "model": model_of(known, batch),
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": usage_data(known.usage, None),
+        }
+        out.append(named_frame({"type": "message_start", "message": message}))
+
+    def _finish(self, done: Done, out: list[bytes]) -> None:
+        self.ended = True
+        delta = ending(done.stop_reason, done.metadata)
+        if self._container is not None:
+            delta[CONTAINER] = self._container
+        usage = usage_data(done.usage, done.cost)
+        out.append(named_frame({"type": "message_delta", "delta": delta, "usage": usage}))
+        out.append(named_frame({"type": "message_stop"}))
+
+    def _fail(self, error: Error, out: list[bytes]) -> None:
+        self.ended = True
+        out.append(named_frame(error_data(error)))
+
+    # -- blocks ------------------------------------------------------------------------------------
+
+    def _open(self, index: int, block: dict[str, Any], out: list[bytes]) -> None:
+        self._places[index] = place = self._next
+        self._next += 1
+        start = {"type": "content_block_start", "index": place, "content_block": block}
+        out.append(named_frame(start))
+
+    def _close(self, index: int, out: list[bytes]) -> None:
+        place = self._places.pop(index)
+        out.append(named_frame({"type": "content_block_stop", "index": place}))
+
+    def _whole(self, block: dict[str, Any], out: list[bytes]) -> None:
+        self._open(-1, block, out)
+        self._close(-1, out)
+
+    def _end_thinking(self, event: ThinkingEnd, out: list[bytes]) -> None:
+        opaque = opaque_of(event, self._provider, self._is_own)
+        index = event.content_index
+        if index not in self._places:
+            if opaque is None:
+                return  # there is nothing in it
+            if event.redacted:
+                self._whole({"type": "redacted_thinking", "data": opaque}, out)
+                return
+            self._open(index, {"type": "thinking", "thinking": "", "signature": ""}, out)
+        if opaque is not None:
+            said = b'"signature_delta","signature":%b' % encode(opaque)
+            out.append(_delta(self._places[index], said))
+        self._close(index, out)
+
+    def _seal_call(self, end: ToolCallEnd, out: list[bytes]) -> None:
+        """Write, once, what the provider wants back with a call."""
+        id = self._ids.pop(end.content_index, None)
+        if id is not None and end.metadata and says_more(end.metadata):
+            self._whole(sealed_call(self._provider, id, end.metadata), out)
+
+    def _extension(self, event: Extension, out: list[bytes]) -> None:
+        block = ExtensionBlock(event.provider, event.kind, event.data, event.metadata)
+        native = extension_data(block, self._is_own)
+        if native is None:
+            self._container = event.data
+        else:
+            self._whole(native, out)
+
+    def whole(self, message: AssistantMessage) -> bytes:
+        """Return a message."""
+        provider = message.provider or ""
+        is_own = self._facts.wire_formats.get(provider) == WIRE_FORMAT
+        content = [
+            native for block in message.content for native in block_data(block, provider, is_own)
+        ]
+        body = {
+            "id": message.response_id or PREFIX + self._facts.id,
+            "type": "message",
+            "role": "assistant",
+            "model": message.model,
+            "content": content,
+            **ending(message.stop_reason or StopReason.STOP, message.metadata),
+            "usage": usage_data(message.usage, message.cost),
+        }
+        return encode(body)
+
+
+_SAYING = frozenset(
+    {TextStart, ThinkingStart, ThinkingDelta, ThinkingEnd, ToolCallStart, Extension, Done}
+)
+"""Events before which the answer has begun."""
+
+
+def _delta(place: int, said: bytes) -> bytes:
+    return (
+        b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,'
+        b'"delta":{"type":%b}}\n\n' % (place, said)
+    )
+
+
+def _end_of(index: int, batch: Sequence[Any]) -> ToolCallEnd | None:
+    """Return how a call ends, if that came with its beginning."""
+    ends = (e for e in batch if isinstance(e, ToolCallEnd) and e.content_index == index)
+    return next(ends, None)
+
+
+def ending(reason: StopReason, metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return how an answer ended; facts of the whole answer have fields here by their names."""
+    said = metadata or {}
+    stop: dict[str, Any] = {"stop_reason": STOPS[reason], "stop_sequence": None}
+    if reason is StopReason.STOP and isinstance(said.get("stop_sequence"), str):
+        stop = {"stop_reason": "stop_sequence", "stop_sequence": said["stop_sequence"]}
+    facts = ("stop_details", CONTAINER)
+    return stop | {name: said[name] for name in facts if isinstance(said.get(name), dict)}
+
+
+def usage_data(usage: Usage | None, cost: Cost | None) -> dict[str, Any]:
+    """Return what an answer took; `cost` is in US dollars. The API's own counts must be there."""
+    usage = usage or Usage()
+    read, write = usage.cache_read, usage.cache_write
+    fresh = (usage.input or 0) - (read or 0) - (write or 0)
+    data: dict[str, Any] = {
+        "input_tokens": max(fresh, 0),
+        "output_tokens": usage.output or 0,
+    }
+    if read is not None:
+        data["cache_read_input_tokens"] = read
+    if write is not None:
+        data["cache_creation_input_tokens"] = write
+    if usage.reasoning is not None:
+        data["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
+    if cost is not None and cost.total is not None:
+        data["cost"] = cost.total
+    return data

@@ -1,0 +1,86 @@
+"""Blocks of Anthropic's Messages, and what goes into their opaque fields.
+
+https://platform.claude.com/docs/en/api/messages: `signature` of thinking and `data` of redacted
+thinking are what the API calls opaque.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from swink_core import ExtensionBlock, TextBlock, ThinkingBlock, ThinkingEnd, ToolCallBlock, dump
+from swink_gateway.protocols.sealing import seal
+
+__all__ = [
+    "CONTAINER", "block_data", "citations", "extension_data", "opaque_of", "says_more",
+    "sealed_call",
+]  # fmt: skip
+
+CONTAINER = "container"
+"""The kind of an extension that is a fact of the whole answer in this protocol."""
+
+_DIRECT = {"caller": {"type": "direct"}}
+"""Who called, where nobody else did."""
+
+
+def citations(metadata: Mapping[str, Any] | None) -> list[Any]:
+    sources = (metadata or {}).get("citations")
+    return sources if isinstance(sources, list) else []
+
+
+def opaque_of(block: ThinkingBlock | ThinkingEnd, provider: str, is_own: bool) -> str | None:
+    """Return what goes into the opaque field of a block of thinking; `None`: nothing."""
+    if is_own and not block.metadata:
+        return block.signature
+    if block.signature is None and not block.metadata:
+        return None
+    redacted = True if block.redacted else None
+    return seal(provider, signature=block.signature, redacted=redacted, metadata=block.metadata)
+
+
+def sealed_call(provider: str, id: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the block that keeps what a provider wants back with a call."""
+    return {"type": "redacted_thinking", "data": seal(provider, of=id, metadata=metadata)}
+
+
+def says_more(metadata: Mapping[str, Any] | None) -> bool:
+    """Tell whether the metadata of a call says what is not so anyway."""
+    return bool(metadata) and metadata != _DIRECT
+
+
+def extension_data(block: ExtensionBlock, is_own: bool) -> dict[str, Any] | None:
+    """Return an extension as a block; `None` for what is no block in this protocol."""
+    if not is_own:
+        data = seal(block.provider, block=dump(block))
+        return {"type": "redacted_thinking", "data": data}
+    return None if block.kind == CONTAINER else block.data
+
+
+def block_data(block: Any, provider: str, is_own: bool) -> list[dict[str, Any]]:
+    """Return a block of a whole message, with what is sealed beside it."""
+    match block:
+        case TextBlock():
+            native: dict[str, Any] = {"type": "text", "text": block.text}
+            if is_own and (sources := citations(block.metadata)):
+                native["citations"] = sources
+            return [native]
+        case ThinkingBlock():
+            opaque = opaque_of(block, provider, is_own)
+            if not (block.thinking or opaque):
+                return []
+            if block.redacted and not block.thinking:
+                return [{"type": "redacted_thinking", "data": opaque}]
+            thought = {"type": "thinking", "thinking": block.thinking, "signature": opaque or ""}
+            return [thought]
+        case ToolCallBlock():
+            call: dict[str, Any] = {"type": "tool_use", "id": block.id, "name": block.name}
+            call["input"] = block.arguments
+            if is_own:
+                return [{**call, **(block.metadata or {})}]
+            beside = [sealed_call(provider, block.id, block.metadata)] if block.metadata else []
+            return [*beside, call]
+        case ExtensionBlock():
+            extension = extension_data(block, is_own)
+            return [] if extension is None else [extension]
+    return []

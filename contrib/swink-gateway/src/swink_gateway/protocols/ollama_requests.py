@@ -1,0 +1,200 @@
+"""What clients of Ollama's API ask, as a conversation and options.
+
+https://github.com/ollama/ollama/blob/main/docs/api.md: contents are strings, images stand beside
+them as bare base64. Most clients know no ids of calls: a call gets one by its place in the
+conversation, the same in every request, and a result answers the first call of its tool that waits
+for one, or of any where no tool is named.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from typing import Any
+
+from swink_core import (
+    AssistantMessage,
+    Base64Source,
+    Block,
+    Context,
+    ImageBlock,
+    Message,
+    SystemMessage,
+    TextBlock,
+    ThinkingBlock,
+    Tool,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+)
+from swink_core.providers import parse_arguments, synthetic_id
+from swink_gateway.protocols import Asked, BadRequest
+from swink_gateway.protocols.fields import Fields
+
+__all__ = ["WIRE_FORMAT", "read_chat", "read_generate"]
+
+WIRE_FORMAT = "ollama-chat"
+
+LEVELS = {
+    "true": "medium", "false": "off", "low": "low", "medium": "medium", "high": "high",
+    "max": "extra_high",
+}  # fmt: skip
+"""Our levels of thinking; merely on is the middle one."""
+
+_SAME = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
+
+_ONLY_GENERATE = ("suffix", "template", "context", "raw", "width", "height", "steps")
+"""What a chat has no form for."""
+
+_IMAGES = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
+"""How images begin; WebP has its name further on."""
+
+
+def read_chat(body: Any) -> Asked:
+    """Return what a request to `/api/chat` asks for. Raises BadRequest."""
+    said = Fields(body)
+    asked = Asked(said.required("model"), Context(_Messages().read(said)))
+    asked.context.tools = [tool for one in said.objects("tools") if (tool := _tool(one))]
+    return _completed(said, asked)
+
+
+def read_generate(body: Any) -> Asked:
+    """Return what a request to `/api/generate` asks for. Raises BadRequest."""
+    said = Fields(body)
+    asked = Asked(said.required("model"), Context([]))
+    asked.context.system_prompt = said.text("system") or None
+    asked.context.messages = [UserMessage(_content(said, said.text("prompt") or ""))]
+    for name in _ONLY_GENERATE:
+        if said.data(name):
+            said.drop(name)
+    return _completed(said, asked)
+
+
+def _completed(said: Fields, asked: Asked) -> Asked:
+    asked.stream = said.flag("stream") is not False
+    if (tuning := said.object("options")) is not None:
+        asked.options = _options(tuning)
+        if own := tuning.rest():
+            asked.own["options"] = own
+            asked.own_places += [tuning.place(name) for name in own]
+    if form := said.take("format", (str, dict)):
+        asked.options["response_format"] = form
+    think = said.take("think", (bool, str))
+    word = str(think).lower()
+    if word in LEVELS:
+        asked.options["thinking"] = LEVELS[word]
+    elif think is not None:
+        said.drop("think", word)
+    own = said.rest()
+    asked.own |= own
+    asked.own_places += own
+    asked.dropped = said.dropped
+    return asked
+
+
+def _options(tuning: Fields) -> dict[str, Any]:
+    stop = tuning.take("stop", (str, list))
+    most = tuning.whole_number("num_predict")
+    options: dict[str, Any] = {name: tuning.number(name) for name in _SAME}
+    options |= {
+        "top_k": tuning.whole_number("top_k"),
+        "seed": tuning.whole_number("seed"),
+        "max_tokens": most if most is not None and most > 0 else None,  # less is no limit
+        "stop": tuple(map(str, stop)) if isinstance(stop, list) else stop,
+    }
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _tool(said: Fields) -> Tool | None:
+    said.text("type")
+    if (function := said.object("function")) is None:
+        said.drop()
+        return None
+    tool = Tool(function.required("name"), function.text("description") or "")
+    if (parameters := function.take("parameters", dict)) is not None:
+        tool.parameters = parameters
+    return tool
+
+
+class _Messages:
+    """Reads a conversation; `_waiting` are calls without result, by id, and what they call."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, str] = {}
+        self._calls = 0
+
+    def read(self, said: Fields) -> list[Message]:
+        return [self._message(one) for one in said.objects("messages")]
+
+    def _message(self, said: Fields) -> Message:
+        role = said.required("role")
+        text = said.text("content") or ""
+        match role:
+            case "system":
+                return SystemMessage(text)
+            case "user":
+                return UserMessage(_content(said, text))
+            case "assistant":
+                return self._assistant(said, text)
+            case "tool":
+                return self._result(said, text)
+        raise BadRequest(f"{said.place('role')} is {role!r}, which is no role")
+
+    def _assistant(self, said: Fields, text: str) -> AssistantMessage:
+        content: list[Block] = []
+        if thought := said.text("thinking"):
+            content.append(ThinkingBlock(thought))
+        if text:
+            content.append(TextBlock(text))
+        content += [self._call(call) for call in said.objects("tool_calls")]
+        return AssistantMessage(content)
+
+    def _call(self, said: Fields) -> ToolCallBlock:
+        said.text("type")
+        function = said.object("function")
+        if function is None:
+            raise BadRequest(f"{said.place('function')} is missing; an object is expected")
+        function.whole_number("index")
+        name, given = function.required("name"), function.take("arguments", (dict, str))
+        arguments = given if isinstance(given, dict) else parse_arguments(str(given or ""))
+        id = said.text("id") or self._mint()
+        self._waiting[id] = name
+        if arguments is None:
+            return ToolCallBlock(id, name, {}, str(given), "invalid")
+        return ToolCallBlock(id, name, arguments)
+
+    def _result(self, said: Fields, text: str) -> ToolResultMessage:
+        name = said.text("tool_name") or said.text("name") or ""
+        id = said.text("tool_call_id") or self._first_waiting(name)
+        name = self._waiting.pop(id, "") or name
+        return ToolResultMessage(id, name, _content(said, text))
+
+    def _first_waiting(self, name: str) -> str:
+        found = (id for id, called in self._waiting.items() if not name or called == name)
+        return next(found, None) or self._mint()
+
+    def _mint(self) -> str:
+        self._calls += 1
+        return synthetic_id("ollama", self._calls)
+
+
+def _content(said: Fields, text: str) -> str | list[Block]:
+    images = said.take("images", list)
+    if not images:
+        return text
+    place = said.place("images")
+    shown = [_image(data, f"{place}[{at}]") for at, data in enumerate(images)]
+    return [*([TextBlock(text)] if text else []), *shown]
+
+
+def _image(data: Any, place: str) -> ImageBlock:
+    """Return an image, whose type its first bytes say."""
+    if not isinstance(data, str):
+        raise BadRequest(f"{place} is no string; an image as base64 is expected")
+    try:
+        head = b64decode(data[:24], validate=True)
+    except ValueError as error:
+        raise BadRequest(f"{place} is no base64: {error}") from error
+    kind = next((kind for begins, kind in _IMAGES.items() if head.startswith(begins)), None)
+    if kind is None:
+        kind = "image/webp" if head[8:12] == b"WEBP" else "image/png"
+    return ImageBlock(Base64Source(kind, data))

@@ -1,0 +1,312 @@
+"""OpenAI's Responses: https://developers.openai.com/api/reference/resources/responses/streaming.
+
+Every block is an item of the output, with an id and an index of its own, added, continued and done
+(without `response.output_item.done`, Codex prints nothing). Events are numbered. The last one has
+the whole response: completed, incomplete or failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import define, field
+
+from swink_core import (
+    AssistantMessage,
+    AssistantMessageEvent,
+    Done,
+    Error,
+    Extension,
+    ExtensionBlock,
+    Retry,
+    StopReason,
+    TextBlock,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ThinkingBlock,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingStart,
+    ToolCallBlock,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    Usage,
+)
+from swink_core.providers import parse_arguments
+from swink_gateway.protocols import Asked, Facts, Known, Reply
+from swink_gateway.protocols.answers import id_of, model_of, started_anew
+from swink_gateway.protocols.frames import SSE, encode, named_frame
+from swink_gateway.protocols.openai_errors import error_data, error_reply
+from swink_gateway.protocols.responses_items import Items, ending, text_part, usage_data
+from swink_gateway.protocols.responses_requests import WIRE_FORMAT, read_responses
+
+__all__ = ["PREFIX", "ResponsesProtocol"]
+
+PREFIX = "resp_"
+"""How ids begin that the provider did not give."""
+
+
+class ResponsesProtocol:
+    """What OpenAI's SDKs ask by `responses`, and Codex."""
+
+    name = "responses"
+    wire_format = WIRE_FORMAT
+
+    def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
+        """Return what a request asks for."""
+        return read_responses(body)
+
+    def encoder(self, asked: Asked, facts: Facts) -> ResponsesEncoder:
+        """Make an encoder for the answer to a request."""
+        return ResponsesEncoder(asked, facts)
+
+    def nothing(self, asked: Asked, facts: Facts) -> list[dict[str, Any]]:
+        """Return the events of an answer that says nothing."""
+        return ResponsesEncoder(asked, facts).nothing()
+
+    def failure(self, error: Error, status: int) -> Reply:
+        """Return what says that there is no answer, with this HTTP status."""
+        return error_reply(error, status)
+
+
+@define
+class _Open:
+    """An item on its way: its place among the output, and the text that came."""
+
+    place: int
+    item: dict[str, Any]
+    kind: str
+    text: list[str] = field(factory=list)
+
+    @property
+    def said(self) -> str:
+        return "".join(self.text)
+
+
+class ResponsesEncoder:
+    """Writes numbered events; `_output` are the items by their places, `None` while unfinished."""
+
+    content_type = SSE
+
+    def __init__(self, asked: Asked, facts: Facts) -> None:
+        self.ended = False
+        self._asked = asked
+        self._facts = facts
+        self._begun = False
+        self._number = 0
+        self._response: dict[str, Any] = {}
+        self._open: dict[int, _Open] = {}
+        self._output: list[dict[str, Any] | None] = []
+        self._ids: dict[int, str] = {}
+        self._items = Items("", "", False, {})
+
+    def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
+        """Return the events that a batch of ours is."""
+        out: list[bytes] = []
+        for event in batch:
+            if self.ended:
+                break
+            if not self._begun and type(event) in _SAYING:
+                self._begin(known, batch, out)
+            self._write(event, batch, out)
+        return b"".join(out)
+
+    def _write(self, event: Any, batch: Sequence[Any], out: list[bytes]) -> None:
+        match event:
+            case TextDelta() | ThinkingDelta() | ToolCallDelta():
+                self._delta(self._open[event.content_index], event.delta, out)
+            case TextStart(content_index=index):
+                self._add(index, self._items.message(), "text", out)
+                part = text_part("")
+                self._say("content_part.added", out, self._open[index], content_index=0, part=part)
+            case TextEnd(content_index=index):
+                self._end_text(self._open.pop(index), event, out)
+            case ThinkingStart(content_index=index):
+                kind = "summary" if self._items.is_own else "reasoning"
+                self._add(index, self._items.reasoning(), kind, out)
+            case ThinkingEnd(content_index=index):
+                self._end_thinking(self._open.pop(index), event, out)
+            case ToolCallStart(content_index=index, id=id, name=name):
+                self._ids[index] = id
+                for end in batch:
+                    if isinstance(end, ToolCallEnd) and end.content_index == index:
+                        self._seal_call(end, out)
+                item = self._items.call(id, name)
+                self._add(index, item, "input" if "input" in item else "arguments", out)
+            case ToolCallEnd(content_index=index):
+                self._end_call(self._open.pop(index), event, out)
+                self._seal_call(event, out)
+            case Extension():
+                block = ExtensionBlock(event.provider, event.kind, event.data, event.metadata)
+                self._whole(self._items.extension(block), out)
+            case Retry() if self._begun:
+                self._fail(started_anew(event), out)
+            case Done():
+                self._finish(event, out)
+            case Error():
+                if not self._begun:
+                    self._begin_failed(event)
+                self._fail(event, out)
+
+    # -- the response ------------------------------------------------------------------------------
+
+    def _begin(self, known: Known, batch: Sequence[Any], out: list[bytes]) -> None:
+        provider = known.model.provider
+        is_own = self._facts.wire_formats.get(provider) == WIRE_FORMAT
+        self._items = Items(self._facts.id, provider, is_own, self._asked.tools)
+        id = id_of(known, batch, self._facts, PREFIX)
+        self._response = self._head(id, model_of(known, batch))
+        self._begun = True
+        for word in ("created", "in_progress"):
+            self._say(word, out, response={**self._response, "status": "in_progress"})
+
+    def _begin_failed(self, error: Error) -> None:
+        """Name an answer that failed before it began."""
+        id = error.response_id or PREFIX + self._facts.id
+        self._response = self._head(id, error.model or self._asked.model)
+
+    def _head(self, id: str, model: str | None) -> dict[str, Any]:
+        echo: dict[str, Any] = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+        return {
+            "id": id,
+            "object": "response",
+            "created_at": self._facts.created,
+            "status": "completed",
+            "error": None,
+            "incomplete_details": None,
+            **echo,
+            **self._asked.said.get("echo", {}),
+            "model": model,
+            "output": [],
+            "usage": None,
+        }
+
+    def nothing(self) -> list[dict[str, Any]]:
+        """Return the events of an answer that nobody was asked for."""
+        response = self._head(PREFIX + self._facts.id, self._asked.model)
+        usage = usage_data(Usage(), None)
+        begun = {**response, "status": "in_progress"}
+        said = (("created", begun), ("completed", {**response, "usage": usage}))
+        return [
+            {"type": f"response.{word}", "sequence_number": number, "response": state}
+            for number, (word, state) in enumerate(said)
+        ]
+
+    def _finish(self, done: Done, out: list[bytes]) -> None:
+        self.ended = True
+        response = ending(done.stop_reason, done.metadata)
+        usage = usage_data(done.usage, done.cost)
+        self._say(response["status"], out, response={**self._ended(), **response, "usage": usage})
+
+    def _fail(self, error: Error, out: list[bytes]) -> None:
+        self.ended = True
+        data = error_data(error)
+        usage = usage_data(error.usage, error.cost)
+        said = {"status": "failed", "error": data, "usage": usage}
+        self._say("failed", out, response={**self._ended(), **said})
+
+    def _ended(self) -> dict[str, Any]:
+        return {**self._response, "output": [item for item in self._output if item is not None]}
+
+    # -- items -------------------------------------------------------------------------------------
+
+    def _add(self, index: int, item: dict[str, Any], kind: str, out: list[bytes]) -> None:
+        opened = self._open[index] = _Open(len(self._output), item, kind)
+        self._output.append(None)
+        self._say("output_item.added", out, place=opened.place, item=item)
+
+    def _done(self, opened: _Open, item: dict[str, Any], out: list[bytes]) -> None:
+        self._output[opened.place] = item
+        self._say("output_item.done", out, place=opened.place, item=item)
+
+    def _whole(self, item: dict[str, Any], out: list[bytes]) -> None:
+        self._add(-1, item, "summary", out)
+        self._done(self._open.pop(-1), item, out)
+
+    def _delta(self, opened: _Open, text: str, out: list[bytes]) -> None:
+        if not opened.text and opened.kind in _PARTS:
+            part, index, begun = _PARTS[opened.kind]
+            self._say(part, out, opened, **index, part={"type": begun, "text": ""})
+        opened.text.append(text)
+        if opened.kind == "input":
+            return  # its JSON text is nothing that the client knows
+        word, index = _DELTAS[opened.kind]
+        self._say(f"{word}.delta", out, opened, **index, delta=text)
+
+    def _end_text(self, opened: _Open, event: TextEnd, out: list[bytes]) -> None:
+        block = TextBlock(opened.said, event.metadata)
+        item = self._items.said(opened.item, block)
+        part = item["content"][0]
+        self._say("output_text.done", out, opened, content_index=0, text=opened.said)
+        self._say("content_part.done", out, opened, content_index=0, part=part)
+        self._done(opened, item, out)
+
+    def _end_thinking(self, opened: _Open, event: ThinkingEnd, out: list[bytes]) -> None:
+        block = ThinkingBlock(opened.said, event.signature, event.redacted, event.metadata)
+        if opened.text:
+            word, index = _DELTAS[opened.kind]
+            self._say(f"{word}.done", out, opened, **index, text=opened.said)
+            part, index, begun = _PARTS[opened.kind]
+            ended = part.replace("added", "done")
+            self._say(ended, out, opened, **index, part={"type": begun, "text": opened.said})
+        self._done(opened, self._items.thought(opened.item, block), out)
+
+    def _end_call(self, opened: _Open, event: ToolCallEnd, out: list[bytes]) -> None:
+        arguments = parse_arguments(opened.said) or {}
+        name = opened.item["name"]
+        block = ToolCallBlock("", name, arguments, opened.said, metadata=event.metadata)
+        item = self._items.called(opened.item, block)
+        if opened.kind == "input":
+            self._say("custom_tool_call_input.delta", out, opened, delta=item["input"])
+            self._say("custom_tool_call_input.done", out, opened, input=item["input"])
+        else:
+            said = item["arguments"]
+            self._say("function_call_arguments.done", out, opened, arguments=said, name=name)
+        self._done(opened, item, out)
+
+    def _seal_call(self, end: ToolCallEnd, out: list[bytes]) -> None:
+        """Write, once, what another provider wants back with a call."""
+        id = self._ids.pop(end.content_index, None)
+        if id is not None and (item := self._items.beside(id, end.metadata)) is not None:
+            self._whole(item, out)
+
+    def _say(self, word: str, out: list[bytes], opened: _Open | None = None, **said: Any) -> None:
+        data: dict[str, Any] = {"type": f"response.{word}", "sequence_number": self._number}
+        if opened is not None:
+            data |= {"item_id": opened.item["id"], "output_index": opened.place}
+        if "place" in said:
+            data["output_index"] = said.pop("place")
+        self._number += 1
+        out.append(named_frame({**data, **said}))
+
+    def whole(self, message: AssistantMessage) -> bytes:
+        """Return a response."""
+        provider = message.provider or ""
+        is_own = self._facts.wire_formats.get(provider) == WIRE_FORMAT
+        items = Items(self._facts.id, provider, is_own, self._asked.tools)
+        response = self._head(message.response_id or PREFIX + self._facts.id, message.model)
+        response |= ending(message.stop_reason or StopReason.STOP, message.metadata)
+        response["output"] = [item for block in message.content for item in items.of(block)]
+        response["usage"] = usage_data(message.usage, message.cost)
+        return encode(response)
+
+
+_SAYING = frozenset({TextStart, ThinkingStart, ToolCallStart, Extension, Done})
+"""Events before which the answer has begun."""
+
+_DELTAS: dict[str, tuple[str, dict[str, int]]] = {
+    "text": ("output_text", {"content_index": 0}),
+    "reasoning": ("reasoning_text", {"content_index": 0}),
+    "summary": ("reasoning_summary_text", {"summary_index": 0}),
+    "arguments": ("function_call_arguments", {}),
+}
+"""How the events of an item's pieces are called, and what else they name."""
+
+_PARTS: dict[str, tuple[str, dict[str, int], str]] = {
+    "reasoning": ("content_part.added", {"content_index": 0}, "reasoning_text"),
+    "summary": ("reasoning_summary_part.added", {"summary_index": 0}, "summary_text"),
+}
+"""The event before the first piece, and the type of its part."""

@@ -1,0 +1,70 @@
+"""Calls for protocols that have them whole, never in pieces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import define, field
+
+from swink_core import StopReason, ToolCallBlock, ToolCallDelta, ToolCallEnd, ToolCallStart
+from swink_core.providers import parse_arguments
+
+__all__ = ["WholeCalls"]
+
+
+@define
+class _Call:
+    begun: ToolCallStart
+    pieces: list[str] = field(factory=list)
+    block: ToolCallBlock | None = None
+
+
+class WholeCalls:
+    """Puts calls together, and hands them out in the order in which they began.
+
+    A call whose arguments are empty may have been cut off before its first word; it is kept until
+    something follows it, or the answer ends.
+    """
+
+    def __init__(self) -> None:
+        self._calls: dict[int, _Call] = {}
+
+    def feed(self, event: Any) -> list[ToolCallBlock]:
+        """Take an event that is no end of an answer, and return the calls that are complete."""
+        kind = type(event)
+        if kind is ToolCallDelta:
+            self._calls[event.content_index].pieces.append(event.delta)
+        elif kind is ToolCallEnd:
+            call = self._calls[event.content_index]
+            raw = "".join(call.pieces)
+            arguments = parse_arguments(raw)
+            state: Any = "invalid" if arguments is None or not call.begun.name else "complete"
+            begun, notes = call.begun, event.metadata
+            call.block = ToolCallBlock(begun.id, begun.name, arguments or {}, raw, state, notes)
+            return self._ready()
+        elif not self._calls:
+            if kind is ToolCallStart:
+                self._calls[event.content_index] = _Call(event)
+        else:
+            ready = self._ready(followed=True)
+            if kind is ToolCallStart:
+                self._calls[event.content_index] = _Call(event)
+            return ready
+        return []
+
+    def finish(self, reason: StopReason) -> list[ToolCallBlock]:
+        """Return the calls that are left when an answer ended for this reason."""
+        left = self._ready(followed=True)
+        for call in left:
+            if reason is StopReason.LENGTH and not (call.raw_arguments or "").strip():
+                call.state = "truncated"
+        return left
+
+    def _ready(self, followed: bool = False) -> list[ToolCallBlock]:
+        ready: list[ToolCallBlock] = []
+        for index, call in list(self._calls.items()):
+            if call.block is None or not (followed or (call.block.raw_arguments or "").strip()):
+                break
+            ready.append(call.block)
+            del self._calls[index]
+        return ready

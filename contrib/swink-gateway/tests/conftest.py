@@ -1,0 +1,8 @@
+"""Helpers of these tests can be imported, in a checkout and in an unpacked sdist."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parent))

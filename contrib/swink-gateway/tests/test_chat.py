@@ -1,0 +1,232 @@
+"""Answers in Chat Completions, read by our own parser and by OpenAI's SDK."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+from attrs import evolve
+from hypothesis import Phase, given, settings
+from serving import Scripted, serving
+from turned import Said, asked_for, last_attempt, read_by, whole, written
+
+import swink_core as swink
+from swink_core import StopReason, Usage
+from swink_gateway.protocols import Facts
+from swink_gateway.protocols.chat import ChatProtocol
+from swink_testing.driver import fold
+from swink_testing.event_strategies import event_streams
+
+CHAT = ChatProtocol()
+ASK = {"model": "echo/echo", "messages": [{"role": "user", "content": "one two"}]}
+USAGE = Usage(10, 5, cache_read=4, reasoning=2, total=15, reported=True)
+
+
+def events(*inner: Any, **done: Any) -> list[Any]:
+    end = swink.Done(done.pop("stop_reason", StopReason.STOP), **done)
+    return [swink.Start(), *inner, end]
+
+
+TEXT = [swink.TextStart(0), swink.TextDelta(0, "Hel"), swink.TextDelta(0, "lo"), swink.TextEnd(0)]
+CALLS = [
+    swink.ToolCallStart(0, "c1", "f"),
+    swink.ToolCallStart(1, "c2", "g"),
+    swink.ToolCallDelta(1, '{"b":'),
+    swink.ToolCallDelta(0, '{"a":1}'),
+    swink.ToolCallDelta(1, "2}"),
+    swink.ToolCallEnd(0),
+    swink.ToolCallEnd(1),
+]
+
+
+def test_two_calls_whose_pieces_take_turns_keep_their_own_arguments() -> None:
+    answer = events(*CALLS, stop_reason=StopReason.TOOL_USE)
+    message, _ = read_by("openai", written(CHAT, [answer]))
+    assert [(c.id, c.name, c.arguments) for c in message.tool_calls] == [
+        ("c1", "f", {"a": 1}),
+        ("c2", "g", {"b": 2}),
+    ]
+    assert message.stop_reason is StopReason.TOOL_USE
+
+
+def test_a_call_without_arguments_has_an_empty_object() -> None:
+    answer = events(swink.ToolCallStart(0, "c1", "f"), swink.ToolCallEnd(0))
+    body = b"".join(written(CHAT, [answer]))
+    assert b'"arguments":"{}"' in body
+
+
+def test_what_the_answer_is_called_and_what_it_took() -> None:
+    cost = swink.Cost(total=0.25)
+    answer = events(*TEXT, usage=USAGE, cost=cost, response_id="r1", model="large-1")
+    frames = written(CHAT, [answer], usage=True)
+    message, _ = read_by("openai", frames)
+    assert (message.response_id, message.model, message.text) == ("r1", "large-1", "Hello")
+    assert _counted(message.usage) == USAGE
+    assert b'"cost":0.25' in b"".join(frames)
+    assert b'"usage"' not in b"".join(written(CHAT, [answer]))  # which nobody asked for
+
+
+def test_a_failure_is_one_error_frame_and_the_end_marker() -> None:
+    failed = swink.Error(
+        error_message="full", error_kind=swink.StreamErrorKind.OVERLOADED, retry_after=3
+    )
+    out = b"".join(written(CHAT, [[swink.Start(), *TEXT, failed]]))
+    assert out.count(b'"error"') == 1
+    assert out.endswith(b"data: [DONE]\n\n")
+    assert b'finish_reason":"' not in out
+    assert b'"retry_after":3' in out
+
+
+def test_a_restart_after_words_were_shown_is_a_failure() -> None:
+    again = swink.Retry(2, 3, 0.5, "dropped", "acme/large")
+    protocol = CHAT.encoder(asked_for(), Facts("1", 1))
+    out = protocol.feed(
+        [swink.Start(), *TEXT, again, swink.Start()], Said(swink.Model("acme", "large"))
+    )
+    assert protocol.ended
+    assert out.count(b"dropped") == 1
+
+
+def test_a_restart_before_any_word_is_not_seen() -> None:
+    again = swink.Retry(2, 3, 0.5, "dropped", "acme/large")
+    message, _ = read_by("openai", written(CHAT, [[swink.Start(), again, *events(*TEXT)]]))
+    assert message.text == "Hello"
+
+
+@settings(max_examples=40, phases=[Phase.generate])
+@given(event_streams())
+def test_nothing_is_lost_but_what_is_declared(events: list[Any]) -> None:
+    events = last_attempt(events)
+    original = fold(events)
+    frames = written(CHAT, [[event] for event in events], usage=True)
+    message, terminal = read_by("openai", frames)
+    if isinstance(events[-1], swink.Error):
+        assert isinstance(terminal, swink.Error)
+    assert message.text == "".join(e.delta for e in events if isinstance(e, swink.TextDelta))
+    thought = "".join(e.delta for e in events if isinstance(e, swink.ThinkingDelta))
+    assert message.thinking == thought
+    assert _calls(message) == _calls(original)
+    if isinstance(terminal, swink.Done):
+        assert message.model == (original.model or "large")
+        assert _counted(message.usage) == _counted(original.usage)
+        reason = {"pause": "stop"}.get(str(original.stop_reason), original.stop_reason)
+        if reason == "stop" and original.tool_calls:
+            reason = "tool_use"  # for our reader calls outweigh the word
+        assert message.stop_reason == reason
+
+
+def _counted(usage: Usage | None) -> Usage | None:
+    """Return what of the counts has a field."""
+    if usage is None:
+        return None
+    counts = evolve(usage, extra={}, reported=True).added_up()
+    return None if counts == Usage(reported=True) else counts
+
+
+def _calls(message: swink.AssistantMessage) -> list[Any]:
+    return [(c.id, c.name, c.raw_arguments or "{}") for c in message.tool_calls]
+
+
+@settings(max_examples=40, phases=[Phase.generate])
+@given(event_streams())
+def test_a_whole_answer_says_what_a_streamed_one_does(events: list[Any]) -> None:
+    original = fold(last_attempt(events))
+    if original.stop_reason in ("error", "aborted"):
+        return
+    body = msgspec.json.decode(whole(CHAT, original))
+    said = body["choices"][0]["message"]
+    assert (said["content"] or "") == original.text
+    assert said.get("reasoning_content", "") == original.thinking
+    assert [c["id"] for c in said.get("tool_calls", [])] == [c.id for c in original.tool_calls]
+
+
+# -- by OpenAI's SDK -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def openai() -> Any:
+    return pytest.importorskip("openai", reason="OpenAI's SDK is not installed")
+
+
+@asynccontextmanager
+async def sdk(openai: Any, *plugins: Any) -> AsyncIterator[Any]:
+    """Yield the SDK's client of a gateway."""
+    async with (
+        serving(*plugins) as gateway,
+        openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="k", max_retries=0) as client,
+    ):
+        yield client
+
+
+async def test_the_sdk_reads_a_stream_and_its_helper_the_whole(openai: Any) -> None:
+    upstream = Scripted(events(*CALLS, stop_reason=StopReason.TOOL_USE, usage=USAGE, model="m1"))
+    async with sdk(openai, upstream) as client:
+        counted = {"stream_options": {"include_usage": True}}
+        async with client.chat.completions.stream(**ASK, **counted) as stream:
+            kinds = [event.type async for event in stream]
+            final = await stream.get_final_completion()
+        whole = await client.chat.completions.create(**ASK)
+    assert "tool_calls.function.arguments.done" in kinds
+    for completion in (final, whole):
+        choice = completion.choices[0]
+        assert choice.finish_reason == "tool_calls"
+        calls = choice.message.tool_calls
+        assert [(c.id, c.function.name, c.function.arguments) for c in calls] == [
+            ("c1", "f", '{"a":1}'),
+            ("c2", "g", '{"b":2}'),
+        ]
+        assert completion.model == "m1"
+        assert completion.usage.prompt_tokens_details.cached_tokens == 4
+        assert completion.usage.total_tokens == 15
+
+
+STREAMED = [
+    (swink.StreamErrorKind.OVERLOADED, "server_is_overloaded"),
+    (swink.StreamErrorKind.THROTTLED, "rate_limit_exceeded"),
+    (swink.StreamErrorKind.CONTEXT_WINDOW_EXCEEDED, "context_length_exceeded"),
+    (swink.StreamErrorKind.NETWORK, "server_error"),
+]
+
+
+@pytest.mark.parametrize(("kind", "code"), STREAMED)
+@pytest.mark.parametrize("before", [[], TEXT])
+async def test_the_sdk_raises_what_ends_a_stream(
+    openai: Any, kind: swink.StreamErrorKind, code: str, before: list[Any]
+) -> None:
+    failed = swink.Error(error_message="why", error_kind=kind)
+    said = ""
+    async with sdk(openai, Scripted([swink.Start(), *before, failed])) as client:
+        stream = await client.chat.completions.create(**ASK, stream=True)
+        with pytest.raises(openai.APIError) as raised:  # noqa: PT012  # what came before is read too
+            async for chunk in stream:
+                said += chunk.choices[0].delta.content or ""
+    assert (said, raised.value.code) == ("Hello" if before else "", code)
+    assert "why" in raised.value.message
+
+
+WHOLE = [
+    (swink.StreamErrorKind.OVERLOADED, "InternalServerError"),
+    (swink.StreamErrorKind.THROTTLED, "RateLimitError"),
+    (swink.StreamErrorKind.AUTH, "AuthenticationError"),
+    (swink.StreamErrorKind.MODEL_NOT_FOUND, "NotFoundError"),
+    (swink.StreamErrorKind.CONTENT_FILTERED, "BadRequestError"),
+    (swink.StreamErrorKind.UNSUPPORTED, "BadRequestError"),
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), WHOLE)
+async def test_the_sdk_raises_what_an_answer_that_is_not_streamed_failed_with(
+    openai: Any, kind: swink.StreamErrorKind, name: str
+) -> None:
+    failed = swink.Error(error_message="why", error_kind=kind)
+    async with sdk(openai, Scripted([swink.Start(), failed])) as client:
+        with pytest.raises(getattr(openai, name), match="why"):
+            await client.chat.completions.create(**ASK)
+
+
+async def test_the_sdk_lists_models(openai: Any) -> None:
+    async with sdk(openai) as client:
+        assert "echo/echo" in [model.id async for model in client.models.list()]

@@ -1,0 +1,110 @@
+"""Who is let in."""
+
+from __future__ import annotations
+
+import aiohttp
+import pytest
+from serving import ask, serving
+
+import swink_core as swink
+from swink_gateway.guard import is_loopback
+from swink_gateway.server import Gateway
+
+HI = {"model": "echo/echo", "stream": False, "messages": [{"role": "user", "content": "Hi"}]}
+ROUTES = ["/", "/health", "/ready", "/v1/models", "/v1/stream", "/nowhere"]
+
+STRANGERS = [
+    {"Host": "evil.example"},
+    {"Host": "evil.example:8117"},
+    {"Host": "127.0.0.1.evil.example"},
+    {"Origin": "http://evil.example"},
+    {"Origin": "null"},
+    {"Origin": "http://127.0.0.1:1"},
+    {"Origin": "http://[bad"},
+]
+
+
+@pytest.mark.parametrize("headers", STRANGERS, ids=lambda h: "-".join(*h.items()))
+@pytest.mark.parametrize("path", ROUTES)
+async def test_another_sites_request_is_refused_on_every_route(
+    headers: dict[str, str], path: str
+) -> None:
+    async with serving() as gateway:
+        for method in ("GET", "POST"):
+            answer = await ask(gateway, path, HI, method=method, headers=headers)
+            assert answer.status == 403
+
+
+async def test_a_form_that_another_site_posts_is_refused() -> None:
+    headers = {"Content-Type": "text/plain", "Origin": "http://evil.example"}
+    async with serving() as gateway:
+        assert (await ask(gateway, "/v1/stream", HI, headers=headers)).status == 403
+
+
+async def test_a_websocket_of_another_site_is_refused() -> None:
+    async with serving() as gateway, aiohttp.ClientSession() as session:
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await session.ws_connect(
+                f"{gateway.url}/v1/responses", headers={"Origin": "http://evil.example"}
+            )
+    assert refused.value.status == 403
+
+
+async def test_its_own_page_and_a_configured_name_are_let_in() -> None:
+    async with serving(hosts=["gateway.test"]) as gateway:
+        own = {"Origin": gateway.url}
+        assert (await ask(gateway, "/v1/stream", HI, headers=own)).status == 200
+        named = {"Host": "gateway.test:80", "Origin": "https://gateway.test:80"}
+        assert (await ask(gateway, "/v1/stream", HI, headers=named)).status == 200
+
+
+KEYS = [
+    ({"Authorization": "Bearer k1"}, 200),
+    ({"Authorization": "Bearer k2"}, 200),
+    ({"x-api-key": "k1"}, 200),
+    ({"x-goog-api-key": "k1"}, 200),
+    ({"Authorization": "Bearer wrong", "x-api-key": "k1"}, 200),
+    ({"Authorization": "Bearer k"}, 401),
+    ({"Authorization": "Bearer "}, 401),
+    ({"x-api-key": "k1k1"}, 401),
+    ({}, 401),
+]
+
+
+@pytest.mark.parametrize(("headers", "status"), KEYS)
+async def test_a_key_is_wanted_in_any_of_the_vendors_headers(
+    headers: dict[str, str], status: int
+) -> None:
+    async with serving(keys=["k1", "k2"]) as gateway:
+        for path in ("/v1/models", "/"):
+            assert (await ask(gateway, path, headers=headers)).status == status
+        assert (await ask(gateway, "/v1/stream", HI, headers=headers)).status == status
+        assert (await ask(gateway, "/health", headers=headers)).status == 200
+
+
+async def test_a_key_in_the_address_lets_a_browser_in() -> None:
+    async with serving(keys=["k1"]) as gateway:
+        assert (await ask(gateway, "/?key=k1")).status == 200
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "gateway.test"])
+def test_other_machines_are_served_with_a_key_alone(host: str) -> None:
+    with pytest.raises(swink.SwinkError, match="no key"):
+        Gateway(swink.Client(), host=host)
+    Gateway(swink.Client(), host=host, keys=["k"])
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("127.0.0.1", True), ("127.8.8.8", True), ("::1", True), ("LOCALHOST", True),
+     ("0.0.0.0", False), ("localhost.evil.example", False), ("10.0.0.1", False)],
+)  # fmt: skip
+def test_loopback(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected
+
+
+async def test_a_body_beyond_the_limit_is_refused_in_words() -> None:
+    async with serving() as gateway:
+        answer = await ask(gateway, "/v1/stream", b" " * (32 * 1024 * 1024 + 1))
+    assert answer.status == 413
+    assert answer.json["error"]["type"] == "invalid_request_error"

@@ -1,0 +1,288 @@
+"""Answers in Anthropic's Messages, read by our own parser and by Anthropic's SDK."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+from attrs import evolve
+from hypothesis import Phase, given, settings
+from serving import Scripted, ask, serving
+from turned import last_attempt, read_by, whole, written
+
+import swink_core as swink
+from swink_core import StopReason, StreamErrorKind, Usage
+from swink_gateway.protocols.messages import MessagesProtocol
+from swink_testing.driver import fold
+from swink_testing.event_strategies import event_streams
+
+MESSAGES = MessagesProtocol()
+ASK = {
+    "model": "echo/echo",
+    "max_tokens": 99,
+    "messages": [{"role": "user", "content": "one two"}],
+}
+USAGE = Usage(10, 5, cache_read=4, cache_write=3, reasoning=2, total=15, reported=True)
+TEXT = [swink.TextStart(0), swink.TextDelta(0, "Hel"), swink.TextDelta(0, "lo"), swink.TextEnd(0)]
+CALLS = [
+    swink.ToolCallStart(0, "c1", "f"),
+    swink.ToolCallStart(1, "c2", "g"),
+    swink.ToolCallDelta(1, '{"b":'),
+    swink.ToolCallDelta(0, '{"a":1}'),
+    swink.ToolCallDelta(1, "2}"),
+    swink.ToolCallEnd(0),
+    swink.ToolCallEnd(1),
+]
+
+
+def events(*inner: Any, **done: Any) -> list[Any]:
+    end = swink.Done(done.pop("stop_reason", StopReason.STOP), **done)
+    return [swink.Start(), *inner, end]
+
+
+def back(message: swink.AssistantMessage) -> swink.AssistantMessage:
+    """Return a message as the client sends it back."""
+    content = msgspec.json.decode(whole(MESSAGES, message))["content"]
+    said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": content}]
+    asked = MESSAGES.read({"model": "m", "messages": said}, {}, {})
+    answer = asked.context.messages[1]
+    assert isinstance(answer, swink.AssistantMessage)
+    return answer
+
+
+def test_two_calls_whose_pieces_take_turns_keep_their_own_arguments() -> None:
+    answer = events(*CALLS, stop_reason=StopReason.TOOL_USE)
+    message, _ = read_by("anthropic", written(MESSAGES, [answer]))
+    assert [(c.id, c.name, c.arguments) for c in message.tool_calls] == [
+        ("c1", "f", {"a": 1}),
+        ("c2", "g", {"b": 2}),
+    ]
+    assert message.stop_reason is StopReason.TOOL_USE
+
+
+def test_what_the_answer_is_called_and_what_it_took() -> None:
+    cost = swink.Cost(total=0.25)
+    answer = events(*TEXT, usage=USAGE, cost=cost, response_id="r1", model="large-1")
+    frames = written(MESSAGES, [answer])
+    message, _ = read_by("anthropic", frames)
+    assert (message.response_id, message.model, message.text) == ("r1", "large-1", "Hello")
+    assert message.usage is not None
+    assert evolve(message.usage, extra={}) == USAGE
+    assert b'"cost":0.25' in b"".join(frames)
+
+
+def test_a_failure_is_one_error_event_and_nothing_after_it() -> None:
+    failed = swink.Error(error_message="full", error_kind=StreamErrorKind.OVERLOADED)
+    out = b"".join(written(MESSAGES, [[swink.Start(), *TEXT, failed]]))
+    assert out.count(b"event: error") == 1
+    assert b"message_stop" not in out
+    assert out.endswith(b'"overloaded_error","message":"full"}}\n\n')
+
+
+def test_a_vendors_own_signature_and_blocks_go_as_they_are() -> None:
+    search = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
+    answer = events(
+        swink.ThinkingStart(0),
+        swink.ThinkingDelta(0, "hm"),
+        swink.ThinkingEnd(0, "c2ln"),
+        swink.Extension(1, "claude", "server_tool_use", search),
+        swink.TextStart(2),
+        swink.TextDelta(2, "so"),
+        swink.TextEnd(2, {"citations": [{"type": "page_location"}]}),
+    )
+    frames = written(
+        MESSAGES, [answer], model="claude/large", wire_formats={"claude": "anthropic-messages"}
+    )
+    message, _ = read_by("anthropic", frames)
+    assert message.content == [
+        swink.ThinkingBlock("hm", "c2ln"),
+        swink.ExtensionBlock("anthropic", "server_tool_use", search),
+        swink.TextBlock("so", {"citations": [{"type": "page_location"}]}),
+    ]
+
+
+def test_what_another_provider_wants_back_survives_the_client() -> None:
+    given = swink.AssistantMessage(
+        [
+            swink.ThinkingBlock("hm", "sig", metadata={"item": {"id": "rs_1"}}),
+            swink.ThinkingBlock("", "hidden", True),
+            swink.ExtensionBlock("openai", "web_search_call", {"id": "ws_1"}),
+            swink.ToolCallBlock("c1", "f", {"a": 1}, '{"a":1}', metadata={"item": {"id": "fc_1"}}),
+            swink.TextBlock("so"),
+        ],
+        provider="openai",
+    )
+    returned = back(given)
+    assert returned.content == given.content
+    assert returned.provider == "openai"
+
+
+@settings(max_examples=40, phases=[Phase.generate])
+@given(event_streams())
+def test_nothing_is_lost_but_what_is_declared(events: list[Any]) -> None:
+    events = last_attempt(events)
+    original = fold(events, "acme")
+    frames = written(MESSAGES, [[event] for event in events])
+    message, terminal = read_by("anthropic", frames)
+    if isinstance(events[-1], swink.Error):
+        assert isinstance(terminal, swink.Error)
+        return
+    # what the client sends back, made of the frames
+    said = _returned(frames)
+    expected = [b for b in original.content if not _is_empty(b)]
+    for thinks in (False, True):  # a thought begins with its first words, maybe after other blocks
+        ours, theirs = (
+            [_plain(b) for b in content if isinstance(b, swink.ThinkingBlock) is thinks]
+            for content in (expected, said.content)
+        )
+        if thinks:
+            ours, theirs = sorted(ours, key=repr), sorted(theirs, key=repr)
+        assert theirs == ours
+    assert message.usage is not None
+    assert original.model is None or message.model == original.model
+
+
+def _returned(frames: list[bytes]) -> swink.AssistantMessage:
+    """Fold the frames as a client does, without our parser."""
+    blocks: dict[int, Any] = {}
+    for line in b"".join(frames).split(b"\n"):
+        if not line.startswith(b"data: "):
+            continue
+        event = msgspec.json.decode(line[6:])
+        if event["type"] == "content_block_start":
+            blocks[event["index"]] = {**event["content_block"], "partial": ""}
+        elif event["type"] == "content_block_delta":
+            delta, block = event["delta"], blocks[event["index"]]
+            for name, field in [
+                ("text", "text"),
+                ("thinking", "thinking"),
+                ("signature", "signature"),
+                ("partial_json", "partial"),
+            ]:
+                block[field] = (
+                    block.get(field, "") + delta.get(name, "")
+                    if name in delta
+                    else block.get(field, "")
+                )
+    content = []
+    for block in blocks.values():
+        if block["type"] == "tool_use":
+            try:
+                block["input"] = msgspec.json.decode(block["partial"] or "{}", type=dict)
+            except msgspec.DecodeError:
+                block["input"] = {}
+        content.append(
+            {n: v for n, v in block.items() if n != "partial" and v != ""}
+            | ({"text": block["text"]} if block["type"] == "text" else {})
+        )
+    said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": content}]
+    answer = MESSAGES.read({"model": "m", "messages": said}, {}, {}).context.messages[1]
+    assert isinstance(answer, swink.AssistantMessage)
+    return answer
+
+
+def _is_empty(block: Any) -> bool:
+    return isinstance(block, swink.ThinkingBlock) and not (
+        block.thinking or block.signature or block.metadata
+    )
+
+
+def _plain(block: Any) -> Any:
+    """Return what of a block has a field here, or is sealed."""
+    if isinstance(block, swink.TextBlock):
+        return block.text
+    if isinstance(block, swink.ThinkingBlock):
+        return block.thinking, block.signature, block.metadata or None
+    if isinstance(block, swink.ToolCallBlock):
+        return block.id, block.name, block.arguments, block.metadata or None
+    return block
+
+
+# -- by Anthropic's SDK ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def anthropic() -> Any:
+    return pytest.importorskip("anthropic", reason="Anthropic's SDK is not installed")
+
+
+@asynccontextmanager
+async def sdk(anthropic: Any, *plugins: Any) -> AsyncIterator[Any]:
+    """Yield the SDK's client of a gateway."""
+    async with (
+        serving(*plugins) as gateway,
+        anthropic.AsyncAnthropic(base_url=gateway.url, api_key="k", max_retries=0) as client,
+    ):
+        yield client
+
+
+async def test_the_sdk_reads_a_stream_and_a_whole_answer(anthropic: Any) -> None:
+    thought = [swink.ThinkingStart(0), swink.ThinkingDelta(0, "hm"), swink.ThinkingEnd(0, "sig")]
+    calls = [evolve(e, content_index=e.content_index + 1) for e in CALLS]
+    answer = events(
+        *thought, *calls, stop_reason=StopReason.TOOL_USE, usage=USAGE, model="m1", response_id="r1"
+    )
+    async with sdk(anthropic, Scripted(answer)) as client:
+        async with client.messages.stream(**ASK) as stream:
+            kinds = [event.type async for event in stream]
+            final = await stream.get_final_message()
+        whole = await client.messages.create(**ASK)
+        beta = await client.beta.messages.create(**ASK, betas=["context-management-2025-06-27"])
+    assert {"thinking", "signature", "input_json", "message_stop"} <= set(kinds)
+    for message in (final, whole, beta):
+        thinking, first, second = message.content
+        assert (thinking.type, thinking.thinking) == ("thinking", "hm")
+        assert (first.name, first.input) == ("f", {"a": 1})
+        assert (second.name, second.input) == ("g", {"b": 2})
+        assert (message.id, message.model, message.stop_reason) == ("r1", "m1", "tool_use")
+        usage = message.usage
+        assert (usage.input_tokens, usage.output_tokens) == (3, 5)
+        assert (usage.cache_read_input_tokens, usage.cache_creation_input_tokens) == (4, 3)
+
+
+FAILURES = [
+    (StreamErrorKind.OVERLOADED, "overloaded_error", 503),
+    (StreamErrorKind.THROTTLED, "rate_limit_error", 429),
+    (StreamErrorKind.AUTH, "authentication_error", 401),
+    (StreamErrorKind.MODEL_NOT_FOUND, "not_found_error", 404),
+    (StreamErrorKind.CONTEXT_WINDOW_EXCEEDED, "invalid_request_error", 400),
+    (StreamErrorKind.NETWORK, "api_error", 502),
+]
+
+
+@pytest.mark.parametrize(("kind", "word", "status"), FAILURES)
+async def test_the_sdk_raises_what_an_answer_failed_with(
+    anthropic: Any, kind: StreamErrorKind, word: str, status: int
+) -> None:
+    failed = swink.Error(error_message="why", error_kind=kind)
+    async with sdk(anthropic, Scripted([swink.Start(), *TEXT, failed])) as client:
+        with pytest.raises(anthropic.APIStatusError, match="why") as raised:
+            await client.messages.create(**ASK)
+        said = ""
+        with pytest.raises(anthropic.APIStatusError, match="why") as in_stream:  # noqa: PT012  # what came before is read too
+            async with client.messages.stream(**ASK) as stream:
+                async for text in stream.text_stream:
+                    said += text
+    assert (raised.value.status_code, raised.value.body["error"]["type"]) == (status, word)
+    assert (said, in_stream.value.body["error"]["type"]) == ("Hello", word)
+
+
+async def test_tokens_are_counted_as_an_estimate(anthropic: Any) -> None:
+    async with sdk(anthropic) as client:
+        asked = {"model": "echo/echo", "messages": ASK["messages"]}
+        counted = await client.messages.with_raw_response.count_tokens(**asked)
+    assert (await counted.parse()).input_tokens > 0
+    assert counted.headers["x-swink-estimated"] == "input_tokens"
+
+
+async def test_the_sdk_lists_models(anthropic: Any) -> None:
+    async with sdk(anthropic) as client:
+        assert "echo/echo" in [model.id async for model in client.models.list()]
+
+
+async def test_a_query_in_the_address_is_passed_over() -> None:
+    async with serving() as gateway:
+        assert (await ask(gateway, "/v1/messages?beta=true", ASK)).status == 200

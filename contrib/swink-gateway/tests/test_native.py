@@ -1,0 +1,142 @@
+"""swink's own protocol through the gateway, asked by its own client."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from serving import ONCE, Scripted, ask, serving
+
+import swink_core as swink
+from swink_core import StreamErrorKind as Kind
+
+HI = {"model": "echo/echo", "messages": [{"role": "user", "content": "one two"}]}
+
+
+@pytest.mark.parametrize("model", ["echo/echo", "echo/think", "echo/tool"])
+async def test_a_model_answers_through_the_gateway_as_it_does_directly(model: str) -> None:
+    async with serving() as gateway, swink.Client() as client:
+        async with client.stream(model, "one two") as stream:
+            direct = [event async for event in stream]
+        there = {"base_url": gateway.url, "retry": ONCE}
+        async with client.stream(f"proxy/{model}", "one two", **there) as stream:
+            relayed = [event async for event in stream]
+    assert [type(event) for event in relayed] == [type(event) for event in direct]
+    assert relayed[1:-1] == direct[1:-1]
+    assert relayed[-1].usage == direct[-1].usage  # type: ignore[attr-defined]  # Done
+
+
+async def test_settings_and_extra_reach_the_call_behind_the_gateway() -> None:
+    upstream = Scripted([swink.Start(), swink.Done(swink.StopReason.LENGTH)])
+    async with (
+        serving(upstream) as gateway,
+        swink.Client() as client,
+        client.stream(
+            "proxy/echo/echo",
+            "Hi",
+            base_url=gateway.url,
+            retry=ONCE,
+            settings={"script": {"reply": "No."}},
+            extra={"a": {"b": [1, None]}, "c": None},
+            cache=swink.CacheStrategy(ttl=60),
+            thinking="low",
+        ) as stream,
+    ):
+        async for _ in stream:
+            pass
+    options = upstream.options
+    assert options.settings == {"script": {"reply": "No."}}
+    assert options.extra == {"a": {"b": [1, None]}, "c": None}
+    assert options.cache == swink.CacheStrategy(ttl=60)
+    assert options.thinking is swink.ThinkingLevel.LOW
+
+
+REFUSED: list[tuple[str, Any, int, str]] = [
+    ("no JSON", b"{oops", 400, "no JSON"),
+    ("no object", [], 400, "an object is expected"),
+    ("no model", {"messages": []}, 400, "model is missing"),
+    ("no conversation", {"model": "echo/echo"}, 400, "empty"),
+    ("an unknown option", {**HI, "options": {"mood": 1}}, 400, "options.mood"),
+    ("an address", {**HI, "options": {"base_url": "http://x"}}, 400, "options.base_url"),
+    (
+        "a setting that steers an adapter here",
+        {**HI, "options": {"settings": {"args": ["--dangerous"]}}},
+        400,
+        "options.settings.args",
+    ),
+    ("a path for a model", {**HI, "model": "local//etc/model.gguf"}, 404, "is a path"),
+    ("a path in the home", {**HI, "model": "local/~/model.gguf"}, 404, "is a path"),
+    ("a key", {**HI, "options": {"api_key": "k"}}, 400, "options.api_key"),
+    ("an unknown provider", {**HI, "model": "nobody/any"}, 404, "nobody"),
+    ("an unknown bare name", {**HI, "model": "any"}, 404, "provider/id"),
+    (
+        "a file of this machine",
+        {
+            **HI,
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "image", "source": {"type": "file", "path": "/etc/passwd"}}
+                    ],
+                }
+            ],
+        },
+        400,
+        "file",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED]
+)
+async def test_what_cannot_be_asked_is_refused_with_a_reason(
+    body: Any, status: int, said: str
+) -> None:
+    async with serving() as gateway:
+        answer = await ask(gateway, "/v1/stream", body)
+    assert answer.status == status
+    assert said in answer.json["error"]["message"]
+
+
+async def test_a_field_that_nobody_knows_is_named_in_a_header() -> None:
+    async with serving() as gateway:
+        answer = await ask(gateway, "/v1/stream", {**HI, "mood": "good", "stream": False})
+    assert answer.status == 200
+    assert answer.headers["x-swink-dropped"] == "mood"
+    assert swink.load(swink.AssistantMessage, answer.json).text == "one two"
+
+
+async def test_the_owner_may_allow_a_setting() -> None:
+    upstream = Scripted([swink.Start(), swink.Done(swink.StopReason.LENGTH)])
+    asked = {**HI, "model": "openai/gpt-5.4-mini"}
+    asked["options"] = {"settings": {"resume": "resp_1"}}
+    async with serving(upstream, settings=["resume"]) as gateway:
+        assert (await ask(gateway, "/v1/stream", asked)).status == 200
+    assert upstream.options.settings == {"resume": "resp_1"}
+
+
+async def test_a_fault_of_an_encoder_is_a_failure_in_words(monkeypatch: Any) -> None:
+    from swink_gateway.protocols.chat import ChatEncoder
+
+    monkeypatch.setattr(ChatEncoder, "_begin", None)
+    async with serving() as gateway:
+        answer = await ask(gateway, "/v1/chat/completions", {**HI, "stream": True})
+    assert answer.frames[-1] == b"[DONE]"
+    assert "failed to translate" in answer.frames[-2]["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"), [(Kind.THROTTLED, 429), (Kind.OVERLOADED, 503), (Kind.AUTH, 401)]
+)
+async def test_a_failed_answer_that_is_not_streamed_has_the_status_of_its_kind(
+    kind: Kind, status: int
+) -> None:
+    upstream = Scripted(
+        [swink.Start(), swink.Error(error_message="no", error_kind=kind, retry_after=7)]
+    )
+    async with serving(upstream) as gateway:
+        answer = await ask(gateway, "/v1/stream", {**HI, "stream": False})
+    assert (answer.status, answer.headers["Retry-After"]) == (status, "7")
+    assert answer.json["error"]["error_kind"] == kind

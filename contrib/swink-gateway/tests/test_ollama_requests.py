@@ -1,0 +1,204 @@
+"""What clients of Ollama's API ask, as swink has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+from hypothesis import Phase, given, settings
+
+from swink_core import (
+    AssistantMessage,
+    Base64Source,
+    Context,
+    Host,
+    ImageBlock,
+    Model,
+    StreamOptions,
+    SystemMessage,
+    TextBlock,
+    ThinkingBlock,
+    Tool,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+)
+from swink_core.providers.conversion import folded_system
+from swink_gateway.protocols import Asked, BadRequest
+from swink_gateway.protocols.ollama import OllamaGenerateProtocol, OllamaProtocol
+from swink_testing.strategies import contexts
+
+HI = {"role": "user", "content": "Hi"}
+FIRST, SECOND = "swink_call_ollama_1", "swink_call_ollama_2"
+WEBP = "UklGRgAAAABXRUJQ"
+
+
+def read(messages: Any = (HI,), **fields: Any) -> Asked:
+    return OllamaProtocol().read({"model": "m", "messages": list(messages), **fields}, {}, {})
+
+
+def call(name: str, arguments: Any, **more: Any) -> dict[str, Any]:
+    return {"function": {"name": name, "arguments": arguments}, **more}
+
+
+MESSAGES: list[tuple[str, list[Any], list[Any]]] = [
+    (
+        "roles and images",
+        [
+            {"role": "system", "content": "A"},
+            {"role": "user", "content": "See", "images": ["iVBORw0KGgo=", "/9j/AAAA", WEBP]},
+        ],
+        [
+            SystemMessage("A"),
+            UserMessage(
+                [
+                    TextBlock("See"),
+                    ImageBlock(Base64Source("image/png", "iVBORw0KGgo=")),
+                    ImageBlock(Base64Source("image/jpeg", "/9j/AAAA")),
+                    ImageBlock(Base64Source("image/webp", WEBP)),
+                ]
+            ),
+        ],
+    ),
+    (
+        "a tool loop without ids, one tool called twice, results by name and by nothing",
+        [
+            HI,
+            {
+                "role": "assistant",
+                "thinking": "hm",
+                "tool_calls": [call("f", {"a": 1}), call("g", {})],
+            },
+            {"role": "tool", "tool_name": "g", "content": "two"},
+            {"role": "tool", "content": "one"},
+        ],
+        [
+            UserMessage("Hi"),
+            AssistantMessage(
+                [
+                    ThinkingBlock("hm"),
+                    ToolCallBlock(FIRST, "f", {"a": 1}),
+                    ToolCallBlock(SECOND, "g"),
+                ]
+            ),
+            ToolResultMessage(SECOND, "g", "two"),
+            ToolResultMessage(FIRST, "f", "one"),
+        ],
+    ),
+    (
+        "ids, and arguments as text",
+        [
+            {
+                "role": "assistant",
+                "tool_calls": [call("f", '{"a":1}', id="c1"), call("g", "{", id="c2")],
+            },
+            {"role": "tool", "tool_call_id": "c1", "content": "one"},
+        ],
+        [
+            AssistantMessage(
+                [
+                    ToolCallBlock("c1", "f", {"a": 1}),
+                    ToolCallBlock("c2", "g", {}, "{", "invalid"),
+                ]
+            ),
+            ToolResultMessage("c1", "f", "one"),
+        ],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"), [row[1:] for row in MESSAGES], ids=[row[0] for row in MESSAGES]
+)
+def test_messages(messages: list[Any], expected: list[Any]) -> None:
+    asked = read(messages)
+    assert asked.context.messages == expected
+    assert asked.dropped == []
+
+
+OPTIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({}, {}),
+    ({"options": {"temperature": 0, "top_k": 3}}, {"temperature": 0, "top_k": 3}),
+    ({"options": {"num_predict": 7, "seed": 0}}, {"max_tokens": 7, "seed": 0}),
+    ({"options": {"num_predict": -1}}, {}),
+    ({"options": {"stop": ["."]}}, {"stop": (".",)}),
+    ({"format": "json"}, {"response_format": "json"}),
+    ({"format": ""}, {}),
+    ({"format": {"type": "object"}}, {"response_format": {"type": "object"}}),
+    ({"think": True}, {"thinking": "medium"}),
+    ({"think": False}, {"thinking": "off"}),
+    ({"think": "max"}, {"thinking": "extra_high"}),
+]
+
+
+@pytest.mark.parametrize(("fields", "expected"), OPTIONS)
+def test_options(fields: dict[str, Any], expected: dict[str, Any]) -> None:
+    asked = read(**fields)
+    assert (asked.options, asked.own, asked.dropped) == (expected, {}, [])
+
+
+def test_an_answer_is_streamed_unless_the_client_says_otherwise() -> None:
+    assert [read().stream, read(stream=True).stream, read(stream=False).stream] == [
+        True,
+        True,
+        False,
+    ]
+
+
+def test_one_prompt() -> None:
+    body = {"model": "m", "prompt": "Hi", "system": "S", "suffix": "x", "keep_alive": 0}
+    asked = OllamaGenerateProtocol().read(body, {}, {})
+    assert asked.context == Context([UserMessage("Hi")], "S")
+    assert (asked.dropped, asked.own_places) == (["suffix"], ["keep_alive"])
+
+
+def test_what_swink_has_no_word_for_goes_to_another_ollama_alone() -> None:
+    asked = read(
+        [{**HI, "mood": 1}], keep_alive="5m", options={"num_ctx": 4096}, think="enormous"
+    )  # fmt: skip
+    assert asked.own == {"keep_alive": "5m", "options": {"num_ctx": 4096}}
+    assert asked.own_places == ["options.num_ctx", "keep_alive"]
+    assert sorted(asked.dropped) == ["messages[0].mood", "think (enormous)"]
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"model": ""}, "model is missing"),
+    ({"messages": [{"role": "king"}]}, "messages[0].role is 'king', which is no role"),
+    ({"messages": [{**HI, "images": ["/etc/passwd!"]}]}, "messages[0].images[0] is no base64"),
+    ({"options": {"num_predict": "many"}}, "options.num_predict is a string"),
+]
+
+
+@pytest.mark.parametrize(("fields", "said"), REFUSED)
+def test_what_is_no_request_is_told_with_its_place(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        OllamaProtocol().read({"model": "m", "messages": [HI], **fields}, {}, {})
+    assert said in str(refused.value)
+
+
+OLLAMA: Any = Host(environ={}).bind("ollama").provider
+MODEL = Model("ollama", "any")
+
+
+def converted(context: Context) -> Any:
+    return OLLAMA.convert(MODEL, context, StreamOptions())
+
+
+@settings(phases=[Phase.explicit, Phase.generate], max_examples=40)
+@given(contexts(media=False))
+def test_what_our_own_provider_asks_is_read_as_it_was_meant(context: Context) -> None:
+    """Once told in Ollama's form, a conversation stays the same however often it is read."""
+    first = converted(context)
+    asked = read(first["messages"], tools=first.get("tools", []))
+    assert converted(folded_system(asked.context)) == first
+    assert asked.context.tools == [
+        evolve(tool, metadata=None, strict=None) for tool in context.tools
+    ] or any(tool.metadata for tool in context.tools)
+
+
+def test_tools() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    function = {"name": "f", "description": "does", "parameters": schema}
+    asked = read(tools=[{"type": "function", "function": function}])
+    assert asked.context.tools == [Tool("f", "does", schema)]

@@ -1,0 +1,232 @@
+"""Answers in OpenAI's Responses, read by our own parser and by OpenAI's SDK."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import Phase, given, settings
+from serving import Scripted, serving
+from turned import asked_for, last_attempt, read_by, whole, written
+
+import swink_core as swink
+from swink_core import StopReason, StreamErrorKind, Usage
+from swink_gateway.protocols import Asked
+from swink_gateway.protocols.responses import ResponsesProtocol
+from swink_testing.driver import fold
+from swink_testing.event_strategies import event_streams
+
+RESPONSES = ResponsesProtocol()
+PARSED_AS = "gpt-5.3-codex"
+ASK: dict[str, Any] = {"model": "echo/echo", "input": "one two"}
+USAGE = Usage(10, 5, cache_read=4, cache_write=0, reasoning=2, total=15, reported=True)
+TEXT = [swink.TextStart(0), swink.TextDelta(0, "Hel"), swink.TextDelta(0, "lo"), swink.TextEnd(0)]
+CALLS = [
+    swink.ToolCallStart(0, "c1", "f"),
+    swink.ToolCallStart(1, "c2", "ns__g"),
+    swink.ToolCallDelta(1, '{"b":'),
+    swink.ToolCallDelta(0, '{"a":1}'),
+    swink.ToolCallDelta(1, "2}"),
+    swink.ToolCallEnd(0),
+    swink.ToolCallEnd(1),
+]
+
+
+def events(*inner: Any, **done: Any) -> list[Any]:
+    end = swink.Done(done.pop("stop_reason", StopReason.STOP), **done)
+    return [swink.Start(), *inner, end]
+
+
+def frames_of(pieces: list[bytes]) -> list[dict[str, Any]]:
+    lines = b"".join(pieces).split(b"\n")
+    return [msgspec.json.decode(line[6:]) for line in lines if line.startswith(b"data: ")]
+
+
+def back(output: list[Any]) -> swink.AssistantMessage:
+    """Return an answer as the client sends it back."""
+    body = {"model": "m", "input": [{"role": "user", "content": "Hi"}, *output]}
+    answer = RESPONSES.read(body, {}, {}).context.messages[1]
+    assert isinstance(answer, swink.AssistantMessage)
+    return answer
+
+
+def test_events_are_numbered_and_every_item_is_added_once_and_done_once() -> None:
+    frames = frames_of(written(RESPONSES, [events(*CALLS)]))
+    assert [frame["sequence_number"] for frame in frames] == list(range(len(frames)))
+    kinds = [frame["type"].removeprefix("response.") for frame in frames]
+    assert kinds[:2] == ["created", "in_progress"]
+    assert kinds[-1] == "completed"
+    assert kinds.count("output_item.added") == kinds.count("output_item.done") == 2
+    done = [f["item"] for f in frames if f["type"] == "response.output_item.done"]
+    assert [item["arguments"] for item in done] == ['{"a":1}', '{"b":2}']
+    assert frames[-1]["response"]["output"] == done
+
+
+def test_what_the_answer_is_called_and_what_it_took() -> None:
+    cost = swink.Cost(total=0.25)
+    answer = events(*TEXT, usage=USAGE, cost=cost, response_id="r1", model="large-1")
+    frames = written(RESPONSES, [answer])
+    message, _ = read_by("openai", frames, PARSED_AS)
+    assert (message.response_id, message.model, message.text) == ("r1", "large-1", "Hello")
+    assert message.usage is not None
+    assert (message.usage.input, message.usage.cache_read, message.usage.reasoning) == (10, 4, 2)
+    assert frames_of(frames)[-1]["response"]["usage"]["cost"] == 0.25
+
+
+@pytest.mark.parametrize("before", [[], TEXT])
+def test_a_failure_is_one_failed_response_and_nothing_after_it(before: list[Any]) -> None:
+    failed = swink.Error(error_message="full", error_kind=StreamErrorKind.OVERLOADED)
+    frames = frames_of(written(RESPONSES, [[swink.Start(), *before, failed]]))
+    kinds = [frame["type"] for frame in frames]
+    assert kinds.count("response.failed") == 1
+    assert kinds[-1] == "response.failed"
+    assert "response.completed" not in kinds
+    assert frames[-1]["response"]["error"]["code"] == "server_is_overloaded"
+
+
+@pytest.mark.parametrize(
+    ("reason", "word"),
+    [(StopReason.LENGTH, "max_output_tokens"), (StopReason.CONTENT_FILTER, "content_filter")],
+)
+def test_an_answer_that_was_cut_is_incomplete(reason: StopReason, word: str) -> None:
+    last = frames_of(written(RESPONSES, [events(*TEXT, stop_reason=reason)]))[-1]
+    assert last["type"] == "response.incomplete"
+    assert last["response"]["incomplete_details"] == {"reason": word}
+
+
+def test_tools_come_back_as_their_client_knows_them() -> None:
+    free = {"type": "custom", "name": "patch", "description": "d", "format": {"type": "text"}}
+    group = {"type": "namespace", "name": "ns", "tools": [{"type": "function", "name": "g"}]}
+    asked: Asked = RESPONSES.read({**ASK, "tools": [free, group]}, {}, {})
+    assert [tool.name for tool in asked.context.tools] == ["patch", "ns__g"]
+    said = [
+        *CALLS,
+        swink.ToolCallStart(2, "c3", "patch"),
+        swink.ToolCallDelta(2, '{"input": "a\\nb"}'),
+        swink.ToolCallEnd(2),
+    ]
+    pieces = written(RESPONSES, [events(*said)], tools=asked.tools)
+    output = frames_of(pieces)[-1]["response"]["output"]
+    assert (output[1]["namespace"], output[1]["name"]) == ("ns", "g")
+    assert (output[2]["type"], output[2]["name"]) == ("custom_tool_call", "patch")
+    assert output[2]["input"] == "a\nb"
+    assert [call.name for call in back(output).tool_calls] == ["f", "ns__g", "patch"]
+
+
+def test_what_another_provider_wants_back_survives_the_client() -> None:
+    given = swink.AssistantMessage(
+        [
+            swink.ThinkingBlock("hm", "sig"),
+            swink.ThinkingBlock("", "hidden", True),
+            swink.ExtensionBlock("gemini", "executableCode", {"code": "1"}),
+            swink.ToolCallBlock("c1", "f", {"a": 1}, '{"a":1}', metadata={"signature": "x"}),
+            swink.TextBlock("so"),
+        ],
+        provider="gemini",
+    )
+    output = msgspec.json.decode(whole(RESPONSES, given))["output"]
+    for item in output:
+        item.pop("content", None) if item["type"] == "reasoning" else None  # as Codex does
+    returned = back(output)
+    assert returned.content == given.content
+    assert returned.provider == "gemini"
+
+
+@settings(max_examples=40, phases=[Phase.generate])
+@given(event_streams())
+def test_nothing_is_lost_but_what_is_declared(events: list[Any]) -> None:
+    events = last_attempt(events)
+    original = fold(events, "acme")
+    pieces = written(RESPONSES, [[event] for event in events])
+    message, terminal = read_by("openai", pieces, PARSED_AS)
+    if isinstance(events[-1], swink.Error):
+        assert isinstance(terminal, swink.Error)
+        return
+    assert original.model is None or message.model == original.model
+    output = frames_of(pieces)[-1]["response"]["output"]
+    if not original.content:
+        return
+    returned = back(output)
+    assert [_plain(b) for b in returned.content] == [
+        _plain(b) for b in original.content if not _is_empty(b)
+    ]
+
+
+def _is_empty(block: Any) -> bool:
+    return getattr(block, "text", None) == "" or (
+        isinstance(block, swink.ThinkingBlock)
+        and not (block.thinking or block.signature or block.metadata)
+    )
+
+
+def _plain(block: Any) -> Any:
+    """Return what of a block has a field here, or is sealed."""
+    if isinstance(block, swink.TextBlock):
+        return block.text
+    if isinstance(block, swink.ToolCallBlock):
+        return block.id, block.name, block.arguments, block.metadata or None
+    return block
+
+
+# -- by OpenAI's SDK -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def openai() -> Any:
+    return pytest.importorskip("openai", reason="OpenAI's SDK is not installed")
+
+
+@asynccontextmanager
+async def sdk(openai: Any, *plugins: Any) -> AsyncIterator[Any]:
+    """Yield the SDK's client of a gateway."""
+    async with (
+        serving(*plugins) as gateway,
+        openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="k", max_retries=0) as client,
+    ):
+        yield client
+
+
+async def test_the_sdk_reads_a_stream_and_a_whole_answer(openai: Any) -> None:
+    thought = [swink.ThinkingStart(0), swink.ThinkingDelta(0, "hm"), swink.ThinkingEnd(0, "sig")]
+    text = [swink.TextStart(1), swink.TextDelta(1, "Hello"), swink.TextEnd(1)]
+    call = [
+        swink.ToolCallStart(2, "c1", "f"),
+        swink.ToolCallDelta(2, '{"a":1}'),
+        swink.ToolCallEnd(2),
+    ]
+    answer = events(*thought, *text, *call, usage=USAGE, model="m1", response_id="r1")
+    async with sdk(openai, Scripted(answer)) as client:
+        async with client.responses.stream(**ASK) as stream:
+            kinds = [event.type async for event in stream]
+            final = await stream.get_final_response()
+        whole = await client.responses.create(**ASK)
+    assert "response.reasoning_text.delta" in kinds
+    assert "response.function_call_arguments.done" in kinds
+    for response in (final, whole):
+        thinking, message, called = response.output
+        assert thinking.content[0].text == "hm"
+        assert (response.output_text, message.status) == ("Hello", "completed")
+        assert (called.call_id, called.name, called.arguments) == ("c1", "f", '{"a":1}')
+        assert (response.id, response.model, response.status) == ("r1", "m1", "completed")
+        assert response.usage.input_tokens_details.cached_tokens == 4
+        assert response.usage.output_tokens_details.reasoning_tokens == 2
+
+
+async def test_the_sdk_raises_what_an_answer_that_is_not_streamed_failed_with(
+    openai: Any,
+) -> None:
+    failed = swink.Error(error_message="why", error_kind=StreamErrorKind.THROTTLED)
+    async with sdk(openai, Scripted([swink.Start(), failed])) as client:
+        with pytest.raises(openai.RateLimitError, match="why"):
+            await client.responses.create(**ASK)
+
+
+def test_a_response_says_again_what_was_asked() -> None:
+    asked = {**ASK, "instructions": "Be brief.", "temperature": 0.5, "metadata": {"a": "b"}}
+    echo = RESPONSES.read(asked, {}, {}).said["echo"]
+    last = frames_of(written(RESPONSES, [events(*TEXT)], echo=echo))[-1]["response"]
+    assert (last["instructions"], last["temperature"]) == ("Be brief.", 0.5)
+    assert asked_for().said == {}

@@ -1,0 +1,152 @@
+"""The Responses API over WebSockets, and conversations by the id of an answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+from serving import Scripted, ask, serving
+
+import swink_core as swink
+from swink_core import AssistantMessage, StopReason, SystemMessage, TextBlock, UserMessage
+from swink_gateway.kept import Kept
+
+HELLO = [swink.Start(), swink.TextStart(0), swink.TextDelta(0, "Hello"), swink.TextEnd(0)]
+ANSWER = [*HELLO, swink.Done(StopReason.STOP, response_id="r1", model="m1")]
+CREATE = {"type": "response.create", "model": "echo/echo", "input": "Hi"}
+
+
+@asynccontextmanager
+async def connected(*plugins: Any) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+    async with (
+        serving(*plugins) as gateway,
+        aiohttp.ClientSession() as session,
+        session.ws_connect(f"{gateway.url}/v1/responses", compress=15) as socket,
+    ):
+        yield socket
+
+
+async def answer(socket: aiohttp.ClientWebSocketResponse, asked: Any) -> list[dict[str, Any]]:
+    """Send a request and return the events up to the last."""
+    await (socket.send_str(asked) if isinstance(asked, str) else socket.send_json(asked))
+    events = []
+    while True:
+        event = await socket.receive_json()
+        events.append(event)
+        if event["type"] in ("response.completed", "response.failed", "error"):
+            return events
+
+
+async def test_one_frame_is_one_event() -> None:
+    async with connected(Scripted(ANSWER)) as socket:
+        events = await answer(socket, CREATE)
+    assert events[0]["type"] == "response.created"
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    assert events[-1]["response"]["output"][0]["content"][0]["text"] == "Hello"
+
+
+async def test_a_prewarm_is_answered_without_asking_a_model_and_gone_on_from() -> None:
+    upstream = Scripted(ANSWER)
+    told = {"role": "developer", "content": "Be brief."}
+    async with connected(upstream) as socket:
+        warm = await answer(socket, {**CREATE, "input": [told], "generate": False})
+        assert [event["type"] for event in warm] == ["response.created", "response.completed"]
+        assert warm[-1]["response"]["output"] == []
+        assert upstream.calls == []
+        follows = {**CREATE, "previous_response_id": warm[-1]["response"]["id"]}
+        await answer(socket, follows)
+    assert upstream.context.messages == [SystemMessage("Be brief."), UserMessage("Hi")]
+
+
+async def test_an_answer_is_gone_on_from_within_the_connection() -> None:
+    upstream = Scripted(ANSWER)
+    async with connected(upstream) as socket:
+        first = await answer(socket, CREATE)
+        id = first[-1]["response"]["id"]
+        await answer(socket, {**CREATE, "input": "Go on.", "previous_response_id": id})
+    hi, said, on = upstream.context.messages
+    assert isinstance(said, AssistantMessage)
+    assert (hi, said.content, on) == (
+        UserMessage("Hi"),
+        [TextBlock("Hello")],
+        UserMessage("Go on."),
+    )
+
+
+WRONG = [
+    ("an unknown id", {**CREATE, "previous_response_id": "nobody"}, "previous_response_not_found"),
+    ("no JSON", "{oops", "invalid_request"),
+    ("another type", {"type": "response.cancel"}, "invalid_request"),
+    ("an unknown model", {**CREATE, "model": "nobody/any"}, "model_not_found"),
+]
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG]
+)
+async def test_what_cannot_be_asked_is_an_error_frame_and_the_connection_goes_on(
+    asked: Any, code: str
+) -> None:
+    async with connected(Scripted(ANSWER)) as socket:
+        (error,) = await answer(socket, asked)
+        assert (error["type"], error["error"]["code"]) == ("error", code)
+        assert 400 <= error["status"] < 500
+        assert (await answer(socket, CREATE))[-1]["type"] == "response.completed"
+
+
+async def test_a_failed_answer_is_one_failed_response() -> None:
+    failed = swink.Error(error_message="full", error_kind=swink.StreamErrorKind.OVERLOADED)
+    async with connected(Scripted([*HELLO, failed])) as socket:
+        events = await answer(socket, CREATE)
+    assert [event["type"] for event in events].count("response.failed") == 1
+    assert events[-1]["response"]["error"]["code"] == "server_is_overloaded"
+
+
+async def test_who_asks_for_no_websocket_is_told_to_use_http() -> None:
+    async with serving() as gateway:
+        assert (await ask(gateway, "/v1/responses", method="GET")).status == 426
+
+
+async def test_a_stored_answer_is_gone_on_from_over_http_and_another_is_not() -> None:
+    upstream = Scripted(ANSWER)
+    asked = {"model": "echo/echo", "input": "Hi"}
+    async with serving(upstream) as gateway:
+        await ask(gateway, "/v1/responses", {**asked, "store": False})
+        on = {**asked, "input": "Go on.", "previous_response_id": "r1"}
+        refused = await ask(gateway, "/v1/responses", on)
+        await ask(gateway, "/v1/responses", {**asked, "stream": True})
+        gone_on = await ask(gateway, "/v1/responses", on)
+    assert refused.status == 400
+    assert "r1" in refused.json["error"]["message"]
+    assert gone_on.status == 200
+    assert len(upstream.context.messages) == 3
+
+
+def test_what_is_kept_is_bounded_in_number_and_in_bytes() -> None:
+    kept = Kept(most=2, most_bytes=100)
+    for id in ("a", "b", "c"):
+        kept.keep(id, [UserMessage(id)], 10)
+    assert [kept.messages(id) is not None for id in ("a", "b", "c")] == [False, True, True]
+    kept.keep("d", [UserMessage("d")], 95)
+    assert [kept.messages(id) is not None for id in ("b", "c", "d")] == [False, False, True]
+
+
+async def test_the_sdk_connects() -> None:
+    openai = pytest.importorskip("openai", reason="OpenAI's SDK is not installed")
+    pytest.importorskip("websockets", reason="OpenAI's SDK needs it for this")
+    async with (
+        serving(Scripted(ANSWER)) as gateway,
+        openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="k") as client,
+        client.responses.connect() as connection,
+    ):
+        await connection.response.create(model="echo/echo", input="Hi")
+        text = ""
+        async for event in connection:
+            if event.type == "response.output_text.delta":
+                text += event.delta
+            if event.type == "response.completed":
+                break
+    assert text == "Hello"

@@ -1,0 +1,89 @@
+"""Answers turned round: events to a client protocol's frames, and what that protocol reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
+
+from attrs import define
+
+from swink_core import (
+    AssistantMessage,
+    AssistantMessageEvent,
+    Context,
+    Done,
+    Error,
+    Host,
+    Model,
+    Retry,
+    Usage,
+    UserMessage,
+)
+from swink_core.providers import Catalog
+from swink_gateway.protocols import Asked, ClientProtocol, Facts
+from swink_testing.driver import fold, run_bytes
+
+
+@define
+class Said:
+    """What is known of an answer from the first: all of it."""
+
+    model: Model
+    response_id: str | None = None
+    response_model: str | None = None
+    usage: Usage | None = None
+
+
+def asked_for(model: str = "acme/large", **said: Any) -> Asked:
+    return Asked(model, Context([UserMessage("Hi")]), stream=True, said=said)
+
+
+def written(
+    protocol: ClientProtocol,
+    batches: Iterable[Sequence[AssistantMessageEvent]],
+    *,
+    model: str = "acme/large",
+    wire_formats: dict[str, str] | None = None,
+    **said: Any,
+) -> list[bytes]:
+    """Return what an encoder makes of each batch."""
+    batches = [list(batch) for batch in batches]
+    last: Any = batches[-1][-1]
+    known = Said(Model.parse(model), last.response_id, last.model, last.usage)
+    facts = Facts("f4c75", 1_700_000_000, wire_formats or {})
+    asked = asked_for(model, **said)
+    asked.tools = said.get("tools", {})
+    encoder = protocol.encoder(asked, facts)
+    pieces = [encoder.feed(batch, known) for batch in batches]
+    assert encoder.ended
+    return pieces
+
+
+def whole(
+    protocol: ClientProtocol, message: AssistantMessage, wire_formats: dict[str, str] | None = None
+) -> bytes:
+    """Return what an encoder makes of a whole message."""
+    facts = Facts("f4c75", 1_700_000_000, wire_formats or {})
+    return protocol.encoder(asked_for(), facts).whole(message)
+
+
+@cache
+def _model(provider: str, model: str) -> tuple[Any, Model]:
+    host = Host(environ={})
+    return host.bind(provider).provider, Catalog(host, {}).resolve(Model(provider, model))
+
+
+def last_attempt(events: Sequence[AssistantMessageEvent]) -> list[AssistantMessageEvent]:
+    """Return the events that stand: those since the last restart."""
+    restarts = [n for n, event in enumerate(events) if isinstance(event, Retry)]
+    return list(events[restarts[-1] + 1 :] if restarts else events)
+
+
+def read_by(
+    provider: str, pieces: Iterable[bytes], model: str = "any"
+) -> tuple[AssistantMessage, Done | Error]:
+    """Return what a provider's own parser reads."""
+    events = run_bytes(*_model(provider, model), pieces)
+    terminal: Any = events[-1]
+    return fold(events, provider), terminal
