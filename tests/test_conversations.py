@@ -23,7 +23,6 @@ from swink_core import (
     AssistantMessage,
     Base64Source,
     Block,
-    Catalog,
     Client,
     Context,
     Error,
@@ -43,7 +42,7 @@ from swink_core import (
     UserMessage,
     dump,
 )
-from swink_core.providers import HTTPProvider, required_features, rule_of
+from swink_core.providers import Catalog, HTTPProvider, required_features, rule_of
 from swink_recorder.recording import Recording, bundled_recordings
 from swink_testing.beginnings import OPAQUE, PRIVATE
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse

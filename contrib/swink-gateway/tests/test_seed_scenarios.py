@@ -18,7 +18,11 @@ from serving import Scripted, ask, serving
 from turned import asked_for
 
 import swink_core as swink
-from swink_core import Catalog, Host, Model
+from swink_core import (
+    Host,
+    Model,
+)
+from swink_core.providers import Catalog
 from swink_gateway.protocols import ClientProtocol, Facts
 from swink_gateway.protocols.chat import ChatProtocol
 from swink_gateway.protocols.gemini import GeminiProtocol

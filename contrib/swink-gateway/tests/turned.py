@@ -11,7 +11,6 @@ from attrs import define
 from swink_core import (
     AssistantMessage,
     AssistantMessageEvent,
-    Catalog,
     Context,
     Done,
     Error,
@@ -21,6 +20,7 @@ from swink_core import (
     Usage,
     UserMessage,
 )
+from swink_core.providers import Catalog
 from swink_gateway.protocols import Asked, ClientProtocol, Facts
 from swink_testing.driver import fold, run_bytes
 
