@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from attrs import evolve
 from hypothesis import Phase, given, settings
+from sdks import quick
 from serving import Scripted, ask, serving
 from turned import last_attempt, read_by, whole, written
 
@@ -214,7 +215,7 @@ async def sdk(anthropic: Any, *plugins: Any) -> AsyncIterator[Any]:
     """Yield the SDK's client of a gateway."""
     async with (
         serving(*plugins) as gateway,
-        anthropic.AsyncAnthropic(base_url=gateway.url, api_key="k", max_retries=0) as client,
+        anthropic.AsyncAnthropic(base_url=gateway.url, **quick(anthropic)) as client,
     ):
         yield client
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from hypothesis import Phase, given, settings
+from sdks import quick
 from serving import Scripted, serving
 from turned import asked_for, last_attempt, read_by, whole, written
 
@@ -184,7 +185,7 @@ async def sdk(openai: Any, *plugins: Any) -> AsyncIterator[Any]:
     """Yield the SDK's client of a gateway."""
     async with (
         serving(*plugins) as gateway,
-        openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="k", max_retries=0) as client,
+        openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", **quick(openai)) as client,
     ):
         yield client
 
