@@ -9,29 +9,27 @@ MARK = (
 )
 
 
+ABOUT = """\
+An answer of any provider is told to a client in the client's protocol. All that swink knows of it
+is told, but for what the protocol's published schema has no field for: these are the rows below.
+What a provider wants back, where a protocol has one opaque field, goes sealed into that field and
+is not lost. A request's fields that cannot be carried are named, as paths, in the response header
+`x-swink-dropped`.
+
+The table is data: `swink_gateway.protocols.losses`. Property tests send answers from one protocol
+through another and back, and find nothing missing but its rows."""
+
+BETWEEN = """\
+Rows of the protocol that is spoken last, without those of the first, which could not say it either.
+A number is how many."""
+
+
 def page() -> str:
     """Return the page."""
-    return (
-        "\n\n".join(
-            [
-                "# What the gateway carries",
-                MARK,
-                "An answer of any provider is told to a client in the client's protocol. All that "
-                "swink knows of it is told, but for what the protocol's published schema has no field "
-                "for: these are the rows below. What a provider wants back and another protocol has "
-                "one opaque field for goes sealed into that field and is not lost. A request's fields "
-                "that cannot be carried are named, as paths, in the response header `x-swink-dropped`.",
-                "The table is data: `swink_gateway.protocols.losses`. Property tests send answers from "
-                "each protocol through each other one and back, and find nothing missing but its rows.",
-                *(_section(name) for name in LOSSES),
-                "## From one protocol to another",
-                "Rows of the protocol that is spoken last, without those of the first, which could "
-                "not say it either. A number is how many.",
-                _matrix(),
-            ]
-        )
-        + "\n"
-    )
+    sections = [_section(name) for name in LOSSES]
+    between = ["## From one protocol to another", BETWEEN, _matrix()]
+    parts = ["# What the gateway carries", MARK, ABOUT, *sections, *between]
+    return "\n\n".join(parts) + "\n"
 
 
 def _section(name: str) -> str:
