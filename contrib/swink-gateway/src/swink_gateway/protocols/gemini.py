@@ -157,9 +157,19 @@ class GeminiEncoder:
         if error.error_kind is Kind.CONTENT_FILTERED and not self._begun:
             self._frame({**blocked_prompt(error), **(head or {})}, out)
         else:
-            self._frame({"error": error_data(error)}, out)
+            self._error({"error": error_data(error)}, out)
         if self._array:
             out.append(b"]")
+
+    def _error(self, data: dict[str, Any], out: list[bytes]) -> None:
+        """Write an error as Google's servers do, in the stream but not as one of its events.
+
+        The SDK that Gemini CLI has looks for nothing else, and reads it where it comes alone.
+        """
+        if self._array:
+            self._frame(data, out)
+        else:
+            out.append(encode(data) + b"\n")
 
     def _frame(self, data: dict[str, Any], out: list[bytes]) -> None:
         if self._array:
