@@ -196,7 +196,8 @@ def _plain(block: Any) -> Any:
     if isinstance(block, swink.TextBlock):
         return block.text
     if isinstance(block, swink.ThinkingBlock):
-        return block.thinking, block.signature, block.metadata or None
+        hidden = block.redacted and bool(block.thinking)
+        return block.thinking, block.signature, block.metadata or None, hidden
     if isinstance(block, swink.ToolCallBlock):
         return block.id, block.name, block.arguments, block.metadata or None
     return block
