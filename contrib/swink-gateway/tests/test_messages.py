@@ -12,7 +12,7 @@ from attrs import evolve
 from hypothesis import Phase, given, settings
 from sdks import quick
 from serving import Scripted, ask, serving
-from turned import last_attempt, read_by, whole, written
+from turned import last_attempt, names_calls_twice, read_by, whole, written
 
 import swink_core as swink
 from swink_core import StopReason, StreamErrorKind, Usage
@@ -130,6 +130,8 @@ def test_nothing_is_lost_but_what_is_declared(events: list[Any]) -> None:
     message, terminal = read_by("anthropic", frames)
     if isinstance(events[-1], swink.Error):
         assert isinstance(terminal, swink.Error)
+        return
+    if names_calls_twice(original):
         return
     # what the client sends back, made of the frames
     said = _returned(frames)

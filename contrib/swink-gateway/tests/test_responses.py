@@ -11,7 +11,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from sdks import quick
 from serving import Scripted, serving
-from turned import asked_for, last_attempt, read_by, whole, written
+from turned import asked_for, last_attempt, names_calls_twice, read_by, whole, written
 
 import swink_core as swink
 from swink_core import StopReason, StreamErrorKind, Usage
@@ -148,7 +148,7 @@ def test_nothing_is_lost_but_what_is_declared(events: list[Any]) -> None:
         return
     assert original.model is None or message.model == original.model
     output = frames_of(pieces)[-1]["response"]["output"]
-    if not original.content:
+    if not original.content or names_calls_twice(original):
         return
     returned = back(output)
     assert [_plain(b) for b in returned.content] == [
