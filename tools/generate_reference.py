@@ -16,6 +16,7 @@ from typing import Any, get_args
 
 import attrs
 import failure_table
+import generate_gateway
 import generate_providers
 import generate_takes
 
@@ -243,6 +244,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "options.md": options,
     "providers.md": generate_providers.page,
     "what-each-provider-takes.md": generate_takes.page,
+    "what-the-gateway-carries.md": generate_gateway.page,
 }
 """The pages by their file's name."""
 

@@ -283,6 +283,16 @@ async def test_stream_abort_on_persistent_backpressure() -> None:
         writer.close()
 
 
+async def test_a_client_that_leaves_stops_its_upstream_and_is_no_slow_one() -> None:
+    upstream = Flood(10_000)
+    async with serving(upstream) as gateway:
+        reader, writer = await open_slowly(gateway.url)
+        await reader.read(100)
+        writer.close()
+        await upstream.left.wait()
+        assert gateway.counters["ccr_stream_aborted_total"] == 0
+
+
 # -- an upstream that is killed at every frame -----------------------------------------------------
 
 FAILURES: list[tuple[ClientProtocol, bytes, dict[str, Any]]] = [

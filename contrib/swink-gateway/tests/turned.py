@@ -80,6 +80,12 @@ def last_attempt(events: Sequence[AssistantMessageEvent]) -> list[AssistantMessa
     return list(events[restarts[-1] + 1 :] if restarts else events)
 
 
+def names_calls_twice(message: AssistantMessage) -> bool:
+    """Tell whether two calls have one id, by which what is sealed beside a call finds it."""
+    ids = [call.id for call in message.tool_calls]
+    return len(set(ids)) < len(ids)
+
+
 def read_by(
     provider: str, pieces: Iterable[bytes], model: str = "any"
 ) -> tuple[AssistantMessage, Done | Error]:
