@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -231,6 +232,25 @@ async def test_the_address_says_which_region_signs(
     _set(monkeypatch, KEYS)
     request, _ = await _ask(base_url=url)
     assert f"/{region}/bedrock/aws4_request" in request.headers["Authorization"]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "us-gov-west-1", "cn-north-1", "us-iso-east-1", "us-isob-east-1", "us-isof-south-1",
+        "eu-isoe-west-1", "eusc-de-east-1", "eu-west-1",
+    ],
+)  # fmt: skip
+async def test_the_host_is_of_the_regions_partition(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaders = pytest.importorskip("botocore.loaders", reason="botocore is not installed")
+    known = loaders.Loader().load_data("endpoints")["partitions"]
+    [suffix] = (p["dnsSuffix"] for p in known if re.match(p["regionRegex"], place))
+    _set(monkeypatch, KEYS)
+    request, _ = await _ask(settings={"region": place})
+    assert request.url.startswith(f"https://bedrock-runtime.{place}.{suffix}/model/")
+    assert f"/{place}/bedrock/aws4_request" in request.headers["Authorization"]
 
 
 async def test_the_date_is_that_of_the_providers_clock(monkeypatch: pytest.MonkeyPatch) -> None:
