@@ -63,8 +63,11 @@ JUDGE = Judge()
 SEEN = "aW1hZ2Ugb2YgdGhlIHVzZXI="
 FOUND = "aW1hZ2Ugb2YgdGhlIHRvb2w="
 
-PAPER = DocumentBlock(Base64Source("text/plain", "cGFwZXIgb2YgdGhlIHVzZXI="), "paper.txt")
-SPEECH = AudioBlock(Base64Source("audio/wav", "c3BlZWNoIG9mIHRoZSB1c2Vy"))
+READ = "cGFwZXIgb2YgdGhlIHVzZXI="
+HEARD = "c3BlZWNoIG9mIHRoZSB1c2Vy"
+
+PAPER = DocumentBlock(Base64Source("text/plain", READ), "paper.txt")
+SPEECH = AudioBlock(Base64Source("audio/wav", HEARD))
 MEDIA = {"images": ImageBlock, "documents": DocumentBlock, "audio": AudioBlock}
 
 PARTICIPANTS = list(participants(HOST))
@@ -249,9 +252,8 @@ def _check_words(strings: list[str], target: Participant) -> None:
     if "images" in _features(target) and not target.rules.in_words:
         assert SEEN in everything
         assert FOUND in everything
-    for feature, block in (("documents", PAPER), ("audio", SPEECH)):
+    for feature, data in (("documents", READ), ("audio", HEARD)):
         if feature in _features(target) and not target.rules.in_words:
-            data = block.source.data
             assert data in everything or b64decode(data).decode() in everything
 
 
