@@ -40,7 +40,7 @@ help:
 	@echo '                  property tests with many fresh examples'
 	@echo 'make judge        judge every kind of call to every kind of model (PROVIDERS="openai groq")'
 	@echo 'make scoreboard   put swink and its peers before the same faults, and before the judge; writes two pages'
-	@echo 'make counterparts show traces to Phoenix and metrics to Prometheus, installing both (900 MB)'
+	@echo 'make counterparts show traces to Phoenix, metrics to Prometheus and drive the claude command, installing all (1 GB)'
 	@echo 'make constraints  resolve all dependencies anew and write constraints.txt'
 	@echo 'make clean        remove .venv, caches and build products'
 
@@ -95,6 +95,7 @@ counterparts: $(VENV)/.installed-dev $(COUNTERPARTS)/.installed
 	@command -v prometheus >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends prometheus; } || { echo "Prometheus is not here, and apt cannot install it: install it by hand" >&2; exit 1; }
 	$(PY) tools/counterparts.py
 	$(PY) -m pytest -q contrib/swink-recorder/tests/test_cassette.py
+	$(PY) tools/counterparts_claude_code.py
 
 $(SITE)/.installed: tools/site.txt $(VENV)/.checkout
 	@echo "installing zensical into $(@D)"

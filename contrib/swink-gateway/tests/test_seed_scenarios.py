@@ -286,7 +286,7 @@ FAILURES: list[tuple[ClientProtocol, bytes, dict[str, Any]]] = [
     (ChatProtocol(), b'data: {"error"', {}),
     (MessagesProtocol(), b"event: error\n", {}),
     (ResponsesProtocol(), b"event: response.failed\n", {}),
-    (GeminiProtocol(), b'{"error"', {"array": False}),
+    (GeminiProtocol(), b'{"error"', {"array": False, "thoughts": True}),
     (OllamaProtocol(), b'{"error"', {}),
 ]
 

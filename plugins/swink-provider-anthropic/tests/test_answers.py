@@ -21,9 +21,11 @@ from messages_api import (
 
 from swink_core import (
     AssistantMessageEvent,
+    Catalog,
     Done,
     Error,
     ExtensionBlock,
+    Host,
     Notice,
     Retry,
     RetryPolicy,
@@ -35,6 +37,7 @@ from swink_core import (
     hookimpl,
 )
 from swink_core import StreamErrorKind as Kind
+from swink_core.providers import cost_of
 from swink_provider_anthropic import AnthropicProvider
 from swink_testing.calls import client_with
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
@@ -356,3 +359,18 @@ async def test_something_else_instead_of_a_whole_answer_is_no_answer() -> None:
     (_, last), _ = await _ask_whole({"hello": "world"})
     assert isinstance(last, Error)
     assert last.error_kind is Kind.NETWORK
+
+
+@pytest.mark.parametrize(("model", "factor"), [("claude-opus-5-5", 1.1), ("claude-opus-4-5", 1.0)])
+def test_inference_in_the_united_states_alone_costs_more_of_newer_models(
+    model: str, factor: float
+) -> None:
+    info = Catalog(Host()).resolve(f"anthropic/{model}").info
+    assert info is not None
+    anywhere, there = (
+        cost_of(Usage(5_000, 2_000, 1_000, 0, extra=extra), info.prices)
+        for extra in ({}, {"inference_geo": "us"})
+    )
+    assert anywhere is not None
+    assert there is not None
+    assert there.total == pytest.approx((anywhere.total or 0) * factor)

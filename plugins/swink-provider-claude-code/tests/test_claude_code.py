@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import sys
@@ -33,7 +34,8 @@ here = Path(__file__).parent
 args = sys.argv[1:]
 named = "--system-prompt-file" in args
 system = Path(args[args.index("--system-prompt-file") + 1]).read_text() if named else ""
-asked = {{"args": args, "prompt": sys.stdin.read(), "system": system}}
+said = json.loads(sys.stdin.readline())
+asked = {{"args": args, "prompt": said["message"]["content"], "system": system}}
 asked["environ"] = dict(os.environ)
 (here / "asked.json").write_text(json.dumps(asked))
 (here / "pid").write_text(str(os.getpid()))
@@ -106,6 +108,16 @@ RESULT = {
 }
 
 
+def took(**models: int) -> dict[str, Any]:
+    """Return a result of models that each read a million tokens, and wrote so many millions."""
+    million = 1_000_000
+    used = {
+        id.replace("_", "-"): {"inputTokens": million, "outputTokens": written * million}
+        for id, written in models.items()
+    }
+    return {**RESULT, "modelUsage": used}
+
+
 async def run(
     conversation: Any = "Hi", model: str = "claude-code/sonnet", **options: Any
 ) -> tuple[list[swink.AssistantMessageEvent], swink.AssistantMessage]:
@@ -124,7 +136,7 @@ async def test_pieces_stream_and_are_not_said_again(command: Command) -> None:
     assert message.model == "claude-sonnet"
     assert message.response_id == "s1"
     assert message.usage == swink.Usage(input=7, output=2, cache_read=4, total=9, reported=True)
-    assert message.cost == swink.Cost(total=0.25)
+    assert message.cost is None
 
 
 async def test_whole_blocks_are_said_where_there_were_no_pieces(command: Command) -> None:
@@ -142,12 +154,15 @@ async def test_the_command_line_and_the_prompt(command: Command) -> None:
     )
     assert command.asked["prompt"] == "Why?"
     assert command.asked["args"] == [
-        "-p", "--output-format", "stream-json", "--include-partial-messages", "--verbose",
-        "--model=sonnet", "--resume=s0", "--max-turns=3", "--debug", "--system-prompt-file", ANY,
+        "-p", "--input-format=stream-json", "--output-format=stream-json",
+        "--include-partial-messages", "--verbose", "--model=sonnet",
+        "--resume=s0", "--max-turns=3", "--debug", "--system-prompt-file", ANY,
     ]  # fmt: skip
     assert command.asked["system"] == "Be brief."
     assert not command.has_file(command.asked["args"][-1])
 
+
+SESSION = "5d1f0a52-3a0e-4f0b-9a1c-7a2b8f0c4e01"
 
 HOSTILE = [
     ("an option", "--dangerously-skip-permissions"),
@@ -178,6 +193,9 @@ SETTINGS: list[tuple[dict[str, Any], list[str]]] = [
         ["--allowedTools=Read,Bash(git *)", "--disallowedTools=Edit"],
     ),
     ({"max_turns": 3}, ["--max-turns=3"]),
+    ({"tools": []}, ["--tools="]),
+    ({"tools": ["Bash", "Read"]}, ["--tools=Bash,Read"]),
+    ({"session": SESSION}, [f"--session-id={SESSION}"]),
 ]
 
 
@@ -212,6 +230,100 @@ LONG = [
     ("with a null", "a\0b", "a\0b"),
     ("with half a character", "a\ud800b", "a?b"),
 ]
+
+
+async def test_what_it_cost_is_counted_from_what_each_model_took(command: Command) -> None:
+    command.says(INIT, WHOLE, took(claude_sonnet_5_5=1, claude_opus_5_5=0))
+    _, message = await run()
+    assert message.cost == swink.Cost(total=2 + 10 + 4)
+
+
+async def test_the_commands_own_guess_at_a_price_counts_for_nothing(command: Command) -> None:
+    command.says(INIT, WHOLE, took(claude_sonnet_5_5=1, claude_unheard_of=0))
+    _, message = await run()
+    assert message.cost is None
+
+
+PIXEL = base64.b64encode(b"\x89PNG").decode()
+IMAGE = swink.ImageBlock(swink.Base64Source("image/png", PIXEL))
+NOTES = swink.DocumentBlock(
+    swink.Base64Source("text/plain", base64.b64encode(b"High water.").decode()), name="Tides"
+)
+SHOWN = {"type": "base64", "media_type": "image/png", "data": PIXEL}
+READ = {"type": "text", "media_type": "text/plain", "data": "High water."}
+
+
+async def test_images_and_documents_go_with_the_words(command: Command) -> None:
+    command.says(INIT, WHOLE, RESULT)
+    await run([swink.UserMessage([swink.TextBlock("What?"), IMAGE, NOTES])])
+    assert command.asked["prompt"] == [
+        {"type": "text", "text": "What?"},
+        {"type": "image", "source": SHOWN},
+        {"type": "document", "source": READ, "title": "Tides"},
+    ]
+
+
+async def test_an_image_of_the_past_stands_in_its_place_of_the_script(command: Command) -> None:
+    command.says(INIT, WHOLE, RESULT)
+    shown = swink.UserMessage([swink.TextBlock("What?"), IMAGE])
+    said = swink.AssistantMessage([swink.TextBlock("A boat.")], provider="acme")
+    await run([shown, said, swink.UserMessage("Sure?")])
+    before, image, after = command.asked["prompt"]
+    assert before["text"].endswith("User: What?")
+    assert image["type"] == "image"
+    assert after["text"] == "\n\nAssistant: A boat.\n\nUser: Sure?"
+
+
+async def test_media_by_their_address_are_refused(command: Command) -> None:
+    image = swink.ImageBlock(swink.UrlSource("https://example.com/a.png"))
+    events, _ = await run([swink.UserMessage([image])])
+    assert isinstance(events[-1], swink.Error)
+    assert events[-1].error_kind is Kind.UNSUPPORTED
+
+
+EFFORTS = [("low", "low", 0), ("extra_high", "xhigh", 0), ("off", "low", 1), ("minimal", "low", 1)]
+
+
+@pytest.mark.parametrize(("level", "word", "notices"), EFFORTS)
+async def test_thinking_is_an_effort(level: str, word: str, notices: int, command: Command) -> None:
+    command.says(INIT, WHOLE, RESULT)
+    events, _ = await run(thinking=level)
+    assert f"--effort={word}" in command.asked["args"]
+    assert len([event for event in events if isinstance(event, swink.Notice)]) == notices
+
+
+async def test_a_session_is_named_by_a_uuid(command: Command) -> None:
+    events, _ = await run(settings={"session": "user-42"})
+    assert isinstance(events[-1], swink.Error)
+    assert events[-1].error_kind is Kind.INVALID_REQUEST
+    assert "no UUID" in events[-1].error_message
+    assert not (command.folder / "asked.json").exists()
+
+
+async def test_the_system_prompt_may_come_after_the_commands_own(command: Command) -> None:
+    command.says(INIT, WHOLE, RESULT)
+    await run(system_prompt="Be brief.", settings={"append_system_prompt": True})
+    assert command.asked["args"][-2] == "--append-system-prompt-file"
+
+
+SYNTHETIC = {
+    "type": "assistant",
+    "message": {"model": "<synthetic>", "content": [{"type": "text", "text": "API Error: 529"}]},
+}
+ASKS_AGAIN = {
+    "type": "system", "subtype": "api_retry", "attempt": 1, "max_retries": 10,
+    "error": "overloaded",
+}  # fmt: skip
+
+
+async def test_an_error_that_is_called_a_success_is_an_error(command: Command) -> None:
+    refused = {**RESULT, "is_error": True, "result": "API Error: 529", "api_error_status": 529}
+    command.says(INIT, ASKS_AGAIN, SYNTHETIC, refused, code=1)
+    events, message = await run()
+    assert message.error_kind is Kind.OVERLOADED
+    assert message.text == ""
+    (notice,) = [event for event in events if isinstance(event, swink.Notice)]
+    assert notice == swink.Notice("retry", "the command asks again, 1 of 10: overloaded")
 
 
 @pytest.mark.parametrize(("text", "heard"), [row[1:] for row in LONG], ids=[row[0] for row in LONG])
@@ -316,7 +428,7 @@ async def test_a_missing_command_is_named_with_the_way_to_install_it(
     assert "npm install -g @anthropic-ai/claude-code" in error.error_message
 
 
-async def test_tools_and_images_are_refused_before_the_command_runs(command: Command) -> None:
+async def test_tools_are_refused_before_the_command_runs(command: Command) -> None:
     events, _ = await run(tools=[swink.Tool("f")])
     assert isinstance(events[-1], swink.Error)
     assert events[-1].error_kind is Kind.UNSUPPORTED

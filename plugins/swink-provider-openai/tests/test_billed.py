@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from swink_core import AssistantMessage, CacheStrategy, RetryPolicy
+from swink_core import AssistantMessage, CacheStrategy, Catalog, Host, RetryPolicy
 from swink_testing.calls import client_with
 from swink_testing.clock import DatedClock
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
@@ -55,8 +55,11 @@ HOSTS = [
     ("openai/gpt-5.6-sol", "https://us.api.openai.com/v1", 1.1),
     ("openai/gpt-5.6-sol", "https://api.openai.com/v1", 1.0),
     ("openai/gpt-5.6-sol", "https://eu.api.openai.com.example/v1", 1.0),
+    ("openai/gpt-5.4", "https://eu.api.openai.com/v1", 1.1),
+    ("openai/gpt-5.2", "https://eu.api.openai.com/v1", 1.0),
     ("openai/gpt-4o", "https://eu.api.openai.com/v1", 1.0),
     ("xai/grok-4.6", "https://us.api.x.ai/v1", 1.1),
+    ("xai/grok-4.5", "https://us.api.x.ai/v1", 1.0),
 ]
 
 
@@ -95,3 +98,12 @@ async def test_chat_completions_keeps_no_prompt_for_hours_and_is_not_billed_so()
 
     assert message.cost is not None
     assert message.cost.cache_write == pytest.approx(2000 * 5.0 / 1e6)
+
+
+def test_twelve_hours_of_cache_cost_twice_the_half_hour() -> None:
+    compared = 0
+    for info in Catalog(Host()).models("openai"):
+        if info.prices and info.prices.cache_write and info.id.startswith(("gpt-5.6", "gpt-6")):
+            assert info.prices.cache_write_long == info.prices.cache_write * 2, info.id
+            compared += 1
+    assert compared

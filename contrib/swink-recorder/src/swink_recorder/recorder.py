@@ -21,6 +21,7 @@ import msgspec
 from attrs import define
 
 import swink_core as swink
+from swink_core.providers import Attempt
 from swink_recorder.canonical import request_of
 from swink_recorder.capture import Tape
 from swink_recorder.scrub import hidden
@@ -48,7 +49,7 @@ class _Running:
     tape: Tape
     context: swink.Context
     at: str
-    attempt: swink.Attempt
+    attempt: Attempt
     feed: Callable[[swink.AssistantMessageEvent], None]
 
     @classmethod
@@ -58,7 +59,7 @@ class _Running:
         tape, attempt = Tape(call), call.attempt
         return cls(tape, copied, now_text(), attempt, tape.of(attempt).feed)
 
-    def turn_to(self, attempt: swink.Attempt) -> None:
+    def turn_to(self, attempt: Attempt) -> None:
         self.attempt, self.feed = attempt, self.tape.of(attempt).feed
 
 

@@ -163,6 +163,11 @@ def _ollama(provider: str) -> Beginning:
     return Beginning([ThinkingBlock(PRIVATE), TextBlock(SAID), *_calls(*ids)], (PRIVATE,))
 
 
+def _cohere(provider: str) -> Beginning:
+    content: list[Block] = [ThinkingBlock(PRIVATE), TextBlock(SAID, {"citations": [CITED]})]
+    return Beginning([*content, *_calls("look_up_0a1b2c3d", "look_up_1", "look_up_2")], (PRIVATE,))
+
+
 def _echo(provider: str) -> Beginning:
     ids = ("echo_1", f"echo|{'2' * 80}", "3")
     content: list[Block] = [ThinkingBlock(PRIVATE, SIGNATURE), TextBlock(SAID)]
@@ -178,6 +183,7 @@ BY_API: dict[str, Callable[[str], Beginning]] = {
     "anthropic-messages": _messages,
     "bedrock-converse": _converse,
     "claude-stream-json": _stream_json,
+    "cohere-chat": _cohere,
     "gemini-generate-content": _generate_content,
     "mistral": _mistral,
     "none": _echo,

@@ -40,6 +40,7 @@ RULES = {
     "azure": Rules(r".{1,40}"),
     "bedrock-converse": Rules(r"[a-zA-Z0-9_.:-]{1,64}", alternating=True),
     "claude-stream-json": Rules(in_words=True),
+    "cohere-chat": Rules(),
     "gemini-generate-content": Rules(alternating=True),
     "mistral": Rules(r"[a-zA-Z0-9]{9}", user_after_result=False),
     "none": Rules(in_words=True),

@@ -65,7 +65,7 @@ def _chat(body: Any, reading: Reading) -> None:
         calls = message.get("tool_calls", ())
         if message["role"] == "user":
             reading.steps.append(("user", ""))
-        if not calls or message["content"] not in (None, ""):
+        if not calls or message.get("content") not in (None, ""):
             _parts(message["content"], reading)
         reading.steps.extend(("call", call["id"]) for call in calls)
 
@@ -158,6 +158,7 @@ READERS: dict[str, Callable[[Any, Reading], None]] = {
     "anthropic-messages": _messages,
     "bedrock-converse": _converse,
     "claude-stream-json": _words,
+    "cohere-chat": _chat,
     "gemini-generate-content": _generate_content,
     "none": _words,
     "ollama-chat": _ollama,

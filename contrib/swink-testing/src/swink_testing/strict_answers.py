@@ -266,6 +266,37 @@ def _ollama_error(status: int, message: str) -> tuple[dict[str, str], Any]:
     return {}, {"error": message}
 
 
+# -- Cohere --------------------------------------------------------------------------------------
+
+_UNITS = {"input_tokens": 3, "output_tokens": 2}
+_COHERE_END = {
+    "finish_reason": "COMPLETE", "usage": {"billed_units": _UNITS, "tokens": _UNITS},
+}  # fmt: skip
+
+
+def _cohere_stream(model: str) -> Iterator[Any]:
+    yield {"type": "message-start", "id": "1", "delta": {"message": {"role": "assistant"}}}
+    first = {"message": {"content": {"type": "text", "text": ""}}}
+    yield {"type": "content-start", "index": 0, "delta": first}
+    for word in _WORDS:
+        yield {
+            "type": "content-delta",
+            "index": 0,
+            "delta": {"message": {"content": {"text": word}}},
+        }
+    yield {"type": "content-end", "index": 0}
+    yield {"type": "message-end", "id": "1", "delta": _COHERE_END}
+
+
+def _cohere(model: str) -> Any:
+    message = {"role": "assistant", "content": [{"type": "text", "text": TEXT}]}
+    return {"id": "1", "message": message, **_COHERE_END}
+
+
+def _cohere_error(status: int, message: str) -> tuple[dict[str, str], Any]:
+    return {}, {"id": "1", "message": message}
+
+
 _Answer = tuple[Callable[[str], Iterator[Any]], Callable[[str], Any], str, Callable[[Any], bytes]]
 
 _ANSWERS: dict[str, _Answer] = {
@@ -277,6 +308,7 @@ _ANSWERS: dict[str, _Answer] = {
     ),
     "gemini-generate-content": (_generate_stream, _generate, _SSE, _data),
     "ollama-chat": (_ollama_stream, _ollama, "application/x-ndjson", _line),
+    "cohere-chat": (_cohere_stream, _cohere, _SSE, _named),
 }  # fmt: skip
 
 _REFUSALS: dict[str, Callable[[int, str], tuple[dict[str, str], Any]]] = {
@@ -286,4 +318,5 @@ _REFUSALS: dict[str, Callable[[int, str], tuple[dict[str, str], Any]]] = {
     "bedrock-converse": _bedrock_error,
     "gemini-generate-content": _google_error,
     "ollama-chat": _ollama_error,
+    "cohere-chat": _cohere_error,
 }

@@ -62,7 +62,17 @@ class AnthropicProvider(HTTPProvider):
         return conversation(folded_system(context), self.name, options.cache, native)
 
     def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
-        """Return the request of `/v1/messages`.
+        """Return the request of `body` to `url`."""
+        headers = {"anthropic-version": VERSION}
+        body = self.body(model, payload, options)
+        return self.json_request(self.url(model, options), body, headers)
+
+    def url(self, model: Model, options: StreamOptions) -> str:
+        """Return the endpoint's address."""
+        return f"{self.base_url(options).removesuffix('/v1')}/v1/messages"
+
+    def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
+        """Add the options.
 
         `extra` may hold any field of the API. Its `tools` (the server's own) come after the
         conversation's.
@@ -70,12 +80,10 @@ class AnthropicProvider(HTTPProvider):
         fields = parameters(model, options)
         if not (payload.get("tools") or options.extra.get("tools")):
             fields.pop("tool_choice", None)  # refused without tools
-        body = with_extra(
+        return with_extra(
             options.extra,
             {**fields, **payload, "model": model.id, "stream": options.transport != "buffered"},
         )
-        base = self.base_url(options).removesuffix("/v1")
-        return self.json_request(f"{base}/v1/messages", body, {"anthropic-version": VERSION})
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
         """Add what of a schema is said in words, and whose place is taken."""

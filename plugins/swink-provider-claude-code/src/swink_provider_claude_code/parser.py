@@ -4,18 +4,21 @@ The command runs an agent of its own. What the model says comes twice: in pieces
 the Messages API, and then whole, one `assistant` line a content block. Whatever came in pieces
 is not said again. The agent's calls of its own tools, and their results, are no tool calls of the
 caller's: they are kept as extensions. Traffic of sub-agents (`parent_tool_use_id`) is left out.
-The answer is complete at `result`, which also has the usage and the cost of the whole run.
+The answer is complete at `result`, which also has the usage of the whole run, of each model: the
+cost is counted from it, since the command guesses at prices that it does not know. A failure is
+one that says `is_error`, whatever its subtype.
 Source: https://docs.claude.com/en/docs/claude-code/sdk/sdk-headless, and recorded runs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
-from swink_core import Failure, StopReason
-from swink_core.providers import EventWriter
+from swink_core import Failure, StopReason, Usage
+from swink_core.providers import EventWriter, ModelInfo, cost_of
 
 __all__ = ["StreamJsonParser"]
 
@@ -46,6 +49,14 @@ class _Usage(msgspec.Struct):
     cache_creation_input_tokens: int | float | None = None
 
 
+class _ModelUsage(msgspec.Struct, rename="camel"):
+    input_tokens: int | float | None = None
+    output_tokens: int | float | None = None
+    cache_read_input_tokens: int | float | None = None
+    cache_creation_input_tokens: int | float | None = None
+    web_search_requests: int | float | None = None
+
+
 class _Line(msgspec.Struct):
     type: str = ""
     subtype: str | None = None
@@ -58,7 +69,11 @@ class _Line(msgspec.Struct):
     result: str | None = None
     stop_reason: str | None = None
     usage: _Usage | None = None
-    total_cost_usd: int | float | None = None
+    model_usage: dict[str, _ModelUsage] | None = msgspec.field(default=None, name="modelUsage")
+    api_error_status: int | float | None = None
+    attempt: int | float | None = None
+    max_retries: int | float | None = None
+    error: Any = None
     num_turns: int | float | None = None
     errors: list[Any] | None = None
 
@@ -72,10 +87,15 @@ STOPS = {
 }
 
 
-class StreamJsonParser:
-    """Reads one run of the command."""
+SYNTHETIC = "<synthetic>"
+"""The model of a message that the command wrote itself, such as an error that follows as one."""
 
-    def __init__(self) -> None:
+
+class StreamJsonParser:
+    """Reads one run of the command; `info` says what is known of a model."""
+
+    def __init__(self, info: Callable[[str], ModelInfo | None]) -> None:
+        self._info = info
         self._turn = 0
         self._streamed: set[str] = set()
 
@@ -87,7 +107,7 @@ class StreamJsonParser:
         match line.type:
             case "stream_event" if line.event is not None:
                 self._piece(line.event, out)
-            case "assistant" if line.message is not None:
+            case "assistant" if line.message is not None and line.message.model != SYNTHETIC:
                 out.response(model=line.message.model)
                 self._whole(line.message, out)
             case "user" if line.message is not None and isinstance(line.message.content, list):
@@ -98,6 +118,9 @@ class StreamJsonParser:
                         out.extension("tool_result", block)
             case "system" if line.subtype == "init":
                 out.response(line.session_id, line.model)
+            case "system" if line.subtype == "api_retry":
+                tries = f"{line.attempt} of {line.max_retries}"
+                out.notice("retry", f"the command asks again, {tries}: {line.error}")
             case "result":
                 self._result(line, out)
 
@@ -143,17 +166,38 @@ class StreamJsonParser:
             _whole(usage.output_tokens),
             read,
             wrote,
-            cost=line.total_cost_usd,
+            cost=self._cost(line.model_usage or {}),
             extra={} if line.num_turns is None else {"num_turns": line.num_turns},
         )
         if line.is_error or (line.subtype or "success") != "success":
             said = line.result or "; ".join(map(str, line.errors or ())) or line.subtype
-            out.fail(Failure("streaming", code=line.subtype, message=said))
+            failure = Failure("streaming", code=line.subtype, message=said)
+            failure.status = _whole(line.api_error_status)
+            out.fail(failure)
             return
         if not out.has_answer and line.result:
             out.text(line.result)
         out.stop(STOPS.get(line.stop_reason or "", StopReason.STOP))
         out.finish()
+
+    def _cost(self, used: Mapping[str, _ModelUsage]) -> float | None:
+        """Return what all models took together, in US dollars; `None` where a price is unknown."""
+        total = 0.0
+        for id, usage in used.items():
+            read, wrote = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
+            info = self._info(id)
+            counted = Usage(
+                int((usage.input_tokens or 0) + read + wrote),
+                int(usage.output_tokens or 0),
+                int(read),
+                int(wrote),
+                extra={"searches": int(usage.web_search_requests or 0)},
+            )
+            cost = cost_of(counted, info.prices if info else None)
+            if cost is None or cost.total is None:
+                return None
+            total += cost.total
+        return total if used else None
 
 
 def _whole(number: int | float | None) -> int | None:

@@ -7,46 +7,45 @@ as JSON lines on standard output. Leaving the stream ends the process and what i
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import AsyncIterator
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from uuid import UUID
+
+import msgspec
 
 from swink_core import (
-    AssistantMessage,
     Call,
+    Catalog,
     Classification,
     Context,
     Failure,
-    Message,
+    Host,
+    InvalidOption,
     Model,
     ProviderFailure,
     StreamOptions,
-    SystemMessage,
-    UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import (
-    HTTPProvider,
-    NDJSONDecoder,
-    by_tables,
-    normalise,
-    text_of,
-)
+from swink_core.providers import Fitted, HTTPProvider, ModelInfo, NDJSONDecoder, by_tables, rule_of
 from swink_provider_claude_code.child_process import ChildProcess
 from swink_provider_claude_code.parser import StreamJsonParser
+from swink_provider_claude_code.prompt import prompt_of
 
 __all__ = ["ClaudeCodeProvider"]
 
 COMMAND_ENV = "SWINK_CLAUDE_COMMAND"
 OPTIONS = {
+    "session": "--session-id",
     "resume": "--resume",
     "continue": "--continue",
     "fork": "--fork-session",
     "permission_mode": "--permission-mode",
+    "tools": "--tools",
     "allowed_tools": "--allowedTools",
     "disallowed_tools": "--disallowedTools",
     "max_turns": "--max-turns",
@@ -58,6 +57,7 @@ WORDINGS = (
     ("invalid api key", Kind.AUTH),
     ("please run /login", Kind.AUTH),
     ("oauth token", Kind.AUTH),
+    ("no conversation found", Kind.INVALID_REQUEST),
     ("usage limit", Kind.QUOTA_EXHAUSTED),
     ("credit balance", Kind.QUOTA_EXHAUSTED),
     ("rate limit", Kind.THROTTLED),
@@ -73,30 +73,38 @@ WORDINGS = (
 class ClaudeCodeProvider(HTTPProvider):
     """The command that is installed here, with its own sign-in and its own tools."""
 
-    features = frozenset()
-    knobs = frozenset()
+    features = frozenset({"images", "documents"})
+    knobs = frozenset({"thinking"})
     decoder = NDJSONDecoder
     content_types = ("application/x-ndjson",)
 
-    def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return the prompt: the last words alone, or the conversation as a script.
+    def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
+        """Hold the name of a new session to its form. Raises InvalidOption."""
+        if (session := options.settings.get("session")) is not None:
+            try:
+                UUID(session)
+            except ValueError:
+                raise InvalidOption(
+                    f"session {session!r} is no UUID", resolution="Pass str(uuid.uuid4())."
+                ) from None
+        return super().fit(model, context, options)
 
-        A session that goes on has heard what came before the model's last word.
-        """
-        messages = normalise(context, self.name)
-        if options.settings.get("resume") or options.settings.get("continue"):
-            spoken = [isinstance(message, AssistantMessage) for message in messages]
-            messages = messages[len(spoken) - [*reversed(spoken), True].index(True) :]
-        if len(messages) == 1 and isinstance(messages[0], UserMessage):
-            prompt = text_of(messages[0].content)
-        else:
-            script = "\n\n".join(map(_line, messages))
-            prompt = f"Continue this conversation as the assistant.\n\n{script}"
-        return {"prompt": prompt, "system": context.system_prompt}
+    def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
+        """Return the prompt, see `prompt_of`, and the system prompt."""
+        goes_on = bool(options.settings.get("resume") or options.settings.get("continue"))
+        return {"prompt": prompt_of(context, self.name, goes_on), "system": context.system_prompt}
 
     def parser(self, model: Model) -> StreamJsonParser:
         """Make a parser for one run."""
-        return StreamJsonParser()
+        return StreamJsonParser(self._info)
+
+    @cached_property
+    def _catalog(self) -> Catalog:
+        return Catalog(Host())
+
+    def _info(self, id: str) -> ModelInfo | None:
+        """Return what is known of a model that has answered: the command chooses them itself."""
+        return self._catalog.model(self.name, id)
 
     def classify(self, failure: Failure) -> Classification | None:
         """Go by what the command says."""
@@ -116,11 +124,13 @@ class ClaudeCodeProvider(HTTPProvider):
                     "npm install -g @anthropic-ai/claude-code",
                 )
             )
-        words = [found, "-p", "--output-format", "stream-json", "--include-partial-messages"]
-        words.append("--verbose")
+        words = [found, "-p", "--input-format=stream-json", "--output-format=stream-json"]
+        words += ["--include-partial-messages", "--verbose"]
         # a value in the word of its option is never taken for another option
         if model.id != "default":
             words.append(f"--model={model.id}")
+        if (level := options.thinking_level) is not None:
+            words.append(f"--effort={rule_of(model).efforts.get(level, level)}")
         for name, option in OPTIONS.items():
             value = options.settings.get(name)
             if value is True:
@@ -140,8 +150,9 @@ class ClaudeCodeProvider(HTTPProvider):
         command = self.command(model, options)
         with TemporaryDirectory(prefix="swink-") as folder:
             if payload["system"]:
-                command += ["--system-prompt-file", _file(folder, payload["system"])]
-            child = await ChildProcess.start(command, _encoded(payload["prompt"]))
+                how = "append-system" if options.settings.get("append_system_prompt") else "system"
+                command += [f"--{how}-prompt-file", _file(folder, payload["system"])]
+            child = await ChildProcess.start(command, _line(payload["prompt"]))
             try:
                 async for data in child:
                     yield data
@@ -159,16 +170,11 @@ def _file(folder: str, text: str) -> str:
     return str(path)
 
 
+def _line(content: Any) -> bytes:
+    """Return what the user says as the one line that the command reads."""
+    said = {"type": "user", "message": {"role": "user", "content": content}}
+    return msgspec.json.encode(said) + b"\n"
+
+
 def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "replace")  # half of a surrogate pair has no bytes
-
-
-def _line(message: Message) -> str:
-    """Write a message as a line of a script; instructions have become user turns."""
-    if isinstance(message, UserMessage | SystemMessage):
-        return f"User: {text_of(message.content)}"
-    if isinstance(message, AssistantMessage):
-        calls = [f"[calls {c.name} {json.dumps(c.arguments)}]" for c in message.tool_calls]
-        return "Assistant: " + "\n".join([*filter(None, [message.text]), *calls])
-    failed = " failed" if message.is_error else ""
-    return f"Tool {message.tool_name}{failed}: {text_of(message.content)}"

@@ -4,6 +4,10 @@ The address holds a location and a project. Credentials are an API key (sent as 
 token, or Application Default Credentials, which the package google-auth finds and renews; it is
 imported when they are first needed. With a key alone, and no project, the API is in "express
 mode" (https://cloud.google.com/vertex-ai/generative-ai/docs/start/express-mode/overview).
+
+Models of other vendors speak their own APIs there, for which other packages are asked: Claude
+`swink_provider_anthropic`, those named with their publisher (`meta/llama-…`)
+`swink_provider_openai`.
 """
 
 from __future__ import annotations
@@ -11,13 +15,32 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from swink_core import Call, Failure, Model, ProviderFailure, StreamOptions
+from attrs import evolve
+
+from swink_core import (
+    AssistantMessage,
+    Call,
+    Classification,
+    Context,
+    Failure,
+    Model,
+    Notice,
+    ProviderFailure,
+    StreamOptions,
+)
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import HTTPRequest, first_set, model_path
+from swink_core.providers import (
+    Fitted,
+    HTTPProvider,
+    HTTPRequest,
+    first_set,
+    model_path,
+)
 from swink_provider_gemini.provider import GeminiProvider, has_credentials
 
 __all__ = ["VertexProvider"]
@@ -37,15 +60,25 @@ KEY_PREFIXES = ("AIza", "AQ.")
 """How API keys begin; other credentials are access tokens."""
 
 _PUBLISHED = "/publishers/google/models/"
+_AFTER_PROJECT = re.compile(r"/(publishers|endpoints)/")
+
+_FAMILIES = {
+    "claude": re.compile(r"(^|/)claude-"),
+    "partners": re.compile(r"^(?!(endpoints|models|tunedModels)/)[^/]+/[^/]+$"),
+}
+"""Which models others speak for, each by a module of this name."""
+
+_PACKAGES = {"claude": "swink-provider-anthropic", "partners": "swink-provider-openai"}
 
 
 class VertexProvider(GeminiProvider):
-    """Gemini models on Vertex AI."""
+    """Models on Vertex AI, Gemini and those of other vendors."""
 
     features = GeminiProvider.features - {"file_ids"}  # files are in Cloud Storage: gs://…
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
+        self._speakers: dict[str, HTTPProvider] = {}
         self._credentials: Any = None
         self._default_project: str | None = None
         self._finding = asyncio.Lock()
@@ -67,10 +100,91 @@ class VertexProvider(GeminiProvider):
 
     def model_url(self, model: Model, options: StreamOptions) -> str:
         """Return the address of a model, which may be named with its collection."""
-        base, name = self.base_url(options), model_path(model, model.id, "/")
+        base, name = self.base_url(options), model_path(model, model.id, "/@")
         if name.startswith("projects/"):
             return f"{base.partition('/projects/')[0]}/{name}"
+        if _family(model.id) == "partners":
+            return f"{base}/endpoints/openapi"
+        if _family(model.id) == "claude" and not name.startswith("publishers/"):
+            return f"{base}/publishers/anthropic/models/{name.removeprefix('anthropic/')}"
         return f"{base}/{name}" if "/" in name else f"{base}{_PUBLISHED}{name}"
+
+    # -- other vendors' models -----------------------------------------------------------------
+
+    def api(self, model: Model, options: StreamOptions) -> Any:
+        """Return the API of the model's vendor."""
+        speaker = self._speaker(model)
+        return speaker.api(model, options) if speaker else self
+
+    def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
+        """Return the call as the model's vendor takes it."""
+        speaker = self._speaker(model)
+        return (speaker.fit if speaker else super().fit)(model, context, options)
+
+    def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
+        """Return the conversation in the terms of the model's vendor.
+
+        What another vendor's model said is another's, though it was said here.
+        """
+        speaker, family = self._speaker(model), _family(model.id)
+        messages = [
+            evolve(message, provider=f"{self.name} {_family(message.model)}")
+            if isinstance(message, AssistantMessage)
+            and message.provider == self.name
+            and message.model is not None
+            and _family(message.model) != family
+            else message
+            for message in context.messages
+        ]
+        told = evolve(context, messages=messages)
+        native: dict[str, Any] = (speaker.convert if speaker else super().convert)(
+            model, told, options
+        )
+        return native
+
+    def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
+        """Return the request of the model's vendor."""
+        speaker = self._speaker(model)
+        return (speaker.request if speaker else super().request)(model, payload, options)
+
+    def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
+        """Return those of the model's vendor."""
+        speaker = self._speaker(model)
+        return (speaker.notices if speaker else super().notices)(model, options)
+
+    def parser(self, model: Model) -> Any:
+        """Make a parser for one answer of the model's vendor."""
+        speaker = self._speaker(model)
+        return speaker.parser(model) if speaker else super().parser(model)
+
+    def error_facts(self, failure: Failure) -> None:
+        """Read Google's errors, and those that a vendor's server wrote itself."""
+        super().error_facts(failure)
+        for speaker in self._speakers.values():
+            if failure.type is None:
+                speaker.error_facts(failure)
+
+    def classify(self, failure: Failure) -> Classification | None:
+        """Go by the vendors' words, then by Google's."""
+        found = (speaker.classify(failure) for speaker in self._speakers.values())
+        return next(filter(None, found), None) or super().classify(failure)
+
+    def _speaker(self, model: Model) -> HTTPProvider | None:
+        """Return who speaks for a model; `None` for Gemini."""
+        family = _family(model.id)
+        if family is not None and family not in self._speakers:
+            try:
+                module = import_module(f"{__package__}.{family}")
+            except ImportError as error:
+                message = f"{model} speaks an API for which {_PACKAGES[family]} is needed"
+                failure = Failure("request", kind=Kind.UNSUPPORTED, code="extra", message=message)
+                failure.resolution = f"Install swink-provider-gemini[{family}]."
+                failure.exception = error
+                raise ProviderFailure(failure) from error
+            self._speakers[family] = module.Speaker(self.name, self.model_url)
+        return self._speakers.get(family or "")
+
+    # -- credentials ---------------------------------------------------------------------------
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
         """Add a key or an access token, unless the caller's headers carry one."""
@@ -101,10 +215,11 @@ class VertexProvider(GeminiProvider):
 
     def _add_project(self, request: HTTPRequest) -> None:
         """Only keys know their project; that of other credentials may be known from them."""
-        base, published, rest = request.url.partition(_PUBLISHED)
-        if self._default_project is not None:
+        place = _AFTER_PROJECT.search(request.url)
+        if self._default_project is not None and place is not None:
+            base, rest = request.url[: place.start()], request.url[place.start() :]
             location = os.environ.get(LOCATION_ENV) or "global"
-            request.url = f"{_in_project(base, self._default_project, location)}{published}{rest}"
+            request.url = f"{_in_project(base, self._default_project, location)}{rest}"
         elif ".googleapis.com/" in request.url:
             raise ProviderFailure(
                 Failure(
@@ -148,6 +263,11 @@ class VertexProvider(GeminiProvider):
             message = f"no credentials for {self.name}: {names} is not set, and {error}"
             raise _failed(Kind.AUTH, "no_credentials", message, error) from error
         return credentials, project
+
+
+def _family(id: str) -> str | None:
+    """Name the vendors' module for a model's id; `None` for Gemini."""
+    return next((name for name, pattern in _FAMILIES.items() if pattern.search(id)), None)
 
 
 def _failed(kind: Kind, code: str, message: str, error: Exception) -> ProviderFailure:

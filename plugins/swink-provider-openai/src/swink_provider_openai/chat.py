@@ -56,7 +56,7 @@ class ChatAPI:
     def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
         """Add the options; what the caller put in `extra` gives way to them."""
         streamed = options.transport != "buffered"
-        defaults: dict[str, Any] = {}
+        defaults: dict[str, Any] = {**self._dialect.always}
         if streamed and self._dialect.include_usage:
             defaults["stream_options"] = {"include_usage": True}
         fields = {**payload, **parameters(model, options, self._dialect), "stream": streamed}

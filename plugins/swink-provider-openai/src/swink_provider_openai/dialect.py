@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 from attrs import define, field
 
@@ -36,12 +36,17 @@ class Dialect:
 
     `thinking` is how reasoning is asked for: `effort` sends `reasoning_effort`; `reasoning` an
     object of that name with `effort` or `max_tokens`; `switch` adds `thinking: {type}` to the
-    effort; `template` adds `chat_template_kwargs: {enable_thinking}` to it. `replay` is the field
-    of an assistant message that takes earlier reasoning back. `think_tags`: reasoning may come as
-    `<think>…</think>` at the start of the content.
+    effort; `type` sends that object alone where the model's word is a type, and the effort
+    elsewhere; `template` adds `chat_template_kwargs: {enable_thinking}` to the effort; `budget`
+    sends `enable_thinking` and `thinking_budget`. `replay` is the field of an assistant message
+    that takes earlier reasoning back. `think_tags`: reasoning may come as `<think>…</think>` at
+    the start of the content.
 
     `api` is the one that answers where neither caller nor model says. `websocket`: whether the
     Responses API takes WebSockets, and whether they are used unless the caller says otherwise.
+
+    `places` maps the names in braces of the address to environment variables; settings of these
+    names say the same. `always` are fields that every request has, unless `extra` says otherwise.
 
     `reasoning_last`: reasoning may end an answer over Responses, as other vendors' models do.
 
@@ -65,11 +70,13 @@ class Dialect:
     file_urls: bool = False
     alternates: bool = False
     tool_id_length: int | None = None
-    thinking: Literal["effort", "reasoning", "switch", "template"] = "effort"
+    thinking: Literal["effort", "reasoning", "switch", "type", "template", "budget"] = "effort"
     replay: Literal["reasoning_content", "reasoning", "reasoning_details"] | None = None
     think_tags: bool = False
     api: Literal["chat", "responses"] = "chat"
     websocket: Literal["none", "offered", "preferred"] = "none"
+    places: Mapping[str, str] = field(factory=dict)
+    always: Mapping[str, Any] = field(factory=dict)
     own_server: bool = False
     regions: str | None = None
     reasoning_last: bool = False

@@ -35,6 +35,9 @@ NOT_STRICT = frozenset({
 KEPT_BY = "prompt_cache_key"
 """The cache key of services that can be asked to keep a prompt for longer."""
 
+THINKING_TYPES = ("enabled", "adaptive", "disabled")
+"""Words that are no effort, but say whether a model thinks."""
+
 TOOL_CHOICES = ("auto", "none", "required")
 
 
@@ -91,13 +94,18 @@ def _thinking(options: StreamOptions, dialect: Dialect, word: str | None) -> dic
     switch: dict[str, Any]
     match dialect.thinking:
         case "reasoning":
-            budget = isinstance(options.thinking, int) and on
-            return {"reasoning": {"max_tokens": options.thinking} if budget else {"effort": word}}
+            counted = isinstance(options.thinking, int) and on
+            return {"reasoning": {"max_tokens": options.thinking} if counted else {"effort": word}}
+        case "budget":
+            budget = {"thinking_budget": options.thinking_budget} if on else {}
+            return {"enable_thinking": on, **budget}
+        case "type" if word in THINKING_TYPES:
+            return {"thinking": {"type": word}}
         case "switch":
             switch = {"thinking": {"type": "enabled" if on else "disabled"}}
         case "template":
             switch = {"chat_template_kwargs": {"enable_thinking": on}}
-        case "effort":
+        case _:
             return {"reasoning_effort": word}
     return {**switch, "reasoning_effort": word} if on else switch
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from copy import copy
 from functools import cached_property, partial
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import msgspec
 from attrs import evolve
@@ -20,6 +20,7 @@ from swink_core import (
     Model,
     Notice,
     ProviderFailure,
+    StreamErrorKind,
     StreamOptions,
     Tool,
 )
@@ -164,6 +165,22 @@ class OpenAIProvider(HTTPProvider):
             url, body = first_message(url, body)
         return self.json_request(url, body, self.own_headers())
 
+    def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
+        """Return the address, with what its dialect's places stand for.
+
+        Raises ProviderFailure where one is not said.
+        """
+        url = super().base_url(options, environ)
+        for name, variable in self.dialect.places.items():
+            place = f"{{{name}}}"
+            value = options.settings.get(name) or first_set([variable], environ)
+            if place in url and not value:
+                why = f"no {name} for {self.name}: {variable} is not set"
+                kind = StreamErrorKind.INVALID_REQUEST
+                raise ProviderFailure(Failure("request", kind=kind, code="no_place", message=why))
+            url = url.replace(place, quote(value or "", safe=""))
+        return url
+
     def url(self, model: Model, options: StreamOptions) -> str:
         """Return the endpoint's address."""
         return f"{self.base_url(options)}/{self.api(model, options).path}"
@@ -246,7 +263,7 @@ class OpenAIProvider(HTTPProvider):
             detail = f"{model} caches prompts by itself; nothing was sent"
             notices += (Notice("option_ignored", detail),)
         counted = isinstance(options.thinking, int) and options.thinking > 0
-        if counted and self.dialect.thinking != "reasoning":
+        if counted and self.dialect.thinking not in ("reasoning", "budget"):
             detail = f"{model}: thinking is {options.thinking_level} here, not {options.thinking}"
             notices += (Notice("option_changed", detail),)
         usual = api_of(model, _NO_OPTIONS)

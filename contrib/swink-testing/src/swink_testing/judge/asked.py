@@ -31,6 +31,7 @@ class Asked:
 _APIS = (
     (r"/chat/completions$", "chat", "openai-chat"),
     (r"/api/chat$", "chat", "ollama-chat"),
+    (r"/v2/chat$", "v2", "cohere-chat"),
     (r"/responses$", "responses", "openai-responses"),
     (r"/messages$", "messages", "anthropic-messages"),
     (r"/model/(?P<model>[^/]+)/converse(?P<stream>-stream)?$", "converse", "bedrock-converse"),

@@ -279,12 +279,12 @@ _MADE: dict[str, Callable[[], Context]] = {
 }
 
 _PARTS: dict[str, dict[str, Any]] = {
-    name: {"text": "nonce_extension"} for name in ("bedrock", "gemini", "vertex")
+    name: {"text": "nonce_extension"} for name in ("bedrock", "gemini")
 }
 """A provider's own part of a message, where it is not as Chat Completions has it."""
 
 
-_OF_TWO_APIS = ("openai", "azure", "xai")
+_OF_TWO_APIS = ("openai", "azure", "xai", "vertex")
 """Providers whose parts are of one shape or another, as the model goes."""
 
 

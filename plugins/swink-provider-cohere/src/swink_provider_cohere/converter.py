@@ -1,0 +1,198 @@
+"""Conversations as Cohere's chat API wants them: https://docs.cohere.com/reference/chat.
+
+The system prompt is the first message. Documents stand beside the messages, where the model cites
+them by their ids. An answer with tool calls holds no text: what the model said before them is its
+plan (`tool_plan`), and of models that reason its thinking.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from swink_core import (
+    AssistantMessage,
+    Block,
+    Context,
+    DocumentBlock,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    Tool,
+    ToolCallBlock,
+    ToolResultMessage,
+    UrlSource,
+    UserMessage,
+)
+from swink_core.providers import (
+    MessageConverter,
+    arguments_object,
+    folded_system,
+    media_base64,
+    media_form,
+    text_of,
+    unsupported,
+    with_metadata,
+)
+from swink_provider_cohere.parser import PLAN
+
+__all__ = ["conversation", "loose_tools"]
+
+IMAGES = {f"image/{kind}": f"image/{kind}" for kind in ("gif", "jpeg", "png", "webp")}
+IMAGES["image/jpg"] = "image/jpeg"
+"""https://docs.cohere.com/docs/image-inputs"""
+
+DOCUMENTS = {"text/*": "text/plain", "application/json": "application/json"}
+
+
+def conversation(context: Context, provider: str, thinks: bool) -> dict[str, Any]:
+    """Return `messages` and, where there are any, `documents`, `tools` and `strict_tools`.
+
+    `thinks`: the model takes thinking back; one that does not has plans. Raises MediaError for a
+    file that cannot be read, and ProviderFailure (`unsupported`) for media that the API does not
+    take.
+    """
+    context = folded_system(context)
+    converter = _Converter(provider, thinks)
+    messages = converter.messages(context)
+    if context.system_prompt:
+        messages.insert(0, {"role": "system", "content": context.system_prompt})
+    native: dict[str, Any] = {"messages": messages}
+    if converter.documents:
+        native["documents"] = converter.documents
+    if context.tools:
+        native["tools"] = [_tool(tool, provider) for tool in context.tools]
+        if any(tool.strict for tool in context.tools) and not loose_tools(context):
+            native["strict_tools"] = True
+    return native
+
+
+def loose_tools(context: Context) -> list[str]:
+    """Name the tools for whose sake calls cannot be held to schemas, where that is wanted.
+
+    It is for all tools of a call or none, and each must require something
+    (https://docs.cohere.com/docs/structured-outputs).
+    """
+    if not any(tool.strict for tool in context.tools):
+        return []
+    return [tool.name for tool in context.tools if not tool.parameters.get("required")]
+
+
+class _Converter(MessageConverter):
+    def __init__(self, provider: str, thinks: bool) -> None:
+        super().__init__(provider)
+        self.documents: list[dict[str, Any]] = []
+        self._thinks = thinks
+
+    def user(self, message: UserMessage) -> list[Any]:
+        if isinstance(message.content, str):
+            return [{"role": "user", "content": message.content}] if message.content else []
+        parts = [part for block in message.content if (part := _said(block))]
+        documents = [block for block in message.content if isinstance(block, DocumentBlock)]
+        if not parts:  # a message must say something, so a document alone is what it says
+            parts = [{"type": "text", "text": _document_text(block)} for block in documents]
+        else:
+            for block in documents:
+                self.documents.append(_document(block, f"doc:{len(self.documents)}"))
+        return [{"role": "user", "content": parts}] if parts else []
+
+    def assistant(self, message: AssistantMessage) -> list[Any]:
+        native: dict[str, Any] = {"role": "assistant"}
+        spoken = [block for block in message.content if isinstance(block, TextBlock)]
+        thoughts = [block for block in message.content if isinstance(block, ThinkingBlock)]
+        if message.tool_calls:
+            native["tool_calls"] = [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": _arguments(call)},
+                }
+                for call in message.tool_calls
+            ]
+            before = [block.thinking for block in thoughts] + [block.text for block in spoken]
+            if (said := [words for words in before if words.strip()]) and self._thinks:
+                native["content"] = [{"type": "thinking", "thinking": words} for words in said]
+            elif said:
+                native["tool_plan"] = "\n".join(said)
+            return [native]
+        native["content"] = [part for block in message.content if (part := self._answered(block))]
+        cited = [c for block in spoken for c in (block.metadata or {}).get("citations", ())]
+        if cited:
+            native["citations"] = cited
+        return [native] if native["content"] else []
+
+    def _answered(self, block: Block) -> dict[str, Any] | None:
+        if isinstance(block, TextBlock) and block.text.strip():
+            return {"type": "text", "text": block.text}
+        planned = isinstance(block, ThinkingBlock) and (block.metadata or {}).get(PLAN)
+        if isinstance(block, ThinkingBlock) and block.thinking and self._thinks and not planned:
+            return {"type": "thinking", "thinking": block.thinking}
+        return None
+
+    def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
+        """Convert results, and after them the images that they hold, which are the user's alone."""
+        images: list[Any] = []
+        for message in messages:
+            blocks = () if isinstance(message.content, str) else message.content
+            if shown := [_said(block) for block in blocks if isinstance(block, ImageBlock)]:
+                images += [{"type": "text", "text": f"From {message.tool_name}:"}, *shown]
+        asked = [{"role": "user", "content": images}] if images else []
+        return [*map(_tool_result, messages), *asked]
+
+
+def _arguments(call: ToolCallBlock) -> str:
+    written = call.raw_arguments if call.state == "complete" else None
+    return written or json.dumps(arguments_object(call))
+
+
+def _said(block: Block) -> dict[str, Any] | None:
+    match block:
+        case TextBlock(text) if text.strip():
+            return {"type": "text", "text": text}
+        case ImageBlock(source, metadata=metadata):
+            media_type = media_form(source, IMAGES, "images")
+            if isinstance(source, UrlSource):
+                url = source.url
+            else:
+                data = media_base64(source)
+                url = f"data:{media_type};base64,{data.data if data else ''}"
+            detail = {n: value for n, value in (metadata or {}).items() if n == "detail"}
+            return {"type": "image_url", "image_url": {"url": url, **detail}}
+    return None
+
+
+def _document(block: DocumentBlock, id: str) -> dict[str, Any]:
+    title = {"title": block.name} if block.name else {}
+    return {"id": id, "data": {**title, "text": _document_text(block)}}
+
+
+def _document_text(block: DocumentBlock) -> str:
+    media_form(block.source, DOCUMENTS, "documents")
+    data = media_base64(block.source)
+    if data is None:
+        raise unsupported("documents", "Cohere takes documents as text, not by their address")
+    return base64.b64decode(data.data).decode("utf-8", "replace")
+
+
+def _tool_result(message: ToolResultMessage) -> dict[str, Any]:
+    words = text_of(message.content)
+    if message.is_error:  # the API has no other place to say so
+        words = f"Error: {words}"
+    blocks: Sequence[Block] = () if isinstance(message.content, str) else message.content
+    found = [
+        {"type": "document", "document": _document(block, f"{message.tool_call_id}:{n}")}
+        for n, block in enumerate(blocks)
+        if isinstance(block, DocumentBlock)
+    ]
+    said = [{"type": "text", "text": words}] if words else []
+    content = [*said, *found] if found else words or "{}"  # empty text is refused
+    return {"role": "tool", "tool_call_id": message.tool_call_id, "content": content}
+
+
+def _tool(tool: Tool, provider: str) -> dict[str, Any]:
+    function = {
+        "name": tool.name, "description": tool.description, "parameters": tool.parameters,
+    }  # fmt: skip
+    return with_metadata({"type": "function", "function": function}, tool, provider)

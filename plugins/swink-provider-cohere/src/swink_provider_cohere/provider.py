@@ -1,0 +1,110 @@
+"""`cohere/<model>`: Cohere's chat API, version 2."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from swink_core import Classification, Context, Failure, Model, StreamOptions, ThinkingLevel
+from swink_core import StreamErrorKind as Kind
+from swink_core.providers import Fitted, HTTPProvider, HTTPRequest, by_tables, rule_of, with_extra
+from swink_provider_cohere.converter import conversation, loose_tools
+from swink_provider_cohere.parser import ChatParser
+
+__all__ = ["CohereProvider"]
+
+WORDINGS = (
+    ("the maximum output for this model", Kind.INVALID_REQUEST),  # begins with "too many tokens"
+    ("too many tokens", Kind.CONTEXT_WINDOW_EXCEEDED),
+    ("api calls / month", Kind.QUOTA_EXHAUSTED),
+    ("billing", Kind.QUOTA_EXHAUSTED),
+    ("is not supported by the", Kind.MODEL_NOT_FOUND),
+)
+"""There are no error codes: https://docs.cohere.com/reference/errors."""
+
+STATUSES = {402: Kind.QUOTA_EXHAUSTED, 498: Kind.AUTH, 499: Kind.CANCELLED, 501: Kind.UNSUPPORTED}
+
+CODES = {"ERROR": Kind.NETWORK, "TIMEOUT": Kind.NETWORK}
+"""Reasons to finish that are failures of the service."""
+
+
+class CohereProvider(HTTPProvider):
+    """The chat API, Cohere's own or of a private deployment."""
+
+    features = frozenset(
+        {"tools", "tool_choice", "stop", "images", "documents", "json", "structured_output"}
+    )
+    knobs = frozenset(
+        {
+            "temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "max_tokens",
+            "seed", "thinking", "strict",
+        }
+    )  # fmt: skip
+    api_name = "v2"
+    buffered = True
+
+    def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
+        """Add that calls are not held to schemas of which one requires nothing."""
+        call = super().fit(model, context, options)
+        if names := loose_tools(call.context):
+            call.tell(f": strict was not sent, since nothing is required by {', '.join(names)}")
+        return call
+
+    def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
+        """Return `messages`, `documents`, `tools`; see `conversation`."""
+        thinks = rule_of(model, self).takes.get("thinking") is not False
+        return conversation(context, self.name, thinks and options.thinking_budget != 0)
+
+    def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
+        """Return the request of `/v2/chat`; `extra` may hold any field of the API."""
+        fields = {
+            **payload,
+            **_tuning(options),
+            "model": model.id,
+            "stream": options.transport != "buffered",
+        }
+        base = self.base_url(options).removesuffix("/v2")
+        return self.json_request(f"{base}/v2/chat", with_extra(options.extra, fields))
+
+    def parser(self, model: Model) -> ChatParser:
+        """Make a parser for one answer."""
+        return ChatParser()
+
+    def classify(self, failure: Failure) -> Classification | None:
+        """Go by the wording, since there are no codes."""
+        return by_tables(failure, CODES, WORDINGS, STATUSES)
+
+
+def _tuning(options: StreamOptions) -> dict[str, Any]:
+    named = {
+        "temperature": options.temperature,
+        "p": options.top_p,
+        "k": options.top_k,
+        "presence_penalty": options.presence_penalty,
+        "frequency_penalty": options.frequency_penalty,
+        "max_tokens": options.max_tokens,
+        "seed": options.seed,
+        "stop_sequences": list(options.stop) or None,
+        "tool_choice": _TOOL_CHOICES.get(options.tool_choice or ""),
+        "response_format": _response_format(options.response_format),
+        "thinking": _thinking(options),
+    }
+    return {name: value for name, value in named.items() if value is not None}
+
+
+_TOOL_CHOICES = {"none": "NONE", "required": "REQUIRED"}
+
+
+def _response_format(asked: Any) -> dict[str, Any] | None:
+    if asked is None:
+        return None
+    schema = {} if isinstance(asked, str) else {"json_schema": asked}
+    return {"type": "json_object", **schema}
+
+
+def _thinking(options: StreamOptions) -> dict[str, Any] | None:
+    """https://docs.cohere.com/docs/reasoning: on unless it is said otherwise."""
+    if (level := options.thinking_level) is None:
+        return None
+    if level is ThinkingLevel.OFF:
+        return {"type": "disabled"}
+    return {"type": "enabled", "token_budget": options.thinking_budget}

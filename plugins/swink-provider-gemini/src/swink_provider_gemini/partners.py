@@ -1,0 +1,26 @@
+"""Other vendors' models on Vertex AI: Chat Completions, of a package of its own.
+
+https://cloud.google.com/vertex-ai/generative-ai/docs/maas/call-open-model-apis: one address for all
+of them; the body names the model with its publisher, `meta/llama-…`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from swink_core import Model, StreamOptions
+from swink_provider_openai import OpenAIProvider
+
+__all__ = ["Speaker"]
+
+
+class Speaker(OpenAIProvider):
+    """What is asked of such a model, and who reads the answer; `address` is that of them all."""
+
+    def __init__(self, name: str, address: Callable[[Model, StreamOptions], str]) -> None:
+        super().__init__(name)
+        self._address = address
+
+    def url(self, model: Model, options: StreamOptions) -> str:
+        """Return the endpoint's address."""
+        return f"{self._address(model, options)}/{self.api(model, options).path}"
