@@ -23,7 +23,7 @@ OR_FAIL := || { echo "the installation failed; for all that pip has to say, run 
 PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml contrib/*/pyproject.toml)
 EDITABLE := $(foreach project,$(patsubst %/,%,$(dir $(PROJECTS))),-e ./$(project))
 
-.PHONY: help demo test lint format types wheels reference docs bench fuzz judge scoreboard counterparts constraints clean FORCE
+.PHONY: help demo test lint format types wheels reference docs picture bench fuzz judge scoreboard counterparts constraints clean FORCE
 .DELETE_ON_ERROR:
 
 help:
@@ -34,6 +34,7 @@ help:
 	@echo 'make wheels       build every wheel and smoke-test each one on its own'
 	@echo 'make reference    write the pages of docs/reference that come from the code'
 	@echo 'make docs         make the site of docs/ in build/site; broken links and anchors fail'
+	@echo 'make picture      draw what `swink demo` prints, for the README'
 	@echo 'make bench        measure the cost per event and per request'
 	@echo 'make fuzz         feed 1,000,000 broken answers (STREAMS=…) and 100,000 broken errors'
 	@echo '                  (REFUSALS=…) to all providers, half over HTTP, then run the'
@@ -70,6 +71,9 @@ reference: $(VENV)/.installed-dev
 
 docs: $(SITE)/.installed
 	$(SITE)/bin/zensical build --clean --strict
+
+picture: $(VENV)/.installed
+	$(PY) tools/draw_demo.py
 
 bench: $(VENV)/.installed-dev
 	$(PY) -m benchmarks.run
