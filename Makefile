@@ -13,6 +13,7 @@ VENV := .venv
 PEERS := .venv-peers
 PEERS_INSTALLED := $(patsubst benchmarks/peers/%.txt,$(PEERS)/%/.installed,$(wildcard benchmarks/peers/*.txt))
 COUNTERPARTS := .venv-counterparts
+SITE := .venv-site
 PY := $(VENV)/bin/python
 # -qq keeps pip's errors and drops its warnings. Another installer:
 #   make test INSTALL="uv pip install -q --python .venv/bin/python"
@@ -22,7 +23,7 @@ OR_FAIL := || { echo "the installation failed; for all that pip has to say, run 
 PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml contrib/*/pyproject.toml)
 EDITABLE := $(foreach project,$(patsubst %/,%,$(dir $(PROJECTS))),-e ./$(project))
 
-.PHONY: help demo test lint format types wheels reference bench fuzz judge scoreboard counterparts constraints clean FORCE
+.PHONY: help demo test lint format types wheels reference docs picture bench fuzz judge scoreboard counterparts constraints clean FORCE
 .DELETE_ON_ERROR:
 
 help:
@@ -32,6 +33,8 @@ help:
 	@echo 'make types        mypy, strict, over all distributions'
 	@echo 'make wheels       build every wheel and smoke-test each one on its own'
 	@echo 'make reference    write the pages of docs/reference that come from the code'
+	@echo 'make docs         make the site of docs/ in build/site; broken links and anchors fail'
+	@echo 'make picture      draw what `swink demo` prints, for the README'
 	@echo 'make bench        measure the cost per event and per request'
 	@echo 'make fuzz         feed 1,000,000 broken answers (STREAMS=…) and 100,000 broken errors'
 	@echo '                  (REFUSALS=…) to all providers, half over HTTP, then run the'
@@ -66,6 +69,12 @@ wheels: $(VENV)/.installed-dev
 reference: $(VENV)/.installed-dev
 	$(PY) tools/generate_reference.py
 
+docs: $(SITE)/.installed
+	$(SITE)/bin/zensical build --clean --strict
+
+picture: $(VENV)/.installed
+	$(PY) tools/draw_demo.py
+
 bench: $(VENV)/.installed-dev
 	$(PY) -m benchmarks.run
 
@@ -91,6 +100,12 @@ counterparts: $(VENV)/.installed-dev $(COUNTERPARTS)/.installed
 	$(PY) tools/counterparts.py
 	$(PY) -m pytest -q contrib/swink-recorder/tests/test_cassette.py
 	$(PY) tools/counterparts_claude_code.py
+
+$(SITE)/.installed: tools/site.txt $(VENV)/.checkout
+	@echo "installing zensical into $(@D)"
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
+	@touch $@
 
 $(COUNTERPARTS)/.installed: tools/counterparts.txt $(VENV)/.checkout
 	@echo "installing Phoenix, which is shown our traces, into $(COUNTERPARTS)"
@@ -128,5 +143,5 @@ constraints:
 	$(PYTHON) tools/constraints.py
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(COUNTERPARTS) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(COUNTERPARTS) $(SITE) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

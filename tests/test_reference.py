@@ -7,7 +7,9 @@ import re
 
 import generate_reference as reference
 import pytest
+import reference_parts
 
+import swink as swink_package
 import swink_core as swink
 from swink_core.plugins import hookspecs
 from swink_core.vocabulary import grammar as protocol
@@ -45,6 +47,22 @@ def test_every_option_has_its_row() -> None:
     assert [name for name in swink.StreamOptions.names() if f"| `{name}` |" not in page] == []
 
 
+def test_every_name_that_callers_get_has_its_place() -> None:
+    pages = "".join(reference.PAGES[name]() for name in ("swink.md", "client.md", "messages.md"))
+    assert [name for name in swink_package.__all__ if f"`{name}`" not in pages] == []
+    sections = set(re.findall(r"^## `(\w+)`$", reference.PAGES["swink.md"](), re.MULTILINE))
+    assert set(swink_package._HOME_OF) - sections == {"RunEvent"}
+
+
+def test_every_exception_has_its_row() -> None:
+    page = reference.PAGES["errors.md"]()
+    kinds = [getattr(swink, name) for name in swink.__all__]
+    named = [kind for kind in kinds if inspect.isclass(kind) and issubclass(kind, swink.SwinkError)]
+    assert [kind for kind in named if f"| `{kind.__name__}` |" not in page] == [
+        swink.ProviderFailure  # never seen by callers
+    ]
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
@@ -56,13 +74,13 @@ def test_every_option_has_its_row() -> None:
     ],
 )
 def test_a_default_is_written_as_a_caller_would(value: object, expected: str) -> None:
-    assert reference.literal(value) == expected
+    assert reference_parts.literal(value) == expected
 
 
 def test_bars_in_a_cell_do_not_end_it() -> None:
-    assert reference.table(("a",), [("x | y",)]).splitlines()[-1] == r"| x \| y |"
+    assert reference_parts.table(("a",), [("x | y",)]).splitlines()[-1] == r"| x \| y |"
 
 
 def test_what_has_no_docstring_is_refused() -> None:
     with pytest.raises(ValueError, match="no docstring"):
-        reference.about(lambda: None)
+        reference_parts.about(lambda: None)

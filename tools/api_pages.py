@@ -1,0 +1,153 @@
+"""The pages of the reference on what callers hold: the client, messages, usage, errors, `swink`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+from reference_parts import MARK, about, code, fields, joined, section, signature, table
+
+import swink
+import swink_core
+from swink import answers, batches, loop, media, sync, sync_streams, tools
+from swink import client as swink_client
+from swink import events as run_events
+from swink_core.failures import exceptions
+from swink_core.vocabulary.outcome import StopReason
+
+SOURCES = ("Base64Source", "UrlSource", "FileSource", "FileIdSource")
+BLOCKS = (
+    "TextBlock",
+    "ThinkingBlock",
+    "ToolCallBlock",
+    "ImageBlock",
+    "DocumentBlock",
+    "AudioBlock",
+    "ExtensionBlock",
+)
+MESSAGES = ("SystemMessage", "UserMessage", "AssistantMessage", "ToolResultMessage")
+
+
+def of_core(*names: str) -> Iterator[str]:
+    """Yield a section for each of the core's classes."""
+    for name in names:
+        yield section(getattr(swink_core, name))
+
+
+def functions(module: object, *names: str) -> Iterator[str]:
+    """Yield a section for each of a module's functions."""
+    for name in names:
+        function = getattr(module, name)
+        yield f"## `{name}`"
+        yield signature(name, function)
+        yield about(function)
+
+
+def client() -> str:
+    """Return the page of the client and its streams."""
+    call = swink_core.Call
+    facts = [(code(name), " ".join(about(vars(call)[name]).split())) for name in ("usage", "cost")]
+    return joined(
+        "# The client",
+        MARK,
+        "`swink.Client` is this class with typed answers, tools and batches; what it adds is on\n"
+        "the page of [`swink`](swink.md). Its options are on that of [options](options.md).",
+        section(swink_core.Client, made=True),
+        section(swink_core.EventStream, "observe"),
+        "## `Call`",
+        about(call),
+        table(("property", "what"), facts),
+        *functions(swink_core, "stream", "complete", "complete_sync"),
+        section(swink_core.Catalog),
+    )
+
+
+def messages() -> str:
+    """Return the page of messages and blocks."""
+    return joined(
+        "# Messages and blocks",
+        MARK,
+        "A conversation is a string, a message, a list of messages, or a `Context`, which has a\n"
+        "system prompt and tools too. `swink_core.dump` makes JSON data of them, and\n"
+        "`swink_core.load` reads it.",
+        *of_core(*MESSAGES),
+        *of_core(*BLOCKS),
+        *of_core(*SOURCES),
+        *of_core("Context", "Tool"),
+        *functions(swink_core, "dump", "load"),
+    )
+
+
+def usage_and_cost() -> str:
+    """Return the page of usage and cost."""
+    return joined(
+        "# Usage and cost",
+        MARK,
+        "A message has the usage and cost of the attempt that it came from. `stream.call`,\n"
+        "answers, runs, batches and clients sum all attempts, those that came to nothing among\n"
+        "them. `sum()` adds any number of them.",
+        *of_core("Usage", "Cost"),
+        "## `StopReason`",
+        about(StopReason),
+        ", ".join(code(str(each)) for each in StopReason) + ".",
+    )
+
+
+def errors() -> str:
+    """Return the page of exceptions."""
+    doc = about(exceptions)
+    first, tree = doc.split("\n\n", 1)
+    kinds = [
+        (code(kind.__name__), code(str(getattr(kind, "kind", ""))), " ".join(about(kind).split()))
+        for kind in vars(exceptions).values()
+        if inspect.isclass(kind)
+        and issubclass(kind, exceptions.SwinkError)
+        and kind is not exceptions.ProviderFailure
+    ]
+    return joined(
+        "# Errors",
+        MARK,
+        first,
+        f"```text\n{tree}\n```",
+        "Every one has a `title`, a `message` and a `resolution`: what happened, to what, what to\n"
+        "do. What each kind of failure means, and what is done about it, is on the page of\n"
+        "[failures](failures.md).",
+        table(("exception", "kind", "what"), kinds),
+        "`swink` has two more, [`BadAnswer`](swink.md#badanswer) and\n"
+        "[`TooManyTurns`](swink.md#toomanyturns).",
+        "## Fields of a `StreamError`",
+        fields(exceptions.StreamError),
+    )
+
+
+def swink_package() -> str:
+    """Return the page of the package `swink`."""
+    own = sorted(swink._HOME_OF)
+    core = sorted(set(swink.__all__) - set(own))
+    events = [getattr(run_events, name) for name in run_events.__all__ if name[0].isupper()]
+    return joined(
+        "# swink",
+        MARK,
+        "The package that applications install. Its own names, and below those of the core.",
+        section(swink_client.Client),
+        section(sync.SyncClient),
+        *functions(swink_client, "stream", "complete", "gather"),
+        *functions(sync, "complete_sync"),
+        *functions(media, "image", "document", "audio"),
+        *functions(tools, "tool"),
+        section(answers.Answer),
+        section(answers.AnswerStream),
+        section(answers.BadAnswer),
+        section(batches.Batch),
+        section(tools.FunctionTool),
+        section(loop.Run),
+        section(loop.TooManyTurns),
+        "## Events of a run",
+        "`RunEvent` is one of these, or an event of a stream.",
+        *(section(kind) for kind in events if inspect.isclass(kind)),
+        section(sync_streams.SyncStream),
+        section(sync_streams.SyncAnswerStream),
+        section(sync_streams.SyncRun),
+        "## Names of the core",
+        "The same objects as in `swink_core`: " + ", ".join(map(code, core)) + ".",
+    )
