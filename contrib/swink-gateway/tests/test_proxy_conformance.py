@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from swink_core import Catalog, Host, Model, StreamOptions
-from swink_core.providers import HTTPRequest
+from swink_core import Host, Model, StreamOptions
+from swink_core.providers import Catalog, HTTPRequest
 from swink_gateway.addressing import addressed
 from swink_gateway.protocols.native import NativeProtocol
 from swink_provider_proxy import ProxyProvider

@@ -11,8 +11,9 @@ import msgspec
 import pytest
 from converse import CONTENT_TYPE, TEXT, said
 
-from swink_core import Catalog, Client, Done, Error, Host, Message, Notice, RetryPolicy
+from swink_core import Client, Done, Error, Host, Message, Notice, RetryPolicy
 from swink_core import StreamErrorKind as Kind
+from swink_core.providers import Catalog
 from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
