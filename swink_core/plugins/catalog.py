@@ -30,7 +30,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,6 +54,7 @@ class Catalog:
         self._host = host
         self._environ = os.environ if environ is None else environ
         self._packages: dict[str, PackageCatalog] = {}
+        self._facts = lru_cache(maxsize=4096)(lambda *name: (self.model(*name), self.rules(*name)))
 
     def provider(self, name: str) -> ProviderInfo | None:
         """Return what is known of an installed provider; `None` if its plugin is mute.
@@ -120,9 +121,9 @@ class Catalog:
         except ValueError as error:
             raise InvalidModel(str(error), resolution="swink models lists known ones.") from None
         self._host.entry(model.provider)  # raises for an unknown provider
-        info = model.info or self.model(model.provider, model.id)
-        rules = model.rules or self.rules(model.provider, model.id)
-        known = info is model.info and rules == model.rules
+        info, rules = self._facts(model.provider, model.id)
+        info, rules = model.info or info, model.rules or rules
+        known = (info, rules) == (model.info, model.rules)
         return model if known else Model(model.provider, model.id, info, rules)
 
     def _owner(self, model_id: str, installed: list[str]) -> str | None:

@@ -59,8 +59,16 @@ def rule_of(model: Model, api: API | None = None, call: Fitted | None = None) ->
 
     Of rules for some APIs, those for `api`; of rules with a condition, those that `call` meets.
     """
-    hold = [rule for rule in model.rules if _is_for(rule, api)]
-    return _laid_over(*(r for r in hold if not r.when or (call is not None and call.meets(r))))
+    hold, some = _for(model.rules, api.api_name if api else None)
+    unmet = {rule for rule in some if call is None or not call.meets(rule)}
+    return _laid_over(*(rule for rule in hold if rule not in unmet))
+
+
+@lru_cache(maxsize=4096)
+def _for(rules: tuple[Rule, ...], api: str | None) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
+    """Return the rules for an API, and those of them that have a condition."""
+    hold = tuple(rule for rule in rules if not rule.apis or api in rule.apis)
+    return hold, tuple(rule for rule in hold if rule.when)
 
 
 @lru_cache(maxsize=4096)
@@ -83,10 +91,6 @@ def fitted(api: API, model: Model, context: Context, options: StreamOptions) -> 
     call = Fitted(model, context, options)
     call.fit(api)
     return call
-
-
-def _is_for(rule: Rule, api: API | None) -> bool:
-    return not rule.apis or (api is not None and api.api_name in rule.apis)
 
 
 @define
@@ -176,8 +180,8 @@ class Fitted:
         if known:
             self._apply(rule)
             self._think(rule)
-            for rule in model.rules:
-                if rule.when and _is_for(rule, api) and self.meets(rule):
+            for rule in _for(model.rules, api.api_name)[1]:
+                if self.meets(rule):
                     self._apply(rule)
         if self.failure is not None and self.failure.code in {*api.features, "prefill"}:
             self.failure.resolution = LIFTED

@@ -74,6 +74,7 @@ class OpenAIProvider(HTTPProvider):
         self.features, self.knobs = chat.features, chat.knobs
         self._sockets = Sockets()
         self._chat_only: set[str] = set()  # addresses without the Responses API
+        self._last: tuple[Model, StreamOptions, ChatAPI | ResponsesAPI] | None = None
 
     @cached_property
     def _chat(self) -> ChatAPI:
@@ -94,12 +95,16 @@ class OpenAIProvider(HTTPProvider):
         Callers choose by the setting `api`. Only Responses has WebSockets, keeps conversations and
         works in the background, so that asking for one of these asks for it.
         """
+        last = self._last
+        if last is not None and last[0] is model and last[1] is options:
+            return last[2]  # a call asks several times
         found = self._asked(model, options)
         if self.dialect.regions is not None:
             host = urlsplit(self.base_url(options)).hostname or ""
             if re.fullmatch(self.dialect.regions, host):
                 found = copy(found)
                 found.regional = True
+        self._last = model, options, found
         return found
 
     def _asked(self, model: Model, options: StreamOptions) -> ChatAPI | ResponsesAPI:
@@ -222,6 +227,7 @@ class OpenAIProvider(HTTPProvider):
         payload = _current(self.convert(model, fit.context, options), call)
         response = await super().respond(model, payload, options, call)
         self._chat_only.add(self.base_url(options))
+        self._last = None
         call.notice("chat_completions", f"{model}: the server has no Responses API")
         for notice in fit.notices:
             call.notice(notice.code, notice.detail)
