@@ -73,7 +73,7 @@ def test_a_line_of_an_answer_and_an_event_are_a_line_of_the_file() -> None:
         '"data: é\\n",',
         '"\\n",',
         '"data: two\\n"],',
-        '[2.0, {"type": "start"}]',
+        '[2.0,{"type":"start"}]',
     ):
         assert line in shown
 

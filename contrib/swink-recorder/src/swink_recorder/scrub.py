@@ -77,19 +77,24 @@ def _is_secret(name: str) -> bool:
     )
 
 
-_STRINGS = re.compile(rb'"(\w+)"\s*:\s*"((?:[^"\\]|\\.)*)"')  # with the names of their fields
+_STRINGS = re.compile(rb'"(\w+)"\s*:\s*"([^"\\]*+(?:\\.[^"\\]*+)*+)"')
+"""Strings, with the names of their fields."""
 
 
 def _without_pieces(data: bytes, secrets: Iterable[str]) -> bytes:
     """Hide secrets that come in pieces, as a model writes them: a frame each, in one field."""
-    strings: dict[bytes, list[tuple[int, int]]] = {}
-    for found in _STRINGS.finditer(data):
-        strings.setdefault(found[1], []).append(found.span(2))
+    fields: dict[bytes, list[bytes]] = {}
+    for name, text in _STRINGS.findall(data):
+        fields.setdefault(name, []).append(text)
     left = bytearray(data)
-    for spans in strings.values():
-        text = b"".join(data[start:end] for start, end in spans)
-        for secret in secrets:
-            for found in re.finditer(re.escape(secret.encode()), text):
-                for place in [p for span in spans for p in range(*span)][slice(*found.span())]:
+    for name, texts in fields.items():
+        whole = b"".join(texts)
+        for secret in (secret.encode() for secret in secrets):
+            if secret not in whole:
+                continue
+            spans = (found.span(2) for found in _STRINGS.finditer(data) if found[1] == name)
+            places = [place for span in spans for place in range(*span)]
+            for found in re.finditer(re.escape(secret), whole):
+                for place in places[slice(*found.span())]:
                     left[place] = ord("*")
     return bytes(left)

@@ -180,15 +180,25 @@ def _take_text(take: Take, secrets: set[str]) -> str:
     body, rows, start = scrubbed(recording.body, secrets), [], 0
     for at, size in recording.chunks:
         cells = [round(at, 6), *_readable(body[start : start + size])]
-        rows.append("[" + ",\n   ".join(map(_json, cells)) + "]")
+        rows.append("[" + _lines(cells).replace("\n", ",\n   ") + "]")
         start += size
-    events = "\n".join(_json([round(at, 6), event]) for at, event in take.events)
-    shown = scrubbed(events.encode(), secrets).decode().split("\n") if events else []
+    events = _lines([(round(at, 6), event) for at, event in take.events]).encode()
+    clean = scrubbed if _comes_in_pieces(take.events, secrets) else hidden
+    shown = clean(events, secrets).decode().replace("\n", ",\n  ")
     text = _json(head, 1)[:-2]
-    for name, lines in (("reads", rows), ("events", shown)):
+    for name, lines in (("reads", ",\n  ".join(rows)), ("events", shown)):
         if lines:
-            text += f',\n "{name}": [\n  ' + ",\n  ".join(lines) + "\n ]"
+            text += f',\n "{name}": [\n  {lines}\n ]'
     return text + "\n}"
+
+
+def _comes_in_pieces(events: list[tuple[float, Any]], secrets: set[str]) -> bool:
+    """Tell whether a secret stands in the deltas of a block, one after the other."""
+    pieces: dict[Any, list[str]] = {}
+    for _, event in events:
+        if (delta := event.get("delta")) is not None:
+            pieces.setdefault(event["content_index"], []).append(delta)
+    return any(secret in "".join(block) for block in pieces.values() for secret in secrets)
 
 
 def _readable(piece: bytes) -> list[Any]:
@@ -202,14 +212,24 @@ def _bytes(piece: Any) -> bytes:
     return piece.encode() if isinstance(piece, str) else b64decode(piece.base64)
 
 
-def _json(data: Any, indent: int | None = None) -> str:
-    text = json.dumps(data, indent=indent, ensure_ascii=False, default=repr)
+def _json(data: Any, indent: int = 0) -> str:
     try:
-        text.encode()
+        text = msgspec.json.encode(data, enc_hook=repr)
     except UnicodeEncodeError:  # half of a surrogate pair, which models do produce
-        return json.dumps(data, indent=indent, default=repr)
-    return text
+        return json.dumps(data, indent=indent or None, default=repr)
+    return (msgspec.json.format(text, indent=indent) if indent else text).decode()
+
+
+_write_lines = msgspec.json.Encoder(enc_hook=repr).encode_lines
+
+
+def _lines(data: list[Any]) -> str:
+    """Return JSON data, a line each."""
+    try:
+        return _write_lines(data)[:-1].decode()
+    except UnicodeEncodeError:
+        return "\n".join(map(_json, data))
 
 
 def _indented(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.split("\n"))
+    return "  " + text.replace("\n", "\n  ")
