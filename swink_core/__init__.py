@@ -50,7 +50,6 @@ from swink_core.failures.exceptions import (
 from swink_core.failures.failure import Classification, Failure
 from swink_core.plugins.binding import Target
 from swink_core.plugins.call import Call
-from swink_core.plugins.catalog import Catalog
 from swink_core.plugins.hookspecs import hookimpl
 from swink_core.plugins.host import Host
 from swink_core.streaming.event_stream import EventStream
@@ -88,7 +87,6 @@ from swink_core.vocabulary.messages import (
     FileSource,
     ImageBlock,
     Message,
-    Prompt,
     SystemMessage,
     TextBlock,
     ThinkingBlock,
@@ -98,7 +96,7 @@ from swink_core.vocabulary.messages import (
     UrlSource,
     UserMessage,
 )
-from swink_core.vocabulary.models import Model
+from swink_core.vocabulary.models import Model, ModelInfo, ProviderInfo
 from swink_core.vocabulary.options import (
     CacheStrategy,
     ClientOptions,
@@ -112,15 +110,15 @@ from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Usa
 
 __all__ = [
     "AssistantMessage", "AssistantMessageEvent", "AudioBlock", "AuthenticationError",
-    "Base64Source", "Block", "CacheStrategy", "Call", "Catalog", "Classification", "Client",
-    "ClientOptions", "CodecError", "ContentFiltered", "Context", "ContextWindowExceeded",
-    "Conversation", "Cost", "DocumentBlock", "Done", "EmptyResponse", "Error", "Event",
-    "EventStream", "Extension", "ExtensionBlock", "Failure", "FileIdSource", "FileSource", "Host",
-    "ImageBlock", "InvalidContext", "InvalidModel", "InvalidOption", "InvalidRequest", "MediaError",
-    "Message", "Model", "ModelChain", "ModelNotFound", "ModelOverloaded", "ModelThrottled",
-    "NetworkError", "Notice", "Options", "OutputTooLarge", "PluginError", "PluginFault", "Prompt",
-    "ProtocolError", "ProviderFailure", "QuotaExhausted", "ResourceExhausted", "ResponseHead",
-    "Retry", "RetryPolicy", "Start", "StopReason", "StreamAborted", "StreamError",
+    "Base64Source", "Block", "CacheStrategy", "Call", "Classification", "Client", "ClientOptions",
+    "CodecError", "ContentFiltered", "Context", "ContextWindowExceeded", "Conversation", "Cost",
+    "DocumentBlock", "Done", "EmptyResponse", "Error", "Event", "EventStream", "Extension",
+    "ExtensionBlock", "Failure", "FileIdSource", "FileSource", "Host", "ImageBlock",
+    "InvalidContext", "InvalidModel", "InvalidOption", "InvalidRequest", "MediaError", "Message",
+    "Model", "ModelChain", "ModelInfo", "ModelNotFound", "ModelOverloaded", "ModelThrottled",
+    "NetworkError", "Notice", "Options", "OutputTooLarge", "PluginError", "PluginFault",
+    "ProtocolError", "ProviderFailure", "ProviderInfo", "QuotaExhausted", "ResourceExhausted",
+    "ResponseHead", "Retry", "RetryPolicy", "Start", "StopReason", "StreamAborted", "StreamError",
     "StreamErrorKind", "StreamOptions", "StreamTimeout", "SwinkError", "SystemMessage", "Target",
     "TextBlock", "TextDelta", "TextEnd", "TextStart", "ThinkingBlock", "ThinkingDelta",
     "ThinkingEnd", "ThinkingLevel", "ThinkingStart", "Timeouts", "Tool", "ToolCallBlock",

@@ -20,6 +20,7 @@ from swink_core import (
     ImageBlock,
     InvalidContext,
     InvalidOption,
+    ProviderInfo,
     RetryPolicy,
     StreamOptions,
     SystemMessage,
@@ -32,7 +33,6 @@ from swink_core import (
     UserMessage,
 )
 from swink_core.arguments import check_context, check_options, check_settings
-from swink_core.providers import ProviderInfo
 
 HI = UserMessage("Hi")
 NOTHING: Any = None

@@ -33,9 +33,19 @@ from fakes import (
 )
 
 import swink_core as swink
-from swink_core import InvalidContext, InvalidModel, InvalidOption, UnknownProvider, UsageError
+from swink_core import (
+    InvalidContext,
+    InvalidModel,
+    InvalidOption,
+    ModelInfo,
+    UnknownProvider,
+    UsageError,
+)
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import ModelInfo, with_extra
+from swink_core.providers import (
+    Catalog,
+    with_extra,
+)
 from swink_testing.calls import client_with
 
 # -- mistakes of the caller's --------------------------------------------------------------------
@@ -113,8 +123,8 @@ PLACES_OF_NAMES: dict[str, Callable[[Any], Any]] = {
     "a chain": lambda client: client.stream([MODEL, f"{TYPED}/large"], "Hi"),
     "a client's default": lambda client: client_of(default=f"{TYPED}/large").stream(None, "Hi"),
     "options of a provider": lambda client: swink.Client(host=host_of(), providers={TYPED: {}}),
-    "the catalogue": lambda client: swink.Catalog(host_of(), {}).resolve(f"{TYPED}/large"),
-    "the catalogue's list": lambda client: swink.Catalog(host_of(), {}).models(TYPED),
+    "the catalogue": lambda client: Catalog(host_of(), {}).resolve(f"{TYPED}/large"),
+    "the catalogue's list": lambda client: Catalog(host_of(), {}).models(TYPED),
     "the host": lambda client: host_of().bind(TYPED),
 }
 

@@ -11,6 +11,7 @@ import asyncio
 import copy
 import json
 import re
+from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterator
 from itertools import product
@@ -21,11 +22,12 @@ from attrs import evolve
 
 from swink_core import (
     AssistantMessage,
+    AudioBlock,
     Base64Source,
     Block,
-    Catalog,
     Client,
     Context,
+    DocumentBlock,
     Error,
     ExtensionBlock,
     Host,
@@ -43,10 +45,11 @@ from swink_core import (
     UserMessage,
     dump,
 )
-from swink_core.providers import HTTPProvider, required_features, rule_of
+from swink_core.providers import Catalog, HTTPProvider, HTTPRequest, required_features, rule_of
 from swink_recorder.recording import Recording, bundled_recordings
 from swink_testing.beginnings import OPAQUE, PRIVATE
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.judge import Judge, asked_of
 from swink_testing.participants import Participant, participants
 from swink_testing.request_readers import Reading, read_request, strings_of
 
@@ -54,8 +57,17 @@ HOST = Host()
 
 CATALOG = Catalog(HOST)
 
+JUDGE = Judge()
+
 SEEN = "aW1hZ2Ugb2YgdGhlIHVzZXI="
 FOUND = "aW1hZ2Ugb2YgdGhlIHRvb2w="
+
+READ = "cGFwZXIgb2YgdGhlIHVzZXI="
+HEARD = "c3BlZWNoIG9mIHRoZSB1c2Vy"
+
+PAPER = DocumentBlock(Base64Source("text/plain", READ), "paper.txt")
+SPEECH = AudioBlock(Base64Source("audio/wav", HEARD))
+MEDIA = {"images": ImageBlock, "documents": DocumentBlock, "audio": AudioBlock}
 
 PARTICIPANTS = list(participants(HOST))
 PAIRS = [pytest.param(a, b, id=f"{a}-to-{b}") for a, b in product(PARTICIPANTS, PARTICIPANTS)]
@@ -83,7 +95,7 @@ def conversation(origin: Participant) -> Context:
     image = ImageBlock(Base64Source("image/png", SEEN))
     messages: list[Message] = [
         SystemMessage("Be kind."),
-        UserMessage([TextBlock("What is on it?"), TextBlock(""), image]),
+        UserMessage([TextBlock("What is on it?"), TextBlock(""), image, PAPER, SPEECH]),
         answer,
         SystemMessage([TextBlock("Be quick.")]),
         ToolResultMessage(first.id, first.name, found),
@@ -98,16 +110,15 @@ def conversation(origin: Participant) -> Context:
 
 def _within(context: Context, features: frozenset[str]) -> Context:
     """Returns the conversation without what a provider does not have."""
+    kinds = tuple(kind for feature, kind in MEDIA.items() if feature not in features)
 
     def kept(message: Message) -> Message:
         if isinstance(message, AssistantMessage) or isinstance(message.content, str):
             return message
-        blocks: list[Block] = [b for b in message.content if not isinstance(b, ImageBlock)]
+        blocks: list[Block] = [b for b in message.content if not isinstance(b, kinds)]
         return evolve(message, content=blocks)
 
-    messages = context.messages
-    if "images" not in features:
-        messages = [kept(message) for message in messages]
+    messages = [kept(message) for message in context.messages]
     return evolve(context, messages=messages, tools=context.tools if "tools" in features else [])
 
 
@@ -123,8 +134,8 @@ def _features(participant: Participant) -> set[str]:
     return {*api.features} - refused
 
 
-async def _sent(target: Participant, context: Context) -> tuple[list[Any], Error | None]:
-    """Returns the bodies of the requests that a call makes, and how it failed."""
+async def _sent(target: Participant, context: Context) -> tuple[list[HTTPRequest], Error | None]:
+    """Returns the requests that a call makes, and how it failed."""
     http = MemoryHTTPClient(MemoryResponse.of_json({"error": {"message": "enough"}}, 400))
     options = {"api_key": "test", "base_url": "http://server.example", **target.options}
     async with (
@@ -133,16 +144,22 @@ async def _sent(target: Participant, context: Context) -> tuple[list[Any], Error
     ):
         events = [event async for event in stream]
     failed = events[-1] if isinstance(events[-1], Error) else None
-    return http.bodies, failed
+    return http.requests, failed
 
 
 def _request(target: Participant, context: Context) -> Any:
     if target.rules.in_words:
         options = StreamOptions(**target.options)
         return _provider(target).convert_messages(target.model, context, options)
-    bodies, _ = asyncio.run(_sent(target, context))
-    assert len(bodies) == 1
-    return bodies[0]
+    requests, _ = asyncio.run(_sent(target, context))
+    assert len(requests) == 1
+    [request] = requests
+    asked = asked_of(target.provider, request.url, request.body)
+    assert asked is not None or target.provider not in JUDGE.providers
+    if asked is not None:
+        refused = JUDGE.refusals(asked.provider, asked.api, asked.model, asked.body)
+        assert [(rule.id, rule.source) for rule in refused] == []
+    return json.loads(request.body)
 
 
 def _opaque(context: Context) -> set[str]:
@@ -185,8 +202,8 @@ def _state(block: Block) -> Any:
 def test_a_conversation_goes_on_elsewhere(origin: Participant, target: Participant) -> None:
     context = conversation(origin)
     if missing := required_features(context, StreamOptions()) - _features(target):
-        bodies, failed = asyncio.run(_sent(target, context))
-        assert bodies == []
+        requests, failed = asyncio.run(_sent(target, context))
+        assert requests == []
         assert failed is not None
         assert failed.error_kind is StreamErrorKind.UNSUPPORTED
         assert not missing & _features(target)
@@ -234,6 +251,9 @@ def _check_words(strings: list[str], target: Participant) -> None:
     if "images" in _features(target) and not target.rules.in_words:
         assert SEEN in everything
         assert FOUND in everything
+    for feature, data in (("documents", READ), ("audio", HEARD)):
+        if feature in _features(target) and not target.rules.in_words:
+            assert data in everything or b64decode(data).decode() in everything
 
 
 def _check_turns(reading: Reading, target: Participant) -> None:

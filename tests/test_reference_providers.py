@@ -5,7 +5,10 @@ from __future__ import annotations
 import generate_providers
 import pytest
 
-from swink_core import Catalog, Host
+from swink_core import (
+    Host,
+)
+from swink_core.providers import Catalog
 
 
 def test_the_page_is_up_to_date() -> None:

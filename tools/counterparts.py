@@ -13,6 +13,7 @@ does not understand it.
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import math
 import os
@@ -23,7 +24,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -71,7 +71,7 @@ def _running(name: str, url: str, command: list[str], **environ: str) -> Iterato
                 try:
                     _get(url)
                     break
-                except (urllib.error.URLError, ConnectionError, TimeoutError):
+                except (OSError, http.client.HTTPException):  # it does not answer yet, or badly
                     if process.poll() is None and time.monotonic() < deadline:
                         time.sleep(0.5)
                         continue
@@ -124,7 +124,7 @@ async def see_traces(folder: Path) -> list[str]:
         "PHOENIX_GRPC_PORT": str(grpc_port),
         "PHOENIX_TELEMETRY_ENABLED": "false",
     }
-    with _running("Phoenix", url, [str(PHOENIX), "serve"], **settings):
+    with _running("Phoenix", f"{url}/healthz", [str(PHOENIX), "serve"], **settings):
         tracers = TracerProvider()
         exporter = OTLPSpanExporter(f"http://127.0.0.1:{grpc_port}", insecure=True)
         tracers.add_span_processor(SimpleSpanProcessor(exporter))

@@ -108,7 +108,7 @@ def _has_result(body: dict[str, Any]) -> bool:
 
 async def _ask(
     conversation: Any, **options: Any
-) -> tuple[list[swink.AssistantMessageEvent], swink.AssistantMessage]:
+) -> tuple[list[swink.Event], swink.AssistantMessage]:
     async with swink.Client(retry=swink.RetryPolicy.none()) as client:
         async with client.stream(MODEL, conversation, **options) as stream:
             events = [event async for event in stream]

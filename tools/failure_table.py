@@ -14,10 +14,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import swink_core as swink
+from swink_core import ProviderInfo
 from swink_core import StreamErrorKind as Kind
 from swink_core.failures.advice import advise
 from swink_core.failures.kinds import KINDS, most_retries
-from swink_core.providers import ProviderInfo
 from swink_core.providers.source import MALFORMED_IN_A_ROW, MALFORMED_IN_ALL, SETTLE_SECONDS
 from swink_core.vocabulary import outcome
 

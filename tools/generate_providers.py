@@ -20,7 +20,13 @@ import msgspec
 from attrs import define, evolve
 
 import swink_core as swink
-from swink_core.providers import HTTPProvider, HTTPRequest, ProviderInfo, rule_of
+from swink_core import ProviderInfo
+from swink_core.providers import (
+    Catalog,
+    HTTPProvider,
+    HTTPRequest,
+    rule_of,
+)
 from swink_recorder.recording import Recording, bundled_recordings
 from swink_testing.calls import call_of
 from swink_testing.driver import run_bytes
@@ -91,7 +97,7 @@ class Row:
 def rows() -> Iterator[Row]:
     """Yield the installed providers by name, Responses beside Chat Completions."""
     host = swink.Host()
-    catalog = swink.Catalog(host, environ={})
+    catalog = Catalog(host, environ={})
     for name in host.provider_names():
         info = catalog.provider(name)
         assert info is not None

@@ -15,6 +15,7 @@ from typing import Any, get_args
 
 import api_pages
 import failure_table
+import generate_gateway
 import generate_providers
 import generate_takes
 from reference_parts import (
@@ -172,6 +173,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "swink.md": api_pages.swink_package,
     "usage-and-cost.md": api_pages.usage_and_cost,
     "what-each-provider-takes.md": generate_takes.page,
+    "what-the-gateway-carries.md": generate_gateway.page,
 }
 """The pages by their file's name."""
 

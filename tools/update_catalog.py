@@ -88,6 +88,14 @@ FEATURES = {
 KEYS = {"id", "provider", "match", "prices"}
 PRICED = {"prices", "more_cases", "long_writes"}
 
+IN_ARNS = {"bedrock"}
+"""Providers that are asked for a model by an ARN too, which ends in the model's id."""
+
+UNTOLD = {
+    "baseten", "claude-code", "cloudflare", "dashscope", "minimax", "moonshot", "sambanova", "zai",
+}  # fmt: skip
+"""Whose sources tell limits and capabilities of some models: what nobody says stays unknown."""
+
 UNSAID = {
     "groq": ["structured_output", "json"],
     "together": ["structured_output", "json"],
@@ -269,7 +277,10 @@ def _match(rows: list[dict[str, Any]], first: str, sources: Mapping[str, Provide
             and source.find_model(other.id) is not model
         ]
         not_these = f"^(?!(?:{'|'.join(map(_escaped, sorted(others)))})$)" if others else ""
-        row["match"] = f"(?i){not_these}{'.*' if not_these else ''}{_pattern(model.match)}"
+        named = _pattern(model.match)
+        if row.get("provider", first) in IN_ARNS:
+            named = re.sub(r"(?<![\[\\])\^", "(?:^|/)", named)
+        row["match"] = f"(?i){not_these}{'.*' if not_these else ''}{named}"
 
 
 def _pattern(clause: object) -> str:

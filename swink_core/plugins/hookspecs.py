@@ -72,5 +72,7 @@ def on_event(event: AssistantMessageEvent, call: Call) -> None:
     """Take one event; called for every event of every call, in order, before the caller sees it.
 
     It must not block, change the event or keep it. What it raises is logged and ends its part
-    in that call; the stream goes on. `wrapper=True` is refused here.
+    in that call; the stream goes on. `wrapper=True` is refused here. A plugin with the attribute
+    `other_events = True` is also shown events of other classes, which libraries above the core make
+    (a tool loop's turns), with a call that may not have begun yet, or has ended.
     """

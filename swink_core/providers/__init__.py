@@ -9,6 +9,7 @@ from swink_core.framing.ndjson import NDJSONDecoder
 from swink_core.framing.sse import SSEDecoder
 from swink_core.plugins.binding import first_set
 from swink_core.plugins.call import Attempt, Gate
+from swink_core.plugins.catalog import Catalog
 from swink_core.providers.aiohttp_client import AiohttpClient
 from swink_core.providers.clock import LoopClock
 from swink_core.providers.commands import end_group, not_started
@@ -46,21 +47,20 @@ from swink_core.vocabulary.codec import load_event
 from swink_core.vocabulary.grammar import Automaton
 from swink_core.vocabulary.http import HTTPClient, HTTPRequest, HTTPResponse
 from swink_core.vocabulary.messages import Source, is_synthetic_id, parse_arguments, synthetic_id
-from swink_core.vocabulary.models import ModelInfo, ProviderInfo
 from swink_core.vocabulary.options import THINKING_BUDGETS
 from swink_core.vocabulary.prices import cost_of
 
 __all__ = [
     "DEFAULT_FRAME_LIMIT", "MOST_BLOCKS", "THINKING_BUDGETS", "AiohttpClient", "Attempt",
-    "Automaton", "Clock", "Decoder", "EventSource", "EventWriter", "Fitted", "FrameError",
-    "FrameTooLong", "Gate", "HTTPClient", "HTTPProvider", "HTTPRequest", "HTTPResponse",
-    "LoopClock", "MalformedFrame", "MessageConverter", "ModelInfo", "NDJSONDecoder", "Parser",
-    "Phase", "ProviderInfo", "SSEDecoder", "Source", "Timer", "accepted_id", "api_of",
-    "arguments_object", "by_tables", "called_ids", "changed_options", "closed_schema",
-    "context_notices", "cost_of", "duration_seconds", "end_group", "failure_of", "first_set",
-    "fitted", "folded_system", "inlined_schema", "is_own_address", "is_synthetic_id", "kept_of",
-    "load_event", "marked_system", "media_base64", "media_form", "media_type_of",
-    "merge_fields", "merged_turns", "model_path", "normalise", "not_started", "parse_arguments",
-    "redact", "repaired_json", "required_features", "retry_after_seconds", "rule_of",
-    "synthetic_id", "text_of", "unparsed", "unsupported", "with_extra", "with_metadata",
+    "Automaton", "Catalog", "Clock", "Decoder", "EventSource", "EventWriter", "Fitted",
+    "FrameError", "FrameTooLong", "Gate", "HTTPClient", "HTTPProvider", "HTTPRequest",
+    "HTTPResponse", "LoopClock", "MalformedFrame", "MessageConverter", "NDJSONDecoder", "Parser",
+    "Phase", "SSEDecoder", "Source", "Timer", "accepted_id", "api_of", "arguments_object",
+    "by_tables", "called_ids", "changed_options", "closed_schema", "context_notices", "cost_of",
+    "duration_seconds", "end_group", "failure_of", "first_set", "fitted", "folded_system",
+    "inlined_schema", "is_own_address", "is_synthetic_id", "kept_of", "load_event", "marked_system",
+    "media_base64", "media_form", "media_type_of", "merge_fields", "merged_turns", "model_path",
+    "normalise", "not_started", "parse_arguments", "redact", "repaired_json", "required_features",
+    "retry_after_seconds", "rule_of", "synthetic_id", "text_of", "unparsed", "unsupported",
+    "with_extra", "with_metadata",
 ]  # fmt: skip

@@ -112,8 +112,9 @@ class EventStream:
         return self.message
 
     def observe(self, event: ev.AssistantMessageEvent) -> None:
-        """Show observers of the call an event that is none of the stream's own."""
-        self._driver.observers.show([event])
+        """Show the call's observers an event that is none of the stream's own, before its start
+        or after its end too: those whose plugin says that it takes `other_events`."""
+        self._driver.observers.show_other(event)
 
     async def aclose(self) -> None:
         """Close the connection at once, from any task; a second call does nothing.

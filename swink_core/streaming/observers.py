@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from swink_core.plugins.binding import Binding
@@ -26,15 +26,24 @@ class Observers:
         self._call = call
         # by name: shared plugins are bound to every target's provider, and observe once
         self.bound: dict[str, Observer] = {}
+        self._others: set[str] = set()  # whose plugins take events that are none of a stream's
         for binding in bindings:
             for impl in reversed(binding.hook.on_event.get_hookimpls()):
                 self.bound.setdefault(impl.plugin_name, _bind(impl.function, impl.argnames, call))
+                if getattr(impl.plugin, "other_events", False):
+                    self._others.add(impl.plugin_name)
         if log.isEnabledFor(logging.DEBUG):
             self.bound["log"] = lambda event: log.debug("call %s: %r", call.id, event)
 
-    def show(self, batch: Sequence[AssistantMessageEvent]) -> None:
-        """Show events to everyone, in order."""
-        for name, observer in [*self.bound.items()]:
+    def show_other(self, event: AssistantMessageEvent) -> None:
+        """Show an event that is none of the stream's own to those who take such."""
+        self.show([event], {n: observer for n, observer in self.bound.items() if n in self._others})
+
+    def show(
+        self, batch: Sequence[AssistantMessageEvent], to: Mapping[str, Observer] | None = None
+    ) -> None:
+        """Show events, in order, to these observers, or to everyone."""
+        for name, observer in [*(self.bound if to is None else to).items()]:
             try:
                 for event in batch:
                     observer(event)

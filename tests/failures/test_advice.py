@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from swink_core import Failure, Model, StreamErrorKind
+from swink_core import Failure, Model, ProviderInfo, StreamErrorKind
 from swink_core.failures.advice import advise, duration_text
-from swink_core.providers import ProviderInfo
 
 MODEL = Model("acme", "large")
 INFO = ProviderInfo(

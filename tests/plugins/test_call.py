@@ -13,6 +13,7 @@ from swink_core import (
     Error,
     Failure,
     Model,
+    ProviderInfo,
     RetryPolicy,
     StreamOptions,
     UserMessage,
@@ -20,7 +21,6 @@ from swink_core import (
 )
 from swink_core import StreamErrorKind as Kind
 from swink_core.plugins.call import Attempt
-from swink_core.providers import ProviderInfo
 from swink_core.vocabulary.http import HTTPRequest, ResponseHead
 from swink_testing.calls import call_of
 

@@ -9,8 +9,16 @@ from typing import Any
 
 import pytest
 
-from swink_core import Catalog, Cost, Host, Model, PluginError, SwinkError, Usage
+from swink_core import (
+    Cost,
+    Host,
+    Model,
+    PluginError,
+    SwinkError,
+    Usage,
+)
 from swink_core.plugins.package_data import package_catalog
+from swink_core.providers import Catalog
 from swink_core.vocabulary.prices import Prices, cost_of
 
 FILE = r"""

@@ -31,7 +31,9 @@ from swink_core import (
     Error,
     Failure,
     ImageBlock,
+    ModelInfo,
     Notice,
+    ProviderInfo,
     StreamOptions,
     SystemMessage,
     Tool,
@@ -39,7 +41,10 @@ from swink_core import (
     UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import HTTPProvider, HTTPRequest, ModelInfo, ProviderInfo
+from swink_core.providers import (
+    HTTPProvider,
+    HTTPRequest,
+)
 
 JSON = {"Content-Type": "application/json"}
 IMAGE = Context([UserMessage([ImageBlock(UrlSource("https://a.example/b.png"))])])

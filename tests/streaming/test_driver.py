@@ -32,6 +32,7 @@ from swink_core import (
     Done,
     Error,
     Extension,
+    ModelInfo,
     Notice,
     Retry,
     Start,
@@ -44,7 +45,6 @@ from swink_core import (
     ToolCallStart,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import ModelInfo
 from swink_core.vocabulary.prices import Prices
 
 ANSWER: list[Any] = [

@@ -508,14 +508,18 @@ async def test_text_that_was_handed_out_is_not_begun_again() -> None:
     assert types(observer.terminals) == ["error"]
 
 
-async def test_observers_are_shown_what_is_none_of_the_streams_own_events() -> None:
-    observer = Observer()
-    async with client_of(observer, http=PipeClient(Pipe(*HELLO, end=True))) as client:
+async def test_observers_that_ask_for_it_are_shown_what_is_none_of_the_streams_own_events() -> None:
+    class Curious(Observer):
+        other_events = True
+
+    curious, observer = Curious(), Observer()
+    async with client_of(curious, observer, http=PipeClient(Pipe(*HELLO, end=True))) as client:
         stream = client.stream(MODEL, "Hi")
         stream.observe(before := swink.Notice("mine"))
         got = await collect(stream)
         stream.observe(after := swink.Notice("mine too"))
-    assert observer.events == [before, *got, after]
+    assert curious.events == [before, *got, after]
+    assert observer.events == got
 
 
 async def test_a_second_reader_is_refused_and_the_first_goes_on() -> None:

@@ -21,12 +21,12 @@ from typing import Any, Self
 import msgspec
 
 import swink_core as swink
+from swink_core import ProviderInfo
 from swink_core.providers import (
     EventWriter,
     HTTPProvider,
     HTTPRequest,
     MalformedFrame,
-    ProviderInfo,
     by_tables,
     normalise,
 )

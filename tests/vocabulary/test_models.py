@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from swink_core import Model
-from swink_core.providers import ModelInfo
+from swink_core import Model, ModelInfo
 
 # (name, provider, id)
 NAMES = [

@@ -13,7 +13,7 @@ from swink_cli.markdown import last_block
 from swink_cli.panels import Layout, choose_layout
 from swink_cli.summary import money, rate, seconds, tokens
 from swink_cli.terminal import as_unicode, printable, show_error, table
-from swink_core.providers import ModelInfo
+from swink_core import ModelInfo
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ class Read:
 async def openai_chat(base: str, model: str) -> Read:
     openai = pytest.importorskip("openai", reason="OpenAI's SDK is not installed")
     asked = {"model": model, "messages": [{"role": "user", "content": PROMPT}]}
-    async with openai.AsyncOpenAI(base_url=f"{base}/v1", **_quick(openai)) as client:
+    async with openai.AsyncOpenAI(base_url=f"{base}/v1", **quick(openai)) as client:
         read, calls = Read(), {}
         try:
             asked |= {"stream": True, "stream_options": {"include_usage": True}}
@@ -61,7 +61,7 @@ def _add(read: Read, choice: Any, calls: dict[int, Any]) -> None:
 async def anthropic_messages(base: str, model: str) -> Read:
     anthropic = pytest.importorskip("anthropic", reason="Anthropic's SDK is not installed")
     asked = {"model": model, "max_tokens": 99, "messages": [{"role": "user", "content": PROMPT}]}
-    async with anthropic.AsyncAnthropic(base_url=base, **_quick(anthropic)) as client:
+    async with anthropic.AsyncAnthropic(base_url=base, **quick(anthropic)) as client:
         try:
             async with client.messages.stream(**asked) as stream:
                 done = await stream.get_final_message()
@@ -85,7 +85,7 @@ async def anthropic_messages(base: str, model: str) -> Read:
 async def openai_responses(base: str, model: str) -> Read:
     openai = pytest.importorskip("openai", reason="OpenAI's SDK is not installed")
     read, done = Read(), None
-    async with openai.AsyncOpenAI(base_url=f"{base}/v1", **_quick(openai)) as client:
+    async with openai.AsyncOpenAI(base_url=f"{base}/v1", **quick(openai)) as client:
         try:
             async for event in await client.responses.create(
                 model=model, input=PROMPT, stream=True
@@ -136,7 +136,7 @@ async def read(protocol: str, gateway: Gateway | str, model: str) -> Read:
     return await READERS[protocol](base, model)
 
 
-def _quick(vendor: Any) -> dict[str, Any]:
+def quick(vendor: Any) -> dict[str, Any]:
     """Return options of a client that reads no certificates, which takes longest of all."""
     http = vendor.DefaultAsyncHttpxClient(verify=False)
     return {"api_key": "k", "max_retries": 0, "http_client": http}

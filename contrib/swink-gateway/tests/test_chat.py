@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from attrs import evolve
 from hypothesis import Phase, given, settings
+from sdks import quick
 from serving import Scripted, serving
 from turned import Said, asked_for, last_attempt, read_by, whole, written
 
@@ -156,7 +157,7 @@ async def sdk(openai: Any, *plugins: Any) -> AsyncIterator[Any]:
     """Yield the SDK's client of a gateway."""
     async with (
         serving(*plugins) as gateway,
-        openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="k", max_retries=0) as client,
+        openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", **quick(openai)) as client,
     ):
         yield client
 

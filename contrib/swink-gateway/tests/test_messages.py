@@ -10,8 +10,9 @@ import msgspec
 import pytest
 from attrs import evolve
 from hypothesis import Phase, given, settings
+from sdks import quick
 from serving import Scripted, ask, serving
-from turned import last_attempt, read_by, whole, written
+from turned import last_attempt, names_calls_twice, read_by, whole, written
 
 import swink_core as swink
 from swink_core import StopReason, StreamErrorKind, Usage
@@ -130,6 +131,8 @@ def test_nothing_is_lost_but_what_is_declared(events: list[Any]) -> None:
     if isinstance(events[-1], swink.Error):
         assert isinstance(terminal, swink.Error)
         return
+    if names_calls_twice(original):
+        return
     # what the client sends back, made of the frames
     said = _returned(frames)
     expected = [b for b in original.content if not _is_empty(b)]
@@ -195,7 +198,8 @@ def _plain(block: Any) -> Any:
     if isinstance(block, swink.TextBlock):
         return block.text
     if isinstance(block, swink.ThinkingBlock):
-        return block.thinking, block.signature, block.metadata or None
+        hidden = block.redacted and bool(block.thinking)
+        return block.thinking, block.signature, block.metadata or None, hidden
     if isinstance(block, swink.ToolCallBlock):
         return block.id, block.name, block.arguments, block.metadata or None
     return block
@@ -214,7 +218,7 @@ async def sdk(anthropic: Any, *plugins: Any) -> AsyncIterator[Any]:
     """Yield the SDK's client of a gateway."""
     async with (
         serving(*plugins) as gateway,
-        anthropic.AsyncAnthropic(base_url=gateway.url, api_key="k", max_retries=0) as client,
+        anthropic.AsyncAnthropic(base_url=gateway.url, **quick(anthropic)) as client,
     ):
         yield client
 

@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 from hypothesis import Phase, given, settings
+from sdks import quick
 from serving import Scripted, serving
-from turned import asked_for, last_attempt, read_by, whole, written
+from turned import asked_for, last_attempt, names_calls_twice, read_by, whole, written
 
 import swink_core as swink
 from swink_core import StopReason, StreamErrorKind, Usage
@@ -147,7 +148,7 @@ def test_nothing_is_lost_but_what_is_declared(events: list[Any]) -> None:
         return
     assert original.model is None or message.model == original.model
     output = frames_of(pieces)[-1]["response"]["output"]
-    if not original.content:
+    if not original.content or names_calls_twice(original):
         return
     returned = back(output)
     assert [_plain(b) for b in returned.content] == [
@@ -184,7 +185,7 @@ async def sdk(openai: Any, *plugins: Any) -> AsyncIterator[Any]:
     """Yield the SDK's client of a gateway."""
     async with (
         serving(*plugins) as gateway,
-        openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="k", max_retries=0) as client,
+        openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", **quick(openai)) as client,
     ):
         yield client
 

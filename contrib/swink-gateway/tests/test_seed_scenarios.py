@@ -18,7 +18,11 @@ from serving import Scripted, ask, serving
 from turned import asked_for
 
 import swink_core as swink
-from swink_core import Catalog, Host, Model
+from swink_core import (
+    Host,
+    Model,
+)
+from swink_core.providers import Catalog
 from swink_gateway.protocols import ClientProtocol, Facts
 from swink_gateway.protocols.chat import ChatProtocol
 from swink_gateway.protocols.gemini import GeminiProtocol
@@ -277,6 +281,16 @@ async def test_stream_abort_on_persistent_backpressure() -> None:
                 answer += piece
         assert b"[DONE]" not in answer
         writer.close()
+
+
+async def test_a_client_that_leaves_stops_its_upstream_and_is_no_slow_one() -> None:
+    upstream = Flood(10_000)
+    async with serving(upstream) as gateway:
+        reader, writer = await open_slowly(gateway.url)
+        await reader.read(100)
+        writer.close()
+        await upstream.left.wait()
+        assert gateway.counters["ccr_stream_aborted_total"] == 0
 
 
 # -- an upstream that is killed at every frame -----------------------------------------------------

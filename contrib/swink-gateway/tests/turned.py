@@ -11,7 +11,6 @@ from attrs import define
 from swink_core import (
     AssistantMessage,
     AssistantMessageEvent,
-    Catalog,
     Context,
     Done,
     Error,
@@ -21,6 +20,7 @@ from swink_core import (
     Usage,
     UserMessage,
 )
+from swink_core.providers import Catalog
 from swink_gateway.protocols import Asked, ClientProtocol, Facts
 from swink_testing.driver import fold, run_bytes
 
@@ -78,6 +78,12 @@ def last_attempt(events: Sequence[AssistantMessageEvent]) -> list[AssistantMessa
     """Return the events that stand: those since the last restart."""
     restarts = [n for n, event in enumerate(events) if isinstance(event, Retry)]
     return list(events[restarts[-1] + 1 :] if restarts else events)
+
+
+def names_calls_twice(message: AssistantMessage) -> bool:
+    """Tell whether two calls have one id, by which what is sealed beside a call finds it."""
+    ids = [call.id for call in message.tool_calls]
+    return len(set(ids)) < len(ids)
 
 
 def read_by(

@@ -14,8 +14,14 @@ from unittest.mock import patch
 
 import pytest
 
-from swink_core import Catalog, Client, Error, Host, Model, RetryPolicy
-from swink_core.providers import AiohttpClient, HTTPRequest
+from swink_core import (
+    Client,
+    Error,
+    Host,
+    Model,
+    RetryPolicy,
+)
+from swink_core.providers import AiohttpClient, Catalog, HTTPRequest
 from swink_testing.canaries import SONG, environment_of, given_to, sung
 from swink_testing.conformance import Subject
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse

@@ -19,9 +19,12 @@ import attrs
 import pytest
 
 import swink_core as swink
-from swink_core import providers
+from swink_core import ModelInfo, ProviderInfo, providers
 from swink_core.plugins import catalog, hookspecs, level
-from swink_core.providers import EventWriter, HTTPProvider, ModelInfo, ProviderInfo
+from swink_core.providers import (
+    EventWriter,
+    HTTPProvider,
+)
 from swink_core.vocabulary.prices import Prices
 from swink_testing.calls import client_with
 from swink_testing.conformance import PROVIDER_CHECKS, Subject, run_checks

@@ -9,8 +9,14 @@ import msgspec
 import pytest
 from attrs import asdict
 
-from swink_core import Catalog, Context, Host, Model, StreamOptions, dump
-from swink_core.providers import HTTPProvider, HTTPRequest
+from swink_core import (
+    Context,
+    Host,
+    Model,
+    StreamOptions,
+    dump,
+)
+from swink_core.providers import Catalog, HTTPProvider, HTTPRequest
 from swink_testing.acme import AcmeProvider
 from swink_testing.judge import Judge, Rule
 from swink_testing.matrix.ask import Asker

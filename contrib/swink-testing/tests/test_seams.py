@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 
 import swink_core as swink
+from swink_core import ModelInfo
 from swink_core.plugins import host as host_module
-from swink_core.providers import ModelInfo
 from swink_recorder.recording import Recording
 from swink_recorder.replay import ReplayServer
 from swink_testing.calls import client_with

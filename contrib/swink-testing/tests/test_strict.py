@@ -11,10 +11,11 @@ import pytest
 
 import swink_core as swink
 from swink_core import StopReason, StreamErrorKind
+from swink_core.providers import Catalog
 from swink_testing.judge import Judge, Rule
 from swink_testing.strict import TEXT, StrictServer, strict_server
 
-CATALOG = swink.Catalog(swink.Host(environ={}), environ={})
+CATALOG = Catalog(swink.Host(environ={}), environ={})
 ONCE = {"retry": swink.RetryPolicy.none()}
 
 

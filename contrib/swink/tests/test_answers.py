@@ -183,8 +183,9 @@ async def test_a_model_that_says_it_has_no_structured_output_is_made_to_call_a_t
     lacking = swink.AssistantMessageEvent.error_unsupported("no structured output")
     plugin = Scripted(lacking, '{"name": "Tom"}')
     async with swink.Client(plugins=[plugin], retry=False) as client:
-        answer = await client.complete("echo/echo", "Who?", type=Cat)
-    assert answer.parsed == Cat("Tom")
+        stream = client.stream("echo/echo", "Who?", type=Cat)
+        assert [so_far async for so_far in stream.partials] == []
+        assert (await stream.result()).parsed == Cat("Tom")
     assert [len(context.tools) for context in plugin.contexts] == [0, 1]
 
 

@@ -33,6 +33,8 @@ def own(events: list[Any]) -> list[str]:
 class Watcher:
     """An observer that keeps what it is shown, and of which call."""
 
+    other_events = True
+
     def __init__(self) -> None:
         self.events: list[Any] = []
         self.calls: list[swink.Call] = []
@@ -61,6 +63,17 @@ async def test_a_run_is_one_stream_of_turns_and_tools_which_observers_see_too() 
     assert len(set(map(id, calls))) == 2
     assert got[0] == RunStart(run.id, ("weather",))
     assert got[-1] == RunEnd(run.id, 2, "done", run.usage, run.cost)
+
+
+async def test_observers_that_ask_for_no_more_see_calls_alone() -> None:
+    class Plain(Watcher):
+        other_events = False
+
+    plain = Plain()
+    async with swink.Client(plugins=[plain]) as client:
+        await client.run("echo/tool", [QUESTION], tools=[weather]).result()
+    assert own(plain.events) == []
+    assert names(plain.events).count("Done") == 2
 
 
 async def test_the_conversation_and_the_totals_are_there_at_the_end() -> None:

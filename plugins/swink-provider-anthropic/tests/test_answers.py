@@ -21,7 +21,6 @@ from messages_api import (
 
 from swink_core import (
     AssistantMessageEvent,
-    Catalog,
     Done,
     Error,
     ExtensionBlock,
@@ -37,7 +36,7 @@ from swink_core import (
     hookimpl,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import cost_of
+from swink_core.providers import Catalog, cost_of
 from swink_provider_anthropic import AnthropicProvider
 from swink_testing.calls import client_with
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold

@@ -12,7 +12,6 @@ from swink_core import (
     AssistantMessage,
     Base64Source,
     CacheStrategy,
-    Catalog,
     Context,
     DocumentBlock,
     ExtensionBlock,
@@ -29,6 +28,7 @@ from swink_core import (
     ToolResultMessage,
     UserMessage,
 )
+from swink_core.providers import Catalog
 from swink_provider_anthropic import AnthropicProvider
 from swink_recorder.loopback import LoopbackServer
 from swink_testing.calls import client_with

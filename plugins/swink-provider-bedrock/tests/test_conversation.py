@@ -13,7 +13,6 @@ from swink_core import (
     AssistantMessage,
     Block,
     CacheStrategy,
-    Catalog,
     Context,
     ExtensionBlock,
     Host,
@@ -28,6 +27,7 @@ from swink_core import (
     ToolResultMessage,
     UserMessage,
 )
+from swink_core.providers import Catalog
 from swink_provider_bedrock import BedrockProvider
 
 PROVIDER = BedrockProvider("bedrock")

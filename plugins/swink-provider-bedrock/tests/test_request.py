@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ import msgspec
 import pytest
 from converse import CONTENT_TYPE, TEXT, said
 
-from swink_core import Client, Done, Error, Message, Notice, RetryPolicy
+from swink_core import Client, Done, Error, Host, Message, Notice, RetryPolicy
 from swink_core import StreamErrorKind as Kind
+from swink_core.providers import Catalog
 from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
@@ -231,6 +233,47 @@ async def test_the_address_says_which_region_signs(
     _set(monkeypatch, KEYS)
     request, _ = await _ask(base_url=url)
     assert f"/{region}/bedrock/aws4_request" in request.headers["Authorization"]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "us-gov-west-1", "cn-north-1", "us-iso-east-1", "us-isob-east-1", "us-isof-south-1",
+        "eu-isoe-west-1", "eusc-de-east-1", "eu-west-1",
+    ],
+)  # fmt: skip
+async def test_the_host_is_of_the_regions_partition(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaders = pytest.importorskip("botocore.loaders", reason="botocore is not installed")
+    known = loaders.Loader().load_data("endpoints")["partitions"]
+    [suffix] = (p["dnsSuffix"] for p in known if re.match(p["regionRegex"], place))
+    _set(monkeypatch, KEYS)
+    request, _ = await _ask(settings={"region": place})
+    assert request.url.startswith(f"https://bedrock-runtime.{place}.{suffix}/model/")
+    assert f"/{place}/bedrock/aws4_request" in request.headers["Authorization"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "inference-profile/us.anthropic.claude-sonnet-5-5",
+        "inference-profile/global.anthropic.claude-sonnet-5-5",
+        "foundation-model/anthropic.claude-sonnet-5-5",
+    ],
+)
+def test_an_arn_has_the_prices_of_the_model_that_it_ends_in(name: str) -> None:
+    catalog = Catalog(Host())
+    by_arn = catalog.resolve(f"bedrock/arn:aws:bedrock:us-east-1:123456789012:{name}").info
+    by_id = catalog.resolve(f"bedrock/{name.partition('/')[2]}").info
+    assert by_arn is not None
+    assert by_id is not None
+    assert by_arn.prices == by_id.prices
+    assert by_arn.prices is not None
+
+
+def test_an_arn_of_a_profile_of_ones_own_has_no_prices() -> None:
+    assert Catalog(Host()).resolve(f"bedrock/{PROFILE}").info is None
 
 
 async def test_the_date_is_that_of_the_providers_clock(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,6 @@ from swink_core import (
     AssistantMessage,
     AudioBlock,
     Base64Source,
-    Catalog,
     Context,
     DocumentBlock,
     ExtensionBlock,
@@ -34,6 +33,7 @@ from swink_core import (
     UrlSource,
     UserMessage,
 )
+from swink_core.providers import Catalog
 from swink_provider_gemini import GeminiProvider
 
 PROVIDER = GeminiProvider("gemini")

@@ -13,7 +13,6 @@ import pytest
 from swink_core import (
     AssistantMessage,
     Base64Source,
-    Catalog,
     Context,
     Host,
     ImageBlock,
@@ -25,6 +24,7 @@ from swink_core import (
     ToolResultMessage,
     UserMessage,
 )
+from swink_core.providers import Catalog
 from swink_provider_ollama import OllamaProvider
 from swink_testing.capture import CaptureServer
 from swink_testing.corpus import Case, cases, ids

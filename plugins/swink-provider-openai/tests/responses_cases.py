@@ -6,8 +6,10 @@ from typing import Any
 
 import msgspec
 
-from swink_core import Model, StopReason
-from swink_core.providers import ModelInfo, SSEDecoder
+from swink_core import Model, ModelInfo, StopReason
+from swink_core.providers import (
+    SSEDecoder,
+)
 from swink_provider_openai import OpenAIProvider
 from swink_testing.corpus import Case, error_cases, stream_cases
 

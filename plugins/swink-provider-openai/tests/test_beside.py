@@ -12,13 +12,13 @@ from swink_core import (
     Client,
     ExtensionBlock,
     Model,
+    ModelInfo,
     Notice,
     RetryPolicy,
     StreamErrorKind,
     TextBlock,
     ThinkingBlock,
 )
-from swink_core.providers import ModelInfo
 from swink_provider_openai import OpenAIProvider
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, fold, run_bytes
 from swink_testing.two_turns import two_turns

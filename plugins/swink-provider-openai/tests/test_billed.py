@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
-from swink_core import AssistantMessage, CacheStrategy, Catalog, Host, RetryPolicy
+from swink_core import (
+    AssistantMessage,
+    CacheStrategy,
+    Host,
+    RetryPolicy,
+)
+from swink_core.providers import Catalog
 from swink_testing.calls import client_with
 from swink_testing.clock import DatedClock
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse

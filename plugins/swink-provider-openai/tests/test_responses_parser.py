@@ -15,6 +15,7 @@ from swink_core import (
     Error,
     ExtensionBlock,
     Model,
+    ModelInfo,
     Notice,
     RetryPolicy,
     StopReason,
@@ -25,7 +26,6 @@ from swink_core import (
     ToolCallDelta,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import ModelInfo
 from swink_provider_openai import OpenAIProvider
 from swink_testing.calls import client_with
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, fold, run_bytes

@@ -26,6 +26,7 @@ from swink_core import (
     InvalidOption,
     Message,
     Model,
+    ModelInfo,
     Notice,
     RetryPolicy,
     StreamOptions,
@@ -37,7 +38,6 @@ from swink_core import (
     UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import ModelInfo
 from swink_provider_openai import OpenAIProvider
 from swink_recorder.loopback import Exchange
 from swink_testing.calls import client_with

@@ -18,6 +18,7 @@ from swink_core import (
     Done,
     Error,
     Model,
+    ModelInfo,
     Notice,
     RetryPolicy,
     StopReason,
@@ -25,7 +26,9 @@ from swink_core import (
     Timeouts,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import ModelInfo, SSEDecoder
+from swink_core.providers import (
+    SSEDecoder,
+)
 from swink_provider_openai import OpenAIProvider
 from swink_provider_openai.responses.socket import first_message
 from swink_testing.calls import client_with

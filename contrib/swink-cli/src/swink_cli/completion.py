@@ -30,7 +30,8 @@ def model_names(start: str) -> list[str]:
 
 
 def _providers(start: str, end: str) -> list[CompletionItem]:
-    from swink_core import Catalog, Host
+    from swink_core import Host
+    from swink_core.providers import Catalog
 
     host = Host()
     catalog = Catalog(host)
@@ -42,7 +43,8 @@ def _providers(start: str, end: str) -> list[CompletionItem]:
 
 
 def _models(start: str) -> list[CompletionItem]:
-    from swink_core import Catalog, Host
+    from swink_core import Host
+    from swink_core.providers import Catalog
 
     provider, slash, _ = start.partition("/")
     if not slash:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 
 from swink_cli.terminal import table
-from swink_core import Catalog, Host, SwinkError
-from swink_core.providers import ProviderInfo
+from swink_core import (
+    Host,
+    ProviderInfo,
+    SwinkError,
+)
+from swink_core.providers import Catalog
 
 __all__ = ["choices", "describe", "is_ready"]
 

@@ -19,7 +19,10 @@ from attrs import define, field
 
 import swink_core as swink
 from swink_cli.summary import amount, money, seconds
-from swink_core.providers import HTTPProvider, ProviderInfo
+from swink_core import ProviderInfo
+from swink_core.providers import (
+    HTTPProvider,
+)
 from swink_recorder.recording import Recording, bundled_recordings
 from swink_recorder.replay import ReplayServer
 

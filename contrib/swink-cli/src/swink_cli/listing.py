@@ -9,8 +9,12 @@ import click
 from attrs import define
 
 from swink_cli.files import encode_json
-from swink_core import Catalog, Host, SwinkError
-from swink_core.providers import ProviderInfo
+from swink_core import (
+    Host,
+    ProviderInfo,
+    SwinkError,
+)
+from swink_core.providers import Catalog
 
 __all__ = ["PROVIDER_GROUP", "Installed", "installed_providers", "print_json", "print_lines"]
 

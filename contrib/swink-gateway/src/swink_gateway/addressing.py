@@ -16,7 +16,6 @@ from attrs import evolve
 from swink_core import (
     AssistantMessage,
     Block,
-    Catalog,
     Context,
     ExtensionBlock,
     FileIdSource,
@@ -25,7 +24,7 @@ from swink_core import (
     StreamOptions,
     Tool,
 )
-from swink_core.providers import api_of
+from swink_core.providers import Catalog, api_of
 from swink_gateway.protocols import Asked
 
 __all__ = ["addressed", "spoken_by"]

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from swink_core import Client, SwinkError
-from swink_core.providers import ModelInfo
+from swink_core import Client, ModelInfo, SwinkError
 
 __all__ = ["known_models", "listed_models"]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
+from functools import lru_cache
 from typing import Any
 
 from swink_core import Call, Client, Context, Host, Model, StreamOptions
@@ -27,12 +28,21 @@ def call_of(
     `model` is a bare id, or a `Model` with what the catalogue knows of it. `given` are further
     fields of the call, such as `http`.
     """
-    binding = provider if isinstance(provider, Binding) else bind_hooks("provider", provider)
+    if isinstance(provider, Binding):
+        binding = provider
+    else:
+        binding = (_bound if isinstance(provider, Hashable) else _bound.__wrapped__)(provider)
     info = getattr(binding.provider, "info", None)
     name = info.name if info else getattr(binding.provider, "name", "provider")
     model = model if isinstance(model, Model) else Model(name, model)
     attempt = Attempt(Target(model, options or StreamOptions(), binding, info))
     return Call(attempt, Context.of(context), attempts=1, **{"clock": DatedClock(), **given})
+
+
+@lru_cache(maxsize=32)
+def _bound(provider: Any) -> Binding:
+    """Return a provider's binding, made once: that takes longer than a short answer does."""
+    return bind_hooks("provider", provider)
 
 
 def new_call() -> Call:

@@ -14,8 +14,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from swink_core import Catalog
-from swink_core.providers import HTTPRequest
+from swink_core.providers import Catalog, HTTPRequest
 
 __all__ = ["SONG", "environment_of", "given_to", "sung"]
 

@@ -28,6 +28,7 @@ from swink_core import (
     Event,
     Failure,
     Model,
+    ProviderInfo,
     StreamOptions,
     ToolCallBlock,
     ToolCallStart,
@@ -38,7 +39,6 @@ from swink_core.providers import (
     HTTPRequest,
     HTTPResponse,
     Parser,
-    ProviderInfo,
     is_synthetic_id,
     synthetic_id,
 )

@@ -8,8 +8,13 @@ from typing import Any
 import msgspec
 from attrs import define, field
 
-from swink_core import Catalog, Context, Host, ProviderFailure, StreamOptions
-from swink_core.providers import HTTPProvider
+from swink_core import (
+    Context,
+    Host,
+    ProviderFailure,
+    StreamOptions,
+)
+from swink_core.providers import Catalog, HTTPProvider
 from swink_testing.judge import Judge, asked_of
 
 __all__ = ["Leaving", "leaving"]

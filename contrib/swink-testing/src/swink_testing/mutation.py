@@ -17,8 +17,11 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from swink_core import Catalog, Host, Model
-from swink_core.providers import Decoder
+from swink_core import (
+    Host,
+    Model,
+)
+from swink_core.providers import Catalog, Decoder
 from swink_recorder.recording import Recording, bundled_recordings
 from swink_testing.chaos_answers import Answer
 from swink_testing.chunking import frame_ends, random_cuts

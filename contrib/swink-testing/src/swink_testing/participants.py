@@ -12,7 +12,11 @@ from typing import Any
 
 from attrs import define
 
-from swink_core import Catalog, Host, Model
+from swink_core import (
+    Host,
+    Model,
+)
+from swink_core.providers import Catalog
 from swink_testing.beginnings import Beginning, beginning
 
 __all__ = ["Participant", "Rules", "participants"]

@@ -8,6 +8,7 @@
     batches.py    many prompts
     schemas.py    types as JSON schemas; partial.py reads JSON that is still coming
     media.py      images, documents, sound
+    prompts.py    what a call takes for a conversation
 
 The names of these modules are loaded when they are first asked for.
 """
@@ -25,7 +26,6 @@ from swink_core import (
     Block,
     CacheStrategy,
     Call,
-    Catalog,
     ClientOptions,
     CodecError,
     ContentFiltered,
@@ -52,6 +52,7 @@ from swink_core import (
     Message,
     Model,
     ModelChain,
+    ModelInfo,
     ModelNotFound,
     ModelOverloaded,
     ModelThrottled,
@@ -61,8 +62,8 @@ from swink_core import (
     OutputTooLarge,
     PluginError,
     PluginFault,
-    Prompt,
     ProtocolError,
+    ProviderInfo,
     QuotaExhausted,
     ResourceExhausted,
     Retry,
@@ -111,6 +112,7 @@ if TYPE_CHECKING:
     from swink.events import RunEnd, RunEvent, RunStart, ToolEnd, ToolStart, TurnEnd, TurnStart
     from swink.loop import Run, TooManyTurns
     from swink.media import audio, document, image
+    from swink.prompts import Prompt
     from swink.sync import SyncClient, complete_sync
     from swink.sync_streams import SyncAnswerStream, SyncRun, SyncStream
     from swink.tools import FunctionTool, tool
@@ -118,13 +120,13 @@ if TYPE_CHECKING:
 __all__ = [
     "Answer", "AnswerStream", "AssistantMessage", "AssistantMessageEvent", "AudioBlock",
     "AuthenticationError", "BadAnswer", "Base64Source", "Batch", "Block", "CacheStrategy", "Call",
-    "Catalog", "Client", "ClientOptions", "CodecError", "ContentFiltered", "Context",
-    "ContextWindowExceeded", "Conversation", "Cost", "DocumentBlock", "Done", "EmptyResponse",
-    "Error", "Event", "EventStream", "Extension", "ExtensionBlock", "FileIdSource", "FileSource",
-    "FunctionTool", "ImageBlock", "InvalidContext", "InvalidModel", "InvalidOption",
-    "InvalidRequest", "MediaError", "Message", "Model", "ModelChain", "ModelNotFound",
-    "ModelOverloaded", "ModelThrottled", "NetworkError", "Notice", "Options", "OutputTooLarge",
-    "PluginError", "PluginFault", "Prompt", "ProtocolError", "QuotaExhausted", "ResourceExhausted",
+    "Client", "ClientOptions", "CodecError", "ContentFiltered", "Context", "ContextWindowExceeded",
+    "Conversation", "Cost", "DocumentBlock", "Done", "EmptyResponse", "Error", "Event",
+    "EventStream", "Extension", "ExtensionBlock", "FileIdSource", "FileSource", "FunctionTool",
+    "ImageBlock", "InvalidContext", "InvalidModel", "InvalidOption", "InvalidRequest", "MediaError",
+    "Message", "Model", "ModelChain", "ModelInfo", "ModelNotFound", "ModelOverloaded",
+    "ModelThrottled", "NetworkError", "Notice", "Options", "OutputTooLarge", "PluginError",
+    "PluginFault", "Prompt", "ProtocolError", "ProviderInfo", "QuotaExhausted", "ResourceExhausted",
     "Retry", "RetryPolicy", "Run", "RunEnd", "RunEvent", "RunStart", "Start", "StopReason",
     "StreamAborted", "StreamError", "StreamErrorKind", "StreamOptions", "StreamTimeout",
     "SwinkError", "SyncAnswerStream", "SyncClient", "SyncRun", "SyncStream", "SystemMessage",
@@ -143,6 +145,7 @@ _HOMES = {
     "events": "RunEnd RunEvent RunStart ToolEnd ToolStart TurnEnd TurnStart",
     "loop": "Run TooManyTurns",
     "media": "audio document image",
+    "prompts": "Prompt",
     "sync": "SyncClient complete_sync",
     "sync_streams": "SyncAnswerStream SyncRun SyncStream",
     "tools": "FunctionTool tool",

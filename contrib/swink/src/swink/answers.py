@@ -15,6 +15,7 @@ from attrs import define, evolve
 from swink.amounts import added
 from swink.of_stream import OfStream
 from swink.partial import json_in, partial_json
+from swink.prompts import Prompt
 from swink.schemas import Schema
 from swink_core import (
     AssistantMessage,
@@ -22,7 +23,6 @@ from swink_core import (
     Cost,
     Event,
     EventStream,
-    Prompt,
     Retry,
     StopReason,
     SwinkError,
@@ -195,7 +195,11 @@ class AnswerStream(OfStream, Generic[T]):
                 if (so_far := self._form.so_far(parts[0])) is not None and so_far != last:
                     last = so_far
                     yield so_far
-        await self._stream.result()
+        try:
+            await self._stream.result()
+        except Unsupported:
+            if self._by_tool:
+                raise  # otherwise `result()` asks for it by a tool
 
     async def result(self) -> Answer[T]:
         """Read to the end and return the answer.

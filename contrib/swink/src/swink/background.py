@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import logging
 import os
 import threading
 from collections.abc import Coroutine
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from swink.client import Client
 
 __all__ = ["BackgroundLoop", "background_loop"]
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -66,7 +69,10 @@ class BackgroundLoop:
         if not self._thread.is_alive():
             return
         for client in [*self.clients]:
-            self.run(client.aclose())
+            try:
+                self.run(client.aclose())
+            except Exception:
+                log.warning("a client could not be closed", exc_info=True)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(JOIN_SECONDS)
         if not self._thread.is_alive():

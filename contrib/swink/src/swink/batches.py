@@ -10,7 +10,8 @@ from attrs import define
 
 from swink.amounts import added
 from swink.answers import Answer, BadAnswer
-from swink_core import AssistantMessage, Cost, Prompt, StreamError, Usage, UsageError
+from swink.prompts import Prompt
+from swink_core import AssistantMessage, Cost, StreamError, Usage, UsageError
 
 __all__ = ["Batch", "Progress", "gathered"]
 

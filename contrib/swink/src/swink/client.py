@@ -9,6 +9,7 @@ import swink_core
 from swink.answers import Answer, AnswerForm, AnswerStream
 from swink.batches import Batch, Progress, gathered
 from swink.loop import Run
+from swink.prompts import Prompt
 from swink.schemas import Schema
 from swink.toolbox import Approve
 from swink.tools import ToolLike, tools_by_name
@@ -20,7 +21,6 @@ from swink_core import (
     Model,
     ModelChain,
     Options,
-    Prompt,
     StreamOptions,
     UsageError,
 )

@@ -3,8 +3,9 @@
     run  = RunStart *turn RunEnd
     turn = TurnStart *(the events of its stream) TurnEnd *ToolStart *ToolEnd
 
-They are shown to observers through `on_event` too, each with the call of its turn. `run_id` is the
-same on all events of a run. A run that was left ends, for observers, in what `RunEnd` says.
+Observers whose plugin says `other_events = True` are shown them through `on_event`, each with the
+call of its turn, which has not begun yet or has ended. `run_id` is the same on all events of a run.
+A run that was left ends, for observers, in what `RunEnd` says.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from attrs import evolve
 from swink.amounts import added
 from swink.events import Outcome, RunEnd, RunEvent, RunStart, TurnEnd, TurnStart
 from swink.of_stream import OfStream
+from swink.prompts import Prompt
 from swink.toolbox import Approve, Toolbox
 from swink.tools import FunctionTool
 from swink_core import (
@@ -29,7 +30,6 @@ from swink_core import (
     Error,
     EventStream,
     Options,
-    Prompt,
     Retry,
     StopReason,
     StreamAborted,

@@ -9,17 +9,17 @@ from swink.answers import Answer
 from swink.background import background_loop
 from swink.batches import Batch
 from swink.client import BatchOptions, Client, Models, Prompts, RunOptions, Tools
+from swink.prompts import Prompt
 from swink.sync_streams import SyncAnswerStream, SyncRun, SyncStream
 from swink_core import (
     AssistantMessage,
-    Catalog,
     ClientOptions,
     Cost,
     EventStream,
     Options,
-    Prompt,
     Usage,
 )
+from swink_core.providers import Catalog
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm

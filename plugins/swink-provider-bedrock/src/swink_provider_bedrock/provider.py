@@ -46,6 +46,17 @@ __all__ = ["BedrockProvider"]
 SERVICE = "bedrock"
 ERROR_TYPE_HEADER = "x-amzn-errortype"
 
+_PARTITIONS = {
+    "cn-": "amazonaws.com.cn",
+    "us-iso-": "c2s.ic.gov",
+    "us-isob-": "sc2s.sgov.gov",
+    "us-isof-": "csp.hci.ic.gov",
+    "eu-isoe-": "cloud.adc-e.uk",
+    "eusc-": "amazonaws.eu",
+}
+"""How the hosts of the other partitions end, by the beginning of a region: botocore's
+`endpoints.json`. All other regions are of `aws` or `aws-us-gov`."""
+
 _HOST_REGION = re.compile(r"//(?:[^/]*\.)?bedrock-runtime(?:-fips)?\.([a-z0-9-]+)\.")
 
 
@@ -125,7 +136,9 @@ class BedrockProvider(HTTPProvider):
         """Return the caller's or the environment's address, or that of the region."""
         if options.base_url or first_set(self.info.base_url_env, environ):
             return super().base_url(options, environ)
-        return f"https://bedrock-runtime.{self._region('', options, environ)}.amazonaws.com"
+        place = self._region("", options, environ)
+        ends = (end for start, end in _PARTITIONS.items() if place.startswith(start))
+        return f"https://bedrock-runtime.{place}.{next(ends, 'amazonaws.com')}"
 
     def error_facts(self, failure: Failure) -> None:
         """Read the type from its header or the body, and the message from the body."""

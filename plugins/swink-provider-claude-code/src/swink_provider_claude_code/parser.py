@@ -17,8 +17,11 @@ from typing import Any
 
 import msgspec
 
-from swink_core import Failure, StopReason, Usage
-from swink_core.providers import EventWriter, ModelInfo, cost_of
+from swink_core import Failure, ModelInfo, StopReason, Usage
+from swink_core.providers import (
+    EventWriter,
+    cost_of,
+)
 
 __all__ = ["StreamJsonParser"]
 

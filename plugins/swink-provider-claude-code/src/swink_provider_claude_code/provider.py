@@ -20,18 +20,25 @@ import msgspec
 
 from swink_core import (
     Call,
-    Catalog,
     Classification,
     Context,
     Failure,
     Host,
     InvalidOption,
     Model,
+    ModelInfo,
     ProviderFailure,
     StreamOptions,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import Fitted, HTTPProvider, ModelInfo, NDJSONDecoder, by_tables, rule_of
+from swink_core.providers import (
+    Catalog,
+    Fitted,
+    HTTPProvider,
+    NDJSONDecoder,
+    by_tables,
+    rule_of,
+)
 from swink_provider_claude_code.child_process import ChildProcess
 from swink_provider_claude_code.parser import StreamJsonParser
 from swink_provider_claude_code.prompt import prompt_of

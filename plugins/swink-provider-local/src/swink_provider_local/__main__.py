@@ -8,7 +8,12 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from swink_core import Catalog, Host, Model, ProviderFailure
+from swink_core import (
+    Host,
+    Model,
+    ProviderFailure,
+)
+from swink_core.providers import Catalog
 from swink_provider_local.choice import file_of
 from swink_provider_local.hub import Hub, HubFile, size_text
 

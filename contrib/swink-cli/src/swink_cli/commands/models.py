@@ -9,8 +9,11 @@ import click
 from swink_cli.completion import complete_provider
 from swink_cli.listing import installed_providers, print_json, print_lines
 from swink_cli.terminal import say, table
-from swink_core import Catalog, Host
-from swink_core.providers import ModelInfo
+from swink_core import (
+    Host,
+    ModelInfo,
+)
+from swink_core.providers import Catalog
 
 __all__ = ["command", "is_stale"]
 

@@ -8,7 +8,10 @@ from swink_cli.completion import complete_provider
 from swink_cli.credentials import describe, is_ready
 from swink_cli.listing import Installed, installed_providers, print_json, print_lines
 from swink_cli.terminal import table
-from swink_core import Catalog, Host
+from swink_core import (
+    Host,
+)
+from swink_core.providers import Catalog
 
 __all__ = ["command"]
 

@@ -225,8 +225,8 @@ class MessagesEncoder:
         self._close(-1, out)
 
     def _end_thinking(self, event: ThinkingEnd, out: list[bytes]) -> None:
-        opaque = opaque_of(event, self._provider, self._is_own)
         index = event.content_index
+        opaque = opaque_of(event, self._provider, self._is_own, index in self._places)
         if index not in self._places:
             if opaque is None:
                 return  # there is nothing in it

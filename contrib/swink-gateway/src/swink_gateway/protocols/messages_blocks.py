@@ -29,11 +29,16 @@ def citations(metadata: Mapping[str, Any] | None) -> list[Any]:
     return sources if isinstance(sources, list) else []
 
 
-def opaque_of(block: ThinkingBlock | ThinkingEnd, provider: str, is_own: bool) -> str | None:
-    """Return what goes into the opaque field of a block of thinking; `None`: nothing."""
+def opaque_of(
+    block: ThinkingBlock | ThinkingEnd, provider: str, is_own: bool, shown: bool
+) -> str | None:
+    """Return what goes into the opaque field of a block of thinking; `None`: nothing.
+
+    `shown`: it has words, which may be there although they are called hidden.
+    """
     if is_own and not block.metadata:
         return block.signature
-    if block.signature is None and not block.metadata:
+    if block.signature is None and not block.metadata and not (block.redacted and shown):
         return None
     redacted = True if block.redacted else None
     return seal(provider, signature=block.signature, redacted=redacted, metadata=block.metadata)
@@ -66,7 +71,7 @@ def block_data(block: Any, provider: str, is_own: bool) -> list[dict[str, Any]]:
                 native["citations"] = sources
             return [native]
         case ThinkingBlock():
-            opaque = opaque_of(block, provider, is_own)
+            opaque = opaque_of(block, provider, is_own, bool(block.thinking))
             if not (block.thinking or opaque):
                 return []
             if block.redacted and not block.thinking:

@@ -74,12 +74,16 @@ class ResponsesProtocol:
 
 @define
 class _Open:
-    """An item on its way: its place among the output, and the text that came."""
+    """An item on its way: its place among the output, and the text that came.
+
+    `head` is how each event of a piece begins, up to its number: nearly all events are these.
+    """
 
     place: int
     item: dict[str, Any]
     kind: str
     text: list[str] = field(factory=list)
+    head: bytes = b""
 
     @property
     def said(self) -> str:
@@ -233,8 +237,10 @@ class ResponsesEncoder:
         opened.text.append(text)
         if opened.kind == "input":
             return  # its JSON text is nothing that the client knows
-        word, index = _DELTAS[opened.kind]
-        self._say(f"{word}.delta", out, opened, **index, delta=text)
+        if not opened.head:
+            opened.head = _head_of_deltas(opened)
+        number, self._number = self._number, self._number + 1
+        out += (opened.head, b"%d" % number, b',"delta":', encode(text), b"}\n\n")
 
     def _end_text(self, opened: _Open, event: TextEnd, out: list[bytes]) -> None:
         block = TextBlock(opened.said, event.metadata)
@@ -292,6 +298,13 @@ class ResponsesEncoder:
         response["output"] = [item for block in message.content for item in items.of(block)]
         response["usage"] = usage_data(message.usage, message.cost)
         return encode(response)
+
+
+def _head_of_deltas(opened: _Open) -> bytes:
+    word, index = _DELTAS[opened.kind]
+    kind = f"response.{word}.delta"
+    said = {"type": kind, "item_id": opened.item["id"], "output_index": opened.place, **index}
+    return b"event: %b\ndata: %b" % (kind.encode(), encode(said)[:-1]) + b',"sequence_number":'
 
 
 _SAYING = frozenset({TextStart, ThinkingStart, ToolCallStart, Extension, Done})

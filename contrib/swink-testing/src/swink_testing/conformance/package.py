@@ -10,8 +10,8 @@ import subprocess
 import sys
 from typing import Any
 
+from swink_core import ModelInfo
 from swink_core.plugins.hookspecs import PROJECT
-from swink_core.providers import ModelInfo
 from swink_testing.conformance.check import DoesNotApply, require
 from swink_testing.conformance.subject import NO_WIRE_FORMAT, Subject
 

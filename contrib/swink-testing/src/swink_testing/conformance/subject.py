@@ -20,13 +20,13 @@ import msgspec
 from attrs import define, field
 
 from swink_core import (
-    Catalog,
     Client,
     Context,
     Event,
     Host,
     Model,
     PluginError,
+    ProviderInfo,
     RetryPolicy,
     StopReason,
     StreamOptions,
@@ -37,11 +37,11 @@ from swink_core.plugins.catalog import USER_FILE_ENV
 from swink_core.plugins.host import PROVIDER_GROUP, PluginEntry
 from swink_core.providers import (
     AiohttpClient,
+    Catalog,
     HTTPClient,
     HTTPProvider,
     HTTPRequest,
     HTTPResponse,
-    ProviderInfo,
 )
 from swink_recorder.recording import Recording, bundled_recordings, find_recordings
 from swink_testing.calls import call_of

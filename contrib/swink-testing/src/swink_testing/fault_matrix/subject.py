@@ -14,7 +14,7 @@ from attrs import define, field
 
 import swink_core as swink
 from swink_core.plugins.host import PROVIDER_GROUP
-from swink_core.providers import HTTPProvider
+from swink_core.providers import Catalog, HTTPProvider
 from swink_recorder.recording import Recording, bundled_recordings
 from swink_testing.chaos_answers import Answer
 from swink_testing.driver import drive_bytes, fold
@@ -168,7 +168,7 @@ def _subject(
         good,
         [r for r in recordings if r.status >= 400 and failed(r)],
         [r for r in recordings if r.status == 200 and failed(r)],
-        swink.Catalog(host).resolve(f"{provider.name}/{good[0].model}"),
+        Catalog(host).resolve(f"{provider.name}/{good[0].model}"),
     )
 
 

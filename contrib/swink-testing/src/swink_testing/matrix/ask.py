@@ -13,18 +13,22 @@ import msgspec
 from attrs import define, field
 
 from swink_core import (
-    Catalog,
     Client,
     Error,
     Host,
     Model,
     Notice,
+    ProviderInfo,
     RetryPolicy,
     StreamErrorKind,
     UsageError,
 )
 from swink_core.plugins.catalog import USER_FILE_ENV
-from swink_core.providers import HTTPRequest, HTTPResponse, ProviderInfo
+from swink_core.providers import (
+    Catalog,
+    HTTPRequest,
+    HTTPResponse,
+)
 from swink_testing.clock import BEGAN, DatedClock
 from swink_testing.driver import MemoryResponse
 from swink_testing.judge import Asked, asked_of

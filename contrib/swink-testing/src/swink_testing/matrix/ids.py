@@ -7,7 +7,10 @@ from collections.abc import Iterable, Iterator
 
 from attrs import define
 
-from swink_core import Catalog, UnknownProvider
+from swink_core import (
+    UnknownProvider,
+)
+from swink_core.providers import Catalog
 from swink_testing.judge import Judge
 
 __all__ = ["AskedModel", "models_of"]

@@ -1,0 +1,123 @@
+"""The page in a real browser, and what a page of another site can make that browser do."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from serving import Scripted, serving
+
+import swink_core as swink
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+
+
+class Page:
+    """A tab, spoken to over the DevTools protocol."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket = socket
+        self._number = 0
+
+    async def run(self, script: str) -> Any:
+        """Return what a script's promise comes to."""
+        self._number += 1
+        said = {"expression": script, "awaitPromise": True, "returnByValue": True}
+        asked = {"id": self._number, "method": "Runtime.evaluate", "params": said}
+        await self._socket.send_json(asked)
+        while (answer := await self._socket.receive_json()).get("id") != self._number:
+            pass
+        assert "exceptionDetails" not in answer["result"], answer
+        return answer["result"]["result"].get("value")
+
+    async def go(self, url: str) -> None:
+        await self._socket.send_json({"id": 0, "method": "Page.enable"})
+        await self._socket.send_json({"id": 0, "method": "Page.navigate", "params": {"url": url}})
+        while (await self._socket.receive_json()).get("method") != "Page.loadEventFired":
+            pass
+
+
+@asynccontextmanager
+async def browser(folder: Path) -> AsyncIterator[Page]:
+    assert CHROMIUM is not None
+    process = await asyncio.create_subprocess_exec(
+        CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0",
+        f"--user-data-dir={folder}", "about:blank",
+        stderr=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        assert process.stderr is not None
+        async for line in process.stderr:
+            if b"DevTools listening on ws://" in line:
+                break
+        port = line.split(b":")[-1].split(b"/")[0].decode()
+        async with aiohttp.ClientSession() as session:
+            async with session.get(f"http://127.0.0.1:{port}/json/list") as listed:
+                tabs = await listed.json()
+            url = next(tab["webSocketDebuggerUrl"] for tab in tabs if tab["type"] == "page")
+            async with session.ws_connect(url) as socket:
+                yield Page(socket)
+    finally:
+        process.kill()
+        await process.communicate()
+
+
+@asynccontextmanager
+async def another_site() -> AsyncIterator[str]:
+    """Serve an empty page at an address of its own."""
+
+    async def empty(request: web.Request) -> web.Response:
+        return web.Response(text="<!doctype html><title>x</title>", content_type="text/html")
+
+    app = web.Application()
+    app.router.add_get("/", empty)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+ASK = """
+new Promise((done) => {
+  const answer = document.getElementById("answer");
+  document.getElementById("prompt").value = "one two";
+  new MutationObserver(() => { if (answer.dataset.done) done(answer.textContent); })
+    .observe(answer, {attributes: true, childList: true, subtree: true});
+  document.getElementById("ask").click();
+})
+"""
+
+ATTACKS = [
+    "fetch('URL/v1/chat/completions', {method: 'POST', mode: 'no-cors', body: 'BODY'})",
+    "fetch('URL/v1/stream', {method: 'POST', body: 'BODY'}).catch(() => 0)",
+    "fetch('URL/', {mode: 'no-cors'})",
+    "new Promise((done) => { const s = new WebSocket('URL/v1/responses'.replace('http', 'ws'));"
+    " s.onopen = () => s.send('BODY'); s.onclose = (e) => done(e.code); })",
+]
+BODY = '{"type":"response.create","model":"echo/echo","input":"Hi","messages":[]}'
+
+
+async def test_the_page_streams_an_answer_and_others_cannot_ask(tmp_path: Path) -> None:
+    upstream = Scripted([swink.Start(), swink.Done(swink.StopReason.STOP)])
+    async with browser(tmp_path) as page, serving() as gateway, serving(upstream) as attacked:
+        await page.go(gateway.url)
+        assert await page.run(ASK) == "one two"
+        assert gateway.url in await page.run("document.getElementById('clients').textContent")
+        async with another_site() as site:
+            await page.go(site)
+            for attack in ATTACKS:
+                script = attack.replace("URL", attacked.url).replace("BODY", BODY)
+                await page.run(f"{script}.then((r) => String(r))")
+    assert upstream.calls == []

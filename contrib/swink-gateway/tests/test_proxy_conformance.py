@@ -1,0 +1,72 @@
+"""The conformance kit on the client of swink's own protocol, with the gateway behind it.
+
+The proxy alone cannot know what is foreign to the model behind the gateway, and expects to fail in
+that. Through the gateway it does not: judged is the request of the provider that is asked there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from swink_core import Host, Model, StreamOptions
+from swink_core.providers import Catalog, HTTPRequest
+from swink_gateway.addressing import addressed
+from swink_gateway.protocols.native import NativeProtocol
+from swink_provider_proxy import ProxyProvider
+from swink_testing.conformance import PROVIDER_CHECKS, Check, ProviderConformance, requests
+from swink_testing.conformance.subject import Subject
+
+BEHIND = "anthropic/claude-haiku-4-5"
+
+
+class ThroughTheGateway(ProxyProvider):
+    """The proxy, whose request is the one that leaves the gateway."""
+
+    def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
+        """Return what the provider behind the gateway is sent."""
+        own = super().request(model, payload, options)
+        asked = NativeProtocol().read(msgspec.json.decode(own.body), {}, {})
+        host = Host(environ={})
+        target = Catalog(host, {}).resolve(BEHIND)
+        found = addressed(asked, "swink", target.provider, "anthropic-messages")
+        behind: Any = host.bind(target.provider).provider
+        asks = StreamOptions(**{**found.options, "api_key": options.api_key})
+        converted = behind.convert(target, found.context, asks)
+        request: HTTPRequest = behind.request(target, converted, asks)
+        return request
+
+
+def check_nothing_foreign_sent(subject: Subject) -> None:
+    """What another provider marked as its own does not leave the gateway."""
+    provider = subject.binding.provider
+    provider.__class__ = ThroughTheGateway
+    try:
+        requests.check_nothing_foreign_sent(subject)
+    finally:
+        provider.__class__ = ProxyProvider
+
+
+class TestProxyThroughTheGateway(ProviderConformance):
+    """All checks, none of which is expected to fail."""
+
+    provider = "proxy"
+    model = f"proxy/{BEHIND}"
+
+    @classmethod
+    def checks(cls) -> Sequence[Check[Subject]]:
+        """Return the kit's checks, with the request that leaves the gateway in one of them."""
+        name = check_nothing_foreign_sent.__name__
+        return [
+            Check(check.level, check_nothing_foreign_sent)
+            if check.function.__name__ == name
+            else check
+            for check in PROVIDER_CHECKS
+        ]
+
+    @classmethod
+    def expected(cls) -> Mapping[str, str]:
+        """Return no failures: what the proxy's package expects is gone."""
+        return {}
