@@ -39,7 +39,7 @@ REPLACED = [
     (r"swink check acme", "swink check echo"),
     (r"swink check$", "swink check --help"),  # all providers: minutes, and tests of their own
     (r"swink demo$", "swink demo echo --speed 50"),
-    (r"swink (gateway|tail|top)$", r"swink \1 --help"),  # they end by Ctrl-C alone
+    (r"swink (gateway|tail|top)\b.*", r"swink \1 --help"),  # they end by Ctrl-C alone
     (r"path/to/a/recording", "--help"),
     (r"\bd974\b", "$(swink log list | awk 'NR == 2 {print substr($1, 1, 6)}')"),
 ]

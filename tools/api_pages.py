@@ -13,6 +13,7 @@ from swink import answers, batches, loop, media, sync, sync_streams, tools
 from swink import client as swink_client
 from swink import events as run_events
 from swink_core.failures import exceptions
+from swink_core.providers import Catalog
 from swink_core.vocabulary.outcome import StopReason
 
 SOURCES = ("Base64Source", "UrlSource", "FileSource", "FileIdSource")
@@ -58,7 +59,7 @@ def client() -> str:
         about(call),
         table(("property", "what"), facts),
         *functions(swink_core, "stream", "complete", "complete_sync"),
-        section(swink_core.Catalog),
+        section(Catalog),
     )
 
 
