@@ -130,6 +130,7 @@ def swink_package() -> str:
         "# swink",
         MARK,
         "The package that applications install. Its own names, and below those of the core.",
+        "A `Prompt` is a string, a [message](messages.md), a list of them, or a `Context`.",
         section(swink_client.Client),
         section(sync.SyncClient),
         *functions(swink_client, "stream", "complete", "gather"),
