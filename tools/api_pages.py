@@ -68,7 +68,7 @@ def messages() -> str:
     return joined(
         "# Messages and blocks",
         MARK,
-        "A conversation is a string, a message, a list of messages, or a `Context`, which has a\n"
+        "A conversation is a string, a list of messages, or a `Context`, which has a\n"
         "system prompt and tools too. `swink_core.dump` makes JSON data of them, and\n"
         "`swink_core.load` reads it.",
         *of_core(*MESSAGES),
@@ -130,7 +130,7 @@ def swink_package() -> str:
         "# swink",
         MARK,
         "The package that applications install. Its own names, and below those of the core.",
-        "A `Prompt` is a string, a [message](messages.md), a list of them, or a `Context`.",
+        "A `Prompt` is a string, a list of [messages](messages.md), or a `Context`.",
         section(swink_client.Client),
         section(sync.SyncClient),
         *functions(swink_client, "stream", "complete", "gather"),
