@@ -1,40 +1,71 @@
-"""The Python blocks of the READMEs and of every documentation page run as written, in order."""
+"""The blocks of the READMEs and of every documentation page run, in order, without a vendor.
+
+Python blocks run as written, and mypy, strict, reads them. Providers that a page names are strict
+servers of ours: their addresses and keys are in the environment, as a reader's would be.
+"""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from documents import PAGES, ROOT, name_of, python_blocks, vendors
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGES = [
-    ROOT / "README.md",
-    *sorted((ROOT / "docs").rglob("*.md")),
-    *sorted((ROOT / "contrib").glob("*/README.md")),
-]
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-RUNNABLE = [page for page in PAGES if BLOCK.search(page.read_text("utf-8"))]
+RUNNABLE = [page for page in PAGES if python_blocks(page)]
 
 
-@pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", RUNNABLE, ids=name_of)
 def test_the_blocks_of_a_page_run_one_after_another_and_print_something(
     page: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = ModuleType("documentation_page")
     monkeypatch.setitem(sys.modules, module.__name__, module)  # classes look their module up
-    for source in BLOCK.findall(page.read_text("utf-8")):
-        exec(compile(source, str(page), "exec"), module.__dict__)
+    blocks = python_blocks(page)
+    environment: dict[str, str] = {}
+    with vendors("".join(blocks), environment):
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        for source in blocks:
+            exec(compile(source, str(page), "exec"), module.__dict__)
     assert capsys.readouterr().out.strip()
+
+
+def test_mypy_finds_nothing_in_the_blocks_of_the_pages(tmp_path: Path) -> None:
+    for page in RUNNABLE:
+        name = re.sub(r"\W", "_", name_of(page).removesuffix(".md"))
+        (tmp_path / f"{name}.py").write_text("\n".join(python_blocks(page)), "utf-8")
+    quiet = ["--strict", "--follow-imports=silent", "--disable-error-code=no-redef"]
+    cache = f"--cache-dir={ROOT / '.mypy_cache' / 'docs'}"
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *quiet, cache, "."],
+        cwd=tmp_path,
+        env={**os.environ, "MYPYPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.startswith("Success"), done.stdout + done.stderr
 
 
 def test_links_between_pages_lead_somewhere() -> None:
     broken = [
-        f"{page.relative_to(ROOT)} -> {target}"
+        f"{name_of(page)} -> {target}"
         for page in PAGES
         for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text("utf-8"))
         if "://" not in target and not (page.parent / target).exists()
     ]
     assert broken == []
+
+
+def test_every_page_is_in_the_navigation_of_the_site_once() -> None:
+    site = tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))
+    listed = [page for part in site["project"]["nav"] for pages in part.values() for page in pages]
+    folder = ROOT / site["project"]["docs_dir"]
+    written = {str(page.relative_to(folder)) for page in folder.rglob("*.md")} - {"README.md"}
+    assert sorted(listed) == sorted(written)

@@ -13,6 +13,7 @@ from swink import answers, batches, loop, media, sync, sync_streams, tools
 from swink import client as swink_client
 from swink import events as run_events
 from swink_core.failures import exceptions
+from swink_core.providers import Catalog
 from swink_core.vocabulary.outcome import StopReason
 
 SOURCES = ("Base64Source", "UrlSource", "FileSource", "FileIdSource")
@@ -58,7 +59,7 @@ def client() -> str:
         about(call),
         table(("property", "what"), facts),
         *functions(swink_core, "stream", "complete", "complete_sync"),
-        section(swink_core.Catalog),
+        section(Catalog),
     )
 
 
@@ -67,7 +68,7 @@ def messages() -> str:
     return joined(
         "# Messages and blocks",
         MARK,
-        "A conversation is a string, a message, a list of messages, or a `Context`, which has a\n"
+        "A conversation is a string, a list of messages, or a `Context`, which has a\n"
         "system prompt and tools too. `swink_core.dump` makes JSON data of them, and\n"
         "`swink_core.load` reads it.",
         *of_core(*MESSAGES),
@@ -129,6 +130,7 @@ def swink_package() -> str:
         "# swink",
         MARK,
         "The package that applications install. Its own names, and below those of the core.",
+        "A `Prompt` is a string, a list of [messages](messages.md), or a `Context`.",
         section(swink_client.Client),
         section(sync.SyncClient),
         *functions(swink_client, "stream", "complete", "gather"),

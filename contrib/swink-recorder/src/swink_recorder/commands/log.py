@@ -151,6 +151,7 @@ def export(id: str, output: Path, force: bool) -> None:
             resolution="Choose another place, or pass --force.",
         )
     if output.suffix == ".json":
+        output.parent.mkdir(parents=True, exist_ok=True)
         output.write_bytes(write_takes(_takes(store, entry)))
     else:
         _recording(store, entry).save(output)

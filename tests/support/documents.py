@@ -1,0 +1,70 @@
+"""The pages of the documentation, their blocks, and stand-ins for the vendors that they name."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import swink_core as swink
+from swink_testing.judge import Judge
+from swink_testing.strict import StrictServer
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "contrib").glob("*/README.md")),
+    *sorted((ROOT / "plugins").glob("*/README.md")),
+]
+
+_FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_MODEL = re.compile(r"[\"' ]([a-z][a-z-]*)/[\w]")
+
+PROGRAMS = {
+    *("cd", "eval", "export", "git", "make", "npm", "opentelemetry-instrument"),
+    *("pip", "pytest", "python", "swink"),
+}
+"""What a shell line begins with; other indented blocks are something else."""
+
+
+def name_of(page: Path) -> str:
+    """Return a page's path as tests are named by it."""
+    return str(page.relative_to(ROOT))
+
+
+def python_blocks(page: Path) -> list[str]:
+    """Return the Python blocks of a page, in order."""
+    return [text for kind, text in _FENCED.findall(page.read_text("utf-8")) if kind == "python"]
+
+
+def shell_lines(page: Path) -> list[str]:
+    """Return what a page tells its reader to type, in order, without prompts and remarks."""
+    lines = _FENCED.sub("", page.read_text("utf-8")).splitlines()
+    indented = [line[4:].removeprefix("$ ") for line in lines if re.match(r"    \S", line)]
+    return [re.sub(r"  +(#.*|[a-z].*)$", "", line) for line in indented if _is_typed(line)]
+
+
+def _is_typed(line: str) -> bool:
+    try:
+        words = shlex.split(line, comments=True)
+    except ValueError:  # an apostrophe: prose, or another language
+        return False
+    words = [word for word in words if not re.match(r"\w+=", word)]
+    return bool(words) and words[0] in PROGRAMS and words[1:2] != ["="]
+
+
+@contextmanager
+def vendors(text: str, environment: dict[str, str]) -> Iterator[None]:
+    """Set the addresses and keys of the providers that a text names to strict servers of ours."""
+    catalog = swink.Client().catalog
+    with ExitStack() as servers:
+        for provider in sorted({*_MODEL.findall(text)} & Judge().providers):
+            if (known := catalog.provider(provider)) is not None and known.base_url_env:
+                server = servers.enter_context(StrictServer(provider))
+                environment[known.base_url_env[0]] = server.url
+                environment.update(dict.fromkeys(known.api_key_env[:1], "test"))
+        environment.setdefault("AWS_REGION", "us-east-1")
+        yield

@@ -1,0 +1,150 @@
+"""What the pages tell their reader to type is run, in a home of its own, without a vendor.
+
+The lines of a page are one script. Installers and `make` are not run: that there is what they name
+is looked up. What cannot run here is in `NOT_RUN`, with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from documents import PAGES, ROOT, name_of, shell_lines, vendors
+from packaging.requirements import InvalidRequirement, Requirement
+
+from swink_testing.command_line import clean_environment
+
+TYPED = [page for page in PAGES if shell_lines(page)]
+
+NOT_RUN = {
+    "docs/how-to/add-a-command.md swink count": "the page's command is installed by nobody",
+    "docs/how-to/check-a-provider.md swink check acme --recordings cases/": "a reader's recordings",
+    "docs/tutorials/write-a-provider.md ": "tests/test_template.py takes these steps",
+    'contrib/swink-cli/README.md eval "$(_SWINK_COMPLETE=zsh': "a line of another shell",
+    "contrib/swink-cli/README.md _SWINK_COMPLETE=fish": "a line of another shell",
+    "plugins/swink-provider-claude-code/README.md swink": "the vendor's command is not here",
+    "plugins/swink-provider-local/README.md swink": "it would download a model",
+    "plugins/swink-provider-local/README.md python -m swink_provider_local pull": "the same",
+    "plugins/swink-provider-proxy/README.md swink": "its tests have a gateway",
+}
+"""How lines begin that are not run, and why."""
+
+REPLACED = [
+    (r"swink check acme", "swink check echo"),
+    (r"swink check$", "swink check --help"),  # all providers: minutes, and tests of their own
+    (r"swink demo$", "swink demo echo --speed 50"),
+    (r"swink (gateway|tail|top)\b.*", r"swink \1 --help"),  # they end by Ctrl-C alone
+    (r"path/to/a/recording", "--help"),
+    (r"\bd974\b", "$(swink log list | awk 'NR == 2 {print substr($1, 1, 6)}')"),
+]
+"""What a reader would put in: their own provider, recording, call."""
+
+PRELUDE = """set -euo pipefail
+git() { echo "+ a change"; }
+opentelemetry-instrument() { "$@"; }
+"""
+
+PROGRAM = """import swink
+print(swink.complete_sync("echo/echo", "Hello").text)
+"""
+
+OTHERS = {"opentelemetry-distro", "opentelemetry-exporter-otlp"}
+"""Distributions of others that pages install."""
+
+
+def is_run(page: Path, line: str) -> bool:
+    """Tell whether a line is run, and not looked up or left out."""
+    words = [word for word in shlex.split(line) if "=" not in word.partition(" ")[0]] or [line]
+    asked = f"{name_of(page)} {line}"
+    return words[0] not in {"pip", "npm", "make"} and not any(map(asked.startswith, NOT_RUN))
+
+
+def free_port() -> int:
+    """Return a port that nothing listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def as_typed(line: str, environment: dict[str, str]) -> str:
+    """Put in what a reader would put in."""
+    variable = re.match(r"export (\w+)=", line)
+    if variable and variable[1] in environment:
+        return ""  # the address and the key of a stand-in
+    for pattern, text in REPLACED:
+        line = re.sub(pattern, text.replace("$1", r"$1"), line)
+    return re.sub(r"^(\w+=)\d{4}\b", lambda found: f"{found[1]}{free_port()}", line)
+
+
+@pytest.mark.parametrize(
+    "page", [p for p in TYPED if any(is_run(p, line) for line in shell_lines(p))], ids=name_of
+)
+def test_the_shell_lines_of_a_page_run(page: Path, tmp_path: Path) -> None:
+    lines = [line for line in shell_lines(page) if is_run(page, line)]
+    environment = clean_environment(tmp_path)
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    (tmp_path / "your_program.py").write_text(PROGRAM, "utf-8")
+    with vendors("\n".join(lines), environment):
+        script = PRELUDE + "\n".join(as_typed(line, environment) for line in lines)
+        done = subprocess.run(
+            ["bash", "-c", script],
+            cwd=tmp_path,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr
+
+
+def test_what_is_not_run_is_still_in_the_pages() -> None:
+    asked = [f"{name_of(page)} {line}" for page in TYPED for line in shell_lines(page)]
+    gone = [start for start in NOT_RUN if not any(line.startswith(start) for line in asked)]
+    assert gone == []
+
+
+def ours() -> dict[str, set[str]]:
+    """Return the distributions of this repository, each with its extras."""
+    files = [ROOT / "pyproject.toml", *ROOT.glob("plugins/*/pyproject.toml")]
+    projects = [
+        tomllib.loads(file.read_text("utf-8"))["project"]
+        for file in [*files, *ROOT.glob("contrib/*/pyproject.toml")]
+    ]
+    return {p["name"]: set(p.get("optional-dependencies", ())) for p in projects}
+
+
+def test_what_pip_is_told_to_install_is_there() -> None:
+    known, missing = ours(), []
+    for page in TYPED:
+        for line in shell_lines(page):
+            for word in shlex.split(line)[2:] if line.startswith("pip install ") else ():
+                if word.startswith(("-", "dev")) or (word[0] == "." and (ROOT / word).exists()):
+                    continue
+                try:
+                    asked = Requirement(word)
+                except InvalidRequirement:
+                    missing.append(f"{name_of(page)}: {word}")
+                    continue
+                if asked.name not in OTHERS and not asked.extras <= known.get(asked.name, {word}):
+                    missing.append(f"{name_of(page)}: {word}")
+                if asked.name not in known.keys() | OTHERS:
+                    missing.append(f"{name_of(page)}: {word}")
+    assert missing == []
+
+
+def test_what_make_is_told_to_make_is_a_target() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    asked = {
+        line.split()[1] for page in TYPED for line in shell_lines(page) if line.startswith("make ")
+    }
+    assert asked <= targets
+    assert asked
