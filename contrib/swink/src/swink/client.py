@@ -114,17 +114,26 @@ class Client(swink_core.Client):
         form: AnswerForm[Any] = AnswerForm(Schema(type))
         tools = [*(options.pop("tools", None) or ())]
 
+        forced = True
+
         def ask(context: Prompt, by_tool: bool) -> EventStream:
             asked = options.copy()
             if by_tool:
-                asked["tools"], asked["tool_choice"] = [*tools, form.tool], form.tool.name
+                asked["tools"] = [*tools, form.tool]
+                asked["tool_choice"] = form.tool.name if forced else None
             else:
                 asked["tools"], asked["response_format"] = tools or None, form.json
             return super(Client, self).stream(model, context, **asked)
 
-        first, by_tool = ask(context, False), False
-        if not all(self._takes_schemas(each, first.call.options) for each in _models(model, first)):
-            first, by_tool = ask(context, True), True
+        def lacking(stream: EventStream) -> set[str | None]:
+            return {self._refused(each, stream.call.options) for each in _models(model, stream)}
+
+        first = ask(context, False)
+        if by_tool := FEATURE in lacking(first):
+            first = ask(context, True)
+            forced = "tool_choice" not in lacking(first)
+            if not forced:  # the tool is on offer, and asked for again if need be
+                first = ask(context, True)
         return AnswerStream(form, ask, first, by_tool)
 
     @overload
@@ -192,14 +201,14 @@ class Client(swink_core.Client):
 
         return await gathered(ask, prompts, limit, on_progress)
 
-    def _takes_schemas(self, name: str | Model, options: StreamOptions) -> bool:
-        """Tell whether a model can be asked for structured output, as far as can be known."""
+    def _refused(self, name: str | Model, options: StreamOptions) -> str | None:
+        """Return the feature for which a call would be refused, as far as can be known."""
         model = self.catalog.resolve(name)
         provider = self.host.bind(model.provider).provider
         if hasattr(provider, "fit"):
             failure = provider.fit(model, Context.of("Hi"), options).failure
-            return failure is None or failure.code != FEATURE
-        return FEATURE in getattr(provider, "features", {FEATURE})
+            return failure.code if failure is not None else None
+        return None if FEATURE in getattr(provider, "features", {FEATURE}) else FEATURE
 
 
 FEATURE = "structured_output"
