@@ -195,20 +195,23 @@ def growing_frames(subjects: Iterable[Subject], most: int = 2) -> Iterator[str]:
     ]
     for where, answer, at, _ in dearest:
         data, way = msgspec.json.decode(answer.frames[at]), where.split(", ", 2)[2]
-        small, large = (
-            _over_decoding(answer, at, frame)
-            for size in _GROWTH
-            for _, frame in inflated(data, size, _CONTENT, {way})
+        least, most_bytes = (
+            frame for size in _GROWTH for _, frame in inflated(data, size, _CONTENT, {way})
         )
+        small = _over_decoding(answer, at, least)
+        fair = PER_BYTE * small[0] * len(most_bytes)
+        large = _over_decoding(answer, at, most_bytes, fair)
         times = min(most / least for most, least in zip(large, small, strict=True))
         if times > PER_BYTE:
             yield f"{where} costs {times:.1f} times as much by the byte"
 
 
-def _over_decoding(answer: Frames, at: int, frame: bytes) -> tuple[float, float]:
+def _over_decoding(
+    answer: Frames, at: int, frame: bytes, enough: float = 0.0
+) -> tuple[float, float]:
     """Return what a frame costs by the byte, and over what it takes just to decode it: large
     mappings leave the processor's caches behind, whoever reads them."""
-    cost = _step_seconds(answer, at, frame)
+    cost = _step_seconds(answer, at, frame, enough)
     try:
         msgspec.json.decode(frame)
     except (msgspec.DecodeError, RecursionError):
