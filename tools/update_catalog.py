@@ -103,6 +103,7 @@ UNSAID = {
     "fireworks": ["structured_output", "json"],
     "cerebras": ["structured_output", "json"],
     "bedrock": ["structured_output", "documents"],
+    "perplexity": ["documents"],
 }
 """What a provider does for every model, of which the table does not always tell."""
 

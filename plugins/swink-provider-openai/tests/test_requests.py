@@ -294,6 +294,27 @@ async def test_one_call_at_a_time_can_be_asked_for_where_there_are_tools() -> No
     assert body["parallel_tool_calls"] is False
 
 
+@pytest.mark.parametrize(
+    ("block", "part"),
+    [
+        (
+            DocumentBlock(Base64Source("application/pdf", "JVBE"), "a.pdf"),
+            {"type": "file_url", "file_url": {"url": "JVBE"}, "file_name": "a.pdf"},
+        ),
+        (
+            DocumentBlock(UrlSource("https://x.example/a.pdf")),
+            {"type": "file_url", "file_url": {"url": "https://x.example/a.pdf"}},
+        ),
+    ],
+)
+async def test_documents_go_to_perplexity_as_its_own_part(
+    block: DocumentBlock, part: dict[str, Any]
+) -> None:
+    body, _ = await sent(Context([UserMessage([block])]), "perplexity/sonar")
+
+    assert body["messages"][-1]["content"] == [part]
+
+
 async def test_usage_is_not_asked_for_where_it_comes_by_itself() -> None:
     body, _ = await sent("Hi", "perplexity/sonar")
 

@@ -228,12 +228,20 @@ class ChatConverter(OpenAIConverter):
         raise unsupported("Chat Completions", f"{block.type} blocks in what a user says")
 
     def document(self, block: DocumentBlock) -> dict[str, Any]:
-        """Convert a document, whose data or, by dialect, address is `file_data`."""
+        """Convert a document, whose data or, by dialect, address is `file_data`.
+
+        For `file_url` see Perplexity's guide "Working with Attachments".
+        """
         if isinstance(block.source, FileIdSource):
             return {"type": "file", "file": {"file_id": block.source.id}}
         if is_video(block) and "video" in self.dialect.adds:
             return {"type": "video_url", "video_url": {"url": media_url(block)}}
         check_document("Chat Completions", block)
+        if self.dialect.documents == "file_url":
+            media = media_base64(block.source)
+            named = {"file_name": block.name} if block.name else {}
+            url = media_url(block) if media is None else media.data  # bare, without its type
+            return {"type": "file_url", "file_url": {"url": url}, **named}
         if isinstance(block.source, UrlSource) and not self.dialect.file_urls:
             raise unsupported("Chat Completions", "documents that are an address; send the data")
         return {

@@ -30,8 +30,9 @@ class Dialect:
     counts. `json_object`: plain JSON mode exists; without it a schema that allows any object
     stands for it. `developer_role`: models that think take the system prompt as `developer`.
     `cache_key` is the field for the session's id, `user` that for whoever asks, `None` where there
-    is none. `headers` maps names of request headers to environment variables. `file_urls`: a
-    document may be an address. `alternates`: turns of one role that follow one another are joined.
+    is none. `headers` maps names of request headers to environment variables. `documents` is the
+    part that a document goes out as; `file_urls`: it may be an address. `alternates`: turns of one
+    role that follow one another are joined.
     `tool_id_length` is how long a tool call's id may be, in characters; `None`: any length.
 
     `thinking` is how reasoning is asked for: `effort` sends `reasoning_effort`; `reasoning` an
@@ -67,6 +68,7 @@ class Dialect:
     cache_key: str | None = None
     user: str | None = None
     headers: Mapping[str, str] = field(factory=dict)
+    documents: Literal["file", "file_url"] = "file"
     file_urls: bool = False
     alternates: bool = False
     tool_id_length: int | None = None
