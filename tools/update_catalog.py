@@ -96,12 +96,9 @@ UNTOLD = {
 }  # fmt: skip
 """Whose sources tell limits and capabilities of some models: what nobody says stays unknown."""
 
-UNSAID = {
-    "groq": ["structured_output", "json"],
-    "together": ["structured_output", "json"],
+_SCHEMAS = ["structured_output", "json"]
+UNSAID = dict.fromkeys(("groq", "together", "fireworks", "cerebras"), _SCHEMAS) | {
     "openrouter": ["documents", "structured_output", "json"],
-    "fireworks": ["structured_output", "json"],
-    "cerebras": ["structured_output", "json"],
     "bedrock": ["structured_output", "documents"],
     "perplexity": ["documents"],
 }
