@@ -49,7 +49,7 @@ demo: $(VENV)/.installed
 	@$(VENV)/bin/swink demo
 
 test: $(VENV)/.installed-dev
-	$(PY) -m pytest -q -n $(WORKERS) $(PYTEST_ARGS)
+	$(PY) -m pytest -q -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(PY) -m ruff check .

@@ -72,7 +72,7 @@ class Row:
         """What calls may need and what tunes them, of one model or another."""
         found: set[str] = set()
         for model in (self.model, *self.models):
-            rule = rule_of(model, self.api if hasattr(self.api, "api_name") else None)
+            rule = rule_of(model, self.api)
             refused = {name for name, taken in rule.takes.items() if not taken}
             found |= {*self.api.features, *self.api.knobs} - refused
         return found

@@ -59,7 +59,7 @@ def rule_of(model: Model, api: API | None = None, call: Fitted | None = None) ->
 
     Of rules for some APIs, those for `api`; of rules with a condition, those that `call` meets.
     """
-    hold, some = _for(model.rules, api.api_name if api else None)
+    hold, some = _for(model.rules, getattr(api, "api_name", None))
     unmet = {rule for rule in some if call is None or not call.meets(rule)}
     return _laid_over(*(rule for rule in hold if rule not in unmet))
 
