@@ -232,6 +232,8 @@ def test_what_is_left_out_or_changed_is_said_and_is_what_the_api_refuses(row: Ch
 HI = UserMessage("Hi")
 SAID = AssistantMessage([TextBlock("It is")])
 
+AGES = {"type": "object", "additionalProperties": {"type": "integer"}}
+
 Refusal = tuple[str, Context, dict[str, Any], str, list[str]]
 
 # (model, conversation, options, what is said, the judge's rules without ours)
@@ -246,6 +248,8 @@ REFUSED: list[Refusal] = [
      "white space alone", ["anthropic-stop-sequence-blank"]),
     (BUDGET, Context([HI], tools=[Tool("look", "", {"type": "array"})]), {},
      "whose parameters are no object", ["anthropic-tool-schema-type"]),
+    (NEWEST, Context([HI]), {"response_format": AGES},
+     "any other properties", ["anthropic-format-additional-properties"]),
 ]  # fmt: skip
 
 

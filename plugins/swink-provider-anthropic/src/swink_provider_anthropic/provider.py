@@ -18,7 +18,7 @@ from swink_provider_anthropic import errors
 from swink_provider_anthropic.converter import conversation, is_misplaced
 from swink_provider_anthropic.parameters import parameters
 from swink_provider_anthropic.parser import MessagesParser
-from swink_provider_anthropic.schemas import fit_strict_tools, limits_in_words
+from swink_provider_anthropic.schemas import fit_schemas, limits_in_words
 
 __all__ = ["AnthropicProvider"]
 
@@ -51,7 +51,7 @@ class AnthropicProvider(HTTPProvider):
         """Add that an instruction inside the conversation goes out at another place, and what
         schemas of strict tools become."""
         call = super().fit(model, context, options)
-        fit_strict_tools(call)
+        fit_schemas(call)
         if self._native_system(model, options) and is_misplaced(call.context):
             call.tell(": an instruction went out behind the user's turn", "system_message_moved")
         return call

@@ -17,7 +17,7 @@ from attrs import evolve
 from swink_core import StreamOptions
 from swink_core.providers import Fitted, closed_schema, inlined_schema
 
-__all__ = ["fit_strict_tools", "limits_in_words", "structured"]
+__all__ = ["fit_schemas", "limits_in_words", "structured"]
 
 MOST_STRICT_TOOLS = 20
 MOST_OPTIONAL = 24
@@ -48,12 +48,14 @@ def limits_in_words(options: StreamOptions) -> list[str]:
     return [f"response_format: {names} as words of a description"] if names else []
 
 
-def fit_strict_tools(call: Fitted) -> None:
-    """Write schemas of strict tools as they are compiled; say which are, beyond what can be, not
-    strict."""
+def fit_schemas(call: Fitted) -> None:
+    """Refuse the schema of an answer that is an open object. Write those of strict tools as they
+    are compiled; say which are, beyond what can be, not strict."""
+    wanted = call.options.response_format
+    if call.options.rules and isinstance(wanted, Mapping) and _is_open(wanted):
+        call.refuse("structured_output", "takes no schema of an object with any other properties")
     if not call.options.rules or not any(tool.strict for tool in call.context.tools):
         return
-    wanted = call.options.response_format
     optional, unions = _counted(wanted if isinstance(wanted, Mapping) else {})
     tools, strict = [], 0
     for tool in call.context.tools:
@@ -89,11 +91,13 @@ def _is_compiled(schema: Mapping[str, Any]) -> bool:
     around."""
     whole = inlined_schema(schema)
     return not any(
-        node.get("additionalProperties", False) is not False
-        or "$ref" in node
-        or _LOOKS_AROUND.search(str(node.get("pattern", "")))
+        _is_open(node) or "$ref" in node or _LOOKS_AROUND.search(str(node.get("pattern", "")))
         for node in _nodes(whole)
     )
+
+
+def _is_open(node: Mapping[str, Any]) -> bool:
+    return node.get("additionalProperties", False) is not False
 
 
 def _nodes(node: Any) -> Iterator[Mapping[str, Any]]:

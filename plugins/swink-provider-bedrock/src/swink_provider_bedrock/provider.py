@@ -32,7 +32,7 @@ from swink_core.providers import (
     rule_of,
     with_extra,
 )
-from swink_provider_anthropic.schemas import fit_strict_tools, limits_in_words
+from swink_provider_anthropic.schemas import fit_schemas, limits_in_words
 from swink_provider_bedrock import errors
 from swink_provider_bedrock.converter import CHOICES, conversation, has_points, takes_points
 from swink_provider_bedrock.credentials import CredentialChain, SharedFiles, region
@@ -94,7 +94,7 @@ class BedrockProvider(HTTPProvider):
         schemas of strict tools become."""
         call = super().fit(model, context, options)
         if is_claude(model):
-            fit_strict_tools(call)
+            fit_schemas(call)
         if not takes_points(model, options) and has_points(context):
             call.tell(" takes no cache points; they were not sent", "option_ignored")
         return call
