@@ -1,0 +1,8 @@
+"""What the tests of the commands need of the process that they run in."""
+
+import signal
+
+# A shell passes an ignored interrupt on to what it runs in the background, and Python leaves it
+# ignored; the programs that these tests start and interrupt would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
