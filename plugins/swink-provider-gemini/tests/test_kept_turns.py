@@ -30,7 +30,7 @@ async def test_ratings_and_log_probabilities_are_kept_and_do_not_go_back() -> No
     rated = {"promptFeedback": {"safetyRatings": RATINGS}}
 
     message, body = await two_turns(
-        "gemini/gemini-2.5-flash", b"data: %s\r\n\r\n" % json.dumps(rated).encode() + answer
+        "gemini/gemini-3.8-flash", b"data: %s\r\n\r\n" % json.dumps(rated).encode() + answer
     )
 
     first, second = chosen("Good "), chosen("day")
