@@ -115,5 +115,5 @@ def test_an_editor_completes_the_options_of_every_entry_point(
     where = {"line": text.count("\n"), "character": len(call)}
     found = server.ask("textDocument/completion", textDocument=document, position=where)
     labels = [item["label"] for item in found["items"]]
-    named = {label.strip('"=') for label in labels if label[-1] in '"='}  # keywords, and keys
+    named = {label.strip('"=') for label in labels if label[-1:] in '"='}  # keywords, and keys
     assert offered - named == set()
