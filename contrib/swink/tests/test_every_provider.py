@@ -60,9 +60,28 @@ def test_a_run_can_be_left_in_many_states(conversations: list[swink.Conversation
     assert len(conversations) >= 8
 
 
-@pytest.mark.parametrize("subject", BY_HTTP, ids=lambda subject: subject.name)
+OTHER_APIS: list[tuple[str, str, dict[str, Any]]] = [
+    ("azure", "azure/my-deployment", {"api": "responses"}),
+    ("bedrock", "bedrock/openai.gpt-oss-120b-1:0", {}),
+    ("openai", "openai/gpt-4o", {"api": "chat"}),
+    ("openrouter", "openrouter/openai/gpt-5.4", {"api": "responses"}),
+    ("vertex", "vertex/claude-opus-5-5", {}),
+    ("xai", "xai/grok-4.7", {"api": "responses"}),
+]
+"""A provider, a model and settings, for the APIs that it has beside that of its first model."""
+
+
+@pytest.mark.parametrize(
+    ("subject", "model", "settings"),
+    [(each, each.model, {}) for each in BY_HTTP]
+    + [(Subject.find(name), *rest) for name, *rest in OTHER_APIS],
+    ids=lambda value: str(getattr(value, "name", value or "")),
+)
 async def test_every_api_takes_what_a_stopped_run_leaves(
-    subject: Subject, conversations: list[swink.Conversation]
+    subject: Subject,
+    model: Any,
+    settings: dict[str, Any],
+    conversations: list[swink.Conversation],
 ) -> None:
     http = MemoryHTTPClient(*(MemoryResponse(status=400) for _ in conversations))
     tools = [swink.tool(each).definition for each in (Scene.a, Scene.b, Scene.c)]
@@ -71,15 +90,20 @@ async def test_every_api_takes_what_a_stopped_run_leaves(
     with subject.environment():
         client = subject.client(http)
         for conversation in conversations:
-            stream = client.stream(
-                subject.model, conversation, tools=tools, retry=False, **subject.call_options()
-            )
+            asked = subject.call_options(settings=settings)
+            stream = client.stream(model, conversation, tools=tools, retry=False, **asked)
             async for event in stream:
                 if isinstance(event, swink.Error):
                     assert event.error_kind in ("invalid_request", "unsupported"), event
     assert len(http.requests) == len(conversations) * (subject.name not in WITHOUT_TOOLS)
     found = [refusals(subject.name, request.url, request.body) for request in http.requests]
     assert found == [[]] * len(found)
+
+
+def test_the_judge_knows_most_of_the_apis() -> None:
+    named = {subject.name for subject in BY_HTTP} & JUDGE.providers
+    assert len(named) >= 24
+    assert {name for name, *_ in OTHER_APIS} <= named
 
 
 # -- recordings ----------------------------------------------------------------------------------
