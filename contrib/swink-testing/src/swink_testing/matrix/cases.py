@@ -41,14 +41,10 @@ def _short(value: Any) -> str:
 
 
 def cases_of(provider: str, models: list[AskedModel]) -> Iterator[Case]:
-    """Yield the cases of a provider's models: all of a listed one, a third of another's.
-
-    What one of a family's successors is not asked, the next one is.
-    """
-    for number, model in enumerate(models):
-        for place, (conversation, options) in enumerate(_combinations()):
-            if model.origin == "listed" or not options or (number + place) % 3 == 0:
-                yield Case(provider, model, conversation, options)
+    """Yield the cases of a provider's models: every combination for each."""
+    for model in models:
+        for conversation, options in _combinations():
+            yield Case(provider, model, conversation, options)
 
 
 @cache

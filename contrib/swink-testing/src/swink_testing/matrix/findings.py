@@ -113,7 +113,7 @@ async def examined(judge: Judge, given: RunOptions, run: Run) -> AsyncIterator[O
                 for value in lost_values(outcome, plain.get(key, outcome)):
                     run.add(Finding(Kind.LOST, value, outcome))
                 told = outcome.refusal is not None or bool(outcome.notices)
-                if given.reverse and told and case.model.known and can_lift_rules():
+                if given.reverse and told and can_lift_rules():
                     lifted = await asker.outcome(case, rules=False)
                     if needless := _needless(judge, outcome, lifted):
                         run.add(needless)
