@@ -99,6 +99,14 @@ def test_a_rule_refuses_its_refused_example_and_not_the_other(example: Example) 
         ("a", "says", [["minimum"]], {"a": {"items": {"minimum": 1}}}, True),
         ("a", "says", [["minimum"]], {"a": {"properties": {"minimum": {}}}}, False),
         ("a", "says", [["minimum"]], {"a": {"properties": {"b": {"minimum": 1}}}}, True),
+        ("a", "json", [[["b", "eq", 1]]], {"a": '{"b": 1}'}, True),
+        ("a", "json", [[["b", "eq", 1]]], {"a": '{"b": 2}'}, False),
+        ("a", "json", [[["b", "eq", 1]]], {"a": "{"}, False),
+        ("a", "json", [[["", "open", True]]], {"a": '{"type": "object"}'}, True),
+        ("a", "open", [True], {"a": {"type": "object"}}, True),
+        ("a", "open", [True], {"a": {"type": "object", "additionalProperties": False}}, False),
+        ("a", "open", [True], {"a": {"items": {"type": ["object", "null"]}}}, True),
+        ("a", "open", [True], {"a": {"type": "string"}}, False),
     ],
 )
 def test_a_condition_holds(path: str, op: str, more: list[Any], body: Any, holds: bool) -> None:

@@ -46,7 +46,7 @@ OPEN = {
     "type": "object",
     "properties": {
         "list": {"type": "array", "items": {"type": "object", "properties": {}}},
-        "open": {"type": ["object", "null"], "additionalProperties": True},
+        "none": {"type": ["object", "null"]},
     },
 }
 CLOSED = {
@@ -56,7 +56,7 @@ CLOSED = {
             "type": "array",
             "items": {"type": "object", "properties": {}, "additionalProperties": False},
         },
-        "open": {"type": ["object", "null"], "additionalProperties": True},
+        "none": {"type": ["object", "null"], "additionalProperties": False},
     },
     "additionalProperties": False,
 }
@@ -233,6 +233,7 @@ HI = UserMessage("Hi")
 SAID = AssistantMessage([TextBlock("It is")])
 
 AGES = {"type": "object", "additionalProperties": {"type": "integer"}}
+AGES_WITHIN = {"type": "object", "properties": {"ages": {**AGES, "type": ["object", "null"]}}}
 
 Refusal = tuple[str, Context, dict[str, Any], str, list[str]]
 
@@ -249,7 +250,9 @@ REFUSED: list[Refusal] = [
     (BUDGET, Context([HI], tools=[Tool("look", "", {"type": "array"})]), {},
      "whose parameters are no object", ["anthropic-tool-schema-type"]),
     (NEWEST, Context([HI]), {"response_format": AGES},
-     "any other properties", ["anthropic-format-additional-properties"]),
+     "any other properties", ["anthropic-format-additional-properties", "anthropic-format-open"]),
+    (NEWEST, Context([HI]), {"response_format": {"type": "array", "items": AGES_WITHIN}},
+     "any other properties", ["anthropic-format-open"]),
 ]  # fmt: skip
 
 

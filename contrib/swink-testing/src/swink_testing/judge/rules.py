@@ -59,8 +59,8 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Family(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Models of one line, of which ids that nobody has announced are judged as its newest.
 
-    `provider`, `model` and `unless_model` as in a rule: the latter are the ids that there are, which
-    rules know by themselves. `newest` is one of them, by `source`.
+    `provider`, `model` and `unless_model` are as in a rule: the latter is the ids that there are,
+    which rules know by themselves. `newest` is one of them, by `source`.
     """
 
     id: str
