@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import define, field
 
+from swink_core import CacheStrategy
 from swink_testing.matrix.conversations import conversation_names
 from swink_testing.matrix.ids import AskedModel
 from swink_testing.matrix.options import alone, beside_tools, pairs
@@ -52,6 +53,8 @@ def _combinations() -> list[tuple[str, dict[str, Any]]]:
     made = [("plain", options) for options in (*alone(), *pairs())]
     made += [("tools", options) for options in beside_tools()]
     made += [("tool used", options) for options in ({"tool_choice": "required"}, {"seed": 0})]
+    for name in ("marks for the cache", "four marks for the cache"):
+        made += [(name, {"cache": cache}) for cache in ("auto", CacheStrategy("auto", 3600))]
     for name in conversation_names():
         for options in ({}, {"thinking": "high"}, {"thinking": "off"}, {"transport": "buffered"}):
             if name not in ("plain", "tools") or not options:
