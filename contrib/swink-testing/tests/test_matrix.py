@@ -40,8 +40,8 @@ async def _drained(judge: Judge, given: RunOptions) -> Run:
 
 @pytest.mark.parametrize("provider", INSTALLED)
 def test_what_a_provider_sends_is_accepted_and_whole(provider: str) -> None:
-    """A sample of what `make judge` does: one case in 61, the same ones every time."""
-    run = asyncio.run(_drained(JUDGE, RunOptions([provider], share=61)))
+    """A sample of what `make judge` does: one case in 113, the same ones every time."""
+    run = asyncio.run(_drained(JUDGE, RunOptions([provider], share=113)))
     assert run.sent > 0
     rows = [
         f"{what} ({count}): {found.outcome.case}" for _, what, _, count, found in run.rows(FAULTS)
