@@ -28,7 +28,7 @@ from swink_testing.matrix.lost import lost_values
 
 JUDGE = Judge()
 CATALOG = Catalog(Host(environ={}), environ={})
-INSTALLED = [name for name in Host(environ={}).provider_names() if name in JUDGE.providers]
+INSTALLED = Host(environ={}).provider_names()
 
 
 async def _drained(judge: Judge, given: RunOptions) -> Run:
@@ -42,6 +42,8 @@ async def _drained(judge: Judge, given: RunOptions) -> Run:
 def test_what_a_provider_sends_is_accepted_and_whole(provider: str) -> None:
     """A sample of what `make judge` does: one case in 113, the same ones every time."""
     run = asyncio.run(_drained(JUDGE, RunOptions([provider], share=113)))
+    if not run.cases:
+        pytest.skip(f"{provider} makes no HTTP requests")
     assert run.sent > 0
     rows = [
         f"{what} ({count}): {found.outcome.case}" for _, what, _, count, found in run.rows(FAULTS)

@@ -47,7 +47,11 @@ class Finding:
 
 @define
 class RunOptions:
-    """Which cases: of which providers, one in `share`, and whether rules are lifted too."""
+    """Which cases: of which providers, one in `share`, and whether rules are lifted too.
+
+    They are lifted for providers that the judge has rules for: of others nobody can say what they
+    would have taken.
+    """
 
     providers: Sequence[str] = ()
     share: int = 1
@@ -95,8 +99,7 @@ async def examined(judge: Judge, given: RunOptions, run: Run) -> AsyncIterator[O
     """Make the calls, count in `run` what is found, and yield what became of each."""
     async with Asker() as asker:
         for info in asker.providers(given.providers):
-            if info.name not in judge.providers:
-                continue
+            judged = info.name in judge.providers
             models = models_of(asker.catalog, info.name, judge)
             models = [model for model in models if given.models in model.id]
             plain: dict[tuple[str, str], Outcome] = {}
@@ -113,7 +116,7 @@ async def examined(judge: Judge, given: RunOptions, run: Run) -> AsyncIterator[O
                 for value in lost_values(outcome, plain.get(key, outcome)):
                     run.add(Finding(Kind.LOST, value, outcome))
                 told = outcome.refusal is not None or bool(outcome.notices)
-                if given.reverse and told and can_lift_rules():
+                if given.reverse and judged and told and can_lift_rules():
                     lifted = await asker.outcome(case, rules=False)
                     if needless := _needless(judge, outcome, lifted):
                         run.add(needless)
