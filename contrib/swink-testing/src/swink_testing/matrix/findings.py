@@ -10,7 +10,7 @@ from attrs import define, field
 from swink_core import StreamOptions
 from swink_testing.judge import Judge, Rule
 from swink_testing.matrix.ask import Asker, Outcome
-from swink_testing.matrix.cases import Case, cases_of, sampled
+from swink_testing.matrix.cases import Case, cases_of
 from swink_testing.matrix.exceptions import Excuse, excuses
 from swink_testing.matrix.ids import models_of
 from swink_testing.matrix.lost import lost_values
@@ -103,7 +103,7 @@ async def examined(judge: Judge, given: RunOptions, run: Run) -> AsyncIterator[O
             models = models_of(asker.catalog, info.name, judge)
             models = [model for model in models if given.models in model.id]
             plain: dict[tuple[str, str], Outcome] = {}
-            for case in sampled(cases_of(info.name, models), given.share):
+            for case in cases_of(info.name, models, given.share):
                 outcome = await asker.outcome(case)
                 run.cases += 1
                 run.sent += outcome.asked is not None
