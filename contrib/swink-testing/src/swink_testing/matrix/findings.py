@@ -15,7 +15,7 @@ from swink_testing.matrix.exceptions import Excuse, excuses
 from swink_testing.matrix.ids import models_of
 from swink_testing.matrix.lost import lost_values
 
-__all__ = ["Finding", "Kind", "Run", "RunOptions", "can_lift_rules", "examined"]
+__all__ = ["Finding", "Kind", "Run", "RunOptions", "can_lift_rules", "examined", "of_any"]
 
 
 class Kind(StrEnum):
@@ -129,16 +129,16 @@ def _findings(judge: Judge, outcome: Outcome) -> Iterator[Finding]:
     if outcome.usage_error is not None:
         yield Finding(Kind.USAGE_ERROR, str(outcome.usage_error), outcome)
     if outcome.refusal is not None:
-        yield Finding(Kind.UNSUPPORTED, _of_any(outcome, outcome.refusal.error_message), outcome)
+        yield Finding(Kind.UNSUPPORTED, of_any(outcome, outcome.refusal.error_message), outcome)
     for notice in outcome.notices:
-        yield Finding(Kind.NOTICE, f"{notice.code}: {_of_any(outcome, notice.detail)}", outcome)
+        yield Finding(Kind.NOTICE, f"{notice.code}: {of_any(outcome, notice.detail)}", outcome)
     if (asked := outcome.asked) is not None:
         for rule in judge.refusals(asked.provider, asked.api, asked.model, asked.body):
             kind = Kind.REFUSED if rule.refuses else Kind.WITHOUT_EFFECT
             yield Finding(kind, rule.id, outcome, rule)
 
 
-def _of_any(outcome: Outcome, words: str | None) -> str:
+def of_any(outcome: Outcome, words: str | None) -> str:
     """Return what was said of a model as if it had been said of any."""
     case = outcome.case
     return (words or "").replace(f"{case.provider}/{case.model.id}", "…").strip("… :")
@@ -162,4 +162,4 @@ def _needless(judge: Judge, outcome: Outcome, lifted: Outcome) -> Finding | None
     ]
     if outcome.refusal is not None:
         said = [outcome.refusal.error_message or ""]
-    return Finding(Kind.NEEDLESS, _of_any(lifted, said[0]), lifted) if said else None
+    return Finding(Kind.NEEDLESS, of_any(lifted, said[0]), lifted) if said else None
