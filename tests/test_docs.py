@@ -17,6 +17,8 @@ from types import ModuleType
 import pytest
 from documents import PAGES, ROOT, name_of, python_blocks, vendors
 
+import swink_core as swink
+
 RUNNABLE = [page for page in PAGES if python_blocks(page)]
 
 
@@ -61,6 +63,20 @@ def test_links_between_pages_lead_somewhere() -> None:
         if "://" not in target and not (page.parent / target).exists()
     ]
     assert broken == []
+
+
+def test_models_that_pages_name_are_not_about_to_retire() -> None:
+    providers = "|".join(swink.Host(environ={}).provider_names())
+    named = re.compile(rf"\b({providers})/([\w./:@-]*\w)")
+    catalog, known, retiring = swink.Client().catalog, set(), []
+    for page in PAGES:
+        for provider, model in named.findall(page.read_text("utf-8")):
+            info = catalog.model(provider, model)
+            if info is not None:
+                known.add(model)
+                retiring += [f"{name_of(page)}: {model}"] * (info.status != "active")
+    assert retiring == []
+    assert len(known) > 20
 
 
 def test_every_page_is_in_the_navigation_of_the_site_once() -> None:
