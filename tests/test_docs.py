@@ -65,6 +65,32 @@ def test_links_between_pages_lead_somewhere() -> None:
     assert broken == []
 
 
+def rows(page: Path) -> dict[str, list[str]]:
+    """Return the rows of a page's tables of faults, without marks, by their first cells."""
+    lines = [line for line in page.read_text("utf-8").splitlines() if line.startswith("|")]
+    cells = [[cell.strip(" *`✓✗") for cell in line.strip("|").split("|")] for line in lines]
+    return {row[0]: [re.split(",| of ", cell)[0] for cell in row[1:]] for row in cells}
+
+
+FAULTS = (
+    "the stream ends in the middle, cleanly",
+    "less than its `Content-Length",
+    "keep-alive comments for ever",
+)
+
+
+def test_the_readme_says_of_faults_what_the_scoreboard_says() -> None:
+    board = {
+        name: row[1:] for name, row in rows(ROOT / "docs/reference/fault-scoreboard.md").items()
+    }
+    said = rows(ROOT / "README.md")
+    assert said.pop(f"right, of {len(board) - 3} faults") == board[""]
+    faults = {name.removeprefix("the stream "): row for name, row in said.items() if name in FAULTS}
+    assert faults == {name: board[name] for name in faults}
+    assert len(faults) == len(FAULTS)
+    assert f"misbehaves in {board[''][0]} ways" in (ROOT / "docs/index.md").read_text("utf-8")
+
+
 def test_models_that_pages_name_are_not_about_to_retire() -> None:
     providers = "|".join(swink.Host(environ={}).provider_names())
     named = re.compile(rf"\b({providers})/([\w./:@-]*\w)")
