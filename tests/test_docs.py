@@ -6,6 +6,7 @@ servers of ours: their addresses and keys are in the environment, as a reader's 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ import sys
 import tomllib
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from documents import PAGES, ROOT, name_of, python_blocks, vendors
@@ -111,3 +113,27 @@ def test_every_page_is_in_the_navigation_of_the_site_once() -> None:
     folder = ROOT / site["project"]["docs_dir"]
     written = {str(page.relative_to(folder)) for page in folder.rglob("*.md")} - {"README.md"}
     assert sorted(listed) == sorted(written)
+
+
+async def test_the_endpoint_of_the_page_stops_when_the_browser_goes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("DEBUG", "swink_core.streaming.observers")
+    page: dict[str, Any] = {"__name__": "page"}
+    source = python_blocks(ROOT / "docs/how-to/web-endpoint.md")[0]
+    exec(source.replace('"echo/echo"', '"echo/stall"'), page)
+    app, said = page["app"], asyncio.Event()
+
+    async def receive() -> dict[str, Any]:
+        await said.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: dict[str, Any]) -> None:
+        if message.get("body"):
+            said.set()
+
+    scope = {"type": "http", "asgi": {"version": "3.0"}, "method": "GET", "path": "/ask"}
+    scope |= {"query_string": b"q=Why+is+it", "headers": [], "app": app}
+    async with app.router.lifespan_context(app):
+        await app(scope, receive, send)
+        assert "cancelled: closed by the caller" in caplog.text
