@@ -8,6 +8,7 @@ not its own; `can_run` tells. It has imported no plugin, for those may read the 
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import runpy
@@ -36,7 +37,10 @@ MOST_INPUT = 4096
 def can_run(environment: Mapping[str, str], stdin: bytes) -> bool:
     """Tell whether such a process does what a process of its own would do."""
     read = {n: v for n, v in environment.items() if n.startswith(("LANG", "LC_", "PYTHON"))}
-    return hasattr(os, "fork") and read == AT_START and len(stdin) <= MOST_INPUT
+    folders = read.pop("PYTHONPATH", "").split(os.pathsep)
+    customised = any(os.path.exists(os.path.join(f, "sitecustomize.py")) for f in folders if f)
+    small = len(stdin) <= MOST_INPUT
+    return hasattr(os, "fork") and read == AT_START and small and not customised
 
 
 def run(
@@ -98,6 +102,7 @@ def _serve(asked: socket.socket) -> None:
     """Fork for each request, and return in the process that is to run it."""
     for name in IMPORTED:
         import_module(name)
+    gc.freeze()  # so that no fork copies what a collection would only look at
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait
     while True:
@@ -128,6 +133,8 @@ def _serve(asked: socket.socket) -> None:
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
+    more = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:1] = [request["folder"], *filter(None, more)]
     sys.argv[1:] = request["arguments"]
 
 
