@@ -17,7 +17,7 @@ from turned import Said, asked_for, last_attempt, read_by, whole, written
 import swink_core as swink
 from swink_core import StopReason, Usage
 from swink_gateway.protocols import Facts
-from swink_gateway.protocols.chat import ChatProtocol
+from swink_gateway.protocols.chat import ChatProtocol, usage_data
 from swink_testing.driver import fold
 from swink_testing.event_strategies import event_streams
 
@@ -68,6 +68,32 @@ def test_what_the_answer_is_called_and_what_it_took() -> None:
     assert _counted(message.usage) == USAGE
     assert b'"cost":0.25' in b"".join(frames)
     assert b'"usage"' not in b"".join(written(CHAT, [answer]))  # which nobody asked for
+
+
+def test_counts_that_the_api_alone_has_a_field_for() -> None:
+    own = {"completion_tokens_details.rejected_prediction_tokens": 3}
+    usage = evolve(USAGE, extra={"input_audio": 1, "output_audio": 2, **own, "other": 4})
+    counted = usage_data(usage, None)
+    assert counted["prompt_tokens_details"] == {"cached_tokens": 4, "audio_tokens": 1}
+    assert counted["completion_tokens_details"] == {
+        "reasoning_tokens": 2,
+        "audio_tokens": 2,
+        "rejected_prediction_tokens": 3,
+    }
+
+
+def test_what_a_model_says_aloud_has_a_field() -> None:
+    sound = {"id": "audio_1", "data": "AAAA", "expires_at": 1_800_000_000}
+    spoken = events(*TEXT, swink.Extension(1, "acme", "audio", sound))
+    own = {"acme": "openai-chat"}
+    message, _ = read_by("openai", written(CHAT, [spoken], wire_formats=own))
+    block = swink.ExtensionBlock("openai", "audio", sound)
+    assert message.content == [swink.TextBlock("Hello"), block]
+    body = msgspec.json.decode(whole(CHAT, fold(spoken, "acme"), own))
+    asked = CHAT.read({**ASK, "messages": [body["choices"][0]["message"]]}, {}, {})
+    (answer,) = asked.context.messages
+    assert answer.content == [swink.TextBlock("Hello"), evolve(block, provider="openai-chat")]
+    assert b"audio_1" not in b"".join(written(CHAT, [spoken]))  # of an API that has no such field
 
 
 def test_a_failure_is_one_error_frame_and_the_end_marker() -> None:
