@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from attrs import evolve
 from hypothesis import Phase, given, settings
+from made import CALLS, TEXT, events
 from sdks import quick
 from serving import Scripted, serving
 from turned import Said, asked_for, last_attempt, read_by, whole, written
@@ -24,23 +25,6 @@ from swink_testing.event_strategies import event_streams
 CHAT = ChatProtocol()
 ASK = {"model": "echo/echo", "messages": [{"role": "user", "content": "one two"}]}
 USAGE = Usage(10, 5, cache_read=4, reasoning=2, total=15, reported=True)
-
-
-def events(*inner: Any, **done: Any) -> list[Any]:
-    end = swink.Done(done.pop("stop_reason", StopReason.STOP), **done)
-    return [swink.Start(), *inner, end]
-
-
-TEXT = [swink.TextStart(0), swink.TextDelta(0, "Hel"), swink.TextDelta(0, "lo"), swink.TextEnd(0)]
-CALLS = [
-    swink.ToolCallStart(0, "c1", "f"),
-    swink.ToolCallStart(1, "c2", "g"),
-    swink.ToolCallDelta(1, '{"b":'),
-    swink.ToolCallDelta(0, '{"a":1}'),
-    swink.ToolCallDelta(1, "2}"),
-    swink.ToolCallEnd(0),
-    swink.ToolCallEnd(1),
-]
 
 
 def test_two_calls_whose_pieces_take_turns_keep_their_own_arguments() -> None:
@@ -208,50 +192,6 @@ async def test_the_sdk_reads_a_stream_and_its_helper_the_whole(openai: Any) -> N
         assert completion.model == "m1"
         assert completion.usage.prompt_tokens_details.cached_tokens == 4
         assert completion.usage.total_tokens == 15
-
-
-STREAMED = [
-    (swink.StreamErrorKind.OVERLOADED, "server_is_overloaded"),
-    (swink.StreamErrorKind.THROTTLED, "rate_limit_exceeded"),
-    (swink.StreamErrorKind.CONTEXT_WINDOW_EXCEEDED, "context_length_exceeded"),
-    (swink.StreamErrorKind.NETWORK, "server_error"),
-]
-
-
-@pytest.mark.parametrize(("kind", "code"), STREAMED)
-@pytest.mark.parametrize("before", [[], TEXT])
-async def test_the_sdk_raises_what_ends_a_stream(
-    openai: Any, kind: swink.StreamErrorKind, code: str, before: list[Any]
-) -> None:
-    failed = swink.Error(error_message="why", error_kind=kind)
-    said = ""
-    async with sdk(openai, Scripted([swink.Start(), *before, failed])) as client:
-        stream = await client.chat.completions.create(**ASK, stream=True)
-        with pytest.raises(openai.APIError) as raised:  # noqa: PT012  # what came before is read too
-            async for chunk in stream:
-                said += chunk.choices[0].delta.content or ""
-    assert (said, raised.value.code) == ("Hello" if before else "", code)
-    assert "why" in raised.value.message
-
-
-WHOLE = [
-    (swink.StreamErrorKind.OVERLOADED, "InternalServerError"),
-    (swink.StreamErrorKind.THROTTLED, "RateLimitError"),
-    (swink.StreamErrorKind.AUTH, "AuthenticationError"),
-    (swink.StreamErrorKind.MODEL_NOT_FOUND, "NotFoundError"),
-    (swink.StreamErrorKind.CONTENT_FILTERED, "BadRequestError"),
-    (swink.StreamErrorKind.UNSUPPORTED, "BadRequestError"),
-]
-
-
-@pytest.mark.parametrize(("kind", "name"), WHOLE)
-async def test_the_sdk_raises_what_an_answer_that_is_not_streamed_failed_with(
-    openai: Any, kind: swink.StreamErrorKind, name: str
-) -> None:
-    failed = swink.Error(error_message="why", error_kind=kind)
-    async with sdk(openai, Scripted([swink.Start(), failed])) as client:
-        with pytest.raises(getattr(openai, name), match="why"):
-            await client.chat.completions.create(**ASK)
 
 
 async def test_the_sdk_lists_models(openai: Any) -> None:

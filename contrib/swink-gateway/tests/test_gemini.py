@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 from hypothesis import Phase, given, settings
+from made import TEXT, events
 from turned import asked_for, is_empty, last_attempt, read_by, written
 
 import swink_core as swink
@@ -23,12 +24,6 @@ OWN = {"wire_formats": {"acme": "gemini-generate-content"}}
 PATH = {"model": "m", "method": "generateContent"}
 
 
-def events(*inner: Any, **done: Any) -> list[Any]:
-    end = swink.Done(done.pop("stop_reason", StopReason.STOP), **done)
-    return [swink.Start(), *inner, end]
-
-
-TEXT = [swink.TextStart(0), swink.TextDelta(0, "Hel"), swink.TextDelta(0, "lo"), swink.TextEnd(0)]
 THOUGHT = [
     swink.ThinkingStart(0),
     swink.ThinkingDelta(0, "hm"),

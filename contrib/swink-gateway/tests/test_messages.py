@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from attrs import evolve
 from hypothesis import Phase, given, settings
+from made import CALLS, TEXT, events
 from sdks import quick
 from serving import Scripted, ask, serving
 from turned import is_empty, last_attempt, read_by, whole, written
@@ -27,21 +28,6 @@ ASK = {
     "messages": [{"role": "user", "content": "one two"}],
 }
 USAGE = Usage(10, 5, cache_read=4, cache_write=3, reasoning=2, total=15, reported=True)
-TEXT = [swink.TextStart(0), swink.TextDelta(0, "Hel"), swink.TextDelta(0, "lo"), swink.TextEnd(0)]
-CALLS = [
-    swink.ToolCallStart(0, "c1", "f"),
-    swink.ToolCallStart(1, "c2", "g"),
-    swink.ToolCallDelta(1, '{"b":'),
-    swink.ToolCallDelta(0, '{"a":1}'),
-    swink.ToolCallDelta(1, "2}"),
-    swink.ToolCallEnd(0),
-    swink.ToolCallEnd(1),
-]
-
-
-def events(*inner: Any, **done: Any) -> list[Any]:
-    end = swink.Done(done.pop("stop_reason", StopReason.STOP), **done)
-    return [swink.Start(), *inner, end]
 
 
 def back(message: swink.AssistantMessage) -> swink.AssistantMessage:
@@ -240,33 +226,6 @@ async def test_the_sdk_reads_a_stream_and_a_whole_answer(anthropic: Any) -> None
         usage = message.usage
         assert (usage.input_tokens, usage.output_tokens) == (3, 5)
         assert (usage.cache_read_input_tokens, usage.cache_creation_input_tokens) == (4, 3)
-
-
-FAILURES = [
-    (StreamErrorKind.OVERLOADED, "overloaded_error", 503),
-    (StreamErrorKind.THROTTLED, "rate_limit_error", 429),
-    (StreamErrorKind.AUTH, "authentication_error", 401),
-    (StreamErrorKind.MODEL_NOT_FOUND, "not_found_error", 404),
-    (StreamErrorKind.CONTEXT_WINDOW_EXCEEDED, "invalid_request_error", 400),
-    (StreamErrorKind.NETWORK, "api_error", 502),
-]
-
-
-@pytest.mark.parametrize(("kind", "word", "status"), FAILURES)
-async def test_the_sdk_raises_what_an_answer_failed_with(
-    anthropic: Any, kind: StreamErrorKind, word: str, status: int
-) -> None:
-    failed = swink.Error(error_message="why", error_kind=kind)
-    async with sdk(anthropic, Scripted([swink.Start(), *TEXT, failed])) as client:
-        with pytest.raises(anthropic.APIStatusError, match="why") as raised:
-            await client.messages.create(**ASK)
-        said = ""
-        with pytest.raises(anthropic.APIStatusError, match="why") as in_stream:  # noqa: PT012  # what came before is read too
-            async with client.messages.stream(**ASK) as stream:
-                async for text in stream.text_stream:
-                    said += text
-    assert (raised.value.status_code, raised.value.body["error"]["type"]) == (status, word)
-    assert (said, in_stream.value.body["error"]["type"]) == ("Hello", word)
 
 
 async def test_tokens_are_counted_as_an_estimate(anthropic: Any) -> None:
