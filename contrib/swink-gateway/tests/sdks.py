@@ -51,11 +51,19 @@ class Read:
 
 @define
 class Ask:
-    """What is asked beside the prompt: an image, as PNG, and the schema of the answer."""
+    """What is asked beside the prompt: an image, as PNG, the schema of the answer, a tool."""
 
     prompt: str = PROMPT
     image: bytes | None = None
     schema: dict[str, Any] | None = None
+    tool: swink.Tool | None = None
+
+    @property
+    def function(self) -> dict[str, Any]:
+        """The tool as OpenAI and Ollama describe a function."""
+        assert self.tool is not None
+        about = {"name": self.tool.name, "description": self.tool.description}
+        return {**about, "parameters": self.tool.parameters}
 
     @property
     def address(self) -> str:
@@ -142,6 +150,8 @@ class Chat:
         if ask.schema is not None:
             form = {"name": "answer", "schema": ask.schema, "strict": True}
             asked["response_format"] = {"type": "json_schema", "json_schema": form}
+        if ask.tool is not None:
+            asked["tools"] = [{"type": "function", "function": ask.function}]
         return asked
 
     def _named(self, read: Read, said: Any) -> None:
@@ -226,6 +236,8 @@ class Responses:
         if ask.schema is not None:
             form = {"type": "json_schema", "name": "answer", "schema": ask.schema, "strict": True}
             asked["text"] = {"format": form}
+        if ask.tool is not None:
+            asked["tools"] = [{"type": "function", **ask.function, "strict": False}]
         return asked
 
     def _done(self, read: Read, done: Any) -> Read:
@@ -303,6 +315,9 @@ class Messages:
         asked["messages"] = [{"role": "user", "content": content}]
         if ask.schema is not None:
             asked["output_config"] = {"format": {"type": "json_schema", "schema": ask.schema}}
+        if ask.tool is not None:
+            about = {"name": ask.tool.name, "description": ask.tool.description}
+            asked["tools"] = [{**about, "input_schema": ask.tool.parameters}]
         return asked
 
     def _done(self, done: Any) -> Read:
@@ -367,6 +382,10 @@ class Gemini:
                 "response_mime_type": "application/json",
                 "response_json_schema": ask.schema,
             }
+        if ask.tool is not None:
+            about = {"name": ask.tool.name, "description": ask.tool.description}
+            function = {**about, "parameters_json_schema": ask.tool.parameters}
+            config["tools"] = [{"function_declarations": [function]}]
         return {"model": model, "contents": [{"role": "user", "parts": parts}], "config": config}
 
     def _add(self, read: Read, response: Any) -> None:
@@ -439,7 +458,11 @@ class Ollama:
         if ask.image is not None:
             message["images"] = [ask.image]
         asked: dict[str, Any] = {"model": model, "messages": [message]}
-        return {**asked, "format": ask.schema} if ask.schema is not None else asked
+        if ask.schema is not None:
+            asked["format"] = ask.schema
+        if ask.tool is not None:
+            asked["tools"] = [{"type": "function", "function": ask.function}]
+        return asked
 
     def _add(self, read: Read, response: Any) -> None:
         read.model, read.stop = response.model, response.done_reason
@@ -472,7 +495,8 @@ class Native:
         if ask.image is not None:
             content.append(swink.ImageBlock(swink.Base64Source("image/png", ask.base64)))
         options = {"response_format": ask.schema} if ask.schema is not None else {}
-        context = swink.Context([swink.UserMessage(content)])
+        tools = [ask.tool] if ask.tool is not None else []
+        context = swink.Context([swink.UserMessage(content)], tools=tools)
         there = {"base_url": self._base, "retry": swink.RetryPolicy.none(), **options}
         async with self._client.stream(f"proxy/{model}", context, **there) as stream:
             events = [event async for event in stream]

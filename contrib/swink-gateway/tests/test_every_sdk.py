@@ -27,6 +27,9 @@ SCHEMA = {
     "required": ["city", "days"],
     "additionalProperties": False,
 }
+TOOL = swink.Tool(
+    "plan", "Plan a trip.", {name: SCHEMA[name] for name in ("type", "properties", "required")}
+)
 
 
 def text(at: int, *pieces: str) -> list[Any]:
@@ -94,9 +97,9 @@ class told:
 
 
 @pytest.mark.parametrize("protocol", CLIENTS)
-async def test_an_image_and_the_schema_of_an_answer_arrive(protocol: str) -> None:
+async def test_an_image_a_tool_and_the_schema_of_an_answer_arrive(protocol: str) -> None:
     upstream = Scripted([swink.Start(), *ANSWERS["structured output"]])
-    ask = Ask("Look", PNG, SCHEMA)
+    ask = Ask("Look", PNG, SCHEMA, TOOL)
     async with serving(upstream) as gateway, CLIENTS[protocol](gateway.url) as client:
         for read in (client.stream, client.whole):
             assert (await read(MODEL, ask)).text == '{"city":"Rome","days":3}'
@@ -105,6 +108,9 @@ async def test_an_image_and_the_schema_of_an_answer_arrive(protocol: str) -> Non
             assert words == swink.TextBlock("Look")
             assert isinstance(image, swink.ImageBlock)
             assert image.source == swink.Base64Source("image/png", ask.base64)
+            (tool,) = upstream.context.tools
+            assert (tool.name, tool.description) == (TOOL.name, TOOL.description)
+            assert tool.parameters == TOOL.parameters
             schema = dict(upstream.options.response_format)  # type: ignore[arg-type]  # it is one
             assert {name: schema[name] for name in SCHEMA} == SCHEMA
 
