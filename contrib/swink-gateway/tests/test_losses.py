@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from attrs import evolve
 from hypothesis import assume, given
-from turned import is_empty, last_attempt, whole
+from turned import is_empty, whole
 
 import swink_core as swink
 from swink_core import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock
@@ -168,7 +168,7 @@ def _plain(block: Any) -> Any:
 
 def finished(events: list[Any]) -> AssistantMessage:
     """Return the message that events make; where one was cut, what its last call meant is open."""
-    message = fold(last_attempt(events), "acme")
+    message = fold(events, "acme")
     assume(message.stop_reason not in ("error", "aborted", "length"))
     return message
 

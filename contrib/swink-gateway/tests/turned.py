@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
-from attrs import define
+from attrs import define, evolve
 
 from swink_core import (
     AssistantMessage,
@@ -18,6 +18,7 @@ from swink_core import (
     Model,
     Retry,
     ThinkingBlock,
+    ToolCallStart,
     Usage,
     UserMessage,
 )
@@ -77,9 +78,19 @@ def _model(provider: str, model: str) -> tuple[Any, Model]:
 
 
 def last_attempt(events: Sequence[AssistantMessageEvent]) -> list[AssistantMessageEvent]:
-    """Return the events that stand: those since the last restart."""
+    """Return the events that stand, those since the last restart, with an id of its own for each
+    tool call: one that comes again is the same call to who reads it."""
     restarts = [n for n, event in enumerate(events) if isinstance(event, Retry)]
-    return list(events[restarts[-1] + 1 :] if restarts else events)
+    known: set[str] = set()
+    return [_named_anew(event, known) for event in events[restarts[-1] + 1 if restarts else 0 :]]
+
+
+def _named_anew(event: AssistantMessageEvent, known: set[str]) -> AssistantMessageEvent:
+    if not isinstance(event, ToolCallStart):
+        return event
+    id = f"{event.id}_{len(known)}" if event.id in known else event.id
+    known.add(id)
+    return evolve(event, id=id)
 
 
 def is_empty(block: Any) -> bool:
