@@ -10,6 +10,7 @@ nothing is asked again. Where its SDK is not installed, pytest skips what needs 
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -525,7 +526,11 @@ async def native(base: str) -> AsyncIterator[Client]:
         yield Native(client, base)
 
 
-CLIENTS: dict[str, Callable[[str], AbstractAsyncContextManager[Client]]] = {
+CHOSEN = [name for name in os.environ.get("SWINK_GATEWAY_CLIENTS", "").split(",") if name]
+"""The clients that are put before all recordings there are (`make counterparts`); none: each one is
+put before some."""
+
+ALL: dict[str, Callable[[str], AbstractAsyncContextManager[Client]]] = {
     "native": native,
     "chat": lambda base: openai(Chat, base),
     "responses": lambda base: openai(Responses, base),
@@ -534,6 +539,8 @@ CLIENTS: dict[str, Callable[[str], AbstractAsyncContextManager[Client]]] = {
     "gemini": google,
     "ollama": ollama,
 }
+
+CLIENTS = {name: client for name, client in ALL.items() if not CHOSEN or name in CHOSEN}
 """A client of each protocol."""
 
 _REASONS = ("stop", "length", "tool_use", "content_filter", "pause")

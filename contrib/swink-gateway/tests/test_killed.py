@@ -1,7 +1,7 @@
 """An upstream that is killed at any frame: one visible failure, as each SDK raises it.
 
 A recorded answer ends after each of its frames, by a connection that is lost. Whoever asked gets
-exactly one failure, never an answer that looks complete. With `SWINK_EVERY_RECORDING` all that
+exactly one failure, never an answer that looks complete. With `SWINK_GATEWAY_CLIENTS` all that
 providers ship are cut, without it one with thinking and calls, and one of each other framing.
 """
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from attrs import define
+from sdks import CHOSEN
 from serving import ONCE
 
 import swink_core as swink
@@ -57,8 +57,8 @@ PACKAGES = (
 
 PATHS = {"/responses": "responses", "/chat/completions": "chat"}
 
-EVERYTHING = bool(os.environ.get("SWINK_EVERY_RECORDING"))
-"""Whether all of the corpus is read, and cut at every frame (`make counterparts`)."""
+EVERYTHING = bool(CHOSEN)
+"""Whether all of the corpus is read, and all that providers ship is cut at every frame."""
 
 
 _DIRECT: dict[tuple[str, bytes | None], tuple[swink.AssistantMessage, Any]] = {}
