@@ -158,6 +158,9 @@ class Calls:
         retry = self.retry if asked.stream else evolve(self.retry, restart_after_output=True)
         options = {"retry": retry, **found.options}
         stream = self.client.stream(models, found.context, **options)
+        if asked.inherited:
+            target = stream.call.attempt.target
+            target.extra, target.inherited = asked.extra, target.inherited | asked.inherited
         return stream, Facts(stream.call.id, int(time.time()), wire_formats), len(models)
 
     def new_id(self) -> str:
