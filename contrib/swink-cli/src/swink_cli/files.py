@@ -5,14 +5,16 @@ from __future__ import annotations
 import base64
 import json
 import mimetypes
+import os
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import swink_core as swink
 
-__all__ = ["PIPE", "encode_json", "media_block", "read_json", "read_text"]
+__all__ = ["PIPE", "encode_json", "media_block", "read_json", "read_text", "replace_file"]
 
 PIPE = "-"
 """Names standard input where a file is wanted."""
@@ -135,3 +137,15 @@ def encode_json(data: Any, indent: int | None = None) -> bytes:
     text = json.dumps(data, ensure_ascii=False, indent=indent)
     # a lone surrogate, which models do produce, becomes the escape that JSON has for it
     return text.encode("utf-8", "backslashreplace") + b"\n"
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write beside the file first, so that a full disk leaves the old one as it was."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with open(handle, "wb") as file:
+            file.write(data)
+        os.replace(name, path)
+    except OSError:
+        os.unlink(name)
+        raise

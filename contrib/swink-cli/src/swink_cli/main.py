@@ -38,6 +38,8 @@ COMMANDS = {
     "demo": "Watch every installed provider stream a recording: no key, no network.",
     "providers": "List installed providers and the variables they read.",
     "models": "List known models with their limits and prices.",
+    "default": "Show or choose the model that is asked where none is named.",
+    "alias": "List short names for models, or give one.",
     "plugins": "List all installed plugins.",
     "new": "Make a plugin package whose tests pass before you write a line.",
 }

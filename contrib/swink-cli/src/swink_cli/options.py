@@ -18,6 +18,7 @@ from attrs import define, field, fields_dict
 import swink_core as swink
 from swink_cli.completion import complete_model
 from swink_cli.files import read_json, read_text
+from swink_cli.settings import chosen
 
 __all__ = ["CallOptions", "Function", "apply_options", "call_options"]
 
@@ -55,7 +56,7 @@ _CALL_OPTIONS = (
         metavar="PROVIDER/MODEL",
         shell_complete=complete_model,
         help="The model; give several to fall back through. "
-        f"Default: {MODEL_ENV}, separated by spaces.",
+        f"Default: {MODEL_ENV}, separated by spaces, or what `swink default` keeps.",
     ),
     click.option(
         "-s", "--system", metavar="TEXT|@FILE", help="The system prompt, as it stands or in a file."
@@ -120,7 +121,8 @@ class CallOptions:
             from swink_cli.credentials import choices
 
             raise swink.InvalidModel(
-                f"Name one with -m PROVIDER/MODEL, or set {MODEL_ENV}.\n\n{choices()}",
+                f"Name one with -m PROVIDER/MODEL, or set {MODEL_ENV}, or keep one: "
+                f"swink default PROVIDER/MODEL\n\n{choices()}",
                 title="No model chosen",
             )
 
@@ -180,7 +182,7 @@ def _parse(
     options.update(_parse_pairs(pairs))
     if system is not None and system.startswith("@"):
         system = read_text(system[1:]).rstrip("\n")
-    return CallOptions(list(models), system, _tools(tool_files), options)
+    return CallOptions(chosen(models), system, _tools(tool_files), options)
 
 
 def _schema(given: str) -> Any:
