@@ -23,6 +23,7 @@ from swink_core import (
     ExtensionBlock,
     Model,
     StreamOptions,
+    SystemMessage,
     TextBlock,
     ThinkingBlock,
     Tool,
@@ -88,7 +89,8 @@ def conversation(
     """
     vendor, rule = _vendor(model.id), rule_of(model)
     converter = _Converter(provider, model, takes_points(model, options))
-    turns = merged_turns(converter.messages(context))
+    converter.native_system = claude.takes_system(model, options)
+    turns = merged_turns(claude.placed(converter.messages(context)))
     if vendor in RESULTS_ALONE:
         turns = [part for turn in turns for part in _apart(turn)]
     if turns and turns[0]["role"] == "assistant" and vendor not in ("", "anthropic"):
@@ -134,6 +136,9 @@ class _Converter(MessageConverter):
         self._unsigned = UNSIGNED.search(model.id) is not None
         self._caches = caches
         self._names: set[str] = set()
+
+    def system(self, message: SystemMessage) -> list[Any]:
+        return [{"role": "system", "content": self._content(message.content)}]
 
     def user(self, message: UserMessage) -> list[Any]:
         content = self._content(message.content)
