@@ -92,7 +92,8 @@ IN_ARNS = {"bedrock"}
 """Providers that are asked for a model by an ARN too, which ends in the model's id."""
 
 UNTOLD = {
-    "baseten", "claude-code", "cloudflare", "dashscope", "minimax", "moonshot", "sambanova", "zai",
+    "baseten", "claude-code", "cloudflare", "dashscope", "huggingface", "minimax", "moonshot",
+    "sambanova", "siliconflow", "vercel", "zai",
 }  # fmt: skip
 """Whose sources tell limits and capabilities of some models: what nobody says stays unknown."""
 
@@ -210,7 +211,7 @@ def _correct(row: dict[str, Any], fact: Mapping[str, Any], now: datetime) -> Non
             if "cache_write" in each:
                 each["cache_write_long"] = each["cache_write"] * times
     row["prices"] = prices
-    row["as_of"] = now.date().isoformat()
+    row["as_of"] = fact.get("as_of", now.date().isoformat())
 
 
 def facts(kind: str) -> list[dict[str, Any]]:
