@@ -54,6 +54,12 @@ async def test_options(options: dict[str, Any], expected: dict[str, Any]) -> Non
     assert "stream_options" not in body
 
 
+async def test_an_answer_to_be_continued_is_marked_as_one() -> None:
+    answer = swink.AssistantMessage([swink.TextBlock("One, ")])
+    body = await body_of([swink.UserMessage("Count."), answer])
+    assert body["messages"][-1] == {"role": "assistant", "content": "One, ", "prefix": True}
+
+
 IDS = ["call_abc", "call_cCPjAyfwTzboEKjVlqFrArNF", "swink_call_0_1", "", "ünïcode", "abcdefgh_"]
 
 
