@@ -65,6 +65,21 @@ def test_every_tool_of_xais_own_stands_beside_the_callers(tool: dict[str, Any]) 
     assert (found.notices, found.refused_by) == ([], [])
 
 
+@pytest.mark.parametrize(
+    ("api", "field", "said"),
+    [("responses", "s-1", []), ("chat", None, ["has no option session_id; it was not sent"])],
+)
+def test_a_session_is_a_key_of_the_cache(api: str, field: str | None, said: list[str]) -> None:
+    found = leaving(PROVIDER, str(MODEL), session_id="s-1", settings={"api": api})
+    assert (found.body.get("prompt_cache_key"), found.notices) == (field, said)
+
+
+def test_prompts_are_kept_as_long_as_xai_does() -> None:
+    found = leaving(PROVIDER, str(MODEL), cache=swink.CacheStrategy(ttl=86400))
+    assert found.notices == ["has no option cache; it was not sent"]
+    assert not {"prompt_cache_retention", "prompt_cache_options"} & found.body.keys()
+
+
 async def test_the_cost_that_xai_reports_is_used() -> None:
     usage = (
         b'data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3,'

@@ -23,7 +23,8 @@ class Speaker(MistralProvider):
     def __init__(self, name: str, address: Callable[[Model, StreamOptions], str]) -> None:
         own = MistralProvider("mistral").dialect
         adds = own.adds - {"file_ids"}  # files are in Cloud Storage there
-        super().__init__(name, evolve(own, adds=adds))  # type: ignore[arg-type]  # a converter's
+        here = evolve(own, cache_key=None, adds=adds)  # type: ignore[arg-type]  # a converter's
+        super().__init__(name, here)
         self._address = address
 
     def url(self, model: Model, options: StreamOptions) -> str:
