@@ -56,6 +56,7 @@ from swink_testing.participants import Participant, participants
 from swink_testing.request_readers import Reading, read_request, strings_of
 
 HOST = Host()
+HOST.join()  # what it loads stays loaded between the calls
 
 CATALOG = Catalog(HOST)
 

@@ -10,14 +10,13 @@ pages that it links to.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
 from swink_core import (
     AssistantMessage,
     Block,
-    CacheStrategy,
     Context,
     DocumentBlock,
     ExtensionBlock,
@@ -44,9 +43,10 @@ from swink_core.providers import (
 )
 from swink_provider_anthropic import claude
 from swink_provider_bedrock.media import media
+from swink_provider_bedrock.points import mark, takes_points
 from swink_provider_bedrock.wire import BY_SERVER
 
-__all__ = ["CHOICES", "conversation", "has_points", "takes_points"]
+__all__ = ["CHOICES", "conversation"]
 
 LONGEST_TOOL_ID = 64
 LONGEST_STEM = 190
@@ -61,9 +61,6 @@ WITHOUT_SYSTEM = re.compile(r"mistral\.(mistral-7b|mixtral-8x7b)|amazon\.titan-t
 
 UNSIGNED = re.compile(r"openai\.gpt-oss")
 """Models that refuse the signature of what was thought, which was not theirs."""
-
-EVERYWHERE = ("messages", "system", "tools")
-MOST_POINTS = 4
 
 VENDORS = re.compile(
     r"\b(ai21|amazon|anthropic|cohere|deepseek|google|meta|minimax|mistral|moonshotai|nvidia|openai"
@@ -114,19 +111,8 @@ def conversation(
             chosen = CHOICES.get(choice, {"tool": {"name": choice}})
             native["toolConfig"]["toolChoice"] = chosen
     if options.cache is not None and options.cache.mode != "none":
-        _mark(native, options.cache, rule.facts)
+        mark(native, options.cache, rule.facts)
     return native
-
-
-def takes_points(model: Model, options: StreamOptions) -> bool:
-    """Tell whether a model takes cache points, or nobody asks."""
-    return not options.rules or rule_of(model).takes.get("cache") is not False
-
-
-def has_points(context: Context) -> bool:
-    """Tell whether the caller wants cache points of their own."""
-    contents = [m.content for m in context.messages if not isinstance(m.content, str)]
-    return any("cachePoint" in (b.metadata or {}) for content in contents for b in content)
 
 
 class _Converter(MessageConverter):
@@ -296,28 +282,3 @@ def _tool(tool: Tool, provider: str, vendor: str) -> dict[str, Any]:
     if tool.strict is not None:
         native["strict"] = tool.strict
     return with_metadata({"toolSpec": native}, tool, provider)
-
-
-# -- caching ---------------------------------------------------------------------------------
-
-
-def _mark(native: dict[str, Any], cache: CacheStrategy, facts: Mapping[str, Any]) -> None:
-    """Each point caches all before it
-    (https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html)."""
-    ttl = {} if facts.get("cache_ttl") is False else claude.cache_ttl(cache)
-    point = {"type": "default", **ttl}
-    blocks = [block for turn in native["messages"] for block in turn["content"]]
-    own = [block["cachePoint"] for block in blocks if "cachePoint" in block]
-    if any(theirs.get("ttl") != point.get("ttl") for theirs in own):
-        return  # lives of several lengths have an order, which is theirs to choose
-    users = [turn["content"] for turn in native["messages"] if turn["role"] == "user"]
-    places = {
-        "messages": users[-1] if users else None,
-        "system": native.get("system"),
-        "tools": native.get("toolConfig", {}).get("tools"),
-    }
-    free = [
-        place for name, place in places.items() if place and name in facts.get("cache", EVERYWHERE)
-    ]
-    for place in [p for p in free if "cachePoint" not in p[-1]][: max(0, MOST_POINTS - len(own))]:
-        place.append({"cachePoint": point})

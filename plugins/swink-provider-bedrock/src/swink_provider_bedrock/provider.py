@@ -34,13 +34,15 @@ from swink_core.providers import (
     with_extra,
 )
 from swink_provider_anthropic.claude import is_misplaced, takes_system
+from swink_provider_anthropic.marks import CROWDED, ends_marked, own_marks
 from swink_provider_anthropic.schemas import fit_schemas, limits_in_words
 from swink_provider_bedrock import errors
-from swink_provider_bedrock.converter import CHOICES, conversation, has_points, takes_points
+from swink_provider_bedrock.converter import CHOICES, conversation
 from swink_provider_bedrock.credentials import CredentialChain, SharedFiles, region
 from swink_provider_bedrock.eventstream import EventStreamDecoder
 from swink_provider_bedrock.parameters import is_claude, parameters
 from swink_provider_bedrock.parser import ConverseParser
+from swink_provider_bedrock.points import is_crowded, takes_points
 from swink_provider_bedrock.sigv4 import signed_headers
 
 __all__ = ["BedrockProvider"]
@@ -102,8 +104,13 @@ class BedrockProvider(HTTPProvider):
             call.tell(": an instruction went out behind the user's turn", "system_message_moved")
         if is_claude(model):
             fit_schemas(call)
-        if not takes_points(model, options) and has_points(context):
+        own = own_marks(context, self.name, "cachePoint")
+        if own and not takes_points(model, options):
             call.tell(" takes no cache points; they were not sent", "option_ignored")
+        elif not ends_marked(context, "cachePoint") and is_crowded(
+            own, call.options.cache, rule_of(model).facts
+        ):
+            call.tell(CROWDED, "option_ignored")
         return call
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
