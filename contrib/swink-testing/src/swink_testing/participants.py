@@ -68,7 +68,7 @@ FAMILIES = {
     "vertex": {
         "claude-any": "anthropic-messages",
         "mistralai/mistral-any": "mistral",
-        "meta/any": "openai-chat",
+        "meta/any-maas": "openai-chat",
     }
 }
 """Models of providers that others speak for: how they are spoken to, a key of `RULES`."""
