@@ -175,7 +175,7 @@ def _correct(row: dict[str, Any], fact: Mapping[str, Any], now: datetime) -> Non
             if "cache_write" in each:
                 each["cache_write_long"] = each["cache_write"] * times
     row["prices"] = prices
-    row["as_of"] = now.date().isoformat()
+    row["as_of"] = fact.get("as_of", now.date().isoformat())
 
 
 def facts(kind: str) -> list[dict[str, Any]]:
