@@ -6,8 +6,9 @@ The engine is llama.cpp, the model one whose answers are known, which the tests 
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
+from runpy import run_path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,11 +18,12 @@ from test_every_sdk import SCHEMA
 
 import swink_core as swink
 
-MAKER = Path(__file__).parents[3] / "plugins" / "swink-provider-local" / "tests"
+PLUGIN = Path(__file__).parents[3] / "plugins" / "swink-provider-local"
+MAKER = PLUGIN / "tests" / "make_tiny_gguf.py"
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.skipif(not MAKER.is_dir(), reason="the tiny model is made in a checkout"),
+    pytest.mark.skipif(not MAKER.is_file(), reason="the tiny model is made in a checkout"),
 ]
 
 TYPES = {"city": str, "days": int}
@@ -37,11 +39,7 @@ WEATHER = swink.Tool(
 def maker() -> Any:
     for name in ("xllamacpp", "gguf", "numpy"):
         pytest.importorskip(name)
-    sys.path.append(str(MAKER))
-    import make_tiny_gguf
-
-    sys.path.remove(str(MAKER))
-    return make_tiny_gguf
+    return SimpleNamespace(**run_path(str(MAKER)))
 
 
 async def test_every_sdk_reads_what_the_model_says(maker: Any, tmp_path: Path) -> None:
