@@ -119,24 +119,15 @@ def test_every_correction_names_its_source_and_the_models_it_is_for() -> None:
             re.compile(fact["match"])
 
 
-# Whose models have no limit of their own to an answer, and why.
-WITHOUT_LIMIT = {
-    "echo": "says what it is asked to say",
-    "local": "an answer ends where the window does, which the server's settings make",
-    "ollama": "an answer ends where the window does, which the server's settings make",
-    "claude-code": "an alias is whichever model the installed command takes it for",
-}
-ALIASES = {"default", "fable", "opus", "sonnet", "haiku"}
-
-
 @pytest.mark.parametrize("path", CATALOGUES, ids=lambda path: path.parent.name)
 def test_every_row_has_a_limit_and_capabilities_and_none_is_gone(path: Path) -> None:
     data = tomllib.loads(path.read_text("utf-8"))
     first = [*data.get("providers", ()), data.get("provider")][0]["name"]
     for row in data.get("models", ()):
         provider = row.get("provider", first)
-        limited = provider not in WITHOUT_LIMIT or (
-            provider == "claude-code" and row["id"] not in ALIASES
+        limited = not any(
+            provider in fact["providers"] and re.search(fact["match"], row["id"])
+            for fact in update_catalog.facts("unlimited")
         )
         assert bool(row.get("max_output")) is limited, f"{provider}/{row['id']}"
         assert row.get("capabilities"), f"{provider}/{row['id']}"

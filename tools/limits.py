@@ -88,7 +88,9 @@ def _entries(
     for table in tables:
         for name in NAMES.get(provider, [provider]):
             of_provider = table.get(name, {}).get("models", {})
-            if model := of_provider.get(model_id) or of_provider.get(f"{model_id}@default"):
+            # a router's id may end in who is to answer, a cloud's in a version
+            ids = (model_id, f"{model_id}@default", model_id.rpartition(":")[0])
+            if model := next(filter(None, map(of_provider.get, ids)), None):
                 limit = model["limit"]
                 found = {"context_window": limit["context"], "max_output": limit["output"]}
                 can = {word for flag, word in FLAGS.items() if model.get(flag)}
