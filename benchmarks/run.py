@@ -33,8 +33,8 @@ PACED_LIMIT = 1.3
 # shortest carries the fixed cost of a request and would flatter the comparison.
 GROWTH_LIMIT = 1.25
 # What plugins may cost in a burst, against none: a wrapper that passes all on, event by event and
-# in batches; an observer that does nothing; four that are at work.
-PLUGIN_LIMITS = {"wrapped": 1.8, "wrapped-b": 1.3, "observed": 1.10, "observers": 2.0}
+# in batches; an observer that does nothing; all that there are, at work.
+PLUGIN_LIMITS = {"wrapped": 1.8, "wrapped-b": 1.3, "observed": 1.10, "all": 2.0}
 
 PACKAGES = ("swink-core", "swink-provider-openai", "aiohttp", "orjson", "msgspec")
 

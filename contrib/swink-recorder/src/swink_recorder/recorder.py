@@ -17,16 +17,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
-import msgspec
 from attrs import define
 
 import swink_core as swink
 from swink_core.providers import Attempt
 from swink_recorder.canonical import request_of
-from swink_recorder.capture import Tape
-from swink_recorder.scrub import hidden
+from swink_recorder.capture import KeptDeltas, KeptEvent, Tape
+from swink_recorder.documents import write_document
+from swink_recorder.scrub import hidden_text
 from swink_recorder.store import Entry, Keep, now_text, open_store
-from swink_recorder.takes import take_of, write_takes
 
 __all__ = ["Recorder"]
 
@@ -158,16 +157,18 @@ class Recorder:
 
     def _write(self, ended: _Ended) -> None:
         tapes = ended.tape.attempts
-        takes = [take_of(tape, request_of(tape.attempt, ended.context), True) for tape in tapes]
+        asked = [(tape, request_of(tape.attempt, ended.context)) for tape in tapes]
         entry = ended.entry
-        entry.prompt = _asked(ended.context)
-        events = [event for _, event in takes[-1].events] if takes else []
-        entry.answer = "".join(e["delta"] for e in events if e["type"] == "text_delta")
-        entry.notices = [event["code"] for event in events if event["type"] == "notice"]
         secrets = {secret for secret in ended.secrets if secret not in entry.model}
-        clean = hidden(msgspec.json.encode(entry), secrets)
-        entry = msgspec.json.decode(clean, type=Entry)
-        document = write_takes(takes, secrets, msgspec.to_builtins(entry))
+        kept = tapes[-1].kept if tapes else []
+        entry.prompt = hidden_text(_whole(_asked(ended.context)), secrets)
+        entry.answer = hidden_text(_whole(_said(kept)), secrets)
+        entry.notices = [
+            row.event.code
+            for row in kept
+            if isinstance(row, KeptEvent) and isinstance(row.event, swink.Notice)
+        ]
+        document = write_document(entry, asked, secrets)
         self._store.add(entry, document)
         if self._written % BETWEEN_PRUNES == 0:
             self._store.prune(self._keep)
@@ -178,6 +179,17 @@ class Recorder:
         if what not in self._told:
             self._told.add(what)
             log.error("%s", text)
+
+
+def _whole(text: str) -> str:
+    """Return a text without halves of surrogate pairs, which models do produce."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _said(kept: list[KeptEvent | KeptDeltas]) -> str:
+    """Return the answer's text."""
+    of_text = [row for row in kept if isinstance(row, KeptDeltas) and row.type == "text_delta"]
+    return "".join(text for row in of_text for text in row.texts)
 
 
 def _asked(context: swink.Context) -> str:

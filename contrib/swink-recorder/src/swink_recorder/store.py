@@ -1,6 +1,6 @@
 """Stores of calls: a folder with a file for each, or one SQLite file.
 
-Either holds the same documents, the form of which is in `takes`, and can be read while another
+Either holds the same documents, the form of which is in `documents`, and can be read while another
 process writes it. Whatever ends the process that writes, what was written before is whole: a file
 appears under its name when it is complete, and SQLite takes back what was not. Nobody but their
 owner can read them.
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 from attrs import define
@@ -23,12 +23,27 @@ from attrs import define
 from swink_core import UsageError
 from swink_recorder.recording import RecordingError
 
-__all__ = ["Entry", "FolderStore", "Keep", "SQLiteStore", "Store", "now_text", "open_store"]
+__all__ = [
+    "Entry",
+    "FirstLine",
+    "FolderStore",
+    "Keep",
+    "SQLiteStore",
+    "Store",
+    "now_text",
+    "open_store",
+]
+
+Buffer: TypeAlias = bytes | memoryview
+"""Part of a document."""
 
 SUFFIXES = (".db", ".sqlite", ".sqlite3")
 """Names with these endings are SQLite files."""
 
 PRIVATE = 0o600
+
+PAGE = 16_384
+"""Bytes of a SQLite page: a call is long, and has few."""
 
 BUSY_SECONDS = 5.0
 """How long a writer waits for another process that writes."""
@@ -50,6 +65,12 @@ class Entry(msgspec.Struct, kw_only=True, omit_defaults=True):
     notices: list[str] = []
     prompt: str = ""
     answer: str = ""
+
+
+class FirstLine(msgspec.Struct):
+    """The first line of a call's document."""
+
+    call: Entry
 
 
 @define(frozen=True)
@@ -85,8 +106,8 @@ class Store(Protocol):
 
     path: Path
 
-    def add(self, entry: Entry, document: bytes) -> None:
-        """Keep a call."""
+    def add(self, entry: Entry, document: Sequence[Buffer]) -> None:
+        """Keep a call; its document comes in parts."""
 
     def entries(self) -> Iterator[Entry]:
         """Yield the entries, the newest first."""
@@ -119,21 +140,21 @@ class FolderStore:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def add(self, entry: Entry, document: bytes) -> None:
+    def add(self, entry: Entry, document: Sequence[Buffer]) -> None:
         """Keep a call."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         moment = "".join(char for char in entry.at[:23] if char not in ":-.")
-        name = f"{moment}-{entry.id}.json"
+        name = f"{moment}-{entry.id}.call"
         beside = self.path / f".{name}"
         with open(os.open(beside, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, PRIVATE), "wb") as file:
-            file.write(document)
+            file.writelines(document)
         beside.replace(self.path / name)
 
     def entries(self) -> Iterator[Entry]:
         """Yield the entries, the newest first; what is none of ours is passed over."""
         for file in self._files():
-            with suppress(OSError, msgspec.DecodeError):
-                yield msgspec.json.decode(file.read_bytes(), type=_Document).call
+            with suppress(OSError, msgspec.DecodeError), file.open("rb") as document:
+                yield msgspec.json.decode(document.readline(), type=FirstLine).call
 
     def search(self, words: Sequence[str]) -> Iterator[Entry]:
         """Yield the entries in whose prompt or answer all words occur, the newest first."""
@@ -162,14 +183,10 @@ class FolderStore:
                     file.unlink()
 
     def _files(self) -> list[Path]:
-        return sorted(self.path.glob("[0-9]*-*.json"), reverse=True)
+        return sorted(self.path.glob("[0-9]*-*.call"), reverse=True)
 
     def _file(self, id: str) -> Path:
-        return next(iter(self.path.glob(f"[0-9]*-{id}.json")), self.path / f"{id}.json")
-
-
-class _Document(msgspec.Struct):
-    call: Entry
+        return next(iter(self.path.glob(f"[0-9]*-{id}.call")), self.path / f"{id}.call")
 
 
 class SQLiteStore:
@@ -178,15 +195,19 @@ class SQLiteStore:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def add(self, entry: Entry, document: bytes) -> None:
+    def add(self, entry: Entry, document: Sequence[Buffer]) -> None:
         """Keep a call."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, PRIVATE))  # its companions follow it
+        size = sum(map(len, document))
         with closing(self._open()) as db, db:
-            row = (entry.id, _moment(entry.at), msgspec.json.encode(entry).decode(), document)
+            self._delete(db, "id = ?", entry.id)
+            row = (entry.id, _moment(entry.at), msgspec.json.encode(entry).decode(), size)
             number = db.execute(
-                "INSERT OR REPLACE INTO calls (id, at, entry, document) VALUES (?, ?, ?, ?)", row
+                "INSERT INTO calls (id, at, entry, size) VALUES (?, ?, ?, ?)", row
             ).lastrowid
+            rows = [(number, part) for part in document]
+            db.executemany("INSERT INTO parts (call, data) VALUES (?, ?)", rows)
             if _has(db, "words"):
                 said = (number, entry.prompt, entry.answer)
                 db.execute("INSERT INTO words (rowid, prompt, answer) VALUES (?, ?, ?)", said)
@@ -217,10 +238,14 @@ class SQLiteStore:
     def read(self, id: str) -> bytes:
         """Return a call's document."""
         with closing(self._open()) as db:
-            row = db.execute("SELECT document FROM calls WHERE id = ?", (id,)).fetchone()
-        if row is None:
+            rows = db.execute(
+                "SELECT data FROM parts JOIN calls ON calls.number = parts.call "
+                "WHERE calls.id = ? ORDER BY parts.number",
+                (id,),
+            ).fetchall()
+        if not rows:
             raise FileNotFoundError(id)
-        return bytes(row[0])
+        return b"".join(data for (data,) in rows)
 
     def delete(self, id: str) -> None:
         """Forget a call."""
@@ -231,15 +256,16 @@ class SQLiteStore:
         """Forget what is not to be kept."""
         with closing(self._open()) as db, db:
             size = 0
-            rows = "SELECT number, at, length(document) FROM calls ORDER BY at DESC, number DESC"
+            rows = "SELECT number, at, size FROM calls ORDER BY at DESC, number DESC"
             for rank, (number, at, length) in enumerate(db.execute(rows).fetchall()):
                 size += length
                 if _is_over(keep, rank, size, at):
                     self._delete(db, "number = ?", number)
 
     def _delete(self, db: sqlite3.Connection, which: str, value: Any) -> None:
+        old = f"SELECT number FROM calls WHERE {which}"
+        db.execute(f"DELETE FROM parts WHERE call IN ({old})", (value,))
         if _has(db, "words"):
-            old = f"SELECT number FROM calls WHERE {which}"
             db.execute(f"DELETE FROM words WHERE rowid IN ({old})", (value,))
         db.execute(f"DELETE FROM calls WHERE {which}", (value,))
 
@@ -265,8 +291,8 @@ class SQLiteStore:
         return db
 
     def _prepare(self, db: sqlite3.Connection) -> None:
-        db.execute("PRAGMA journal_mode = WAL")
         if not _has(db, "calls"):
+            db.execute(f"PRAGMA page_size = {PAGE}")
             with db:
                 for statement in _SCHEMA:
                     db.execute(statement)
@@ -276,8 +302,11 @@ class SQLiteStore:
 
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS calls (number INTEGER PRIMARY KEY, id TEXT UNIQUE NOT NULL, "
-    "at REAL NOT NULL, entry TEXT NOT NULL, document BLOB NOT NULL)",
+    "at REAL NOT NULL, entry TEXT NOT NULL, size INTEGER NOT NULL)",
     "CREATE INDEX IF NOT EXISTS calls_at ON calls (at)",
+    "CREATE TABLE IF NOT EXISTS parts (number INTEGER PRIMARY KEY, call INTEGER NOT NULL, "
+    "data BLOB NOT NULL)",
+    "CREATE INDEX IF NOT EXISTS parts_of ON parts (call)",
 )
 
 _WORDS = "CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5 (prompt, answer)"
