@@ -142,7 +142,9 @@ def test_words_are_found_in_prompts_and_answers(path: Path) -> None:
 def test_a_sqlite_without_an_index_of_words_is_searched_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("swink_recorder.store._WORDS", "CREATE VIRTUAL TABLE words USING no_such")
+    monkeypatch.setattr(
+        "swink_recorder.sqlite_store._WORDS", "CREATE VIRTUAL TABLE words USING no_such"
+    )
     path = tmp_path / "calls.db"
     asyncio.run(ask(path, said("The sky is blue")))
     assert len(list(open_store(path).search(["sky"]))) == 1
@@ -183,7 +185,7 @@ def _keep(path: Path, number: int, days_ago: float, size: int = 1000) -> None:
     entry = Entry(id=f"{number:012}", at=at.isoformat(), model="a/b", outcome="done")
     store = open_store(path)
     call = json.dumps({"id": entry.id, "at": entry.at, "model": "a/b", "outcome": "done"})
-    store.add(entry, [b'{"call": %s}\n' % call.encode(), b"x" * size])
+    store.add([(entry, [b'{"call": %s}\n' % call.encode(), b"x" * size])])
     if path.is_dir():
         for file in path.glob(f"*-{entry.id}.call"):
             os.utime(file, (at.timestamp(), at.timestamp()))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import msgspec
@@ -92,10 +92,10 @@ class AttemptTape:
         self._head: ResponseHead | None = None
         self._now = 0.0
         # the deltas that are kept now: of one kind, of one block, of one network read
-        self._kind: type | None = None
-        self._index = 0
-        self._reads = 0
-        self._deltas: list[str] = []
+        self.kind: type | None = None
+        self.index = 0
+        self.read = 0
+        self.texts: list[str] = []
 
     @property
     def answered(self) -> bool:
@@ -111,23 +111,18 @@ class AttemptTape:
 
     def feed(self, event: AssistantMessageEvent) -> None:
         """Keep an event. Those of one network read came at one time."""
-        reads = self.attempt.reads
-        delta: Any = event
-        if (
-            type(event) is self._kind
-            and reads == self._reads
-            and delta.content_index == self._index
-        ):
-            self._deltas.append(delta.delta)
+        reads, delta = self.attempt.reads, cast(TextDelta, event)
+        if type(event) is self.kind and reads == self.read and delta.content_index == self.index:
+            self.texts.append(delta.delta)
             return
-        if reads != self._reads or not reads:
-            self._reads, self._now = reads, self._seconds(self._began)
+        if reads != self.read or not reads:
+            self.read, self._now = reads, self._seconds(self._began)
         if isinstance(event, TextDelta | ThinkingDelta | ToolCallDelta):
-            self._kind = type(event) if reads else None  # without a network each has its time
-            self._index, self._deltas = event.content_index, [event.delta]
-            self.kept.append(KeptDeltas(self._now, event.type, self._index, self._deltas))
+            self.kind = type(event) if reads else None  # without a network each has its time
+            self.index, self.texts = event.content_index, [event.delta]
+            self.kept.append(KeptDeltas(self._now, event.type, self.index, self.texts))
             return
-        self._kind = None
+        self.kind = None
         kept = copy(event)
         if isinstance(kept, Error | Retry):
             self.error = kept

@@ -22,9 +22,9 @@ from typing import Any
 import msgspec
 
 from swink_recorder.capture import AttemptTape, KeptDeltas
+from swink_recorder.entries import Buffer, Entry, FirstLine
 from swink_recorder.recording import RecordingError
 from swink_recorder.scrub import hidden, hidden_text, scrubbed
-from swink_recorder.store import Buffer, Entry, FirstLine
 from swink_recorder.takes import Take, TakeHead, take_from, take_head, take_of, to_json
 
 __all__ = ["read_document", "write_document"]
