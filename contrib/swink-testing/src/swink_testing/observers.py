@@ -69,7 +69,7 @@ def _observe(binding: Binding, call: Call) -> Callable[[ev.AssistantMessageEvent
         if isinstance(event, ev.Done | ev.Error):
             call.add(event.usage, event.cost)
         for observer in observers:
-            observer(event)
+            observer([event])
 
     return show
 
