@@ -141,7 +141,7 @@ async def test_each_is_told_of_every_event_in_order(
     takes, _ = read_document(store.read(entry.id), "here")
     assert [event for take in takes for _, event in take.events] == first.events
 
-    logged: Any = [record.swink for record in caplog.records if hasattr(record, "swink")]  # type: ignore[attr-defined]  # set by the observer
+    logged: Any = [record.swink for record in caplog.records if hasattr(record, "swink")]
     assert [row["event"] for row in logged if row["event"].endswith("_delta")] == [
         event["type"] for event in first.events if event["type"].endswith("_delta")
     ]
