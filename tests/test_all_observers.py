@@ -27,6 +27,7 @@ from swink_recorder.recorder import Recorder
 from swink_recorder.store import open_store
 from swink_testing.acme import acme_answer, acme_host
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.observing import PausingResponse
 
 KEY = "sk-canary-0123456789"
 
@@ -53,17 +54,6 @@ class Crashes:
             raise self._fault
 
 
-class Pausing(MemoryResponse):
-    """Says what it has to say, and falls silent."""
-
-    async def __anext__(self) -> bytes:
-        try:
-            return await super().__anext__()
-        except StopAsyncIteration:
-            await asyncio.Event().wait()
-            raise
-
-
 def whole() -> MemoryResponse:
     return acme_answer({"text": "Hello"}, {"text": " there"}, {"stop": "stop"})
 
@@ -73,7 +63,8 @@ def refused() -> MemoryResponse:
 
 
 def pausing() -> MemoryResponse:
-    return Pausing([b'data: {"text": "Hello"}\n\n'], headers={"Content-Type": "text/event-stream"})
+    head = {"Content-Type": "text/event-stream"}
+    return PausingResponse([b'data: {"text": "Hello"}\n\n'], headers=head)
 
 
 # (what answers, the models, how the caller takes it)

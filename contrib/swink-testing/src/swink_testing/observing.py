@@ -32,6 +32,7 @@ from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 from swink_testing.freeze import FREEZE, HOSTILE_SIZE, cpu_seconds
 
 __all__ = [
+    "PausingResponse",
     "check_closes_in_time",
     "check_disturbs_no_call",
     "check_keeps_secrets",
@@ -50,7 +51,7 @@ CALLS = 50
 Scene = tuple[Sequence[MemoryResponse], Sequence[str], str]
 
 
-class _Pausing(MemoryResponse):
+class PausingResponse(MemoryResponse):
     """Says what it has to say, and falls silent."""
 
     async def __anext__(self) -> bytes:
@@ -71,7 +72,7 @@ def _scenes() -> dict[str, Scene]:
     def refusal() -> MemoryResponse:
         return MemoryResponse.of_json({"error": f"{KEY} is not known"}, 401)
 
-    pausing = _Pausing(
+    pausing = PausingResponse(
         [b'data: {"text": "Hello"}\n\n'], headers={"Content-Type": "text/event-stream"}
     )
     large = ["acme/large"]
