@@ -15,6 +15,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -151,13 +152,16 @@ class Recorder:
     def _write_all(self) -> None:
         while True:
             with self._lock:
-                ended = [self._waiting.popleft() for _ in range(min(len(self._waiting), AT_ONCE))]
+                ended = [*islice(self._waiting, AT_ONCE)]
                 if not ended:
                     self._thread = None
                     return
             with self._telling():
                 self._write(ended)
                 self._told.discard("failed")
+            with self._lock:  # until now they wait
+                for _ in ended:
+                    self._waiting.popleft()
 
     def _write(self, ended: list[_Ended]) -> None:
         calls: list[Written] = []
