@@ -268,6 +268,15 @@ class SwinkRecorded(Swink):
         return text
 
 
+class SwinkAllObservers(SwinkRecorded, SwinkObservers):
+    """swink with all observers on: those above, and the recorder."""
+
+    name = "all"
+
+    def plugins(self) -> list[Any]:
+        return [*SwinkObservers.plugins(self), *super().plugins()]
+
+
 def _joined(parts: list[str], last: object) -> str:
     # swink's failures are events; without this, a failed call would only be a wrong text.
     if not parts:
@@ -285,6 +294,7 @@ CONTENDERS: dict[str, type[Contender]] = {
     "observed": SwinkObserved,
     "observers": SwinkObservers,
     "recorded": SwinkRecorded,
+    "all": SwinkAllObservers,
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from swink_core.plugins.binding import Binding
@@ -13,7 +14,8 @@ from swink_core.vocabulary.outcome import StopReason
 
 log = logging.getLogger(__name__)
 
-Observer = Callable[[AssistantMessageEvent], None]
+Observer = Callable[[Sequence[AssistantMessageEvent]], object]
+"""Shows events to somebody, in order."""
 
 
 class Observers:
@@ -33,7 +35,7 @@ class Observers:
                 if getattr(impl.plugin, "other_events", False):
                     self._others.add(impl.plugin_name)
         if log.isEnabledFor(logging.DEBUG):
-            self.bound["log"] = lambda event: log.debug("call %s: %r", call.id, event)
+            self.bound["log"] = _bind(partial(log.debug, "call %s: %r", call.id), ["event"], call)
 
     def show_other(self, event: AssistantMessageEvent) -> None:
         """Show an event that is none of the stream's own to those who take such."""
@@ -45,8 +47,7 @@ class Observers:
         """Show events, in order, to these observers, or to everyone."""
         for name, observer in [*(self.bound if to is None else to).items()]:
             try:
-                for event in batch:
-                    observer(event)
+                observer(batch)
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # whose cancellation would it be?
@@ -55,12 +56,12 @@ class Observers:
                 del self.bound[name]
 
 
-def _bind(function: Callable[..., Any], names: Sequence[str], call: Call) -> Observer:
+def _bind(hook: Callable[..., Any], names: Sequence[str], call: Call) -> Observer:
     if tuple(names) == ("event",):
-        return function
+        return lambda batch: [hook(event) for event in batch]
     if tuple(names) == ("event", "call"):
-        return lambda event: function(event, call)
-    return lambda event: function(**{n: event if n == "event" else call for n in names})
+        return lambda batch: [hook(event, call) for event in batch]
+    return lambda batch: [hook(**{n: e if n == "event" else call for n in names}) for e in batch]
 
 
 def log_end(call: Call, terminal: Done | Error) -> None:

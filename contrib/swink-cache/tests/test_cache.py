@@ -280,6 +280,39 @@ async def test_a_shared_cache_asks_nobody_who_they_are(path: Path) -> None:
     assert text_of(await batches_of(path, said("mine"))) == "mine"
 
 
+@pytest.mark.parametrize("auth", ["aws", "key"])
+async def test_a_caller_whose_credentials_the_provider_finds_is_nobody_s_other(
+    auth: str, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = {"base_url": "http://nowhere.invalid/v1"}
+    info = swink.ProviderInfo("acme", "acme", auth=auth, api_key_env=("ACME_KEY_OF_TESTS",))
+
+    class Finds(AcmeProvider):
+        """A provider that has credentials of its own."""
+
+        def __init__(self, name: str) -> None:
+            super().__init__(name)
+            self.info = info
+
+        async def authorize(self, request: Any, options: Any, call: Any) -> None:
+            request.headers["X-Found"] = "yes"
+
+    async def said_to(word: str, **more: Any) -> str:
+        cache = SwinkCache(path, shared=more.pop("shared", False))
+        host = swink.Host([cache], entry_points=[_Point("acme", lambda: Finds)], environ={})
+        http = MemoryHTTPClient(said(word))
+        async with swink.Client(host=host, http=http, providers={"acme": own}) as client:
+            message = await client.complete("acme/large", "Hi", **more)
+        await cache.aclose()
+        return message.text
+
+    assert [await said_to(word) for word in ("one", "two")] == ["one", "two"]
+    assert caplog.text.count("calls of acme are not cached") == 2  # once for each cache
+    for known in ({"api_key": KEY}, {"headers": {"Authorization": f"Bearer {KEY}2"}}):
+        assert [await said_to(word, **known) for word in ("a", "b")] == ["a", "a"]
+    assert [await said_to(word, shared=True) for word in ("c", "d")] == ["c", "c"]
+
+
 def test_no_key_is_in_the_file(path: Path) -> None:
     asyncio.run(batches_of(path, said("Hello")))
     assert KEY.encode() not in path.read_bytes()

@@ -106,7 +106,7 @@ def test_a_secret_is_nowhere_however_a_model_and_a_network_cut_it(
     cuts = [0, *[cut for cut in network if cut < len(body)], len(body)]
     reads = [(0.0, body[a:b]) for a, b in pairwise(cuts)]
     events = [(0.0, {"type": "text_delta", "content_index": 0, "delta": word}) for word in words]
-    written = write_takes([take(reads, events=events)], {SECRET})
+    written = write_takes([take(reads, events=events)], secrets={SECRET})
     [read], _ = read_takes(written, "here")
     said = "".join(json.loads(f)[name] for f in read.recording.body.decode().split("data: ")[1:])
     assert said == "".join(event["delta"] for _, event in read.events) == "*" * len(SECRET)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import swink_core as swink
 from swink_cache.source import Batch, CachedSource
+from swink_core.providers import first_set
 from swink_recorder.canonical import canonical_request, digest_of
 from swink_recorder.plugin import active
 
@@ -75,6 +76,7 @@ class SwinkCache:
         self._thread: ThreadPoolExecutor | None = None
         self._keeping: set[asyncio.Task[bytes | None]] = set()
         self._told = False
+        self._left_out: set[str] = set()
 
     @swink.hookimpl(wrapper=True)
     def stream(self, call: swink.Call) -> Generator[None, Any, Any]:
@@ -82,6 +84,9 @@ class SwinkCache:
         events = yield
         if active() is not None or call.attempt.target.continues:
             return events  # a cassette answers, or what is said depends on what the provider keeps
+        if not self._shared and not _caller_is_known(call):
+            self._leave_out(call.model.provider)
+            return events
         try:
             key = self._key(call)
         except Exception as error:
@@ -106,6 +111,16 @@ class SwinkCache:
             headers = sorted((name.lower(), value) for name, value in options.headers.items())
             whose = [target.key, options.base_url, options.api_key, headers]
         return digest_of([FORM, canonical_request(call), digest_of(whose)])
+
+    def _leave_out(self, provider: str) -> None:
+        """Say once that a provider's calls are made as without a cache."""
+        if provider not in self._left_out:
+            self._left_out.add(provider)
+            log.warning(
+                "calls of %s are not cached: it finds credentials by itself, so nobody can tell"
+                " whose they are; shared=True caches them, in a file for this account alone",
+                provider,
+            )
 
     # -- for a call that is being made -------------------------------------------------------
 
@@ -176,3 +191,13 @@ class SwinkCache:
         if not self._told:
             self._told = True
             log.error("the cache %s does not work: %s: %s", self.path, type(error).__name__, error)
+
+
+def _caller_is_known(call: swink.Call) -> bool:
+    """Tell whether all credentials of a call can be seen: a provider may go and find some."""
+    info, options = call.attempt.provider_info, call.options
+    if info is None or info.auth in ("none", "optional") or options.api_key:
+        return True
+    named = getattr(call.attempt.target.binding.provider, "credential_headers", ("authorization",))
+    given = any(name.lower() in named for name in options.headers)
+    return given or first_set(info.api_key_env) is not None

@@ -36,14 +36,15 @@ _TERMINAL = frozenset({swink.Done, swink.Error})
 class CallState:
     """What an observer keeps of one running call.
 
-    `deltas` set true has `delta` called for each delta. `cached` turns true where the answer came
-    from a cache.
+    `deltas` set true, as the state is made, has `delta` called for each delta. `cached` turns true
+    where the answer came from a cache.
     """
 
     def __init__(self) -> None:
         self.deltas = False
         self.cached = False
         self.reads = 0  # of the attempt, when its last chunk came
+        self.enough: int | None = None  # the same, where no more of that chunk is wanted
         self._before = Taken()
 
     def chunk(self, call: swink.Call) -> None:
@@ -113,6 +114,8 @@ class CallObserver(ABC, Generic[State]):
                 return
             state = running[call.id] = self.watch(call)
         kind = type(event)
+        if state is not None and state.enough == call.attempt.reads and kind in _DELTAS:
+            return  # as most of them do
         try:
             if state is None:
                 pass
@@ -121,11 +124,12 @@ class CallObserver(ABC, Generic[State]):
                 if reads != state.reads or not reads:
                     state.reads = reads
                     state.chunk(call)
+                    state.enough = reads if reads and not state.deltas else None
                 if state.deltas:
                     state.delta(event, call)  # type: ignore[arg-type]  # it is of that type
             else:
                 if kind is swink.Start:
-                    state.reads = 0
+                    state.reads, state.enough = 0, None
                 elif type(event) is swink.Notice and event.code == CACHE_HIT:
                     state.cached = True
                 state.event(event, call)

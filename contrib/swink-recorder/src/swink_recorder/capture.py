@@ -11,12 +11,13 @@ tape of its attempt.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import msgspec
-from attrs import evolve
+from attrs import define, evolve
 
 from swink_core import (
     AssistantMessage,
@@ -34,7 +35,7 @@ from swink_core import (
 from swink_core.providers import Attempt, Clock
 from swink_recorder.recording import RecordedRequest, Recording
 
-__all__ = ["AttemptTape", "Tape"]
+__all__ = ["AttemptTape", "KeptDeltas", "KeptEvent", "Tape"]
 
 _KEPT_HEADERS = ("content-type", "retry-after", "request-id", "x-request-id")
 
@@ -42,7 +43,36 @@ _OF_THE_CONNECTION = frozenset(
     {"connection", "content-encoding", "content-length", "date", "keep-alive", "transfer-encoding"}
 )
 
-_DELTAS = frozenset({TextDelta, ThinkingDelta, ToolCallDelta})
+
+@define
+class KeptEvent:
+    """An event that is no delta, with its time."""
+
+    seconds: float
+    event: Any
+
+    def data(self) -> Iterator[tuple[float, Any]]:
+        """Yield it as JSON data."""
+        yield self.seconds, dump(self.event)
+
+
+@define
+class KeptDeltas:
+    """Deltas of one block that came with one network read.
+
+    They are not kept one by one: that would be tens of thousands of objects in a second.
+    """
+
+    seconds: float
+    type: str
+    index: int
+    texts: list[str]
+
+    def data(self) -> Iterator[tuple[float, Any]]:
+        """Yield each as JSON data."""
+        for text in self.texts:
+            told = {"type": self.type, "content_index": self.index, "delta": text}
+            yield self.seconds, told
 
 
 class AttemptTape:
@@ -56,14 +86,16 @@ class AttemptTape:
         self.attempt = attempt
         self.reads: list[tuple[float, bytes]] = []
         self.error: Error | Retry | None = None
+        self.kept: list[KeptEvent | KeptDeltas] = []
         self._clock = clock
         self._began = clock.time()
         self._head: ResponseHead | None = None
-        self._reads = 0
         self._now = 0.0
-        # time, kind, index and text of a delta, or time, event, None and None: four cells each,
-        # flat, as an object for each of twenty thousand keeps the garbage collector busy
-        self._cells: list[Any] = []
+        # the deltas that are kept now: of one kind, of one block, of one network read
+        self.kind: type | None = None
+        self.index = 0
+        self.read = 0
+        self.texts: list[str] = []
 
     @property
     def answered(self) -> bool:
@@ -79,22 +111,26 @@ class AttemptTape:
 
     def feed(self, event: AssistantMessageEvent) -> None:
         """Keep an event. Those of one network read came at one time."""
-        kind: Any = type(event)
-        reads = self.attempt.reads
-        if reads != self._reads or not reads:
-            self._reads, self._now = reads, self._seconds(self._began)
-        if kind in _DELTAS:  # of which there are many
-            self._cells += (self._now, kind, event.content_index, event.delta)  # type: ignore[attr-defined]
+        reads, delta = self.attempt.reads, cast(TextDelta, event)
+        if type(event) is self.kind and reads == self.read and delta.content_index == self.index:
+            self.texts.append(delta.delta)
             return
+        if reads != self.read or not reads:
+            self.read, self._now = reads, self._seconds(self._began)
+        if isinstance(event, TextDelta | ThinkingDelta | ToolCallDelta):
+            self.kind = type(event) if reads else None  # without a network each has its time
+            self.index, self.texts = event.content_index, [event.delta]
+            self.kept.append(KeptDeltas(self._now, event.type, self.index, self.texts))
+            return
+        self.kind = None
         kept = copy(event)
         if isinstance(kept, Error | Retry):
             self.error = kept
-        self._cells += (self._now, kept, None, None)
+        self.kept.append(KeptEvent(self._now, kept))
 
     def events(self) -> list[tuple[float, Any]]:
         """Return the events as JSON data, each with its time since the attempt began."""
-        cells = iter(self._cells)
-        return [(now, _event_data(*rest)) for now, *rest in zip(*[cells] * 4, strict=True)]
+        return [event for kept in self.kept for event in kept.data()]
 
     def recording(self) -> Recording:
         """Return the answer, with all that was sent and came; status 0 where none came."""
@@ -167,12 +203,6 @@ class Tape:
         headers = {n: v for n, v in whole.headers.items() if n.lower() in _KEPT_HEADERS}
         said = message and evolve(message, cost=None, request_id=None)
         return evolve(whole, headers=headers, note=note, message=said)
-
-
-def _event_data(event: Any, index: int | None, delta: str | None) -> Any:
-    if index is None:
-        return dump(event)
-    return {"type": event.type, "content_index": index, "delta": delta}
 
 
 def _json(body: bytes) -> Any:

@@ -83,7 +83,7 @@ class Cassette:
             takes = [take_of(tape, asked, events) for tape, asked, events in self._recorded]
             self.path.parent.mkdir(parents=True, exist_ok=True)
             beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-            beside.write_bytes(write_takes(takes, set().union(*self._secrets)))
+            beside.write_bytes(write_takes(takes, secrets=set().union(*self._secrets)))
             beside.replace(self.path)
 
     # -- for the plugin ----------------------------------------------------------------------

@@ -13,20 +13,21 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
-import msgspec
 from attrs import define
 
 import swink_core as swink
-from swink_core.providers import Attempt
 from swink_recorder.canonical import request_of
-from swink_recorder.capture import Tape
-from swink_recorder.scrub import hidden
-from swink_recorder.store import Entry, Keep, now_text, open_store
-from swink_recorder.takes import take_of, write_takes
+from swink_recorder.capture import AttemptTape, KeptDeltas, KeptEvent, Tape
+from swink_recorder.documents import write_document
+from swink_recorder.entries import Entry, Keep, Written, now_text
+from swink_recorder.scrub import hidden_text
+from swink_recorder.store import open_store
 
 __all__ = ["Recorder"]
 
@@ -34,6 +35,9 @@ log = logging.getLogger(__name__)
 
 MOST_WAITING = 256
 """Calls that may wait to be written; further ones are not recorded."""
+
+AT_ONCE = 32
+"""Calls that are written in one go, at most: a disk takes its time for each go."""
 
 BETWEEN_PRUNES = 50
 """Calls that are written before the oldest are looked at again."""
@@ -44,23 +48,18 @@ CLOSE_SECONDS = 4.0
 
 @define
 class _Running:
-    """A call that has not ended. `feed` puts an event on the tape of its present attempt."""
+    """A call that has not ended; `now` is the tape of its present attempt."""
 
     tape: Tape
+    now: AttemptTape
     context: swink.Context
     at: str
-    attempt: Attempt
-    feed: Callable[[swink.AssistantMessageEvent], None]
 
     @classmethod
     def of(cls, call: swink.Call) -> Self:
-        context = call.context
+        context, tape = call.context, Tape(call)
         copied = swink.Context([*context.messages], context.system_prompt, [*context.tools])
-        tape, attempt = Tape(call), call.attempt
-        return cls(tape, copied, now_text(), attempt, tape.of(attempt).feed)
-
-    def turn_to(self, attempt: Attempt) -> None:
-        self.attempt, self.feed = attempt, self.tape.of(attempt).feed
+        return cls(tape, tape.of(call.attempt), copied, now_text())
 
 
 @define
@@ -90,19 +89,28 @@ class Recorder:
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._told: set[str] = set()
-        self._written = 0
+        self._until_pruned = 0
 
     @swink.hookimpl
     def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
         """Put an event on the call's tape; with the last one, hand the tape on."""
-        running = self._running.get(call.id)
-        if running is None:
-            running = self._running[call.id] = _Running.of(call)
-        if running.attempt is not call.attempt:
-            running.turn_to(call.attempt)
-        running.feed(event)
-        kind = type(event)
-        if kind is swink.Done or kind is swink.Error:
+        try:
+            now = self._running[call.id].now
+            delta = cast(swink.TextDelta, event)
+            if (
+                type(event) is now.kind
+                and call.attempt.reads == now.read
+                and delta.content_index == now.index
+            ):  # as for most: what `feed` would do, without a call of it
+                now.texts.append(delta.delta)
+                return
+        except KeyError:
+            self._running[call.id] = _Running.of(call)
+        running = self._running[call.id]
+        if running.now.attempt is not call.attempt:
+            running.now = running.tape.of(call.attempt)
+        running.now.feed(event)
+        if isinstance(event, swink.Done | swink.Error):
             del self._running[call.id]
             self._hand_on(event, call, running)
 
@@ -144,40 +152,68 @@ class Recorder:
     def _write_all(self) -> None:
         while True:
             with self._lock:
-                if not self._waiting:
+                ended = [*islice(self._waiting, AT_ONCE)]
+                if not ended:
                     self._thread = None
                     return
-                ended = self._waiting.popleft()
-            try:
+            with self._telling():
                 self._write(ended)
-            except Exception as error:
-                why = f"{type(error).__name__}: {error}"
-                self._tell("failed", f"calls are not recorded in {self._store.path}: {why}")
-            else:
                 self._told.discard("failed")
+            with self._lock:  # until now they wait
+                for _ in ended:
+                    self._waiting.popleft()
 
-    def _write(self, ended: _Ended) -> None:
-        tapes = ended.tape.attempts
-        takes = [take_of(tape, request_of(tape.attempt, ended.context), True) for tape in tapes]
-        entry = ended.entry
-        entry.prompt = _asked(ended.context)
-        events = [event for _, event in takes[-1].events] if takes else []
-        entry.answer = "".join(e["delta"] for e in events if e["type"] == "text_delta")
-        entry.notices = [event["code"] for event in events if event["type"] == "notice"]
-        secrets = {secret for secret in ended.secrets if secret not in entry.model}
-        clean = hidden(msgspec.json.encode(entry), secrets)
-        entry = msgspec.json.decode(clean, type=Entry)
-        document = write_takes(takes, secrets, msgspec.to_builtins(entry))
-        self._store.add(entry, document)
-        if self._written % BETWEEN_PRUNES == 0:
+    def _write(self, ended: list[_Ended]) -> None:
+        calls: list[Written] = []
+        for call in ended:
+            with self._telling():  # of this one alone
+                calls.append(_written(call))
+        self._store.add(calls)
+        if self._until_pruned <= 0:
             self._store.prune(self._keep)
-        self._written += 1
+            self._until_pruned = BETWEEN_PRUNES
+        self._until_pruned -= len(calls)
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"
+            self._tell("failed", f"calls are not recorded in {self._store.path}: {why}")
 
     def _tell(self, what: str, text: str) -> None:
         """Tell of a fault once, until it is over."""
         if what not in self._told:
             self._told.add(what)
             log.error("%s", text)
+
+
+def _written(ended: _Ended) -> Written:
+    """Return a call as a store keeps it."""
+    tapes, entry = ended.tape.attempts, ended.entry
+    asked = [(tape, request_of(tape.attempt, ended.context)) for tape in tapes]
+    secrets = {secret for secret in ended.secrets if secret not in entry.model}
+    kept = tapes[-1].kept if tapes else []
+    entry.prompt = hidden_text(_whole(_asked(ended.context)), secrets)
+    entry.answer = hidden_text(_whole(_said(kept)), secrets)
+    entry.notices = [
+        row.event.code
+        for row in kept
+        if isinstance(row, KeptEvent) and isinstance(row.event, swink.Notice)
+    ]
+    return entry, write_document(entry, asked, secrets)
+
+
+def _whole(text: str) -> str:
+    """Return a text without halves of surrogate pairs, which models do produce."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _said(kept: list[KeptEvent | KeptDeltas]) -> str:
+    """Return the answer's text."""
+    of_text = [row for row in kept if isinstance(row, KeptDeltas) and row.type == "text_delta"]
+    return "".join(["".join(row.texts) for row in of_text])
 
 
 def _asked(context: swink.Context) -> str:

@@ -27,7 +27,17 @@ from swink_recorder.capture import AttemptTape
 from swink_recorder.recording import RecordedRequest, Recording, RecordingError
 from swink_recorder.scrub import hidden, scrub_headers, scrub_url, scrubbed
 
-__all__ = ["Take", "TakeFailure", "read_takes", "take_of", "write_takes"]
+__all__ = [
+    "Take",
+    "TakeFailure",
+    "TakeHead",
+    "read_takes",
+    "take_from",
+    "take_head",
+    "take_of",
+    "to_json",
+    "write_takes",
+]
 
 VERSION = 1
 
@@ -55,7 +65,9 @@ class _RequestFile(msgspec.Struct):
     body: Any = None
 
 
-class _TakeFile(msgspec.Struct):
+class TakeHead(msgspec.Struct):
+    """What a file says of a take beside its reads and events."""
+
     asked: dict[str, Any]
     provider: str
     model: str
@@ -63,11 +75,14 @@ class _TakeFile(msgspec.Struct):
     wire_format: str = ""
     headers: dict[str, str] = {}
     request: _RequestFile = msgspec.field(default_factory=_RequestFile)
-    reads: list[list[float | str | _Piece]] = []
-    events: list[tuple[float, dict[str, Any]]] = []
     failure: TakeFailure | None = None
     request_id: str | None = None
     charged: float | None = None
+
+
+class _TakeFile(TakeHead):
+    reads: list[list[float | str | _Piece]] = []
+    events: list[tuple[float, dict[str, Any]]] = []
 
 
 class _File(msgspec.Struct):
@@ -109,13 +124,13 @@ def _failure(error: Error | Retry) -> TakeFailure:
 
 
 def write_takes(
-    takes: Sequence[Take], secrets: Iterable[str] = (), call: dict[str, Any] | None = None
+    takes: Sequence[Take], call: dict[str, Any] | None = None, secrets: Iterable[str] = ()
 ) -> bytes:
     """Return the file of some takes; `call` is what else is known of theirs."""
     named = " ".join(take.asked.get("model", "") for take in takes)
     secrets = {secret for secret in secrets if secret not in named}  # a key of "ollama" is none
     attempts = ",\n".join(_indented(_take_text(take, secrets)) for take in takes)
-    about = f' "call": {_json(call)},\n' if call else ""
+    about = f' "call": {to_json(call)},\n' if call else ""
     text = f'{{\n "swink_cassette": {VERSION},\n{about} "attempts": [\n{attempts}\n ]\n}}\n'
     return hidden(text.encode(), secrets)
 
@@ -140,22 +155,30 @@ def read_takes(data: bytes, where: str | Path) -> tuple[list[Take], dict[str, An
 
 def _take(row: _TakeFile) -> Take:
     reads = [(float(at), b"".join(map(_bytes, pieces))) for at, *pieces in row.reads]  # type: ignore[arg-type]  # the first is a number
-    request = row.request
+    body, chunks = b"".join(piece for _, piece in reads), [(at, len(piece)) for at, piece in reads]
+    return take_from(row, body, chunks, [*row.events])
+
+
+def take_from(
+    head: TakeHead, body: bytes, chunks: list[tuple[float, int]], events: list[tuple[float, Any]]
+) -> Take:
+    """Return the take of a head, with its reads and events."""
+    request = head.request
     recording = Recording(
-        provider=row.provider,
-        model=row.model,
-        body=b"".join(piece for _, piece in reads),
-        chunks=[(at, len(piece)) for at, piece in reads],
-        wire_format=row.wire_format,
+        provider=head.provider,
+        model=head.model,
+        body=body,
+        chunks=chunks,
+        wire_format=head.wire_format,
         request=RecordedRequest(request.method, request.path, request.headers, request.body),
-        status=row.status,
-        headers=row.headers,
+        status=head.status,
+        headers=head.headers,
     )
-    events: list[tuple[float, Any]] = [*row.events]
-    return Take(row.asked, recording, events, row.failure, row.request_id, row.charged)
+    return Take(head.asked, recording, events, head.failure, head.request_id, head.charged)
 
 
-def _take_text(take: Take, secrets: set[str]) -> str:
+def take_head(take: Take) -> dict[str, Any]:
+    """Return as JSON data what there is of a take beside its reads and events."""
     recording, request = take.recording, take.recording.request
     head: dict[str, Any] = {
         "asked": take.asked,
@@ -176,7 +199,11 @@ def _take_text(take: Take, secrets: set[str]) -> str:
         "charged": take.charged,
         "failure": msgspec.to_builtins(take.failure),
     }
-    head = {name: value for name, value in head.items() if value not in (None, "", {})}
+    return {name: value for name, value in head.items() if value not in (None, "", {})}
+
+
+def _take_text(take: Take, secrets: set[str]) -> str:
+    recording, head = take.recording, take_head(take)
     body, rows, start = scrubbed(recording.body, secrets), [], 0
     for at, size in recording.chunks:
         cells = [round(at, 6), *_readable(body[start : start + size])]
@@ -185,7 +212,7 @@ def _take_text(take: Take, secrets: set[str]) -> str:
     events = _lines([(round(at, 6), event) for at, event in take.events]).encode()
     clean = scrubbed if _comes_in_pieces(take.events, secrets) else hidden
     shown = clean(events, secrets).decode().replace("\n", ",\n  ")
-    text = _json(head, 1)[:-2]
+    text = to_json(head, 1)[:-2]
     for name, lines in (("reads", ",\n  ".join(rows)), ("events", shown)):
         if lines:
             text += f',\n "{name}": [\n  {lines}\n ]'
@@ -212,7 +239,8 @@ def _bytes(piece: Any) -> bytes:
     return piece.encode() if isinstance(piece, str) else b64decode(piece.base64)
 
 
-def _json(data: Any, indent: int = 0) -> str:
+def to_json(data: Any, indent: int = 0) -> str:
+    """Return JSON, whatever is in the texts."""
     try:
         text = msgspec.json.encode(data, enc_hook=repr)
     except UnicodeEncodeError:  # half of a surrogate pair, which models do produce
@@ -228,7 +256,7 @@ def _lines(data: list[Any]) -> str:
     try:
         return _write_lines(data)[:-1].decode()
     except UnicodeEncodeError:
-        return "\n".join(map(_json, data))
+        return "\n".join(map(to_json, data))
 
 
 def _indented(text: str) -> str:

@@ -47,8 +47,10 @@ def _bound(provider: Any) -> Binding:
 
 def new_call() -> Call:
     """Return a call for an observer to be shown, on a provider that does nothing."""
-    return call_of(object(), Model("scripted", "model"))
+    return call_of(_NOTHING, Model("scripted", "model"))
 
+
+_NOTHING = object()
 
 PERSONAL = ("api_key", "base_url", "headers", "settings", "extra")
 

@@ -43,6 +43,7 @@ from swink_testing.observing import (
     check_never_freezes,
     check_silent_unless_configured,
     close_plugins,
+    only_new_objects,
 )
 
 __all__ = [
@@ -78,9 +79,8 @@ def _observe(binding: Binding, call: Call) -> Callable[[ev.AssistantMessageEvent
         if isinstance(event, ev.Done | ev.Error):
             call.add(event.usage, event.cost)
             shown += [_Other()] if takes_others else []
-        for each in shown:
-            for observer in observers:
-                observer(each)
+        for observer in observers:
+            observer(shown)
 
     return show
 
@@ -142,16 +142,17 @@ def check_keeps_nothing(subject: PluginSubject) -> None:
 
     What waits in a queue of its own may wait until it is closed.
     """
-    binding, call = subject.observing(), new_call()
-    show, watched = _observe(binding, call), []
-    for event in answer():
-        watched.append((event.type, weakref.ref(event)))
-        show(event)
-    del event
-    ended = weakref.ref(call)
-    del show, call
-    close_plugins(binding)
-    gc.collect()
+    with only_new_objects():
+        binding, call = subject.observing(), new_call()
+        show, watched = _observe(binding, call), []
+        for event in answer():
+            watched.append((event.type, weakref.ref(event)))
+            show(event)
+        del event
+        ended = weakref.ref(call)
+        del show, call
+        close_plugins(binding)
+        gc.collect()
     kept = sorted({name for name, alive in watched if alive() is not None})
     require(not kept, f"it keeps events alive: {', '.join(kept)}")
     require(ended() is None, "it keeps the call alive after its terminal event")

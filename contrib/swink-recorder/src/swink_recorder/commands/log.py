@@ -17,10 +17,11 @@ from swink_cli.listing import print_json, print_lines
 from swink_cli.terminal import is_terminal, printable, say, table
 from swink_core import UsageError
 from swink_recorder.commands.replay import play_recording
+from swink_recorder.documents import read_document
 from swink_recorder.plugin import PATH_ENV, recorded_path
 from swink_recorder.recording import Recording
 from swink_recorder.store import Entry, FolderStore, SQLiteStore, open_store
-from swink_recorder.takes import Take, read_takes, write_takes
+from swink_recorder.takes import Take, write_takes
 
 __all__ = ["command"]
 
@@ -99,9 +100,9 @@ def show(id: str | None, as_json: bool) -> None:
     store = _store()
     entry = _entry(store, id)
     if as_json:
-        click.echo(store.read(entry.id), nl=False)
+        click.echo(write_takes(*_document(store, entry)), nl=False)
         return
-    takes = _takes(store, entry)
+    takes, _ = _document(store, entry)
     rows = [
         ("model", entry.model),
         ("when", _when(entry)),
@@ -152,7 +153,7 @@ def export(id: str, output: Path, force: bool) -> None:
         )
     if output.suffix == ".json":
         output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_bytes(write_takes(_takes(store, entry)))
+        output.write_bytes(write_takes(_document(store, entry)[0]))
     else:
         _recording(store, entry).save(output)
     say(f"wrote {output}")
@@ -190,12 +191,12 @@ def _entry(store: FolderStore | SQLiteStore, id: str | None) -> Entry:
     return found[0]
 
 
-def _takes(store: FolderStore | SQLiteStore, entry: Entry) -> list[Take]:
-    return read_takes(store.read(entry.id), f"{store.path}, call {entry.id}")[0]
+def _document(store: FolderStore | SQLiteStore, entry: Entry) -> tuple[list[Take], dict[str, Any]]:
+    return read_document(store.read(entry.id), f"{store.path}, call {entry.id}")
 
 
 def _recording(store: FolderStore | SQLiteStore, entry: Entry) -> Recording:
-    answered = [take.recording for take in _takes(store, entry) if take.recording.status]
+    answered = [take.recording for take in _document(store, entry)[0] if take.recording.status]
     if not answered:
         raise UsageError(
             f"{entry.model} was not answered over HTTP",

@@ -1,0 +1,164 @@
+"""`SQLiteStore`: calls in one SQLite file."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from swink_recorder.entries import PRIVATE, Buffer, Entry, Keep, Written
+from swink_recorder.recording import RecordingError
+
+__all__ = ["SQLiteStore"]
+
+PAGE = 16_384
+"""Bytes of a SQLite page: a call is long, and has few."""
+
+BUSY_SECONDS = 5.0
+"""How long a writer waits for another process that writes."""
+
+
+class SQLiteStore:
+    """One file with a row for each call, and an index of words where SQLite has FTS5."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def add(self, calls: Sequence[Written]) -> None:
+        """Keep calls, all of them in one transaction."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, PRIVATE))  # its companions follow it
+        with closing(self._open()) as db, db:
+            has_words = _has(db, "words")
+            for entry, document in calls:
+                self._delete(db, "id = ?", entry.id)
+                number = self._add(db, entry, document)
+                if has_words:
+                    said = (number, entry.prompt, entry.answer)
+                    db.execute("INSERT INTO words (rowid, prompt, answer) VALUES (?, ?, ?)", said)
+
+    def _add(self, db: sqlite3.Connection, entry: Entry, document: Sequence[Buffer]) -> int | None:
+        size, told = sum(map(len, document)), msgspec.json.encode(entry).decode()
+        number = db.execute(
+            "INSERT INTO calls (id, at, entry, size) VALUES (?, ?, ?, ?)",
+            (entry.id, _moment(entry.at), told, size),
+        ).lastrowid
+        rows = [(number, part) for part in document]
+        db.executemany("INSERT INTO parts (call, data) VALUES (?, ?)", rows)
+        return number
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield the entries, the newest first."""
+        yield from self._found("SELECT entry FROM calls ORDER BY at DESC, number DESC")
+
+    def search(self, words: Sequence[str]) -> Iterator[Entry]:
+        """Yield the entries in whose prompt or answer all words occur, the newest first."""
+        if not self.path.exists():
+            return
+        with closing(self._open()) as db:
+            indexed = _has(db, "words")
+        if indexed:
+            wanted = " ".join('"' + word.replace('"', '""') + '"' for word in words)
+            yield from self._found(
+                "SELECT entry FROM calls JOIN words ON words.rowid = calls.number "
+                "WHERE words MATCH ? ORDER BY at DESC, number DESC",
+                wanted,
+            )
+            return
+        lower = [word.lower() for word in words]
+        for entry in self.entries():
+            if all(word in f"{entry.prompt}\n{entry.answer}".lower() for word in lower):
+                yield entry
+
+    def read(self, id: str) -> bytes:
+        """Return a call's document."""
+        with closing(self._open()) as db:
+            rows = db.execute(
+                "SELECT data FROM parts JOIN calls ON calls.number = parts.call "
+                "WHERE calls.id = ? ORDER BY parts.number",
+                (id,),
+            ).fetchall()
+        if not rows:
+            raise FileNotFoundError(id)
+        return b"".join(data for (data,) in rows)
+
+    def delete(self, id: str) -> None:
+        """Forget a call."""
+        with closing(self._open()) as db, db:
+            self._delete(db, "id = ?", id)
+
+    def prune(self, keep: Keep) -> None:
+        """Forget what is not to be kept."""
+        with closing(self._open()) as db, db:
+            size = 0
+            rows = "SELECT number, at, size FROM calls ORDER BY at DESC, number DESC"
+            for rank, (number, at, length) in enumerate(db.execute(rows).fetchall()):
+                size += length
+                if keep.is_over(rank, size, at):
+                    self._delete(db, "number = ?", number)
+
+    def _delete(self, db: sqlite3.Connection, which: str, value: Any) -> None:
+        old = f"SELECT number FROM calls WHERE {which}"
+        db.execute(f"DELETE FROM parts WHERE call IN ({old})", (value,))
+        if _has(db, "words"):
+            db.execute(f"DELETE FROM words WHERE rowid IN ({old})", (value,))
+        db.execute(f"DELETE FROM calls WHERE {which}", (value,))
+
+    def _found(self, query: str, *values: Any) -> Iterator[Entry]:
+        if self.path.exists():
+            with closing(self._open()) as db:
+                for (entry,) in db.execute(query, values):
+                    yield msgspec.json.decode(entry, type=Entry)
+
+    def _open(self) -> sqlite3.Connection:
+        if not self.path.exists():
+            raise FileNotFoundError(self.path)
+        # who is to write says so first: two that have read would wait for each other to write
+        db = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level="IMMEDIATE")
+        try:
+            self._prepare(db)
+        except sqlite3.Error as error:
+            db.close()
+            raise RecordingError(
+                f"{self.path}: {error}",
+                title="Broken store",
+                resolution="Restore the file, or have calls recorded in another one.",
+            ) from error
+        return db
+
+    def _prepare(self, db: sqlite3.Connection) -> None:
+        if not _has(db, "calls"):
+            db.execute(f"PRAGMA page_size = {PAGE}")
+            with db:
+                db.execute("BEGIN IMMEDIATE")
+                for statement in _SCHEMA:
+                    db.execute(statement)
+                with suppress(sqlite3.OperationalError):  # a SQLite without FTS5
+                    db.execute(_WORDS)
+
+
+_SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS calls (number INTEGER PRIMARY KEY, id TEXT UNIQUE NOT NULL, "
+    "at REAL NOT NULL, entry TEXT NOT NULL, size INTEGER NOT NULL)",
+    "CREATE INDEX IF NOT EXISTS calls_at ON calls (at)",
+    "CREATE TABLE IF NOT EXISTS parts (number INTEGER PRIMARY KEY, call INTEGER NOT NULL, "
+    "data BLOB NOT NULL)",
+    "CREATE INDEX IF NOT EXISTS parts_of ON parts (call)",
+)
+
+_WORDS = "CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5 (prompt, answer)"
+
+
+def _has(db: sqlite3.Connection, table: str) -> bool:
+    found = db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,))
+    return found.fetchone() is not None
+
+
+def _moment(at: str) -> float:
+    return datetime.fromisoformat(at).timestamp()
