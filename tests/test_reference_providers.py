@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import empty_cells
 import generate_providers
 import pytest
 
@@ -31,3 +32,10 @@ def test_the_environment_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "a-project")
     monkeypatch.setenv("SWINK_MODELS", "no-such-file.toml")
     assert generate_providers.page() == before
+
+
+def test_every_empty_cell_has_a_reason_and_no_reason_is_idle() -> None:
+    with pytest.raises(LookupError, match="does not say why acme has no wings"):
+        empty_cells.reason_of("wings", "acme")
+    with pytest.raises(LookupError, match="explains what is not empty"):
+        empty_cells.explained([("images", "local")])

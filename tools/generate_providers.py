@@ -18,15 +18,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 from attrs import define, evolve
+from empty_cells import explained
 
 import swink_core as swink
 from swink_core import ProviderInfo
-from swink_core.providers import (
-    Catalog,
-    HTTPProvider,
-    HTTPRequest,
-    rule_of,
-)
+from swink_core.providers import Catalog, HTTPProvider, HTTPRequest, rule_of
 from swink_recorder.recording import Recording, bundled_recordings
 from swink_testing.calls import call_of
 from swink_testing.driver import run_bytes
@@ -34,11 +30,9 @@ from swink_testing.driver import run_bytes
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "providers.md"
 
 FRAMINGS = {
-    "SSEDecoder": "SSE",
-    "NDJSONDecoder": "lines of JSON",
-    "EventStreamDecoder": "AWS event stream",
-    "StreamDecoder": "SSE, or a JSON array",
-}
+    "SSEDecoder": "SSE", "NDJSONDecoder": "lines of JSON",
+    "EventStreamDecoder": "AWS event stream", "StreamDecoder": "SSE, or a JSON array",
+}  # fmt: skip
 RESPONSES = "openai-responses"
 NOTHING = "-"
 BASE, KEY = "https://base.example", "AIza-or-any-key"  # Vertex AI takes others for access tokens
@@ -239,6 +233,7 @@ def page() -> str:
         calls = tool_calls()
         asked = {row.title: (*sent(row), framing(row), thinking(row)) for row in found}
     wires = sorted({row.wire for row in found})
+    empty = [(name, r.name) for r in found for name in (*FEATURES, *KNOBS) if name not in r.takes]
     return f"""\
 # Providers
 
@@ -290,6 +285,12 @@ An option that is missing here is left out, with a `Notice`.
     ("provider", *(f"`{name}`" for name in KNOBS)),
     ((row.title, *has(KNOBS, row.takes)) for row in found),
 )}
+
+## What is empty, and why
+
+What begins with *open* its vendor's documentation has, and this repository does not yet.
+
+{table(("of", "for", "because"), explained(empty))}
 
 ## Settings
 

@@ -204,6 +204,54 @@ def test_a_users_own_file_adds_models(listed: Any, tmp_path: Path) -> None:
     assert "tuned - - - - - -" in rows(done.stdout)
 
 
+TELLING = """
+from lines_provider import LinesProvider
+from swink_core import Failure, ModelInfo, ProviderFailure
+
+class Provider(LinesProvider):
+    async def list_models(self, options, http):
+        if self.name == "silent":
+            raise ProviderFailure(Failure("connect", message="no such luck"))
+        limits = {"context_window": 4000, "status": "pulled"}
+        return [ModelInfo(id, self.name, **limits) for id in ("large", "tuned")]
+"""
+
+
+@pytest.fixture
+def telling(swink: Any, tmp_path: Path) -> Any:
+    """Runs a command with two providers of servers that are asked what they have."""
+    tables = [
+        catalogue(name).replace("settings = {}\n", "dialect = { lists_models = true }\n")
+        for name in ("telling", "silent")
+    ]
+    install(
+        tmp_path,
+        "swink-provider-telling",
+        {"swink.providers": dict.fromkeys(("telling", "silent"), "telling_provider:Provider")},
+        {"telling_provider/__init__.py": TELLING, "telling_provider/models.toml": "".join(tables),
+         "lines_provider/__init__.py": LINES_PROVIDER},
+    )  # fmt: skip
+    return lambda *arguments: swink(*arguments, PYTHONPATH=str(tmp_path))
+
+
+@pytest.mark.parametrize("names", [("telling",), ()])
+def test_what_a_server_has_is_asked_of_it(telling: Any, names: tuple[str, ...]) -> None:
+    done = telling("models", *names)
+    lines = rows(done.stdout)
+    start = lines.index("telling CONTEXT OUTPUT $ IN $ OUT AS OF FEATURES")
+    assert lines[start + 1 : start + 3] == [
+        "large 4k - - - - [pulled]",
+        "tuned 4k - - - - [pulled]",
+    ]
+    assert "silent" not in done.stderr
+
+
+def test_a_server_that_does_not_answer_is_told_of_to_who_asked_for_it(telling: Any) -> None:
+    done = telling("models", "silent")
+    assert rows(done.stdout)[1] == "large 200k 8k 3 15 2020-01-01* tools"
+    assert "notice: the server of silent does not say what it has: no such luck" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("columns", "expected"),
     [

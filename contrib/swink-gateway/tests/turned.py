@@ -17,6 +17,7 @@ from swink_core import (
     Host,
     Model,
     Retry,
+    ThinkingBlock,
     ToolCallStart,
     Usage,
     UserMessage,
@@ -64,9 +65,10 @@ def written(
 def whole(
     protocol: ClientProtocol, message: AssistantMessage, wire_formats: dict[str, str] | None = None
 ) -> bytes:
-    """Return what an encoder makes of a whole message."""
+    """Return what an encoder makes of a whole message, for a client that wants all of it."""
     facts = Facts("f4c75", 1_700_000_000, wire_formats or {})
-    return protocol.encoder(asked_for(), facts).whole(message)
+    asked = asked_for(array=False, thoughts=True)
+    return protocol.encoder(asked, facts).whole(message)
 
 
 @cache
@@ -91,10 +93,11 @@ def _named_anew(event: AssistantMessageEvent, known: set[str]) -> AssistantMessa
     return evolve(event, id=id)
 
 
-def names_calls_twice(message: AssistantMessage) -> bool:
-    """Tell whether two calls have one id, by which what is sealed beside a call finds it."""
-    ids = [call.id for call in message.tool_calls]
-    return len(set(ids)) < len(ids)
+def is_empty(block: Any) -> bool:
+    """Tell whether a block is a thought in which nothing is."""
+    return isinstance(block, ThinkingBlock) and not (
+        block.thinking or block.signature or block.metadata
+    )
 
 
 def read_by(

@@ -154,6 +154,11 @@ def test_an_unknown_operator_is_an_error() -> None:
             {"stream": True},
             ("messages", "c@1", "anthropic-messages", True),
         ),
+        (
+            "https://v.com/v1/publishers/mistralai/models/m-1:rawPredict",
+            {"model": "m-1"},
+            ("chat", "m-1", "openai-chat", False),
+        ),
         ("https://api.openai.com/v1/embeddings", {}, None),
         ("https://api.openai.com/v1/chat/completions", [], None),
     ],

@@ -16,10 +16,12 @@ from swink_core import (
     Context,
     ExtensionBlock,
     Host,
+    Message,
     ProviderFailure,
     StopReason,
     StreamErrorKind,
     StreamOptions,
+    SystemMessage,
     TextBlock,
     ThinkingBlock,
     Tool,
@@ -29,6 +31,7 @@ from swink_core import (
 )
 from swink_core.providers import Catalog
 from swink_provider_bedrock import BedrockProvider
+from swink_testing.leaving import leaving
 
 PROVIDER = BedrockProvider("bedrock")
 CATALOG = Catalog(Host(environ={}), environ={})
@@ -154,6 +157,70 @@ def test_turns(name: str, context: Context, expected: list[dict[str, Any]]) -> N
 )
 def test_the_system_prompt_stands_beside(prompt: str | None, expected: Any) -> None:
     assert _converted(Context([HI], prompt)).get("system") == expected
+
+
+FIRST, THEN = SystemMessage("Be brief."), SystemMessage("Be kind.")
+ANSWER = AssistantMessage([TextBlock("Yes.")])
+
+# (messages, what is in `messages`: the first letter of each role and its texts)
+PLACES: list[tuple[list[Message], list[str]]] = [
+    ([HI, FIRST], ["u Hi", "s Be brief."]),
+    ([HI, FIRST, HI], ["u Hi Hi", "s Be brief."]),
+    ([HI, ANSWER, FIRST], ["u Hi", "a Yes.", "u <system>\nBe brief.\n</system>"]),
+    ([FIRST, HI, THEN], ["u Hi", "s Be kind."]),
+]
+
+
+def _heard(context: Context, model: str) -> list[str]:
+    turns = _converted(context, model)["messages"]
+    texts = [" ".join(block["text"] for block in turn["content"]) for turn in turns]
+    return [f"{turn['role'][0]} {text}" for turn, text in zip(turns, texts, strict=True)]
+
+
+@pytest.mark.parametrize(("messages", "expected"), PLACES)
+@pytest.mark.parametrize(
+    "model", ["us.anthropic.claude-opus-4-8", "global.anthropic.claude-sonnet-5-5"]
+)
+def test_an_instruction_inside_has_a_role_of_its_own_where_the_model_takes_it(
+    model: str, messages: list[Message], expected: list[str]
+) -> None:
+    assert _heard(Context(messages), model) == expected
+    found = leaving(PROVIDER, f"bedrock/{model}", Context(messages))
+    moved = ["an instruction went out behind the user's turn"] if len(messages) == 3 else []
+    assert found.notices == (moved if messages[0] is HI else [])
+    assert found.refused_by == []
+
+
+@pytest.mark.parametrize("model", [CLAUDE, NOVA, LLAMA])
+def test_an_instruction_inside_is_a_marked_user_turn_elsewhere(model: str) -> None:
+    assert _heard(Context([HI, FIRST]), model) == ["u Hi <system>\nBe brief.\n</system>"]
+    assert len(leaving(PROVIDER, f"bedrock/{model}", Context([HI, FIRST])).notices) == 1
+
+
+FOUND = {
+    "source": "https://a.example", "title": "A", "content": [{"text": "found"}],
+    "citations": {"enabled": True},
+}  # fmt: skip
+GUARDED = {"text": {"text": "Hi", "qualifiers": ["query"]}}
+ADDED = {"tool": {"type": "toolReference", "name": "look"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [("searchResult", FOUND), ("guardContent", GUARDED), ("toolAddition", ADDED)],
+)
+def test_what_swink_has_no_word_for_goes_out_as_it_is(kind: str, data: dict[str, Any]) -> None:
+    block = ExtensionBlock("bedrock", kind, {kind: data})
+    context = Context([UserMessage([TextBlock("Look"), block])])
+    assert _converted(context)["messages"] == [_user({"text": "Look"}, {kind: data})]
+
+
+def test_a_tool_may_return_search_results() -> None:
+    found = ExtensionBlock("bedrock", "searchResult", {"searchResult": FOUND})
+    call = AssistantMessage([ToolCallBlock("t1", "look")])
+    context = Context([HI, call, ToolResultMessage("t1", "look", [found])], tools=[LOOK])
+    result = _converted(context)["messages"][-1]["content"][0]["toolResult"]
+    assert result["content"] == [{"searchResult": FOUND}]
 
 
 # -- what the model said ---------------------------------------------------------------------

@@ -19,6 +19,8 @@ from swink_core import (
     TextBlock,
     ThinkingBlock,
     Tool,
+    ToolCallBlock,
+    ToolResultMessage,
     UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
@@ -30,6 +32,7 @@ from swink_testing.driver import MemoryHTTPClient, MemoryResponse, fold, run_byt
 SSE = {"Content-Type": "text/event-stream"}
 PLACE = "https://aiplatform.googleapis.com/v1/projects/p/locations/global"
 CLAUDE = "claude-sonnet-4-5@20250929"
+MISTRAL = "mistral-small-2503"
 LLAMA = "meta/llama-3.3-70b-instruct-maas"
 SAID = (
     b'data: {"type":"message_start","message":{"id":"msg_1","model":"claude-sonnet-4-5"}}\n\n'
@@ -65,6 +68,13 @@ ADDRESSES = [
         SAID,
         f"publishers/anthropic/models/{CLAUDE}:streamRawPredict",
     ),
+    (MISTRAL, CHAT, f"publishers/mistralai/models/{MISTRAL}:streamRawPredict"),
+    (f"mistralai/{MISTRAL}", CHAT, f"publishers/mistralai/models/{MISTRAL}:streamRawPredict"),
+    (
+        "publishers/mistralai/models/codestral-2",
+        CHAT,
+        "publishers/mistralai/models/codestral-2:streamRawPredict",
+    ),
     (LLAMA, CHAT, "endpoints/openapi/chat/completions"),
     ("deepseek-ai/deepseek-v3.1-maas", CHAT, "endpoints/openapi/chat/completions"),
 ]
@@ -87,6 +97,26 @@ async def test_claude_is_asked_whole_at_raw_predict() -> None:
     whole = {"id": "1", "content": [{"type": "text", "text": "Yes"}], "stop_reason": "end_turn"}
     http, message = await _ask(CLAUDE, MemoryResponse.of_json(whole), transport="buffered")
     assert http.requests[0].url.endswith(":rawPredict")
+    assert message.text == "Yes"
+
+
+async def test_mistral_is_asked_as_it_takes_it_and_whole_at_raw_predict() -> None:
+    whole = {"choices": [{"message": {"content": "Yes"}, "finish_reason": "stop"}]}
+    call = ToolCallBlock("call_1", "tide", {})
+    context = Context([UserMessage("When?"), AssistantMessage([call]),
+                       ToolResultMessage("call_1", "tide", "noon"), UserMessage("And now?")],
+                      tools=[Tool("tide")])  # fmt: skip
+    http, message = await _ask(
+        f"mistralai/{MISTRAL}", MemoryResponse.of_json(whole), context,
+        transport="buffered", seed=7, temperature=2, thinking="high",
+    )  # fmt: skip
+    (body,) = http.bodies
+    assert http.requests[0].url.endswith(f"/{MISTRAL}:rawPredict")
+    assert (body["model"], body["random_seed"], body["temperature"]) == (MISTRAL, 7, 1.5)
+    assert not {"seed", "reasoning_effort", "stream_options"} & body.keys()
+    assert [m["role"] for m in body["messages"]] == ["user", "assistant", "tool", "assistant",
+                                                     "user"]  # fmt: skip
+    assert len(body["messages"][2]["tool_call_id"]) == 9
     assert message.text == "Yes"
 
 
@@ -145,7 +175,12 @@ async def test_errors_are_googles_or_the_vendors_own(
 
 
 @pytest.mark.parametrize(
-    ("model", "package"), [(CLAUDE, "swink_provider_anthropic"), (LLAMA, "swink_provider_openai")]
+    ("model", "package"),
+    [
+        (CLAUDE, "swink_provider_anthropic"),
+        (MISTRAL, "swink_provider_mistral"),
+        (LLAMA, "swink_provider_openai"),
+    ],
 )
 async def test_a_package_that_is_not_there_is_asked_for(
     model: str, package: str, monkeypatch: pytest.MonkeyPatch
@@ -201,3 +236,39 @@ async def test_we_send_what_the_vendors_sdk_sends(server: CaptureServer) -> None
     same = {"system": [{"type": "text", "text": theirs.json["system"]}]}
     same["anthropic_version"] = "vertex-2023-10-16"  # SDKs from 2.11 on ask for a later one
     assert http.bodies[0] == {**theirs.json, **same}
+
+
+async def test_we_send_what_mistrals_sdk_sends(server: CaptureServer) -> None:
+    sdk = pytest.importorskip("mistralai.gcp.client.sdk", reason="Mistral's SDK is not installed")
+    server.body = CHAT
+    tide = {"type": "object", "properties": {"at": {"type": "string"}}}
+    with sdk.MistralGCP("p", "global", "t", server_url=server.url) as client:
+        stream = client.chat.stream(
+            model=MISTRAL, max_tokens=500, stop=["END"], random_seed=7, tool_choice="any",
+            messages=[{"role": "system", "content": "Be brief."},
+                      {"role": "user", "content": "When?"}],
+            tools=[{"type": "function", "function": {
+                "name": "tide", "description": "Tells the tide.", "parameters": tide}}],
+        )  # fmt: skip
+        with stream:
+            pass
+
+    tool = Tool("tide", "Tells the tide.", tide)
+    context = Context([UserMessage("When?")], "Be brief.", [tool])
+    http, _ = await _ask(
+        MISTRAL, MemoryResponse([CHAT], headers=SSE), context, max_tokens=500, stop=["END"],
+        seed=7, tool_choice="required", base_url=server.url,
+    )  # fmt: skip
+    (theirs,) = server.exchanges
+    assert http.requests[0].url == f"{server.url}{theirs.path}"
+    assert http.requests[0].headers["Authorization"].startswith("Bearer ")
+    assert _without_defaults(theirs.json) == http.bodies[0]
+
+
+def _without_defaults(body: dict[str, Any]) -> dict[str, Any]:
+    """Return a request without what the SDK adds that means nothing: defaults, written out."""
+    functions = [{**tool["function"]} for tool in body["tools"]]
+    for function in functions:
+        assert function.pop("strict", False) is False
+    tools = [{"type": "function", "function": function} for function in functions]
+    return {**body, "tools": tools}

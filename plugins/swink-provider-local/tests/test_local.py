@@ -27,6 +27,7 @@ import swink_core as swink
 from swink_core import StopReason
 from swink_core import StreamErrorKind as Kind
 from swink_provider_local import Hub, LocalProvider, engine
+from swink_provider_local.engine import Settings
 from swink_provider_local.pool import EnginePool
 from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_testing.calls import client_with
@@ -356,11 +357,36 @@ async def test_the_environment_names_the_default_model(
     assert (await answer(pool, "default")).text == ANSWER
 
 
+async def test_the_engine_is_set_up_as_the_call_says(gguf: Path) -> None:
+    pool = EnginePool()
+    settings = {"context": 256, "gpu_layers": 0, "threads": 1, "cache_ram": 0, "cache_type": "f16"}
+    try:
+        assert (await answer(pool, gguf, settings=settings)).text == ANSWER
+        assert [engine.settings for engine in pool.running()] == [
+            Settings(gguf, 256, 0, 1, "f16", 0)
+        ]
+        # the model is too small for any other type, as the engine finds
+        error = await failure(pool, gguf, settings={**settings, "cache_type": "q8_0"})
+        assert (error.error_kind, "q8_0" in error.error_message) == (Kind.INTERNAL, True)
+    finally:
+        await asyncio.to_thread(pool.close)
+
+
+async def test_a_type_of_cache_that_the_environment_misspells_is_named(
+    pool: EnginePool, gguf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SWINK_LOCAL_CACHE_TYPE", "q9")
+    error = await failure(pool, gguf)
+    assert error.error_kind is Kind.INVALID_REQUEST
+    assert "SWINK_LOCAL_CACHE_TYPE is one of f16, q8_0, q4_0, not 'q9'" in error.error_message
+
+
 WRONG = [
     ("an unknown name", "nonsense", {}, Kind.MODEL_NOT_FOUND, "neither a known model"),
     ("a path to nothing", "/nowhere/a.gguf", {}, Kind.MODEL_NOT_FOUND, "there is no file"),
     ("a context of nothing", "x", {"context": 0}, Kind.INVALID_REQUEST, "at least 1"),
     ("negative layers", "x", {"gpu_layers": -1}, Kind.INVALID_REQUEST, "gpu_layers"),
+    ("a negative cache", "x", {"cache_ram": -1}, Kind.INVALID_REQUEST, "cache_ram"),
 ]
 
 

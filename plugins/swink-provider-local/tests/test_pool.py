@@ -17,6 +17,7 @@ from swink_provider_local.pool import EnginePool, limits
 from swink_testing.clock import ManualClock
 
 A, B, C = (Settings(Path(f"{name}.gguf"), 512) for name in "abc")
+SIZES = {A: 3, B: 4, C: 5}
 IDLE = 60.0
 
 
@@ -36,13 +37,15 @@ class FakeEngine:
 class Bench:
     """A pool whose engines are fakes. `broken` starts fail; `gate` holds starts back."""
 
-    def __init__(self, limit: int = 2) -> None:
+    def __init__(self, limit: int | None = 2, memory: int | None = None) -> None:
         self.log: list[str] = []
         self.broken = 0
         self.gate = threading.Event()
         self.gate.set()
         self.clock = ManualClock()
-        self.pool = EnginePool(limit, IDLE, clock=self.clock, start=self._start)
+        self.pool = EnginePool(
+            limit, IDLE, memory, clock=self.clock, start=self._start, measure=SIZES.__getitem__
+        )
 
     def _start(self, settings: Settings) -> Any:
         self.gate.wait(10)
@@ -126,6 +129,51 @@ async def test_an_engine_at_work_does_not_make_room() -> None:
     assert bench.log == ["start a", "stop a", "start b"]
 
 
+# (the limit, who is asked in turn, what happens)
+ROOM: list[tuple[int, tuple[Settings, ...], str]] = [
+    (12, (A, B, C), "start a, start b, start c"),
+    (11, (A, B, C), "start a, start b, stop a, start c"),
+    (8, (A, B, C), "start a, start b, stop a, stop b, start c"),
+    (8, (B, A, B, C, A), "start b, start a, stop a, stop b, start c, start a"),
+    (5, (A, A, C, B), "start a, stop a, start c, stop c, start b"),
+]
+
+
+@pytest.mark.parametrize(("memory", "asked", "log"), ROOM)
+async def test_as_many_engines_run_as_there_is_memory_for(
+    memory: int, asked: tuple[Settings, ...], log: str
+) -> None:
+    bench = Bench(None, memory)
+    for settings in asked:
+        await bench.use(settings)
+    assert ", ".join(bench.log) == log
+    assert sum(SIZES[engine.settings] for engine in bench.pool.running()) <= memory
+
+
+async def test_memory_that_others_work_in_is_waited_for() -> None:
+    bench = Bench(None, 7)
+    await bench.use(A)
+    async with bench.pool.lease(B):
+        with pytest.raises(ProviderFailure) as caught:
+            await bench.use(C)
+        assert (caught.value.failure.kind, caught.value.failure.code) == (
+            Kind.OVERLOADED, "engines",
+        )  # fmt: skip
+        assert {engine.settings for engine in bench.pool.running()} == {A, B}
+    assert (await bench.use(C)).alive
+
+
+async def test_a_model_too_large_for_the_limit_of_memory_is_refused_for_good() -> None:
+    bench = Bench(None, 4)
+    await bench.use(A)
+    with pytest.raises(ProviderFailure) as caught:
+        await bench.use(C)
+    failure = caught.value.failure
+    assert (failure.kind, failure.code) == (Kind.UNSUPPORTED, "memory")
+    assert "SWINK_LOCAL_MEMORY" in (failure.resolution or "")
+    assert bench.log == ["start a"]
+
+
 async def test_an_idle_engine_stops_after_its_time_and_not_before() -> None:
     bench = Bench()
     engine = await bench.use(A)
@@ -176,8 +224,14 @@ async def test_closing_does_not_wait_for_a_start_and_still_stops_what_it_starts(
 
 
 LIMITS = [
-    ("nothing said", {}, (2, 300)),
-    ("both said", {"SWINK_LOCAL_ENGINES": "1", "SWINK_LOCAL_IDLE": "0"}, (1, 0)),
+    ("nothing said", {}, (2, 300, None)),
+    ("both said", {"SWINK_LOCAL_ENGINES": "1", "SWINK_LOCAL_IDLE": "0"}, (1, 0, None)),
+    ("memory alone", {"SWINK_LOCAL_MEMORY": "6000"}, (None, 300, 6000 * 1024 * 1024)),
+    (
+        "memory and number",
+        {"SWINK_LOCAL_MEMORY": "1", "SWINK_LOCAL_ENGINES": "3"},
+        (3, 300, 1024 * 1024),
+    ),
 ]
 
 

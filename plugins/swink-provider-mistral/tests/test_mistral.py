@@ -13,6 +13,7 @@ from swink_core.failures.classification import classify_default
 from swink_provider_mistral import MistralProvider
 from swink_provider_mistral.provider import TOOL_ID, tool_id
 from swink_testing.calls import client_with
+from swink_testing.capture import CaptureServer
 from swink_testing.driver import (
     MemoryHTTPClient,
     MemoryResponse,
@@ -40,6 +41,8 @@ OPTIONS = [
     ("max_tokens_keeps_its_old_name", {"max_tokens": 5}, {"max_tokens": 5}),
     ("extra_fields_go_as_they_are", {"extra": {"safe_prompt": True}}, {"safe_prompt": True}),
     ("stop", {"stop": ["a", "b"]}, {"stop": ["a", "b"]}),
+    ("top_k", {"top_k": 5}, {"top_k": 5}),
+    ("a_session_is_a_key_of_the_cache", {"session_id": "s-1"}, {"prompt_cache_key": "s-1"}),
 ]
 
 
@@ -52,6 +55,47 @@ async def test_options(options: dict[str, Any], expected: dict[str, Any]) -> Non
     assert {name: body.get(name) for name in expected} == expected
     assert "seed" not in body
     assert "stream_options" not in body
+
+
+async def test_a_tool_may_be_strict_and_a_prompt_is_kept_as_long_as_mistral_does() -> None:
+    tools = [swink.Tool("f", strict=True)]
+    body = await body_of("Hi", tools=tools, cache=swink.CacheStrategy(ttl=86400))
+    assert body["tools"][0]["function"]["strict"] is True
+    assert not {"prompt_cache_retention", "prompt_cache_options"} & body.keys()
+
+
+async def test_we_send_what_mistrals_sdk_sends() -> None:
+    sdk = pytest.importorskip("mistralai.client", reason="Mistral's SDK is not installed")
+    weather = {"type": "object", "properties": {"city": {"type": "string"}}}
+    asked = {
+        "max_tokens": 90, "temperature": 0.2, "top_p": 0.5, "top_k": 5, "random_seed": 7,
+        "stop": ["END"], "tool_choice": "any", "parallel_tool_calls": False,
+        "prompt_cache_key": "s-1",
+        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}],
+        "tools": [{"type": "function", "function": {
+            "name": "weather", "description": "Tells it.", "parameters": weather, "strict": True}}],
+    }  # fmt: skip
+    with CaptureServer(DONE) as server:
+        with (
+            sdk.Mistral("k", server_url=server.url) as client,
+            client.chat.stream(model=MODEL.id, **asked),
+        ):
+            pass
+        theirs = server.exchanges[0].json
+
+    ours = await body_of(
+        swink.Context([swink.UserMessage("Hi")], "Be brief.",
+                      [swink.Tool("weather", "Tells it.", weather, strict=True)]),
+        max_tokens=90, temperature=0.2, top_p=0.5, top_k=5, seed=7, stop="END",
+        tool_choice="required", parallel_tool_calls=False, session_id="s-1",
+    )  # fmt: skip
+    assert ours == theirs
+
+
+async def test_an_answer_to_be_continued_is_marked_as_one() -> None:
+    answer = swink.AssistantMessage([swink.TextBlock("One, ")])
+    body = await body_of([swink.UserMessage("Count."), answer])
+    assert body["messages"][-1] == {"role": "assistant", "content": "One, ", "prefix": True}
 
 
 IDS = ["call_abc", "call_cCPjAyfwTzboEKjVlqFrArNF", "swink_call_0_1", "", "ünïcode", "abcdefgh_"]

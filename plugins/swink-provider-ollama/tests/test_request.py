@@ -70,6 +70,7 @@ OPTIONS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ),
     ("a typed field wins", {"extra": {"model": "other", "stream": 1}}, {}),
     ("buffered", {"transport": "buffered"}, {"stream": False}),
+    ("the start may be cut", {"extra": {"truncate": True}}, {"truncate": True}),
 ]
 
 
@@ -82,6 +83,8 @@ def test_options_become_fields(
         "model": "qwen3:4b",
         "messages": [{"role": "user", "content": "Hello"}],
         "stream": True,
+        "truncate": False,
+        "shift": False,
         **expected,
     }
 

@@ -352,3 +352,17 @@ async def test_perplexity_is_sent_turns_that_alternate() -> None:
 
     assert [m["role"] for m in http.bodies[0]["messages"]] == ["user", "assistant", "user"]
     assert [part["text"] for part in http.bodies[0]["messages"][0]["content"]] == ["a", "b"]
+
+
+async def test_results_of_tools_stay_one_by_one_where_turns_alternate() -> None:
+    calls = [ToolCallBlock(f"call_{n}", "weather", {"n": n}) for n in range(2)]
+    context = Context([UserMessage("a"), AssistantMessage([TextBlock("b")]),
+                       AssistantMessage(calls), *(ToolResultMessage(c.id, c.name, c.id)
+                                                  for c in calls)])  # fmt: skip
+    http, _ = await asked("perplexity/sonar", context)
+
+    _, said, *results = http.bodies[0]["messages"]
+    assert [call["id"] for call in said["tool_calls"]] == ["call_0", "call_1"]
+    assert [(m["role"], m["tool_call_id"], m["content"]) for m in results] == [
+        ("tool", "call_0", "call_0"), ("tool", "call_1", "call_1"),
+    ]  # fmt: skip

@@ -245,13 +245,6 @@ async def test_deepseek_continues_an_answer_at_an_address_of_its_own(
     assert body["messages"][-1] == {"role": "assistant", "content": "One, ", "prefix": True}
 
 
-async def test_mistral_continues_an_answer_where_it_is() -> None:
-    pytest.importorskip("swink_provider_mistral")
-    url, body, _ = await asked(BEGUN, "mistral/any")
-    assert url == "https://api.mistral.ai/v1/chat/completions"
-    assert body["messages"][-1] == {"role": "assistant", "content": "One, ", "prefix": True}
-
-
 async def test_an_answer_that_is_over_is_not_continued() -> None:
     url, body, _ = await asked([*BEGUN, UserMessage("Go on.")], "deepseek/deepseek-flash")
     assert url == "https://api.deepseek.com/chat/completions"
@@ -278,3 +271,30 @@ async def test_instructions_stand_where_they_were_given(model: str, role: str) -
         {"role": role, "content": "No."},
     ]
     assert notices == []
+
+
+ROUTED = {"order": ["anthropic"], "allow_fallbacks": False, "data_collection": "deny"}
+
+
+async def test_openrouter_is_told_who_may_answer() -> None:
+    _, body, notices = await asked(
+        [UserMessage("Hi")], "openrouter/anthropic/claude-any", extra={"provider": ROUTED}
+    )
+    assert (body["provider"], notices) == (ROUTED, [])
+
+
+@pytest.mark.parametrize(
+    ("model", "effort", "said"),
+    [
+        ("openai/gpt-oss-120b", "minimal", 1),
+        ("google/gemini-3.7-flash", "minimal", 1),
+        ("anthropic/claude-opus-5", "none", 0),
+    ],
+)
+async def test_who_must_think_on_openrouter_is_told_to_think_least(
+    model: str, effort: str, said: int
+) -> None:
+    _, body, notices = await asked([UserMessage("Hi")], f"openrouter/{model}", thinking="off")
+    assert body["reasoning"] == {"effort": effort}
+    assert len(notices) == said
+    assert not Judge().refusals("openrouter", "chat", model, body)

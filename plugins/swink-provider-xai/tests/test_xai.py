@@ -14,6 +14,7 @@ from swink_testing.driver import (
     MemoryHTTPClient,
     MemoryResponse,
 )
+from swink_testing.leaving import leaving
 from swink_testing.recorded_chat import RecordedChat
 
 PROVIDER = XAIProvider("xai")
@@ -41,6 +42,42 @@ async def test_a_search_and_limits_are_sent_to_the_current_api() -> None:
     assert http.requests[0].url == "https://api.x.ai/v1/responses"
     assert body["tools"] == [search]
     assert body["max_output_tokens"] == 90
+
+
+HOSTED: list[dict[str, Any]] = [
+    {"type": "web_search", "filters": {"allowed_domains": ["a.example"]}},
+    {"type": "x_search", "allowed_x_handles": ["xai"], "from_date": "2026-11-01"},
+    {"type": "code_interpreter"},
+    {"type": "file_search", "vector_store_ids": ["collection_1"]},
+    {"type": "mcp", "server_url": "https://mcp.example", "server_label": "tides"},
+]
+
+
+@pytest.mark.parametrize("tool", HOSTED, ids=[tool["type"] for tool in HOSTED])
+def test_every_tool_of_xais_own_stands_beside_the_callers(tool: dict[str, Any]) -> None:
+    context = swink.Context([swink.UserMessage("Hi")], tools=[swink.Tool("look")])
+    found = leaving(PROVIDER, str(MODEL), context, thinking="low", extra={"tools": [tool]})
+    assert [each.get("name", each["type"]) for each in found.body["tools"]] == [
+        "look", tool["type"],
+    ]  # fmt: skip
+    assert found.body["tools"][1] == tool
+    assert found.body["include"] == ["reasoning.encrypted_content"]
+    assert (found.notices, found.refused_by) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("api", "field", "said"),
+    [("responses", "s-1", []), ("chat", None, ["has no option session_id; it was not sent"])],
+)
+def test_a_session_is_a_key_of_the_cache(api: str, field: str | None, said: list[str]) -> None:
+    found = leaving(PROVIDER, str(MODEL), session_id="s-1", settings={"api": api})
+    assert (found.body.get("prompt_cache_key"), found.notices) == (field, said)
+
+
+def test_prompts_are_kept_as_long_as_xai_does() -> None:
+    found = leaving(PROVIDER, str(MODEL), cache=swink.CacheStrategy(ttl=86400))
+    assert found.notices == ["has no option cache; it was not sent"]
+    assert not {"prompt_cache_retention", "prompt_cache_options"} & found.body.keys()
 
 
 async def test_the_cost_that_xai_reports_is_used() -> None:

@@ -57,8 +57,21 @@ RULES = {
 }
 """By wire format, and by provider where it is stricter than its wire format."""
 
-MODELS = {"bedrock": "anthropic.claude-any", "gemini": "gemini-3-any"}
+MODELS = {
+    "bedrock": "anthropic.claude-any",
+    "gemini": "gemini-3-any",
+    "vertex": "gemini-3-any",
+}
 """Models that no catalogue knows, so that nothing is refused for the model's sake."""
+
+FAMILIES = {
+    "vertex": {
+        "claude-any": "anthropic-messages",
+        "mistralai/mistral-any": "mistral",
+        "meta/any-maas": "openai-chat",
+    }
+}
+"""Models of providers that others speak for: how they are spoken to, a key of `RULES`."""
 
 
 @define(frozen=True)
@@ -71,13 +84,26 @@ class Participant:
     chooses: bool = False
     """Whether a setting chooses among its APIs."""
 
+    family: str | None = None
+    """The model, of those that others speak for, and by which rules."""
+
     def __str__(self) -> str:
+        if self.family is not None:
+            return f"{self.provider}-{self.family.rpartition('/')[2].partition('-')[0]}"
         return self.provider if self.wire != "openai-responses" else f"{self.provider}-responses"
 
     @property
     def model(self) -> Model:
         """A model of the provider's."""
-        return Model(self.provider, MODELS.get(self.provider, "any"))
+        return Model(self.provider, self.family or MODELS.get(self.provider, "any"))
+
+    @property
+    def spoken(self) -> str:
+        """Who has rules of its own for what it is asked in, or the wire format."""
+        if self.family is not None:
+            return FAMILIES[self.provider][self.family]
+        stricter = self.provider in RULES and self.wire == "openai-chat"
+        return self.provider if stricter else self.wire
 
     @property
     def options(self) -> dict[str, Any]:
@@ -88,30 +114,32 @@ class Participant:
     @property
     def rules(self) -> Rules:
         """What the API takes."""
-        stricter = self.provider in RULES and self.wire == "openai-chat"
-        return RULES[self.provider if stricter else self.wire]
+        return RULES[self.spoken]
 
     def begins(self) -> Beginning:
         """Make an answer as it gives it, opaque state and all."""
         replayed = f"{self.wire} {self.replay}" if self.replay else self.wire
-        return beginning(self.provider if self.provider == "mistral" else replayed, self.provider)
+        return beginning("mistral" if self.spoken == "mistral" else replayed, self.provider)
 
 
-def participants(host: Host) -> Iterator[Participant]:
-    """Yield one for each package, wire format and way to take reasoning back.
+def participants(host: Host, everyone: bool = False) -> Iterator[Participant]:
+    """Yield one for each package, wire format and way to take reasoning back, or for each provider.
 
-    A provider that also speaks Responses takes part once more, with that API.
+    A provider that also speaks Responses takes part once more, with that API, and one for whose
+    models others speak with each of these.
     """
     catalog = Catalog(host)
     seen = set()
     for name in sorted(host.provider_names(), key=lambda name: (name != "openai", name)):
         info, package = catalog.provider(name), host.entry(name).package
         assert info is not None
-        replay = info.dialect.get("replay")
-        if (key := (package, info.wire_format, replay)) in seen:
+        chooses, replay = "api" in info.settings, info.dialect.get("replay")
+        for family, spoken in FAMILIES.get(name, {}).items():
+            wire = "openai-chat" if spoken == "mistral" else spoken
+            yield Participant(name, wire, family=family)
+        if (key := (package, info.wire_format, replay)) in seen and not everyone:
             continue
         seen.add(key)
-        chooses = "api" in info.settings
         yield Participant(name, info.wire_format, replay, chooses)
         if "websocket" in info.dialect:
             yield Participant(name, "openai-responses", chooses=True)

@@ -8,11 +8,16 @@ https://platform.claude.com/docs/en/build-with-claude/extended-thinking and …/
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
-from swink_core import CacheStrategy, StopReason, StreamOptions, ThinkingLevel
+from swink_core import CacheStrategy, Context, Model, StopReason, StreamOptions, ThinkingLevel
+from swink_core.providers import folded_system, marked_system, rule_of
 
-__all__ = ["STOP_REASONS", "cache_ttl", "thinking", "trim_prefill", "without_unanswered"]
+__all__ = [
+    "STOP_REASONS", "cache_ttl", "is_misplaced", "placed", "takes_system", "thinking",
+    "trim_prefill", "without_unanswered",
+]  # fmt: skip
 
 FIVE_MINUTES = 300
 
@@ -77,3 +82,40 @@ def trim_prefill(turns: Sequence[dict[str, Any]]) -> None:
         last = turns[-1]["content"][-1]
         if last.get("type", "text") == "text" and "text" in last and "citations" not in last:
             last["text"] = last["text"].rstrip()
+
+
+def takes_system(model: Model, options: StreamOptions) -> bool:
+    """Tell whether a model takes instructions inside the conversation, or nobody asks."""
+    return not options.rules or rule_of(model).takes.get("system_messages") is not False
+
+
+def placed(turns: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Put instructions behind what the user says with them, where alone the API takes them.
+
+    https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages: one
+    follows the user's turn, and an answer or nothing follows it. Where the user says nothing
+    beside it, the instruction is the user's turn.
+    """
+    found: list[dict[str, Any]] = []
+    for answers, run in groupby(turns, lambda turn: turn["role"] == "assistant"):
+        said = list(run)
+        if not answers:
+            said.sort(key=lambda turn: turn["role"] == "system")
+            if said[0]["role"] == "system":
+                said = [_as_user(turn) for turn in said]
+        found += said
+    return found
+
+
+def is_misplaced(context: Context) -> bool:
+    """Tell whether an instruction inside stands where the API does not take it."""
+    roles = [
+        message.role.replace("tool_result", "user") for message in folded_system(context).messages
+    ]
+    turns = " ".join(role for role, _ in groupby(roles))
+    return "assistant system" in turns or "system user" in turns
+
+
+def _as_user(turn: dict[str, Any]) -> dict[str, Any]:
+    content = [{**block, "text": marked_system(block["text"]).content} for block in turn["content"]]
+    return {"role": "user", "content": content}

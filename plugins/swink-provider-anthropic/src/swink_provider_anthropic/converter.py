@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from typing import Any
 
 from swink_core import (
@@ -39,19 +38,17 @@ from swink_core.providers import (
     accepted_id,
     arguments_object,
     closed_schema,
-    folded_system,
-    marked_system,
     media_base64,
     media_form,
     media_type_of,
     merged_turns,
     with_metadata,
 )
-from swink_provider_anthropic.claude import trim_prefill, without_unanswered
+from swink_provider_anthropic.claude import placed, trim_prefill, without_unanswered
 from swink_provider_anthropic.marks import MARK, mark_for_cache
 from swink_provider_anthropic.parser import CONTAINER
 
-__all__ = ["conversation", "is_misplaced"]
+__all__ = ["conversation"]
 
 _CUT = (StopReason.ERROR, StopReason.ABORTED, StopReason.LENGTH)
 _UNMARKED = ("thinking", "redacted_thinking")
@@ -87,7 +84,7 @@ def conversation(
     """
     converter = _Converter(provider)
     converter.native_system = native_system
-    turns = merged_turns(_placed(converter.messages(context)))
+    turns = merged_turns(placed(converter.messages(context)))
     trim_prefill(turns)
     native: dict[str, Any] = {"messages": turns}
     if context.system_prompt:
@@ -117,38 +114,6 @@ class _Converter(MessageConverter):
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
         return [{"role": "user", "content": [_tool_result(message) for message in messages]}]
-
-
-def _placed(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Put instructions behind what the user says with them, where alone the API takes them.
-
-    https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages: one
-    follows the user's turn, and an answer or nothing follows it. Where the user says nothing
-    beside it, the instruction is the user's turn.
-    """
-    placed: list[dict[str, Any]] = []
-    for answers, run in groupby(turns, lambda turn: turn["role"] == "assistant"):
-        said = list(run)
-        if not answers:
-            said.sort(key=lambda turn: turn["role"] == "system")
-            if said[0]["role"] == "system":
-                said = [_as_user(turn) for turn in said]
-        placed += said
-    return placed
-
-
-def is_misplaced(context: Context) -> bool:
-    """Tell whether an instruction inside stands where the API does not take it."""
-    roles = [
-        message.role.replace("tool_result", "user") for message in folded_system(context).messages
-    ]
-    turns = " ".join(role for role, _ in groupby(roles))
-    return "assistant system" in turns or "system user" in turns
-
-
-def _as_user(turn: dict[str, Any]) -> dict[str, Any]:
-    marked = [marked_system(block["text"]).content for block in turn["content"]]
-    return {"role": "user", "content": [{"type": "text", "text": text} for text in marked]}
 
 
 # -- what the model said ---------------------------------------------------------------------

@@ -11,11 +11,11 @@ from swink_core.providers import (
     HTTPRequest,
     changed_options,
     folded_system,
-    rule_of,
     with_extra,
 )
 from swink_provider_anthropic import errors
-from swink_provider_anthropic.converter import conversation, is_misplaced
+from swink_provider_anthropic.claude import is_misplaced, takes_system
+from swink_provider_anthropic.converter import conversation
 from swink_provider_anthropic.marks import tell_crowded
 from swink_provider_anthropic.parameters import parameters
 from swink_provider_anthropic.parser import MessagesParser
@@ -53,14 +53,14 @@ class AnthropicProvider(HTTPProvider):
         schemas of strict tools become."""
         call = super().fit(model, context, options)
         fit_schemas(call)
-        if self._native_system(model, options) and is_misplaced(call.context):
+        if takes_system(model, options) and is_misplaced(call.context):
             call.tell(": an instruction went out behind the user's turn", "system_message_moved")
         tell_crowded(call, self.name)
         return call
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return `messages`, `system`, `tools`; see `conversation`."""
-        native = self._native_system(model, options)
+        native = takes_system(model, options)
         return conversation(folded_system(context), self.name, options.cache, native)
 
     def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
@@ -93,10 +93,6 @@ class AnthropicProvider(HTTPProvider):
         if options.user is not None and options.session_id is not None:
             changed.append("session_id: its place is taken by user; left out")
         return super().notices(model, options) + changed_options(model, changed)
-
-    def _native_system(self, model: Model, options: StreamOptions) -> bool:
-        known = rule_of(model, self).takes.get("system_messages")
-        return known is not False or not options.rules
 
     def parser(self, model: Model) -> MessagesParser:
         """Make a parser for one answer."""

@@ -10,19 +10,19 @@ pages that it links to.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
 from swink_core import (
     AssistantMessage,
     Block,
-    CacheStrategy,
     Context,
     DocumentBlock,
     ExtensionBlock,
     Model,
     StreamOptions,
+    SystemMessage,
     TextBlock,
     ThinkingBlock,
     Tool,
@@ -43,9 +43,10 @@ from swink_core.providers import (
 )
 from swink_provider_anthropic import claude
 from swink_provider_bedrock.media import media
+from swink_provider_bedrock.points import mark, takes_points
 from swink_provider_bedrock.wire import BY_SERVER
 
-__all__ = ["CHOICES", "conversation", "is_crowded", "takes_points"]
+__all__ = ["CHOICES", "conversation"]
 
 LONGEST_TOOL_ID = 64
 LONGEST_STEM = 190
@@ -60,9 +61,6 @@ WITHOUT_SYSTEM = re.compile(r"mistral\.(mistral-7b|mixtral-8x7b)|amazon\.titan-t
 
 UNSIGNED = re.compile(r"openai\.gpt-oss")
 """Models that refuse the signature of what was thought, which was not theirs."""
-
-EVERYWHERE = ("messages", "system", "tools")
-MOST_POINTS = 4
 
 VENDORS = re.compile(
     r"\b(ai21|amazon|anthropic|cohere|deepseek|google|meta|minimax|mistral|moonshotai|nvidia|openai"
@@ -88,7 +86,8 @@ def conversation(
     """
     vendor, rule = _vendor(model.id), rule_of(model)
     converter = _Converter(provider, model, takes_points(model, options))
-    turns = merged_turns(converter.messages(context))
+    converter.native_system = claude.takes_system(model, options)
+    turns = merged_turns(claude.placed(converter.messages(context)))
     if vendor in RESULTS_ALONE:
         turns = [part for turn in turns for part in _apart(turn)]
     if turns and turns[0]["role"] == "assistant" and vendor not in ("", "anthropic"):
@@ -112,13 +111,8 @@ def conversation(
             chosen = CHOICES.get(choice, {"tool": {"name": choice}})
             native["toolConfig"]["toolChoice"] = chosen
     if options.cache is not None and options.cache.mode != "none":
-        _mark(native, options.cache, rule.facts)
+        mark(native, options.cache, rule.facts)
     return native
-
-
-def takes_points(model: Model, options: StreamOptions) -> bool:
-    """Tell whether a model takes cache points, or nobody asks."""
-    return not options.rules or rule_of(model).takes.get("cache") is not False
 
 
 class _Converter(MessageConverter):
@@ -128,6 +122,9 @@ class _Converter(MessageConverter):
         self._unsigned = UNSIGNED.search(model.id) is not None
         self._caches = caches
         self._names: set[str] = set()
+
+    def system(self, message: SystemMessage) -> list[Any]:
+        return [{"role": "system", "content": self._content(message.content)}]
 
     def user(self, message: UserMessage) -> list[Any]:
         content = self._content(message.content)
@@ -285,45 +282,3 @@ def _tool(tool: Tool, provider: str, vendor: str) -> dict[str, Any]:
     if tool.strict is not None:
         native["strict"] = tool.strict
     return with_metadata({"toolSpec": native}, tool, provider)
-
-
-# -- caching ---------------------------------------------------------------------------------
-
-
-def is_crowded(
-    own: list[dict[str, Any]], cache: CacheStrategy | None, facts: Mapping[str, Any]
-) -> bool:
-    """Tell whether the caller's own cache points leave no place for those of a strategy.
-
-    Lives of several lengths have an order, which is the caller's to choose.
-    """
-    if cache is None or cache.mode == "none":
-        return False
-    ttl = _point(cache, facts).get("ttl")
-    return len(own) >= MOST_POINTS or any(point.get("ttl") != ttl for point in own)
-
-
-def _point(cache: CacheStrategy, facts: Mapping[str, Any]) -> dict[str, str]:
-    ttl = {} if facts.get("cache_ttl") is False else claude.cache_ttl(cache)
-    return {"type": "default", **ttl}
-
-
-def _mark(native: dict[str, Any], cache: CacheStrategy, facts: Mapping[str, Any]) -> None:
-    """Each point caches all before it
-    (https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html)."""
-    point = _point(cache, facts)
-    blocks = [block for turn in native["messages"] for block in turn["content"]]
-    own = [block["cachePoint"] for block in blocks if "cachePoint" in block]
-    if is_crowded(own, cache, facts):
-        return
-    users = [turn["content"] for turn in native["messages"] if turn["role"] == "user"]
-    places = {
-        "messages": users[-1] if users else None,
-        "system": native.get("system"),
-        "tools": native.get("toolConfig", {}).get("tools"),
-    }
-    free = [
-        place for name, place in places.items() if place and name in facts.get("cache", EVERYWHERE)
-    ]
-    for place in [p for p in free if "cachePoint" not in p[-1]][: MOST_POINTS - len(own)]:
-        place.append({"cachePoint": point})

@@ -28,18 +28,21 @@ from swink_core.providers import (
     HTTPResponse,
     changed_options,
     first_set,
+    folded_system,
     model_path,
     rule_of,
     with_extra,
 )
+from swink_provider_anthropic.claude import is_misplaced, takes_system
 from swink_provider_anthropic.marks import CROWDED, ends_marked, own_marks
 from swink_provider_anthropic.schemas import fit_schemas, limits_in_words
 from swink_provider_bedrock import errors
-from swink_provider_bedrock.converter import CHOICES, conversation, is_crowded, takes_points
+from swink_provider_bedrock.converter import CHOICES, conversation
 from swink_provider_bedrock.credentials import CredentialChain, SharedFiles, region
 from swink_provider_bedrock.eventstream import EventStreamDecoder
 from swink_provider_bedrock.parameters import is_claude, parameters
 from swink_provider_bedrock.parser import ConverseParser
+from swink_provider_bedrock.points import is_crowded, takes_points
 from swink_provider_bedrock.sigv4 import signed_headers
 
 __all__ = ["BedrockProvider"]
@@ -77,8 +80,11 @@ class BedrockProvider(HTTPProvider):
         }
     )  # fmt: skip
     knobs = frozenset(
-        {"temperature", "top_p", "top_k", "max_tokens", "thinking", "cache", "strict"}
-    )
+        {
+            "temperature", "top_p", "top_k", "max_tokens", "thinking", "cache", "strict",
+            "system_messages",
+        }
+    )  # fmt: skip
     decoder = EventStreamDecoder
     content_types = ("application/vnd.amazon.eventstream",)
     api_name = "converse"
@@ -91,9 +97,11 @@ class BedrockProvider(HTTPProvider):
         self._chain = CredentialChain(self._files)
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
-        """Add that cache points of the caller are left out where the model takes none, and what
-        schemas of strict tools become."""
+        """Add that cache points of the caller are left out where the model takes none, that an
+        instruction inside goes out at another place, and what schemas of strict tools become."""
         call = super().fit(model, context, options)
+        if takes_system(model, options) and is_misplaced(call.context):
+            call.tell(": an instruction went out behind the user's turn", "system_message_moved")
         if is_claude(model):
             fit_schemas(call)
         own = own_marks(context, self.name, "cachePoint")
@@ -107,7 +115,7 @@ class BedrockProvider(HTTPProvider):
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return `messages`, `system`, `toolConfig`; see `conversation`."""
-        return conversation(model, context, options, self.name)
+        return conversation(model, folded_system(context), options, self.name)
 
     def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
         """Return the request of `converse-stream`, or of `converse` for a whole answer.

@@ -6,8 +6,8 @@ imported when they are first needed. With a key alone, and no project, the API i
 mode" (https://cloud.google.com/vertex-ai/generative-ai/docs/start/express-mode/overview).
 
 Models of other vendors speak their own APIs there, for which other packages are asked: Claude
-`swink_provider_anthropic`, those named with their publisher (`meta/llama-…`)
-`swink_provider_openai`.
+`swink_provider_anthropic`, Mistral's `swink_provider_mistral`, those named with their publisher
+(`meta/llama-…`) `swink_provider_openai`.
 """
 
 from __future__ import annotations
@@ -64,11 +64,19 @@ _AFTER_PROJECT = re.compile(r"/(publishers|endpoints)/")
 
 _FAMILIES = {
     "claude": re.compile(r"(^|/)claude-"),
+    "mistral": re.compile(
+        r"^((publishers/mistralai/models|mistralai)/|(mistral|ministral|codestral)[-@])"
+    ),
     "partners": re.compile(r"^(?!(endpoints|models|tunedModels)/)[^/]+/[^/]+$"),
 }
 """Which models others speak for, each by a module of this name."""
 
-_PACKAGES = {"claude": "swink-provider-anthropic", "partners": "swink-provider-openai"}
+_PACKAGES = {
+    "claude": "swink-provider-anthropic",
+    "mistral": "swink-provider-mistral",
+    "partners": "swink-provider-openai",
+}
+_PUBLISHERS = {"claude": "anthropic", "mistral": "mistralai"}
 
 
 class VertexProvider(GeminiProvider):
@@ -103,10 +111,11 @@ class VertexProvider(GeminiProvider):
         base, name = self.base_url(options), model_path(model, model.id, "/@")
         if name.startswith("projects/"):
             return f"{base.partition('/projects/')[0]}/{name}"
-        if _family(model.id) == "partners":
+        family = _family(model.id) or ""
+        if family == "partners":
             return f"{base}/endpoints/openapi"
-        if _family(model.id) == "claude" and not name.startswith("publishers/"):
-            return f"{base}/publishers/anthropic/models/{name.removeprefix('anthropic/')}"
+        if (publisher := _PUBLISHERS.get(family)) and not name.startswith("publishers/"):
+            return f"{base}/publishers/{publisher}/models/{name.removeprefix(f'{publisher}/')}"
         return f"{base}/{name}" if "/" in name else f"{base}{_PUBLISHED}{name}"
 
     # -- other vendors' models -----------------------------------------------------------------

@@ -2,9 +2,10 @@
 
     python -m swink_provider_local.child
 
-The first line of stdin is JSON data: `path`, `name`, `key`, `context`, and perhaps `gpu_layers`
-and `threads`. Once the model is loaded, one line of stdout is the server's address. An assertion
-of the engine's that fails ends the process, which is why it has one of its own.
+The first line of stdin is JSON data: `path`, `name`, `key`, `context`, `cache_type`, `cache_ram`,
+and perhaps `gpu_layers` and `threads`. Once the model is loaded, one line of stdout is the server's
+address. An assertion of the engine's that fails ends the process, which is why it has one of its
+own.
 
 It leaves with its parent: stdin closes whatever way the parent ends, and should a copy of the
 other end live on in a process that the parent forked, the change of parent is seen.
@@ -55,6 +56,9 @@ def _serve(orders: dict[str, Any]) -> Any:
     parameters.hostnames = ["127.0.0.1"]
     parameters.port = 0  # a free one
     parameters.n_parallel = 1
+    parameters.cache_ram_mib = orders["cache_ram"]
+    kept_as = getattr(xllamacpp.ggml_type, f"GGML_TYPE_{orders['cache_type'].upper()}")
+    parameters.cache_type_k = parameters.cache_type_v = kept_as
     if orders.get("gpu_layers") is not None:
         parameters.n_gpu_layers = orders["gpu_layers"]
     if orders.get("threads") is not None:

@@ -10,7 +10,10 @@ from swink_core import Failure, Model, ProviderFailure
 from swink_core import StreamErrorKind as Kind
 from swink_provider_local.hub import HubFile
 
-__all__ = ["ENGINE_OPTIONS", "engine_numbers", "file_of", "whole_number"]
+__all__ = [
+    "CACHE_RAM", "CACHE_TYPES", "ENGINE_OPTIONS", "cache_type", "engine_numbers", "file_of",
+    "whole_number",
+]  # fmt: skip
 
 DEFAULT = "default"
 MODEL_ENV = "SWINK_LOCAL_MODEL"
@@ -18,12 +21,21 @@ CONTEXT = 8192
 """Tokens, where neither the caller nor the catalogue says; a model's own limit may need more
 memory than there is."""
 
+CACHE_RAM = 512
+"""MiB, where nobody says: enough for some conversations of a small model."""
+
+CACHE_TYPES = {"f16": 2.0, "q8_0": 34 / 32, "q4_0": 18 / 32}
+"""What the numbers of the context's cache may be kept as, and their bytes."""
+
+CACHE_TYPE_ENV = "SWINK_LOCAL_CACHE_TYPE"
+
 ENGINE_OPTIONS: dict[str, tuple[str, int]] = {
     "context": ("SWINK_LOCAL_CONTEXT", 1),
     "gpu_layers": ("SWINK_LOCAL_GPU_LAYERS", 0),
     "threads": ("SWINK_LOCAL_THREADS", 1),
+    "cache_ram": ("SWINK_LOCAL_CACHE_RAM", 0),
 }
-"""Settings of the engine, with their variables and least values."""
+"""Numbers that the engine is set up with, with their variables and least values."""
 
 
 def file_of(model: Model, environ: Mapping[str, str]) -> Path | HubFile:
@@ -63,8 +75,10 @@ def file_of(model: Model, environ: Mapping[str, str]) -> Path | HubFile:
 def engine_numbers(
     model: Model, settings: Mapping[str, Any], environ: Mapping[str, str]
 ) -> dict[str, int | None]:
-    """Return context, GPU layers and threads: the call's, the environment's, the
-    catalogue's. Raises ProviderFailure (`invalid_request`)."""
+    """Return the numbers of `ENGINE_OPTIONS`: the call's, the environment's, the catalogue's.
+
+    Raises ProviderFailure (`invalid_request`).
+    """
     known = model.info.extra if model.info is not None else {}
     found: dict[str, int | None] = {}
     for key, (variable, least) in ENGINE_OPTIONS.items():
@@ -72,7 +86,20 @@ def engine_numbers(
         if number is None:
             number = whole_number(environ, variable, least)
         found[key] = known.get(key) if number is None else number
+    if found["cache_ram"] is None:
+        found["cache_ram"] = CACHE_RAM
     return {**found, "context": found["context"] or CONTEXT}
+
+
+def cache_type(settings: Mapping[str, Any], environ: Mapping[str, str]) -> str:
+    """Return the call's type of the context's cache, or the environment's.
+
+    Raises ProviderFailure (`invalid_request`).
+    """
+    name = settings.get("cache_type") or environ.get(CACHE_TYPE_ENV) or "f16"
+    if name not in CACHE_TYPES:
+        raise _wrong(f"{CACHE_TYPE_ENV} is one of {', '.join(CACHE_TYPES)}, not {name!r}")
+    return str(name)
 
 
 def whole_number(values: Mapping[str, object], name: str, least: int) -> int | None:
@@ -88,12 +115,10 @@ def whole_number(values: Mapping[str, object], name: str, least: int) -> int | N
     except ValueError:
         number = least - 1
     if number < least:
-        raise ProviderFailure(
-            Failure(
-                "request",
-                kind=Kind.INVALID_REQUEST,
-                code="option",
-                message=f"{name} is a whole number of at least {least}, not {given!r}",
-            )
-        )
+        raise _wrong(f"{name} is a whole number of at least {least}, not {given!r}")
     return number
+
+
+def _wrong(what: str) -> ProviderFailure:
+    kind = Kind.INVALID_REQUEST
+    return ProviderFailure(Failure("request", kind=kind, code="option", message=what))

@@ -22,6 +22,7 @@ from attrs import define, field
 from swink_core import Failure, ProviderFailure
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import end_group, not_started
+from swink_provider_local.choice import CACHE_RAM
 
 __all__ = ["Engine", "Settings"]
 
@@ -48,12 +49,18 @@ TELLING = (" E ", "ASSERT", "Error")
 
 @define(frozen=True)
 class Settings:
-    """What an engine is started with; equal ones share it. `None` leaves a choice to the engine."""
+    """What an engine is started with; equal ones share it. `None` leaves a choice to the engine.
+
+    `context` is in tokens, `cache_type` what the numbers of its cache are kept as, `cache_ram` how
+    many MiB of other conversations' are kept beside it.
+    """
 
     path: Path
     context: int
     gpu_layers: int | None = None
     threads: int | None = None
+    cache_type: str = "f16"
+    cache_ram: int = CACHE_RAM
 
 
 @define(eq=False)
@@ -84,7 +91,8 @@ class Engine:
         orders = {
             "path": str(settings.path), "name": settings.path.stem, "key": key,
             "context": settings.context, "gpu_layers": settings.gpu_layers,
-            "threads": settings.threads,
+            "threads": settings.threads, "cache_type": settings.cache_type,
+            "cache_ram": settings.cache_ram,
         }  # fmt: skip
         started = time.monotonic()
         alarm = threading.Timer(START_SECONDS, process.kill)

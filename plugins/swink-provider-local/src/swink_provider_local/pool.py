@@ -1,4 +1,5 @@
-"""The engines that run: one for each model in use, few at a time, none for long without work.
+"""The engines that run: one for each model in use, no more than there is memory for, none for long
+without work.
 
 Engines belong to the process, not to a client or an event loop: a model takes gigabytes, and a
 script that opens a client for each call should not load it for each. So starting and stopping
@@ -28,12 +29,15 @@ from swink_core import StreamErrorKind as Kind
 from swink_core.providers import Timer
 from swink_provider_local.choice import whole_number
 from swink_provider_local.engine import Engine, Settings
+from swink_provider_local.hub import size_text
+from swink_provider_local.memory import MIB, memory_of
 
 __all__ = ["EnginePool", "in_thread", "limits", "shared_pool"]
 
 log = logging.getLogger(__name__)
 
 LIMIT_ENV, LIMIT = "SWINK_LOCAL_ENGINES", 2
+MEMORY_ENV = "SWINK_LOCAL_MEMORY"
 IDLE_ENV, IDLE_SECONDS = "SWINK_LOCAL_IDLE", 300
 
 Result = TypeVar("Result")
@@ -81,9 +85,10 @@ def in_thread(work: Callable[[], Result]) -> Future[Result]:
 
 @define(eq=False)
 class _Entry:
-    """An engine or its start, and how many calls use it."""
+    """An engine or its start, the bytes of memory that it takes, and how many calls use it."""
 
     start: Future[Engine]
+    memory: int = 0
     leases: int = 0
     timer: Timer | None = None
 
@@ -102,19 +107,24 @@ class _Entry:
 class EnginePool:
     """Starts engines when a call needs one and stops them when nobody has for `idle_seconds`.
 
-    At most `limit` run: the one that was used longest ago makes room. `start` replaces what
-    starts an engine, `clock` the time.
+    At most `limit` run, which together take at most `memory` bytes (`None`: as many, as much as
+    there is): those that were used longest ago make room. `start` replaces what starts an engine,
+    `measure` what tells its memory, `clock` the time.
     """
 
     def __init__(
         self,
-        limit: int = LIMIT,
+        limit: int | None = LIMIT,
         idle_seconds: float = IDLE_SECONDS,
+        memory: int | None = None,
         *,
         clock: PoolClock | None = None,
         start: Callable[[Settings], Engine] = Engine.start,
+        measure: Callable[[Settings], int] = memory_of,
     ) -> None:
         self._limit = limit
+        self._memory = memory
+        self._measure = measure
         self._idle_seconds = idle_seconds
         self._clock = clock or ThreadClock()
         self._start = start
@@ -125,8 +135,9 @@ class EnginePool:
     async def lease(self, settings: Settings) -> AsyncIterator[Engine]:
         """Keep an engine running for the length of the context.
 
-        Raises ProviderFailure: `internal` where it does not start, `overloaded` where as many
-        as may run are busy with other models.
+        Raises ProviderFailure: `internal` where it does not start, `overloaded` where those
+        that run are busy with other models and leave no room, `unsupported` where the limit of
+        memory is too low for this one alone.
         """
         entry = self._enter(settings)
         try:
@@ -158,8 +169,9 @@ class EnginePool:
             entry = self._entries.pop(settings, None)
             if entry is None or entry.is_over():
                 dying = [entry] if entry is not None else []
-                dying += self._make_room()
-                entry = _Entry(in_thread(lambda: self._replace(dying, settings)))
+                memory = 0 if self._memory is None else self._measure(settings)
+                dying += self._make_room(settings, memory)
+                entry = _Entry(in_thread(lambda: self._replace(dying, settings)), memory)
             self._entries[settings] = entry
             entry.leases += 1
             if entry.timer is not None:
@@ -167,27 +179,27 @@ class EnginePool:
                 entry.timer = None
             return entry
 
-    def _make_room(self) -> list[_Entry]:
+    def _make_room(self, wanted: Settings, memory: int) -> list[_Entry]:
         """Take entries out of the table until one more fits."""
+        if self._memory is not None and memory > self._memory:
+            raise ProviderFailure(_too_large(wanted, memory, self._memory))
         idle = [settings for settings, entry in self._entries.items() if not entry.leases]
-        excess = len(self._entries) + 1 - self._limit
-        if excess > len(idle):
-            raise ProviderFailure(
-                Failure(
-                    "connect",
-                    kind=Kind.OVERLOADED,
-                    code="engines",
-                    message=f"{self._limit} other models are at work, which is the limit",
-                    title="Too many models at work",
-                    resolution=f"Try again when one is done, or raise {LIMIT_ENV} if this "
-                    "machine has the memory.",
-                )
-            )
-        leaving = [self._entries.pop(settings) for settings in idle[: max(0, excess)]]
+        left = list(self._entries)
+        while not self._has_room(left, memory):
+            if not idle:
+                raise ProviderFailure(_too_many(len(left)))
+            left.remove(idle.pop(0))
+        leaving = [self._entries.pop(each) for each in [*self._entries] if each not in left]
         for entry in leaving:
             if entry.timer is not None:
                 entry.timer.cancel()
         return leaving
+
+    def _has_room(self, others: list[Settings], memory: int) -> bool:
+        """Tell whether one more fits beside others."""
+        taken = sum(self._entries[each].memory for each in others)
+        few = self._limit is None or len(others) < self._limit
+        return few and (self._memory is None or taken + memory <= self._memory)
 
     def _replace(self, dying: list[_Entry], settings: Settings) -> Engine:
         for entry in dying:  # first, because the new one may need their memory
@@ -210,6 +222,31 @@ class EnginePool:
         in_thread(entry.stop)
 
 
+def _too_many(number: int) -> Failure:
+    return Failure(
+        "connect",
+        kind=Kind.OVERLOADED,
+        code="engines",
+        message=f"{number} other models are at work, which is what the limits allow",
+        title="Too many models at work",
+        resolution=f"Try again when one is done, or raise {LIMIT_ENV} or {MEMORY_ENV} if this "
+        "machine has the memory.",
+    )
+
+
+def _too_large(settings: Settings, memory: int, limit: int) -> Failure:
+    return Failure(
+        "connect",
+        kind=Kind.UNSUPPORTED,
+        code="memory",
+        message=f"{settings.path.name} with a context of {settings.context} tokens takes about "
+        f"{size_text(memory)} of memory, and the limit is {size_text(limit)}",
+        title="Too large for the limit of memory",
+        resolution=f"Raise {MEMORY_ENV}, or ask for a smaller context, a smaller type of its cache "
+        "(SWINK_LOCAL_CACHE_TYPE) or a smaller file.",
+    )
+
+
 @cache
 def shared_pool() -> EnginePool:
     """Return the pool of this process; its limits are those of the environment."""
@@ -218,10 +255,13 @@ def shared_pool() -> EnginePool:
     return pool
 
 
-def limits(environ: Mapping[str, str]) -> tuple[int, float]:
-    """Read how many engines may run, and for how many seconds without work.
+def limits(environ: Mapping[str, str]) -> tuple[int | None, float, int | None]:
+    """Read how many engines may run, for how many seconds without work, in how many bytes.
 
-    Raises ProviderFailure (`invalid_request`).
+    Where only their memory is limited, their number is not. Raises ProviderFailure
+    (`invalid_request`).
     """
     limit, idle = whole_number(environ, LIMIT_ENV, 1), whole_number(environ, IDLE_ENV, 0)
-    return limit or LIMIT, IDLE_SECONDS if idle is None else idle
+    memory = whole_number(environ, MEMORY_ENV, 1)
+    number = limit or (LIMIT if memory is None else None)
+    return number, IDLE_SECONDS if idle is None else idle, memory and memory * MIB

@@ -18,7 +18,7 @@ from typing import cast
 from attrs import evolve
 
 from swink_core import Call, Context, Model, ProviderFailure, StreamOptions
-from swink_provider_local.choice import engine_numbers, file_of
+from swink_provider_local.choice import cache_type, engine_numbers, file_of
 from swink_provider_local.engine import Settings
 from swink_provider_local.hub import Hub, HubFile, size_text
 from swink_provider_local.pool import EnginePool, in_thread, shared_pool
@@ -51,6 +51,7 @@ class LocalProvider(OpenAIProvider):
                     yield piece
             return
         numbers = engine_numbers(model, options.settings, os.environ)
+        kept_as = cache_type(options.settings, os.environ)
         file = file_of(model, os.environ)
         hub = self._hub or Hub.of(os.environ)
         path = hub.path(file) if isinstance(file, HubFile) else file
@@ -58,7 +59,9 @@ class LocalProvider(OpenAIProvider):
             async with aclosing(_download(hub, file, call)) as signs:
                 async for sign in signs:
                     yield sign
-        async with (self._engines or shared_pool()).lease(_settings(path, numbers)) as engine:
+        async with (self._engines or shared_pool()).lease(
+            _settings(path, numbers, kept_as)
+        ) as engine:
             asked = evolve(options, base_url=engine.url, api_key=engine.key)
             try:
                 async with aclosing(self._exchange(model, context, asked, call)) as pieces:
@@ -76,9 +79,14 @@ class LocalProvider(OpenAIProvider):
         return cast(AsyncGenerator[bytes, None], pieces)  # what the base class makes can be closed
 
 
-def _settings(path: Path, numbers: dict[str, int | None]) -> Settings:
+def _settings(path: Path, numbers: dict[str, int | None], kept_as: str) -> Settings:
     return Settings(
-        path.resolve(), numbers["context"] or 0, numbers["gpu_layers"], numbers["threads"]
+        path.resolve(),
+        numbers["context"] or 0,
+        numbers["gpu_layers"],
+        numbers["threads"],
+        kept_as,
+        numbers["cache_ram"] or 0,
     )
 
 

@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from ipaddress import IPv6Address
 from typing import Any
 
-from swink_core import Call, Classification, Context, Failure, Model, StreamOptions, ThinkingLevel
+from swink_core import (
+    Call,
+    Classification,
+    Context,
+    Failure,
+    Model,
+    ModelInfo,
+    ProviderFailure,
+    StreamOptions,
+    ThinkingLevel,
+)
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import (
+    Fitted,
+    HTTPClient,
     HTTPProvider,
     HTTPRequest,
+    HTTPResponse,
     NDJSONDecoder,
     by_tables,
     is_own_address,
+    required_features,
     rule_of,
     with_extra,
 )
+from swink_provider_ollama.context import context_of, tell_of_length
 from swink_provider_ollama.conversion import conversation
 from swink_provider_ollama.parser import ChatParser
+from swink_provider_ollama.server import Answer, Pulled, Shown, asked
 
 __all__ = ["OllamaProvider"]
 
@@ -62,6 +79,15 @@ class OllamaProvider(HTTPProvider):
     content_types = ("application/x-ndjson", "application/json")
     buffered = True
 
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._shown: dict[tuple[str, str], Shown] = {}
+
+    def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
+        """Return the call as the model takes it, by what its server has said if it has."""
+        shown = self._shown.get((self.base_url(options), model.id))
+        return super().fit(shown.told_of(model) if shown else model, context, options)
+
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return `messages` and `tools`; see `conversation`."""
         return conversation(context, self.name)
@@ -70,17 +96,86 @@ class OllamaProvider(HTTPProvider):
         """Return the request of `/api/chat`.
 
         `extra` may hold any field of the API, such as `keep_alive`, and in `options` any
-        parameter of the model, such as `num_ctx`.
+        parameter of the model, such as `num_ctx`, which is otherwise what the conversation wants
+        where that is more than every server gives.
         """
         fields = {**payload, "model": model.id, "stream": options.transport != "buffered"}
         if tuning := _tuning(options):
             fields["options"] = tuning
+        # a server that leaves out what does not fit tells nobody
+        defaults: dict[str, Any] = {"truncate": False, "shift": False}
+        if options.rules and (context := context_of(model, payload, options)) is not None:
+            defaults["options"] = {"num_ctx": context}
         if options.response_format is not None:
             fields["format"] = options.response_format
         if (think := _think(model, options)) is not None:
             fields["think"] = think
-        body = with_extra(options.extra, fields)
+        body = with_extra(options.extra, fields, defaults)
         return self.json_request(f"{self.base_url(options)}/api/chat", body)
+
+    async def respond(
+        self, model: Model, payload: Any, options: StreamOptions, call: Call
+    ) -> HTTPResponse:
+        """Send the call as it fits the model as the server has it.
+
+        The server is asked what that is when it matters: for models that no catalogue lists, and
+        for long conversations. One that does not say it gets the call as it is.
+        """
+        if options.rules:
+            told = self.fit(model, call.context, call.options).notices
+            await self._learn(model, payload, options, call)
+            fit = self.fit(model, call.context, call.options)
+            if fit.failure is not None:
+                raise ProviderFailure(fit.failure)
+            for notice in (notice for notice in fit.notices if notice not in told):
+                call.notice(notice.code, notice.detail)
+            model, options = fit.model, fit.options
+            tell_of_length(model, payload, options, call)
+        return await super().respond(model, payload, options, call)
+
+    async def list_models(self, options: StreamOptions, http: HTTPClient) -> list[ModelInfo]:
+        """List what the server has pulled, as the server knows it, with the status `pulled`.
+
+        Raises ProviderFailure where it cannot be reached.
+        """
+        names = await self._ask("tags", {}, Pulled, options, http)
+        models = [Model(self.name, tag.name) for tag in (names or Pulled()).models]
+        asked = (self._ask("show", {"model": m.id}, Shown, options, http) for m in models)
+        found = await asyncio.gather(*asked)
+        return [
+            (shown or Shown()).info(model, "pulled")
+            for model, shown in zip(models, found, strict=True)
+        ]
+
+    async def _learn(self, model: Model, payload: Any, options: StreamOptions, call: Call) -> None:
+        """Ask the server about a model, once, where that may change the call."""
+        wants = {"thinking"} if options.thinking is not None else set()
+        wants |= required_features(call.context, options, self.name) & {"tools", "images"}
+        listed = model.info is not None and model.info.capabilities is not None
+        place = (self.base_url(options), model.id)
+        long = context_of(model, payload, options) is not None
+        if place not in self._shown and (long or (wants and not listed)):
+            assert call.http is not None  # every call of a client has one
+            shown = await self._ask("show", {"model": model.id}, Shown, options, call.http)
+            if shown is not None:
+                self._shown[place] = shown
+
+    async def _ask(
+        self,
+        what: str,
+        body: dict[str, str],
+        kind: type[Answer],
+        options: StreamOptions,
+        http: HTTPClient,
+    ) -> Answer | None:
+        request = self.json_request(f"{self.base_url(options)}/api/{what}", body)
+        request.headers["Accept"] = "application/json"
+        if not body:
+            request.method, request.body = "GET", b""
+        request.headers.update(options.headers)
+        if not self.has_credentials(request) and (key := self.api_key(options)) is not None:
+            request.headers["Authorization"] = f"Bearer {key}"
+        return await asked(http, request, kind, options.timeouts.connect)
 
     def parser(self, model: Model) -> ChatParser:
         """Make a parser for one answer."""

@@ -251,11 +251,12 @@ class ChatConverter(OpenAIConverter):
 
 
 def _alternating(messages: list[Any]) -> list[Any]:
-    """Join messages of one role that follow one another."""
+    """Join messages of one role that follow one another; results of tools stay one by one."""
     turns: list[Any] = []
     for message in messages:
-        if turns and turns[-1]["role"] == message["role"]:
-            turns[-1] = {**turns[-1], "content": [*_parts(turns[-1]), *_parts(message)]}
+        if turns and turns[-1]["role"] == message["role"] != "tool":
+            content = [*_parts(turns[-1]), *_parts(message)]
+            turns[-1] = {**turns[-1], **message, "content": content}
         else:
             turns.append(message)
     return turns

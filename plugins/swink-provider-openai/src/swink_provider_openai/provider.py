@@ -60,16 +60,16 @@ _NO_OPTIONS = StreamOptions()
 class OpenAIProvider(HTTPProvider):
     """One of the services that speak OpenAI's APIs; the entry point's name says which.
 
-    A package for another service subclasses it and ships a row with a `dialect` of its own;
-    `converter` is the class that writes its messages for Chat Completions.
+    A package for another service subclasses it and ships a row with a `dialect` of its own, or
+    passes one; `converter` is the class that writes its messages for Chat Completions.
     """
 
     buffered = True
     converter: type[ChatConverter] = ChatConverter
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, dialect: Dialect | None = None) -> None:
         super().__init__(name)
-        self.dialect = Dialect(**self.info.dialect)
+        self.dialect = dialect or Dialect(**self.info.dialect)
         chat = ChatAPI(name, self.dialect, self.converter)
         self.features, self.knobs = chat.features, chat.knobs
         self._sockets = Sockets()

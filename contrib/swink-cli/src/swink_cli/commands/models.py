@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import date
+from typing import Any
 
 import click
 
@@ -12,13 +14,19 @@ from swink_cli.terminal import say, table
 from swink_core import (
     Host,
     ModelInfo,
+    ProviderFailure,
+    StreamOptions,
+    SwinkError,
 )
-from swink_core.providers import Catalog
+from swink_core.providers import AiohttpClient, Catalog
 
 __all__ = ["command", "is_stale"]
 
 STALE_AFTER = 180
 """Days after which a catalogue's figures are marked."""
+
+PATIENCE = 10.0
+"""Seconds within which a server has to say which models it has."""
 
 HEADINGS = ("CONTEXT", "OUTPUT", "$ IN", "$ OUT", "AS OF", "FEATURES")
 
@@ -30,6 +38,7 @@ def command(provider: str | None, as_json: bool) -> None:
     """List known models: limits in tokens, US dollars per million tokens, features.
 
     A provider may serve more models than its catalogue knows; they can be asked all the same.
+    Those that a server of your own has are asked of it and marked as pulled.
     """
     host = Host()
     catalog = Catalog(host)
@@ -42,7 +51,7 @@ def command(provider: str | None, as_json: bool) -> None:
     else:
         host.entry(provider)  # raises for an unknown one
         names = [provider]
-    models = [info for name in names for info in catalog.models(name)]
+    models = [info for name in names for info in _models(host, catalog, name, name == provider)]
     if as_json:
         print_json(map(_data, models))
         return
@@ -57,6 +66,34 @@ def command(provider: str | None, as_json: bool) -> None:
             print_lines([""] * bool(number) + table(rows, (name, *HEADINGS)))
     if any(is_stale(info) for info in models):
         say(f"* older than {STALE_AFTER} days: prices and limits may have changed")
+
+
+def _models(host: Host, catalog: Catalog, name: str, asked_for: bool) -> list[ModelInfo]:
+    """List a provider's models, those among them that its server has as the server knows them.
+
+    Whether there is a server that can tell is a word of the catalogue, `lists_models`; without
+    one that answers, only those who asked for this very provider are told.
+    """
+    known = {info.id: info for info in catalog.models(name)}
+    info = catalog.provider(name)
+    if info is not None and info.dialect.get("lists_models"):
+        try:
+            served = asyncio.run(_served(host.bind(name).provider))
+            known |= {model.id: model for model in served}
+        except (SwinkError, ProviderFailure, TimeoutError) as error:
+            if asked_for:
+                say(f"notice: the server of {name} does not say what it has: {error}")
+    return list(known.values())
+
+
+async def _served(provider: Any) -> list[ModelInfo]:
+    http = AiohttpClient()
+    try:
+        listing = provider.list_models(StreamOptions(), http)
+        found: list[ModelInfo] = await asyncio.wait_for(listing, PATIENCE)
+        return found
+    finally:
+        await http.aclose()
 
 
 def is_stale(info: ModelInfo, today: date | None = None) -> bool:

@@ -5,10 +5,42 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from swink_core import AssistantMessageEvent, Done, Error, Retry
+from swink_core import AssistantMessageEvent, Done, Error, Retry, ToolCallBlock
 from swink_gateway.protocols import Facts, Known
+from swink_gateway.protocols.frames import encode
 
-__all__ = ["id_of", "model_of", "started_anew"]
+__all__ = ["EventEncoder", "arguments_text", "id_of", "model_of", "started_anew"]
+
+
+class EventEncoder:
+    """Writes an answer event by event, which begins before the first of those that are `saying`.
+
+    `ended`: nothing follows. `_begun`: the answer's beginning is written.
+    """
+
+    def __init__(self, saying: frozenset[type]) -> None:
+        self.ended = False
+        self._begun = False
+        self._saying = saying
+
+    def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
+        """Return what the events of one network read are in this protocol."""
+        out: list[bytes] = []
+        for event in batch:
+            if self.ended:
+                break
+            if not self._begun and type(event) in self._saying:
+                self._begin(known, batch, out)
+            self._write(event, batch, out)
+        return b"".join(out)
+
+    def _begin(
+        self, known: Known, batch: Sequence[AssistantMessageEvent], out: list[bytes]
+    ) -> None:
+        raise NotImplementedError
+
+    def _write(self, event: Any, batch: Sequence[Any], out: list[bytes]) -> None:
+        raise NotImplementedError
 
 
 def id_of(known: Known, batch: Sequence[AssistantMessageEvent], facts: Facts, prefix: str) -> str:
@@ -25,6 +57,11 @@ def model_of(known: Known, batch: Sequence[AssistantMessageEvent]) -> str:
 
 def _end(batch: Sequence[AssistantMessageEvent], name: str) -> Any:
     return getattr(batch[-1], name) if isinstance(batch[-1], Done | Error) else None
+
+
+def arguments_text(call: ToolCallBlock) -> str:
+    """Return a call's arguments as the text that the model wrote, or that they make."""
+    return call.raw_arguments or encode(call.arguments).decode()
 
 
 def started_anew(retry: Retry) -> Error:

@@ -14,7 +14,6 @@ from typing import Any
 
 from swink_core import (
     AssistantMessage,
-    AssistantMessageEvent,
     Cost,
     Done,
     Error,
@@ -36,7 +35,7 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_gateway.failures import headers_of, text_of
 from swink_gateway.protocols import Asked, Facts, Known, Reply
-from swink_gateway.protocols.answers import id_of, model_of, started_anew
+from swink_gateway.protocols.answers import EventEncoder, id_of, model_of, started_anew
 from swink_gateway.protocols.frames import SSE, encode, named_frame
 from swink_gateway.protocols.messages_blocks import (
     CONTAINER,
@@ -48,6 +47,7 @@ from swink_gateway.protocols.messages_blocks import (
     sealed_call,
 )
 from swink_gateway.protocols.messages_requests import WIRE_FORMAT, read_messages
+from swink_gateway.protocols.sealing import CallKey, CallNumbers
 
 __all__ = ["MessagesProtocol"]
 
@@ -75,6 +75,9 @@ ERRORS = {
 
 OVERLOADED = 529
 """The status that this API has for it."""
+
+COUNTED_APART = ("cache_creation", "server_tool_use")
+"""Counts that the API's own services alone have."""
 
 PREFIX = "msg_"
 
@@ -109,7 +112,7 @@ def error_data(error: Error) -> dict[str, Any]:
     return {"type": "error", "error": said}
 
 
-class MessagesEncoder:
+class MessagesEncoder(EventEncoder):
     """Writes events with names. `_places` are the indices of open blocks, by ours.
 
     A block of thinking begins with its first words, or with its end, which says what it is.
@@ -118,26 +121,15 @@ class MessagesEncoder:
     content_type = SSE
 
     def __init__(self, facts: Facts) -> None:
-        self.ended = False
+        super().__init__(_SAYING)
         self._facts = facts
-        self._begun = False
         self._provider = ""
         self._is_own = False
         self._next = 0
         self._places: dict[int, int] = {}
-        self._ids: dict[int, str] = {}
+        self._numbers = CallNumbers()
+        self._calls: dict[int, CallKey] = {}
         self._container: Any = None
-
-    def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
-        """Return the events that a batch of ours is."""
-        out: list[bytes] = []
-        for event in batch:
-            if self.ended:
-                break
-            if not self._begun and type(event) in _SAYING:
-                self._begin(known, batch, out)
-            self._write(event, batch, out)
-        return b"".join(out)
 
     def _write(self, event: Any, batch: Sequence[Any], out: list[bytes]) -> None:
         match event:
@@ -161,7 +153,7 @@ class MessagesEncoder:
             case ThinkingEnd():
                 self._end_thinking(event, out)
             case ToolCallStart(content_index=index, id=id, name=name):
-                self._ids[index] = id
+                self._calls[index] = self._numbers.next(id)
                 if (end := _end_of(index, batch)) is not None:
                     self._seal_call(end, out)
                 self._open(index, {"type": "tool_use", "id": id, "name": name, "input": {}}, out)
@@ -241,9 +233,9 @@ class MessagesEncoder:
 
     def _seal_call(self, end: ToolCallEnd, out: list[bytes]) -> None:
         """Write, once, what the provider wants back with a call."""
-        id = self._ids.pop(end.content_index, None)
-        if id is not None and end.metadata and says_more(end.metadata):
-            self._whole(sealed_call(self._provider, id, end.metadata), out)
+        call = self._calls.pop(end.content_index, None)
+        if call is not None and end.metadata and says_more(end.metadata):
+            self._whole(sealed_call(self._provider, call, end.metadata), out)
 
     def _extension(self, event: Extension, out: list[bytes]) -> None:
         block = ExtensionBlock(event.provider, event.kind, event.data, event.metadata)
@@ -257,15 +249,14 @@ class MessagesEncoder:
         """Return a message."""
         provider = message.provider or ""
         is_own = self._facts.wire_formats.get(provider) == WIRE_FORMAT
-        content = [
-            native for block in message.content for native in block_data(block, provider, is_own)
-        ]
+        numbers = CallNumbers()
+        blocks = (block_data(block, provider, is_own, numbers) for block in message.content)
         body = {
             "id": message.response_id or PREFIX + self._facts.id,
             "type": "message",
             "role": "assistant",
             "model": message.model,
-            "content": content,
+            "content": [native for block in blocks for native in block],
             **ending(message.stop_reason or StopReason.STOP, message.metadata),
             "usage": usage_data(message.usage, message.cost),
         }
@@ -316,6 +307,7 @@ def usage_data(usage: Usage | None, cost: Cost | None) -> dict[str, Any]:
         data["cache_creation_input_tokens"] = write
     if usage.reasoning is not None:
         data["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
+    data |= {name: usage.extra[name] for name in COUNTED_APART if name in usage.extra}
     if cost is not None and cost.total is not None:
         data["cost"] = cost.total
     return data

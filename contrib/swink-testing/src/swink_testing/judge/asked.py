@@ -40,6 +40,11 @@ _APIS = (
         "generateContent",
         "gemini-generate-content",
     ),
+    (
+        r"/publishers/mistralai/models/(?P<model>[^/:]+):(stream)?[rR]awPredict$",
+        "chat",
+        "openai-chat",
+    ),
     (r"/models/(?P<model>[^/:]+):(stream)?[rR]awPredict$", "messages", "anthropic-messages"),
 )
 """How the path of each API ends, the rules' name for it and the wire format."""

@@ -1,0 +1,61 @@
+"""Cache points: each has all before it cached.
+
+https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from swink_core import CacheStrategy, Model, StreamOptions
+from swink_core.providers import rule_of
+from swink_provider_anthropic import claude
+
+__all__ = ["is_crowded", "mark", "takes_points"]
+
+EVERYWHERE = ("messages", "system", "tools")
+MOST_POINTS = 4
+
+
+def takes_points(model: Model, options: StreamOptions) -> bool:
+    """Tell whether a model takes cache points, or nobody asks."""
+    return not options.rules or rule_of(model).takes.get("cache") is not False
+
+
+def is_crowded(
+    own: list[dict[str, Any]], cache: CacheStrategy | None, facts: Mapping[str, Any]
+) -> bool:
+    """Tell whether the caller's own cache points leave no place for those of a strategy.
+
+    Lives of several lengths have an order, which is the caller's to choose.
+    """
+    if cache is None or cache.mode == "none":
+        return False
+    ttl = _point(cache, facts).get("ttl")
+    return len(own) >= MOST_POINTS or any(point.get("ttl") != ttl for point in own)
+
+
+def _point(cache: CacheStrategy, facts: Mapping[str, Any]) -> dict[str, str]:
+    ttl = {} if facts.get("cache_ttl") is False else claude.cache_ttl(cache)
+    return {"type": "default", **ttl}
+
+
+def mark(native: dict[str, Any], cache: CacheStrategy, facts: Mapping[str, Any]) -> None:
+    """Add the points of a strategy, as far as the caller's own leave room."""
+    point = _point(cache, facts)
+    blocks = [block for turn in native["messages"] for block in turn["content"]]
+    own = [block["cachePoint"] for block in blocks if "cachePoint" in block]
+    if is_crowded(own, cache, facts):
+        return
+    users = [turn["content"] for turn in native["messages"] if turn["role"] == "user"]
+    places = {
+        "messages": users[-1] if users else None,
+        "system": native.get("system"),
+        "tools": native.get("toolConfig", {}).get("tools"),
+    }
+    free = [
+        place for name, place in places.items() if place and name in facts.get("cache", EVERYWHERE)
+    ]
+    for place in [p for p in free if "cachePoint" not in p[-1]][: MOST_POINTS - len(own)]:
+        place.append({"cachePoint": point})

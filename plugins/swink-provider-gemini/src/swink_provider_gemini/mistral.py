@@ -1,0 +1,38 @@
+"""Mistral's models on Vertex AI: its chat API at `rawPredict`, of a package of its own.
+
+https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/mistral: the model stands
+in the address, and in the body as it is named there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import evolve
+
+from swink_core import Model, StreamOptions
+from swink_provider_mistral import MistralProvider
+
+__all__ = ["Speaker"]
+
+
+class Speaker(MistralProvider):
+    """What is asked of such a model, and who reads the answer; `address` is that of a model."""
+
+    def __init__(self, name: str, address: Callable[[Model, StreamOptions], str]) -> None:
+        own = MistralProvider("mistral").dialect
+        adds = own.adds - {"file_ids"}  # files are in Cloud Storage there
+        here = evolve(own, cache_key=None, adds=adds)  # type: ignore[arg-type]  # a converter's
+        super().__init__(name, here)
+        self._address = address
+
+    def url(self, model: Model, options: StreamOptions) -> str:
+        """Return the model's address, with what is asked of it."""
+        verb = "rawPredict" if options.transport == "buffered" else "streamRawPredict"
+        return f"{self._address(model, options)}:{verb}"
+
+    def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
+        """Name the model without its publisher."""
+        body = super().body(model, payload, options)
+        return {**body, "model": model.id.rpartition("/")[2]}

@@ -1,0 +1,99 @@
+"""What a server says of its models (https://docs.ollama.com/api).
+
+`/api/show` tells what a model can do and the longest context that it was trained for, `/api/tags`
+which models have been pulled.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TypeVar
+
+import msgspec
+from attrs import evolve
+
+from swink_core import Model, ModelInfo
+from swink_core.providers import HTTPClient, HTTPRequest
+
+__all__ = ["Answer", "Pulled", "Shown", "asked"]
+
+ANSWER_BYTES = 4 * 1024 * 1024
+"""Of an answer as read; one of `/api/show` has the whole licence in it."""
+
+CAPABILITIES = {"tools": "tools", "thinking": "thinking", "vision": "images"}
+ALWAYS = frozenset({"json", "structured_output"})
+"""What the server itself sees to, whatever the model."""
+
+GUESSES = "ollama-without-"
+"""How the names of such rules begin, in `models.toml`."""
+
+Answer = TypeVar("Answer")
+
+
+class Shown(msgspec.Struct):
+    """An answer of `/api/show`."""
+
+    capabilities: list[str] | None = None
+    model_info: dict[str, Any] = {}
+    parameters: str | None = None
+
+    def info(self, model: Model, status: str = "active") -> ModelInfo:
+        """Return what the server knows of a model, over what the catalogue does.
+
+        `extra.num_ctx` is the context that the model's Modelfile gives it, in tokens.
+        """
+        known = model.info or ModelInfo(model.id, model.provider)
+        window = self.model_info.get(
+            f"{self.model_info.get('general.architecture')}.context_length"
+        )
+        changed: dict[str, Any] = {"status": status}
+        if pinned := re.search(r"^num_ctx\s+(\d{1,9})\s*$", self.parameters or "", re.MULTILINE):
+            changed["extra"] = {**known.extra, "num_ctx": int(pinned.group(1))}
+        if isinstance(window, int):
+            changed["context_window"] = window
+        if self.capabilities is not None:
+            can = {CAPABILITIES[name] for name in self.capabilities if name in CAPABILITIES}
+            changed["capabilities"] = ALWAYS | can
+        return msgspec.structs.replace(known, **changed)
+
+    def told_of(self, model: Model) -> Model:
+        """Return a model with what the server knows of it, which binds like the catalogue.
+
+        The rules that guess from a model's name what it cannot do yield to it.
+        """
+        rules = model.rules
+        if self.capabilities is not None:
+            rules = tuple(rule for rule in rules if not rule.name.startswith(GUESSES))
+        return evolve(model, info=self.info(model), rules=rules)
+
+
+class _Tag(msgspec.Struct):
+    name: str
+
+
+class Pulled(msgspec.Struct):
+    """An answer of `/api/tags`."""
+
+    models: list[_Tag] = []
+
+
+async def asked(
+    http: HTTPClient, request: HTTPRequest, kind: type[Answer], connect_timeout: float | None
+) -> Answer | None:
+    """Return an answer of the server's; `None` where it gives another.
+
+    Raises ProviderFailure where it cannot be reached.
+    """
+    response = await http.send(request, connect_timeout)
+    body = b""
+    try:
+        async for data in response:
+            body += data
+            if len(body) > ANSWER_BYTES:
+                return None
+    finally:
+        response.close()
+    try:
+        return msgspec.json.decode(body, type=kind) if response.status == 200 else None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

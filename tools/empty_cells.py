@@ -1,0 +1,50 @@
+"""Why a cell of the table of providers is empty, as `empty_cells.toml` has it."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+FACTS = Path(__file__).with_name("empty_cells.toml")
+
+
+@cache
+def _reasons() -> list[dict[str, Any]]:
+    return tomllib.loads(FACTS.read_text("utf-8"))["reasons"]
+
+
+def reason_of(column: str, provider: str) -> dict[str, Any]:
+    """Return why a provider's cell is empty; an entry that names the provider comes first.
+
+    Raises LookupError where nobody says.
+    """
+    about = [each for each in _reasons() if column in each["columns"]]
+    named = [each for each in about if provider in each.get("providers", ())]
+    for each in named or [each for each in about if "providers" not in each]:
+        return each
+    raise LookupError(f"{FACTS.name} does not say why {provider} has no {column}")
+
+
+def explained(cells: Iterable[tuple[str, str]]) -> list[tuple[str, str, str]]:
+    """Return a line for each reason that empty `(column, provider)` cells have: which, whose, why.
+
+    Raises LookupError for a cell without one, and for a reason that no cell has.
+    """
+    found: dict[int, dict[str, dict[str, None]]] = {}
+    for column, provider in cells:
+        number = _reasons().index(reason_of(column, provider))
+        both = found.setdefault(number, {"columns": {}, "providers": {}})
+        both["columns"][column] = both["providers"][provider] = None
+    if idle := [each["why"] for n, each in enumerate(_reasons()) if n not in found]:
+        raise LookupError(f"{FACTS.name} explains what is not empty: {idle}")
+    return [
+        (_code(both["columns"]), _code(both["providers"]), _reasons()[number]["why"])
+        for number, both in sorted(found.items())
+    ]
+
+
+def _code(words: Iterable[str]) -> str:
+    return ", ".join(f"`{word}`" for word in words)
