@@ -22,7 +22,8 @@ SOUND = (
 
     def convert(self, model, context, options):
         said = [swink_core.dump(m) for m in swink_core.providers.normalise(context, self.name)]
-        return [context.system_prompt, *said]
+        payload = {"model": model.id, "system": context.system_prompt, "said": said}
+        return swink_core.providers.with_extra(options.extra, payload)
 """
 ).replace("import json\n", "import json\nimport swink_core\nimport swink_core.providers\n")
 ANSWER = [{"say": "Hello "}, {"say": "there, you."}, {"stop": "stop", "heard": 5, "said": 3}]
@@ -33,7 +34,7 @@ MESSAGE = AssistantMessage(
     usage=Usage(5, 3, total=8, reported=True),
     stop_reason=StopReason.STOP,
 )
-ECHO = "echo: level 3 of 3, complete (12 of 20 checks applied)"
+ECHO = "echo: level 3 of 3, complete (12 of 24 checks applied)"
 LIVE = "sound: level 2 of 2, answers as recorded (4 of 5 checks applied)"
 
 HOOKLESS = """
@@ -147,9 +148,9 @@ def test_a_fault_is_told_and_fails_the_command(checked: Any) -> None:
 
     assert done.returncode == 1
     assert "failed" in row(done.stdout, "nothing_dropped")
-    assert "tool" in row(done.stdout, "nothing_dropped")
+    assert "no JSON object" in row(done.stdout, "nothing_dropped")
     line = done.stdout.splitlines()[-1]
-    assert line.startswith("faulty: level 2 of 3, survives faults (18 of 20 checks applied); not: ")
+    assert line.startswith("faulty: level 2 of 3, survives faults (20 of 24 checks applied); not: ")
 
 
 def test_a_failure_that_the_package_states_does_not_fail_the_command(checked: Any) -> None:
@@ -169,7 +170,7 @@ def test_all_installed_providers_are_a_row_each(checked: Any) -> None:
     done = checked(SWINK_PLUGINS="echo,sound,faulty")  # of many, whatever else is here
 
     rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines()[1:] if line}
-    assert rows["echo"] == ["3", "12", "of", "20", "complete"]
+    assert rows["echo"] == ["3", "12", "of", "24", "complete"]
     assert rows["sound"][0] == "3"
     assert rows["faulty"][0] == "2"
     assert done.returncode == 1
