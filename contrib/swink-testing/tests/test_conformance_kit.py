@@ -10,15 +10,13 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from importlib.metadata import EntryPoint
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import importlib_metadata  # noqa: F401 - it may not be imported first in a run within a run
 import pytest
+from conformance_subjects import FIXTURES, subject_of
 
-from swink_core import Host, UnknownProvider
+from swink_core import UnknownProvider
 from swink_testing.conformance import (
     LEVELS,
     PROVIDER_CHECKS,
@@ -37,8 +35,6 @@ from swink_testing.conformance import (
 )
 
 pytest_plugins = ["pytester"]
-
-FIXTURES = Path(__file__).parent / "fixtures" / "conformance"
 
 BROKEN = [
     # entry point's name, its class, the check that fails
@@ -91,21 +87,6 @@ BROKEN = [
 @pytest.fixture(autouse=True)
 def _fixture_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(FIXTURES)
-
-
-def subject_of(name: str = "sound", where: str = "Sound", **more: object) -> Subject:
-    """A provider of the fixture package; `where` is `module:Class`, or a class of the package."""
-    module, colon, cls = where.rpartition(":")
-    value = f"sound_provider{'.' * bool(colon)}{module}:{cls}"
-    point = EntryPoint(name, value, "swink.providers")
-    entry = SimpleNamespace(
-        name=name,
-        group=point.group,
-        value=value,
-        load=point.load,
-        dist=SimpleNamespace(name="sound-provider", version="1.0"),
-    )
-    return Subject(name, Host(entry_points=[entry], environ={}), **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("name", "where", "check"), BROKEN, ids=lambda value: value)

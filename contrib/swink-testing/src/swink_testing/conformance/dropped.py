@@ -7,6 +7,7 @@ can be looked for in the request; see `swink_testing.matrix`.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import unquote
@@ -106,7 +107,8 @@ class _Session:
         assert outcome.asked is not None
         assert outcome.request is not None
         case, body = outcome.case, outcome.asked.body
-        if case.model.id not in "\n".join((unquote(outcome.request.url), *strings_of(body))):
+        named = rf"(?<![\w.-]){re.escape(case.model.id)}(?![\w.-])"
+        if not re.search(named, "\n".join((unquote(outcome.request.url), *strings_of(body)))):
             yield f"the model's name: {case.model.id} is nowhere in the request"
         if outcome.notices:
             return

@@ -15,7 +15,7 @@ from swink_testing.matrix.ids import AskedModel
 __all__ = ["check_requests_are_accepted"]
 
 _SHARE = 3
-"""Of the matrix of one model, one case in so many is asked, the same ones every time."""
+"""Of cases with several options, one in so many is asked, the same ones every time."""
 
 
 def check_requests_are_accepted(subject: Subject) -> None:
@@ -31,7 +31,9 @@ def check_requests_are_accepted(subject: Subject) -> None:
 async def _ask(subject: Subject, judge: Judge) -> None:
     id = subject.model.id
     async with Asker(subject.host, **subject.options) as asker:
-        for case in sampled(cases_of(subject.name, [AskedModel(id, "listed", id)]), _SHARE):
+        cases = [*cases_of(subject.name, [AskedModel(id, "listed", id)])]
+        several = sampled((case for case in cases if len(case.options) > 1), _SHARE)
+        for case in (*(case for case in cases if len(case.options) < 2), *several):
             outcome = await asker.outcome(case)
             if outcome.fault is not None:
                 fail(f"{case} fails: {outcome.fault}")
