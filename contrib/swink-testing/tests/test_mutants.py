@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import sys
+from pathlib import Path
+
+import msgspec
 import pytest
 from conformance_subjects import FIXTURES, subject_of
 
 from swink_testing.conformance import PROVIDER_CHECKS
-from swink_testing.mutants import killed_by
+from swink_testing.mutants import RULES, killed_by, mutants_of
+
+sys.path.append(str(FIXTURES))  # modules are mutated before a fixture could do it
 
 FOUND_BY = {
     "temperature_zero_dropped": "nothing_dropped",
@@ -34,11 +41,6 @@ FOUND_BY = {
 EQUIVALENT = {"blocks_merged_into_one": "a model reads the same words in the same order"}
 
 
-@pytest.fixture(autouse=True)
-def _fixture_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(FIXTURES)
-
-
 def test_every_survivor_of_an_earlier_kit_is_here() -> None:
     from sound_provider.survivors import SURVIVORS
 
@@ -54,3 +56,34 @@ def test_a_fault_that_was_missed_once_is_found(fault: str, name: str) -> None:
     check = [check for check in PROVIDER_CHECKS if check.name == name]
 
     assert killed_by(subject, check) == name
+
+
+MUTANTS = {mutant.name: mutant for mutant in mutants_of("sound_provider")}
+LISTED = msgspec.toml.decode(
+    (Path(__file__).parent / "equivalent_mutants.toml").read_bytes(), type=dict[str, str]
+)
+
+
+@pytest.mark.parametrize("name", [n for n in [*MUTANTS][::4] if n not in LISTED])
+def test_a_mutant_is_found(name: str) -> None:
+    """One in four of those that `make mutants` tries of the sound provider."""
+    with MUTANTS[name].installed():
+        assert killed_by(subject_of()) is not None
+
+
+def test_a_mutant_is_gone_when_it_is_not_installed() -> None:
+    import sound_provider
+
+    with MUTANTS["sound_provider.Sound.parser nothing 1"].installed():
+        from sound_provider import Sound
+
+        assert Sound("sound").parser(subject_of().model) is None
+    from sound_provider import Sound as Again
+
+    assert Again is sound_provider.Sound
+
+
+def test_every_rule_makes_mutants() -> None:
+    rules = {name.split(" ")[1] for name in MUTANTS}
+    assert RULES.keys() - rules <= {"deaf", "negated"}
+    assert all(ast.parse(mutant.source) for mutant in MUTANTS.values())

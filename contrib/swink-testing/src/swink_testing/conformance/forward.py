@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeAlias
 
 from attrs import evolve
 
@@ -14,6 +14,7 @@ from swink_core import (
     AssistantMessage,
     Context,
     Message,
+    Model,
     Notice,
     ProviderFailure,
     StopReason,
@@ -28,6 +29,7 @@ from swink_core import (
 )
 from swink_core.providers import NDJSONDecoder, SSEDecoder
 from swink_recorder.recording import Recording
+from swink_testing.beginnings import BY_API, beginning
 from swink_testing.chaos_answers import Answer
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.subject import Subject
@@ -37,6 +39,9 @@ from swink_testing.request_readers import strings_of
 __all__ = ["check_answers_go_back", "check_stop_reasons", "check_unknown_frames"]
 
 _UNKNOWN = json.dumps({"type": "swink_unknown", "swink_unknown": {"a": [1, "b", None]}}).encode()
+
+_WITH_DIALECTS = ("none", "openai-chat", "swink")
+"""Wire formats of which one provider wants back what another refuses."""
 
 _LONGEST = 20_000
 """Bytes of a recording; a longer one says nothing more about what is unknown."""
@@ -90,21 +95,26 @@ def check_stop_reasons(subject: Subject) -> None:
 
 
 def check_answers_go_back(subject: Subject) -> None:
-    """What a recorded answer says goes back with the next turn: texts, calls, signatures."""
+    """What a recorded answer says goes back with the next turn: texts, calls, signatures.
+
+    So does what the wire format is known to want back, such as its reasoning.
+    """
     hook = subject.binding.hook.convert_messages
     if not hook.get_hookimpls():
         raise DoesNotApply("it has no convert_messages hook")
 
-    async def answered() -> list[tuple[Recording, AssistantMessage]]:
-        answers = subject.answers()
-        return [(r, fold(await subject.parse(r), subject.name, r.model)) for r in answers]
+    async def answered() -> list[_Answered]:
+        found = []
+        for recording in subject.answers():
+            message = fold(await subject.parse(recording), subject.name, recording.model)
+            if message.stop_reason is not StopReason.ERROR:  # another check tells of it
+                where = f"recording {recording.name}: sent back, its answer"
+                model = subject.model_of(recording)
+                found.append((where, model, message, [*_said(message)]))
+        return found
 
     options = StreamOptions(**subject.call_options())
-    for recording, message in asyncio.run(answered()):
-        if message.stop_reason is StopReason.ERROR:
-            continue  # another check tells of it
-        model = subject.model_of(recording)
-        where = f"recording {recording.name}: sent back, its answer"
+    for where, model, message, wanted in [*asyncio.run(answered()), *_known(subject)]:
         try:
             payload: Any = hook(model=model, context=_continued(message), options=options)
             if subject.speaks_http:
@@ -112,9 +122,23 @@ def check_answers_go_back(subject: Subject) -> None:
         except (ProviderFailure, UsageError) as error:
             fail(f"{where} is refused: {error}")
         texts = "\n".join(strings_of(json.loads(json.dumps(payload))))
-        for said in _said(message):
+        for said in wanted:
             forms = (said, json.dumps(said)[1:-1])
             require(any(form in texts for form in forms), f"{where} loses {said!r:.100}")
+
+
+_Answered: TypeAlias = tuple[str, Model, AssistantMessage, Sequence[str]]
+
+
+def _known(subject: Subject) -> Iterator[_Answered]:
+    """Yield an answer as the wire format has it, with all that its API wants back."""
+    wire_format = subject.info.wire_format if subject.info else ""
+    name = subject.name if subject.name in BY_API else wire_format
+    if name in BY_API and name not in _WITH_DIALECTS:
+        known = beginning(name, subject.name)
+        message = AssistantMessage(known.content, provider=subject.name, model=subject.model.id)
+        where = f"an answer of {name}: sent back, it"
+        yield where, subject.model, message, known.returned
 
 
 def _continued(message: AssistantMessage) -> Context:
