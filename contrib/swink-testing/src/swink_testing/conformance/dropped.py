@@ -16,8 +16,9 @@ from attrs import define, field
 
 from swink_core import UnknownProvider
 from swink_testing.conformance.check import DoesNotApply, fail, require
+from swink_testing.conformance.judged import judge_of, require_accepted
 from swink_testing.conformance.subject import Subject
-from swink_testing.judge import Asked
+from swink_testing.judge import Asked, Judge
 from swink_testing.matrix.ask import Asker, Outcome
 from swink_testing.matrix.cases import Case, cases_of
 from swink_testing.matrix.conversations import LOOK_UP
@@ -46,7 +47,7 @@ def check_nothing_dropped(subject: Subject) -> None:
 
 
 def check_other_models(subject: Subject) -> None:
-    """Nothing is dropped with other models: another one, and one of each class of capabilities."""
+    """Nothing is dropped or refused with another model, and one of each class of capabilities."""
     _require_http(subject)
     others = _of_each_class(subject)
     if not others:
@@ -59,8 +60,9 @@ def check_other_models(subject: Subject) -> None:
                 for case in _cases(subject.name, id)
                 if not case.options or set(case.options) <= {*_OF_A_MODEL}
             ]
-            await _ask(subject, id, cases)
+            await _ask(subject, id, cases, judge)
 
+    judge = judge_of(subject)
     asyncio.run(ask())
 
 
@@ -121,8 +123,8 @@ class _Session:
                 yield "extra"
         if case.options.get("thinking") == "off" and self.thinks and same:
             yield "thinking=off, on a model that thinks,"
-        named = case.options.get("tool_choice") == LOOK_UP.name
-        if named and self.required is not None and body == self.required.body:
+        names_one = case.options.get("tool_choice") == LOOK_UP.name
+        if names_one and self.required is not None and body == self.required.body:
             yield "the tool that tool_choice names"
 
 
@@ -137,7 +139,9 @@ def _found(data: Any, name: str) -> Any:
     return next((found for each in inner if (found := _found(each, name)) is not None), None)
 
 
-async def _ask(subject: Subject, id: str, cases: Iterable[Case]) -> None:
+async def _ask(
+    subject: Subject, id: str, cases: Iterable[Case], judge: Judge | None = None
+) -> None:
     infos = {info.id: info for info in subject.catalog.models(subject.name)}
     thinks = id in infos and "thinking" in (infos[id].capabilities or ())
     asked = _Session(thinks)
@@ -148,6 +152,8 @@ async def _ask(subject: Subject, id: str, cases: Iterable[Case]) -> None:
                 fail(f"{case} fails: {outcome.fault}")
             if outcome.asked is None:
                 continue
+            if judge is not None:
+                require_accepted(judge, case, outcome.asked)
             if case.conversation not in asked.plain:
                 without = Case(case.provider, case.model, case.conversation, {})
                 plain = await asker.outcome(without) if case.options else outcome

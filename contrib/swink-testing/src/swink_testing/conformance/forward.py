@@ -104,7 +104,7 @@ def check_answers_go_back(subject: Subject) -> None:
         raise DoesNotApply("it has no convert_messages hook")
 
     async def answered() -> list[_Answered]:
-        found = []
+        found: list[_Answered] = []
         for recording in subject.answers():
             message = fold(await subject.parse(recording), subject.name, recording.model)
             if message.stop_reason is not StopReason.ERROR:  # another check tells of it

@@ -95,6 +95,8 @@ def _unpaired(outcome: Outcome) -> str | None:
     except (KeyError, TypeError) as error:
         return f"a request that cannot be read: {error!r}"
     calls, results = Counter(reading.ids("call")), Counter(reading.ids("result"))
+    if None in calls:
+        return "the id of a call"
     return None if calls == results else f"calls {dict(calls)} and results {dict(results)}"
 
 
