@@ -13,6 +13,8 @@ VENV := .venv
 PEERS := .venv-peers
 PEERS_INSTALLED := $(patsubst benchmarks/peers/%.txt,$(PEERS)/%/.installed,$(wildcard benchmarks/peers/*.txt))
 COUNTERPARTS := .venv-counterparts
+SDKS := .venv-sdks
+SDKS_INSTALLED := $(patsubst tools/sdks/%.txt,$(SDKS)/%/.installed,$(wildcard tools/sdks/*.txt))
 SITE := .venv-site
 PY := $(VENV)/bin/python
 # -qq keeps pip's errors and drops its warnings. Another installer:
@@ -35,14 +37,15 @@ help:
 	@echo 'make reference    write the pages of docs/reference that come from the code'
 	@echo 'make docs         make the site of docs/ in build/site; broken links and anchors fail'
 	@echo 'make picture      draw what `swink demo` prints, for the README'
-	@echo 'make bench        measure the cost per event and per request'
+	@echo 'make bench        measure the cost per event and per request, and of each protocol at the gateway'
 	@echo 'make fuzz         feed 1,000,000 broken answers (STREAMS=…) and 100,000 broken errors'
 	@echo '                  (REFUSALS=…) to all providers, half over HTTP, then run the'
 	@echo '                  property tests with many fresh examples'
 	@echo 'make judge        judge every kind of call to every kind of model (PROVIDERS="openai groq")'
 	@echo 'make mutants    mutate providers by rule, and count what the conformance kit finds (PROVIDERS="sound")'
 	@echo 'make scoreboard   put swink and its peers before the same faults, and before the judge; writes two pages'
-	@echo 'make counterparts show traces to Phoenix, metrics to Prometheus and drive the claude command, installing all (1 GB)'
+	@echo 'make counterparts show traces to Phoenix and metrics to Prometheus, drive the claude command,'
+	@echo '                  and the gateway with every vendor'\''s newest SDK, installing all (1 GB)'
 	@echo 'make constraints  resolve all dependencies anew and write constraints.txt'
 	@echo 'make clean        remove .venv, caches and build products'
 
@@ -78,6 +81,7 @@ picture: $(VENV)/.installed
 
 bench: $(VENV)/.installed-dev
 	$(PY) -m benchmarks.run
+	$(PY) -m benchmarks.gateway
 
 fuzz: $(VENV)/.installed-dev
 	$(PY) tools/fuzz.py --streams $(STREAMS) --refusals $(REFUSALS)
@@ -99,11 +103,21 @@ $(PEERS)/%/.installed: benchmarks/peers/%.txt $(VENV)/.checkout
 	@$(@D)/bin/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
 	@touch $@
 
-counterparts: $(VENV)/.installed-dev $(COUNTERPARTS)/.installed
+counterparts: $(VENV)/.installed-dev $(COUNTERPARTS)/.installed $(SDKS_INSTALLED)
 	@command -v prometheus >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends prometheus; } || { echo "Prometheus is not here, and apt cannot install it: install it by hand" >&2; exit 1; }
 	$(PY) tools/counterparts.py
 	$(PY) -m pytest -q contrib/swink-recorder/tests/test_cassette.py
 	$(PY) tools/counterparts_claude_code.py
+	$(PY) tools/counterparts_sdks.py
+
+# The SDK and all that it wants are its environment's own; swink and pytest come from .venv.
+$(SDKS)/%/.installed: tools/sdks/%.txt $(VENV)/.installed-dev
+	@echo "installing the SDK $* into $(@D)"
+	@$(PY) -m venv $(@D)
+	@$(@D)/bin/python -m pip install $(QUIET) --disable-pip-version-check --upgrade -r $< $(OR_FAIL)
+	@$(PY) -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
+		> $$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/swink-tests.pth
+	@touch $@
 
 $(SITE)/.installed: tools/site.txt $(VENV)/.checkout
 	@echo "installing zensical into $(@D)"
@@ -147,5 +161,5 @@ constraints:
 	$(PYTHON) tools/constraints.py
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(COUNTERPARTS) $(SITE) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(COUNTERPARTS) $(SDKS) $(SITE) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

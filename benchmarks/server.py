@@ -6,6 +6,7 @@ process is the client's alone. The `model` of the request's body names the scena
     burst-N   N deltas, cut into 64 KiB writes wherever that falls: many frames a network read
     paced-N   N deltas, one frame a write with a pause after each: one frame a network read
     short-N   N deltas, the whole answer in one write
+    live-N    as paced-N, but as slow as a model, for many streams at a time
 
 The first line on stdout is the port. The server ends when its stdin closes, so that it cannot
 outlive the process that started it.
@@ -24,6 +25,9 @@ WRITE_SIZE = 64 * 1024
 # A client wakes up, reads and sleeps again in about a tenth of this; the harness counts the reads,
 # so a machine on which this is too short is noticed.
 PACE_SECONDS = 0.001
+
+PAUSES = {"paced": PACE_SECONDS, "live": 0.05}
+"""Seconds between two frames, by kind."""
 
 HEAD = (
     b"HTTP/1.1 200 OK\r\n"
@@ -94,7 +98,7 @@ def _http_chunk(data: bytes) -> bytes:
 def _writes(kind: str, deltas: int) -> tuple[bytes, ...]:
     """Return the answer cut into the writes of the scenario, each one an HTTP chunk."""
     parts = frames(deltas)
-    if kind == "paced":
+    if kind in PAUSES:
         chunks = [_http_chunk(part) for part in parts]
         return (HEAD, *chunks[:-1], chunks[-1] + LAST_CHUNK)
     body = b"".join(parts)
@@ -116,10 +120,10 @@ async def _answer(head: bytes, body: bytes, writer: asyncio.StreamWriter) -> Non
         writer.write(_refusal("404 Not Found", f"{method} {path}: this server has only {PATH}"))
         return
     kind, _, count = str(json.loads(body)["model"]).partition("-")
-    if kind not in {"burst", "paced", "short"} or not count.isdecimal():
-        writer.write(_refusal("400 Bad Request", "model is burst-N, paced-N or short-N"))
+    if kind not in {"burst", "paced", "short", "live"} or not count.isdecimal():
+        writer.write(_refusal("400 Bad Request", "model is burst-N, paced-N, short-N or live-N"))
         return
-    pause = PACE_SECONDS if kind == "paced" else 0.0
+    pause = PAUSES.get(kind, 0.0)
     for data in _writes(kind, int(count)):
         writer.write(data)
         await writer.drain()

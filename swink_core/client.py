@@ -48,7 +48,7 @@ class Client:
 
         async with swink.Client() as client:
             async with client.stream("acme/large", "Why is the sky blue?") as stream:
-                async for event in stream: ...
+                async for piece in stream.text: ...
 
     `plugins` are shared plugins beside the installed ones; `host`, `http` and `clock` replace
     the parts that find plugins, send requests and tell the time; `default` is the model of calls

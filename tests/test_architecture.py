@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -326,6 +327,7 @@ OWNERS = {"Attempt": "plugins.call", "Driver": "streaming.driver"}
 """Who alone assigns to the fields of these classes: the module that defines them."""
 
 
+@cache
 def _fields(module: str, owner: str) -> set[str]:
     """Return what a class declares, or assigns to itself."""
     tree = ast.parse(BY_NAME[module].read_text("utf-8"))

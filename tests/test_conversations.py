@@ -54,6 +54,7 @@ from swink_testing.participants import Participant, participants
 from swink_testing.request_readers import Reading, read_request, strings_of
 
 HOST = Host()
+HOST.join()  # what it loads stays loaded between the calls
 
 CATALOG = Catalog(HOST)
 
@@ -139,7 +140,7 @@ async def _sent(target: Participant, context: Context) -> tuple[list[HTTPRequest
     http = MemoryHTTPClient(MemoryResponse.of_json({"error": {"message": "enough"}}, 400))
     options = {"api_key": "test", "base_url": "http://server.example", **target.options}
     async with (
-        Client(http=http, retry=RetryPolicy.none()) as client,
+        Client(host=HOST, http=http, retry=RetryPolicy.none()) as client,
         client.stream(str(target.model), context, **options) as stream,
     ):
         events = [event async for event in stream]

@@ -6,6 +6,7 @@ servers of ours: their addresses and keys are in the environment, as a reader's 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
@@ -13,9 +14,12 @@ import sys
 import tomllib
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from documents import PAGES, ROOT, name_of, python_blocks, vendors
+
+import swink_core as swink
 
 RUNNABLE = [page for page in PAGES if python_blocks(page)]
 
@@ -63,9 +67,73 @@ def test_links_between_pages_lead_somewhere() -> None:
     assert broken == []
 
 
+def rows(page: Path) -> dict[str, list[str]]:
+    """Return the rows of a page's tables of faults, without marks, by their first cells."""
+    lines = [line for line in page.read_text("utf-8").splitlines() if line.startswith("|")]
+    cells = [[cell.strip(" *`✓✗") for cell in line.strip("|").split("|")] for line in lines]
+    return {row[0]: [re.split(",| of ", cell)[0] for cell in row[1:]] for row in cells}
+
+
+FAULTS = (
+    "the stream ends in the middle, cleanly",
+    "less than its `Content-Length",
+    "keep-alive comments for ever",
+)
+
+
+def test_the_readme_says_of_faults_what_the_scoreboard_says() -> None:
+    board = {
+        name: row[1:] for name, row in rows(ROOT / "docs/reference/fault-scoreboard.md").items()
+    }
+    said = rows(ROOT / "README.md")
+    assert said.pop(f"right, of {len(board) - 3} faults") == board[""]
+    faults = {name.removeprefix("the stream "): row for name, row in said.items() if name in FAULTS}
+    assert faults == {name: board[name] for name in faults}
+    assert len(faults) == len(FAULTS)
+    assert f"misbehaves in {board[''][0]} ways" in (ROOT / "docs/index.md").read_text("utf-8")
+
+
+def test_models_that_pages_name_are_not_about_to_retire() -> None:
+    providers = "|".join(swink.Host(environ={}).provider_names())
+    named = re.compile(rf"\b({providers})/([\w./:@-]*\w)")
+    catalog, known, retiring = swink.Client().catalog, set(), []
+    for page in PAGES:
+        for provider, model in named.findall(page.read_text("utf-8")):
+            info = catalog.model(provider, model)
+            if info is not None:
+                known.add(model)
+                retiring += [f"{name_of(page)}: {model}"] * (info.status != "active")
+    assert retiring == []
+    assert len(known) > 20
+
+
 def test_every_page_is_in_the_navigation_of_the_site_once() -> None:
     site = tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))
     listed = [page for part in site["project"]["nav"] for pages in part.values() for page in pages]
     folder = ROOT / site["project"]["docs_dir"]
     written = {str(page.relative_to(folder)) for page in folder.rglob("*.md")} - {"README.md"}
     assert sorted(listed) == sorted(written)
+
+
+async def test_the_endpoint_of_the_page_stops_when_the_browser_goes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("DEBUG", "swink_core.streaming.observers")
+    page: dict[str, Any] = {"__name__": "page"}
+    source = python_blocks(ROOT / "docs/how-to/web-endpoint.md")[0]
+    exec(source.replace('"echo/echo"', '"echo/stall"'), page)
+    app, said = page["app"], asyncio.Event()
+
+    async def receive() -> dict[str, Any]:
+        await said.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: dict[str, Any]) -> None:
+        if message.get("body"):
+            said.set()
+
+    scope = {"type": "http", "asgi": {"version": "3.0"}, "method": "GET", "path": "/ask"}
+    scope |= {"query_string": b"q=Why+is+it", "headers": [], "app": app}
+    async with app.router.lifespan_context(app):
+        await app(scope, receive, send)
+        assert "cancelled: closed by the caller" in caplog.text

@@ -141,6 +141,24 @@ def test_what_pip_is_told_to_install_is_there() -> None:
     assert missing == []
 
 
+def needs(folder: Path) -> tuple[str, set[str]]:
+    """Return the name of the distribution in a folder, and those of ours that it needs."""
+    project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
+    needed = {Requirement(each).name for each in project.get("dependencies", ())}
+    return project["name"], needed & ours().keys()
+
+
+def test_folders_that_pip_is_told_to_install_need_no_others() -> None:
+    found = 0
+    for page in TYPED:
+        lines = [line for line in shell_lines(page) if line.startswith("pip install .")]
+        folders = [ROOT / word for line in lines for word in shlex.split(line)[2:]]
+        named = dict(needs(folder) for folder in folders if folder.is_dir())
+        assert set().union(*named.values()) <= named.keys(), name_of(page)
+        found += bool(named)
+    assert found >= 2
+
+
 def test_what_make_is_told_to_make_is_a_target() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     asked = {

@@ -65,13 +65,6 @@ def _is_corrected(name: str, what: str = "prices") -> bool:
     )
 
 
-def _asked(
-    model: genai.ModelInfo, usage: genai.Usage, term: tuple[str, str] | None, at: datetime
-) -> float:
-    prices = model.get_prices(at, dict([term]) if term else None)
-    return float(prices.calc_price(usage)["total_price"])
-
-
 @pytest.mark.parametrize(("name", "info", "model"), ROWS, ids=[name for name, *_ in ROWS])
 def test_a_row_costs_what_genai_prices_says(
     name: str, info: ModelInfo, model: genai.ModelInfo
@@ -82,22 +75,31 @@ def test_a_row_costs_what_genai_prices_says(
     times = TIMES[:1] if isinstance(model.prices, genai.ModelPrice) and len(terms) == 1 else TIMES
     whole = not _is_corrected(name, "long_writes")
     cached = [parts for parts in CACHED if whole or not parts[2]]
-    for at, prompt, term, (reads, writes, longs) in product(times, PROMPTS, terms, cached):
-        read, write, long = (int(prompt * part) for part in (reads, writes, longs))
-        extra: dict[str, object] = {"cache_write_long": long}
-        if term is not None:
-            extra["service_tier"] = term[1]
-        ours = cost_of(Usage(prompt, 2_000, read, write, extra=extra), info.prices, at)
-        counted = genai.Usage(
-            input_tokens=prompt,
-            output_tokens=2_000,
-            cache_read_tokens=read,
-            cache_write_tokens=write,
-            cache_write_1h_tokens=long,
-        )
-        wanted = _asked(model, counted, term, at)
-        assert ours is not None
-        assert ours.total == pytest.approx(wanted, rel=0.005, abs=1e-12), (at, prompt, term, extra)
+    usages = [_counted(prompt, *parts) for prompt, parts in product(PROMPTS, cached)]
+    asked: dict[int, tuple[genai.ModelPrice, list[float]]] = {}
+    for at, term in product(times, terms):
+        prices = model.get_prices(at, dict([term]) if term else None)
+        if id(prices) not in asked:  # many times have the same prices
+            answers = [float(prices.calc_price(counted)["total_price"]) for counted in usages]
+            asked[id(prices)] = prices, answers
+        tier: dict[str, object] = {} if term is None else {"service_tier": term[1]}
+        for counted, wanted in zip(usages, asked[id(prices)][1], strict=True):
+            extra = {"cache_write_long": counted.cache_write_1h_tokens, **tier}
+            read, write = counted.cache_read_tokens, counted.cache_write_tokens
+            usage = Usage(counted.input_tokens, counted.output_tokens, read, write, extra=extra)
+            ours = cost_of(usage, info.prices, at)
+            assert ours is not None
+            assert abs(ours.total - wanted) <= max(0.005 * wanted, 1e-12), (at, term, usage)
+
+
+def _counted(prompt: int, reads: float, writes: float, longs: float) -> genai.Usage:
+    return genai.Usage(
+        input_tokens=prompt,
+        output_tokens=2_000,
+        cache_read_tokens=int(prompt * reads),
+        cache_write_tokens=int(prompt * writes),
+        cache_write_1h_tokens=int(prompt * longs),
+    )
 
 
 # (name in `Usage.extra`, genai-prices' name, what has to have a price for the comparison)
@@ -118,7 +120,8 @@ def test_what_is_billed_apart_is_priced_apart(ours: str, theirs: str, key: str) 
         cost = cost_of(Usage(5_000, 2_000, extra={ours: 700}), info.prices, at)
         counted = genai.Usage(input_tokens=5_000, output_tokens=2_000, **{theirs: 700})
         assert cost is not None
-        assert cost.total == pytest.approx(_asked(model, counted, None, at), rel=0.005), name
+        wanted = float(model.get_prices(at).calc_price(counted)["total_price"])
+        assert cost.total == pytest.approx(wanted, rel=0.005), name
         compared += 1
     assert compared
 

@@ -78,7 +78,8 @@ def test_a_default_is_written_as_a_caller_would(value: object, expected: str) ->
 
 
 def test_bars_in_a_cell_do_not_end_it() -> None:
-    assert reference_parts.table(("a",), [("x | y",)]).splitlines()[-1] == r"| x \| y |"
+    row = reference_parts.table(("a", "b"), [("x | y", "`int | None` and `x`")]).splitlines()[-1]
+    assert row == "| x &#124; y | <code>int &#124; None</code> and `x` |"
 
 
 def test_what_has_no_docstring_is_refused() -> None:

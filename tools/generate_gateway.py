@@ -11,13 +11,14 @@ MARK = (
 
 ABOUT = """\
 An answer of any provider is told to a client in the client's protocol. All that swink knows of it
-is told, but for what the protocol's published schema has no field for: these are the rows below.
-What a provider wants back, where a protocol has one opaque field, goes sealed into that field and
-is not lost. A request's fields that cannot be carried are named, as paths, in the response header
+is told, but for what the protocol's published schema has no field for: these are the rows below. A
+type has the name that it has in the vendor's own SDK for Python, at which a test looks. What a
+provider wants back, where a protocol has one opaque field, goes sealed into that field and is not
+lost. A request's fields that cannot be carried are named, as paths, in the response header
 `x-swink-dropped`.
 
-The table is data: `swink_gateway.protocols.losses`. Property tests send answers from one protocol
-through another and back, and find nothing missing but its rows."""
+The table is data: `swink_gateway.protocols.losses`. A property test sends answers from each
+protocol through each other one and back, and finds nothing missing but its rows."""
 
 BETWEEN = """\
 Rows of the protocol that is spoken last, without those of the first, which could not say it either.
@@ -34,7 +35,9 @@ def page() -> str:
 
 def _section(name: str) -> str:
     rows = [f"| {loss.what} | {loss.section} |" for loss in LOSSES[name]]
-    table = "\n".join(["| not carried | section without a field for it |", "|---|---|", *rows])
+    table = "\n".join(
+        ["| not carried | type or field of the schema without room for it |", "|---|---|", *rows]
+    )
     source = SOURCES[name]
     schema = f"<{source}>" if "://" in source else f"[{source}]({source.rpartition('/')[2]})"
     return f"## {name}\n\nSchema: {schema}\n\n" + (table if rows else "Everything is carried.")

@@ -21,7 +21,7 @@ from swink_testing.judge import Judge
 from swink_testing.matrix.ask import Asker, Outcome
 from swink_testing.matrix.cases import Case
 from swink_testing.matrix.exceptions import excuses
-from swink_testing.matrix.findings import can_lift_rules
+from swink_testing.matrix.findings import can_lift_rules, of_any
 from swink_testing.matrix.ids import AskedModel, models_of
 from swink_testing.matrix.options import SCHEMA
 
@@ -123,7 +123,7 @@ async def cell(asker: Asker, judge: Judge, case: Case, plain: Outcome) -> Cell:
         sources = {rule.source for rule in broken}
     if not sources:
         said = outcome.refusal.error_message if outcome.refusal else outcome.notices[0].detail
-        about = ("needless", case.provider, said or "", case.model.id)
+        about = ("needless", case.provider, of_any(outcome, said), case.model.id)
         sources = {excuse.source for excuse in excuses() if excuse.covers(*about)}
     return Cell(found, frozenset(sources))
 

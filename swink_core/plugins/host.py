@@ -56,10 +56,19 @@ class PluginEntry:
     name: str
     group: str
     value: str
-    distribution: str
-    version: str
+    dist: Any = field(repr=False)
     load: Callable[[], Any] = field(repr=False)
     error: str | None = None
+
+    @property
+    def distribution(self) -> str:
+        """The name of what was installed. It is read from a file of metadata, as is `version`."""
+        return "?" if self.dist is None else str(self.dist.name)
+
+    @property
+    def version(self) -> str:
+        """The version of what was installed."""
+        return "?" if self.dist is None else str(self.dist.version)
 
     @property
     def package(self) -> str:
@@ -96,14 +105,8 @@ class Host:
     def _index(self, points: Iterable[Any]) -> None:
         allowed = _names(self._environ.get("SWINK_PLUGINS"))
         blocked = _names(self._environ.get("SWINK_DISABLE_PLUGINS")) or frozenset()
-        entries: dict[tuple[str, ...], PluginEntry] = {}
         for point in points:
-            dist = getattr(point, "dist", None)
-            owner, version = ("?", "?") if dist is None else (dist.name, dist.version)
-            entry = PluginEntry(point.name, point.group, point.value, owner, version, point.load)
-            # one distribution may be on the path twice
-            entries.setdefault((entry.group, entry.name, entry.value, entry.distribution), entry)
-        for entry in entries.values():
+            entry = PluginEntry(point.name, point.group, point.value, point.dist, point.load)
             if entry.name in blocked or (allowed is not None and entry.name not in allowed):
                 continue
             if entry.group == PROVIDER_GROUP:
@@ -293,4 +296,4 @@ def _names(value: str | None) -> frozenset[str] | None:
 def _installed() -> list[Any]:
     from importlib_metadata import entry_points
 
-    return [*entry_points(group=PROVIDER_GROUP), *entry_points(group=PLUGIN_GROUP)]
+    return [point for point in entry_points() if point.group in (PROVIDER_GROUP, PLUGIN_GROUP)]

@@ -61,7 +61,7 @@ def rule_of(model: Model, api: API | None = None, call: Fitted | None = None) ->
     """
     hold, some = _for(model.rules, getattr(api, "api_name", None))
     unmet = {rule for rule in some if call is None or not call.meets(rule)}
-    return _laid_over(*(rule for rule in hold if rule not in unmet))
+    return _laid_over(*(rule for rule in hold if rule not in unmet) if unmet else hold)
 
 
 @lru_cache(maxsize=4096)
@@ -188,8 +188,7 @@ class Fitted:
             self.failure.resolution = LIFTED
 
     def _set(self, name: str, value: Any) -> None:
-        changed: dict[str, Any] = {name: value}
-        self.options = evolve(self.options, **changed)
+        self.options = evolve(self.options, **{name: value})
 
     def _leave_out(self, name: str, what: str = "no option") -> None:
         if name in KNOBS:
@@ -252,10 +251,9 @@ class Fitted:
     def _plain(self, tool: Tool, refused: tuple[str, ...]) -> Tool:
         if tool.parameters.get("type", "object") != "object":
             self.refuse("tools", f"takes no tool whose parameters are no object: {tool.name}")
-        plain = joined_root(tool.parameters, refused)
         if gone := ", ".join(sorted(tool.parameters.keys() & set(refused))):
             self.tell(f": {gone} at the root of the schema of {tool.name} went out joined")
-        return evolve(tool, parameters=plain)
+        return evolve(tool, parameters=joined_root(tool.parameters, refused))
 
     def _rename(self, accepted: re.Pattern[str]) -> None:
         """Give tools names that are accepted, wherever the call names them."""

@@ -26,10 +26,9 @@ def held_to(annotation: Any, value: Any) -> Any:
     Raises ValueError, which says what is wanted, and of the value nothing but a word that is none
     of those wanted.
     """
-    classes = [part.__name__ for part in (annotation, *get_args(annotation)) if has(part)]
-    if classes and not isinstance(value, annotation):  # msgspec takes mappings for them
-        raise ValueError(f"expected {' or '.join(classes)}, got `{type(value).__name__}`")
-    if classes:
+    if classes := _classes(annotation):  # msgspec takes mappings for them
+        if not isinstance(value, annotation):
+            raise ValueError(f"expected {' or '.join(classes)}, got `{type(value).__name__}`")
         return value
     if isinstance(value, float):
         value = float(value)  # of a subclass, numpy's for one, of which msgspec knows nothing
@@ -43,6 +42,11 @@ def held_to(annotation: Any, value: Any) -> Any:
         said = f"{error}; one of: " + ", ".join(_words(annotation))
         said = said.removesuffix("; one of: ").replace("null`", "None`")
         raise ValueError(said[0].lower() + said[1:]) from None
+
+
+@cache
+def _classes(annotation: Any) -> list[str]:
+    return [part.__name__ for part in (annotation, *get_args(annotation)) if has(part)]
 
 
 def _meant(annotation: Any) -> str | None:

@@ -59,12 +59,12 @@ class PriceCase(Rates, frozen=True, kw_only=True):
 
     def holds(self, prompt: int, terms: Set[str], at: datetime) -> bool:
         """Tell whether these prices are the ones to pay."""
-        (begin, end), now = self.hours, at.strftime("%H:%M")
-        if self.weekdays and at.weekday() > 4:
+        met = prompt > self.above and terms >= {*self.terms}
+        if not met or (self.weekdays and at.weekday() > 4):
             return False
+        (begin, end), now = self.hours, f"{at.hour:02}:{at.minute:02}"
         in_time = begin <= now < end if begin < end else begin == end or not end <= now < begin
-        known = prompt > self.above and terms >= {*self.terms}
-        return known and in_time and self.since <= at.date().isoformat()
+        return in_time and self.since <= at.date().isoformat()
 
 
 class Prices(Rates, frozen=True):

@@ -66,10 +66,21 @@ def test_two_distributions_that_claim_a_name_are_both_named() -> None:
         host.bind("toy")
 
 
-def test_one_distribution_found_twice_on_the_path_is_one() -> None:
-    host = host_with(entry_point("toy", Toy), entry_point("toy", Toy))
+def test_one_distribution_found_twice_on_the_path_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in (tmp_path / "checkout", tmp_path / "installed"):
+        (folder / "toy-1.0.dist-info").mkdir(parents=True)
+        for file, text in [
+            ("METADATA", "Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n"),
+            ("entry_points.txt", "[swink.providers]\ntoy = fakes:Toy\n"),
+        ]:
+            (folder / "toy-1.0.dist-info" / file).write_text(text, "utf-8")
+        monkeypatch.syspath_prepend(str(folder))
+    host = Host()
     assert host.bind("toy").name == "toy"
-    assert len(host.entries()) == 1
+    found = [entry for entry in host.entries() if entry.name == "toy"]
+    assert [(entry.distribution, entry.version) for entry in found] == [("toy", "1.0")]
 
 
 def misspelt(name: str) -> Any:

@@ -309,3 +309,69 @@ def test_events_of_an_interrupted_answer_end_with_aborted(start: Any) -> None:
         running.interrupt()
         assert running.finish() == 130
     assert json.loads(running.output.splitlines()[-1])["stop_reason"] == "aborted"
+
+
+# -- short forms ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "stdin", "said"),
+    [
+        (["Hello there"], "", "Hello there\n"),
+        (["-m", "echo/echo", "Hello"], "", "Hello\n"),
+        (["--debug", "Hello there"], "", "Hello there\n"),
+        (["summarise"], "all this", "all this\n\nsummarise\n"),
+    ],
+    ids=["words", "an_option", "after_a_flag", "behind_a_pipe"],
+)
+def test_a_question_needs_no_command(swink: Any, line: list[str], stdin: str, said: str) -> None:
+    done = swink(*line, stdin=stdin, SWINK_MODEL="echo/echo")
+    assert (done.returncode, done.stdout) == (0, said)
+
+
+def test_what_is_nearly_a_command_is_no_question(swink: Any) -> None:
+    done = swink("modles", stdin="some text", SWINK_MODEL="echo/echo")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Did you mean 'models'?" in done.stderr
+
+
+def test_the_version_is_told_in_a_letter(swink: Any) -> None:
+    assert swink("-V").stdout == swink("--version").stdout != ""
+
+
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [("stop", 0), ("tool-use", 0), ("length", 3), ("content-filter", 3), ("pause", 3)],
+)
+def test_an_answer_that_ended_early_is_no_success(swink: Any, reason: str, code: int) -> None:
+    assert swink("ask", "-m", f"echo/stop-{reason}", "Hi").returncode == code
+
+
+def test_a_schema_is_given_as_it_stands(swink: Any) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    with ChatService(["{}"]) as service:
+        assert swink(*to(service, "--schema", json.dumps(schema), "Hi")).returncode == 0
+        (body,) = service.requests
+    assert body["response_format"]["json_schema"]["schema"]["properties"] == schema["properties"]
+
+
+def test_a_system_prompt_is_read_from_a_file(swink: Any, tmp_path: Path) -> None:
+    file = tmp_path / "role.txt"
+    file.write_text("Be brief.\n")
+    with ChatService(["Hi"]) as service:
+        assert swink(*to(service, "-s", f"@{file}", "Hi")).returncode == 0
+        (body,) = service.requests
+    assert body["messages"][0] == {"role": "system", "content": "Be brief."}
+
+
+def test_an_image_is_given_by_address_or_piped_in(swink: Any) -> None:
+    link = "https://images.invalid/cat.png"
+    with ChatService(["A cat"]) as service:
+        assert swink(*to(service, "--image", link, "What?")).returncode == 0
+        piped = swink(*to(service, "--attach", "-", "What?"), stdin=PIXEL)
+        assert (piped.returncode, piped.stderr.startswith("Error")) == (0, False)
+        linked, held = (
+            body["messages"][-1]["content"][0]["image_url"] for body in service.requests
+        )
+    assert linked["url"] == link
+    assert held["url"] == "data:image/png;base64," + base64.b64encode(PIXEL).decode()

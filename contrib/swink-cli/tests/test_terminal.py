@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from chat_service import CUT, ChatService, Gate
 from screen import seen
 
@@ -127,6 +128,40 @@ def test_ctrl_c_leaves_what_arrived_on_the_screen_once(start: Any) -> None:
     assert lines.count("So far") == 1
     assert "stopped" in lines
     assert running.output.count(b"\x1b[?25h") == 1  # the cursor is seen again
+
+
+@pytest.mark.parametrize("plain", [(), ("--plain",)])
+def test_who_waits_sees_what_for_and_how_long(start: Any, plain: tuple[str, ...]) -> None:
+    gate = Gate()
+    with ChatService([gate, "Here."]) as service:
+        running = start(*to(service, *plain, "Hi"), size=TERMINAL)
+        running.wait_for("waiting for openai/any · 1 s")
+        assert "waiting for openai/any · 1 s" in shown(running)
+        gate.open()
+        assert running.finish() == 0
+    lines = shown(running)
+    assert lines[0] == "Here."
+    assert not any("waiting" in line for line in lines)
+
+
+def test_a_wait_is_told_once_where_lines_cannot_be_taken_back(start: Any) -> None:
+    gate = Gate()
+    with ChatService([gate, "Here."]) as service:
+        running = start(*to(service, "--plain", "Hi"), size=TERMINAL, TERM="dumb", NO_COLOR="1")
+        running.wait_for("waiting for openai/any")
+        gate.open()
+        assert running.finish() == 0
+    assert running.output.count(b"waiting") == 1
+    assert b"\x1b" not in running.output
+
+
+def test_who_is_interrupted_while_waiting_leaves_a_clean_line(start: Any) -> None:
+    with ChatService([Gate()]) as service:
+        running = start(*to(service, "Hi"), size=TERMINAL)
+        running.wait_for("waiting for")
+        running.interrupt()
+        assert running.finish() == 130
+    assert [line for line in shown(running) if line] == ["stopped"]
 
 
 def test_an_answer_cannot_drive_the_terminal(start: Any) -> None:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from attrs import evolve
 from hypothesis import Phase, given, settings
+from made import CALLS, TEXT, events
 from sdks import quick
 from serving import Scripted, serving
 from turned import Said, asked_for, last_attempt, read_by, whole, written
@@ -17,30 +18,13 @@ from turned import Said, asked_for, last_attempt, read_by, whole, written
 import swink_core as swink
 from swink_core import StopReason, Usage
 from swink_gateway.protocols import Facts
-from swink_gateway.protocols.chat import ChatProtocol
+from swink_gateway.protocols.chat import ChatProtocol, usage_data
 from swink_testing.driver import fold
 from swink_testing.event_strategies import event_streams
 
 CHAT = ChatProtocol()
 ASK = {"model": "echo/echo", "messages": [{"role": "user", "content": "one two"}]}
 USAGE = Usage(10, 5, cache_read=4, reasoning=2, total=15, reported=True)
-
-
-def events(*inner: Any, **done: Any) -> list[Any]:
-    end = swink.Done(done.pop("stop_reason", StopReason.STOP), **done)
-    return [swink.Start(), *inner, end]
-
-
-TEXT = [swink.TextStart(0), swink.TextDelta(0, "Hel"), swink.TextDelta(0, "lo"), swink.TextEnd(0)]
-CALLS = [
-    swink.ToolCallStart(0, "c1", "f"),
-    swink.ToolCallStart(1, "c2", "g"),
-    swink.ToolCallDelta(1, '{"b":'),
-    swink.ToolCallDelta(0, '{"a":1}'),
-    swink.ToolCallDelta(1, "2}"),
-    swink.ToolCallEnd(0),
-    swink.ToolCallEnd(1),
-]
 
 
 def test_two_calls_whose_pieces_take_turns_keep_their_own_arguments() -> None:
@@ -68,6 +52,32 @@ def test_what_the_answer_is_called_and_what_it_took() -> None:
     assert _counted(message.usage) == USAGE
     assert b'"cost":0.25' in b"".join(frames)
     assert b'"usage"' not in b"".join(written(CHAT, [answer]))  # which nobody asked for
+
+
+def test_counts_that_the_api_alone_has_a_field_for() -> None:
+    own = {"completion_tokens_details.rejected_prediction_tokens": 3}
+    usage = evolve(USAGE, extra={"input_audio": 1, "output_audio": 2, **own, "other": 4})
+    counted = usage_data(usage, None)
+    assert counted["prompt_tokens_details"] == {"cached_tokens": 4, "audio_tokens": 1}
+    assert counted["completion_tokens_details"] == {
+        "reasoning_tokens": 2,
+        "audio_tokens": 2,
+        "rejected_prediction_tokens": 3,
+    }
+
+
+def test_what_a_model_says_aloud_has_a_field() -> None:
+    sound = {"id": "audio_1", "data": "AAAA", "expires_at": 1_800_000_000}
+    spoken = events(*TEXT, swink.Extension(1, "acme", "audio", sound))
+    own = {"acme": "openai-chat"}
+    message, _ = read_by("openai", written(CHAT, [spoken], wire_formats=own))
+    block = swink.ExtensionBlock("openai", "audio", sound)
+    assert message.content == [swink.TextBlock("Hello"), block]
+    body = msgspec.json.decode(whole(CHAT, fold(spoken, "acme"), own))
+    asked = CHAT.read({**ASK, "messages": [body["choices"][0]["message"]]}, {}, {})
+    (answer,) = asked.context.messages
+    assert answer.content == [swink.TextBlock("Hello"), evolve(block, provider="openai-chat")]
+    assert b"audio_1" not in b"".join(written(CHAT, [spoken]))  # of an API that has no such field
 
 
 def test_a_failure_is_one_error_frame_and_the_end_marker() -> None:
@@ -182,50 +192,6 @@ async def test_the_sdk_reads_a_stream_and_its_helper_the_whole(openai: Any) -> N
         assert completion.model == "m1"
         assert completion.usage.prompt_tokens_details.cached_tokens == 4
         assert completion.usage.total_tokens == 15
-
-
-STREAMED = [
-    (swink.StreamErrorKind.OVERLOADED, "server_is_overloaded"),
-    (swink.StreamErrorKind.THROTTLED, "rate_limit_exceeded"),
-    (swink.StreamErrorKind.CONTEXT_WINDOW_EXCEEDED, "context_length_exceeded"),
-    (swink.StreamErrorKind.NETWORK, "server_error"),
-]
-
-
-@pytest.mark.parametrize(("kind", "code"), STREAMED)
-@pytest.mark.parametrize("before", [[], TEXT])
-async def test_the_sdk_raises_what_ends_a_stream(
-    openai: Any, kind: swink.StreamErrorKind, code: str, before: list[Any]
-) -> None:
-    failed = swink.Error(error_message="why", error_kind=kind)
-    said = ""
-    async with sdk(openai, Scripted([swink.Start(), *before, failed])) as client:
-        stream = await client.chat.completions.create(**ASK, stream=True)
-        with pytest.raises(openai.APIError) as raised:  # noqa: PT012  # what came before is read too
-            async for chunk in stream:
-                said += chunk.choices[0].delta.content or ""
-    assert (said, raised.value.code) == ("Hello" if before else "", code)
-    assert "why" in raised.value.message
-
-
-WHOLE = [
-    (swink.StreamErrorKind.OVERLOADED, "InternalServerError"),
-    (swink.StreamErrorKind.THROTTLED, "RateLimitError"),
-    (swink.StreamErrorKind.AUTH, "AuthenticationError"),
-    (swink.StreamErrorKind.MODEL_NOT_FOUND, "NotFoundError"),
-    (swink.StreamErrorKind.CONTENT_FILTERED, "BadRequestError"),
-    (swink.StreamErrorKind.UNSUPPORTED, "BadRequestError"),
-]
-
-
-@pytest.mark.parametrize(("kind", "name"), WHOLE)
-async def test_the_sdk_raises_what_an_answer_that_is_not_streamed_failed_with(
-    openai: Any, kind: swink.StreamErrorKind, name: str
-) -> None:
-    failed = swink.Error(error_message="why", error_kind=kind)
-    async with sdk(openai, Scripted([swink.Start(), failed])) as client:
-        with pytest.raises(getattr(openai, name), match="why"):
-            await client.chat.completions.create(**ASK)
 
 
 async def test_the_sdk_lists_models(openai: Any) -> None:

@@ -10,9 +10,10 @@ import msgspec
 import pytest
 from attrs import evolve
 from hypothesis import Phase, given, settings
+from made import CALLS, TEXT, events
 from sdks import quick
 from serving import Scripted, ask, serving
-from turned import last_attempt, names_calls_twice, read_by, whole, written
+from turned import is_empty, last_attempt, read_by, whole, written
 
 import swink_core as swink
 from swink_core import StopReason, StreamErrorKind, Usage
@@ -27,21 +28,6 @@ ASK = {
     "messages": [{"role": "user", "content": "one two"}],
 }
 USAGE = Usage(10, 5, cache_read=4, cache_write=3, reasoning=2, total=15, reported=True)
-TEXT = [swink.TextStart(0), swink.TextDelta(0, "Hel"), swink.TextDelta(0, "lo"), swink.TextEnd(0)]
-CALLS = [
-    swink.ToolCallStart(0, "c1", "f"),
-    swink.ToolCallStart(1, "c2", "g"),
-    swink.ToolCallDelta(1, '{"b":'),
-    swink.ToolCallDelta(0, '{"a":1}'),
-    swink.ToolCallDelta(1, "2}"),
-    swink.ToolCallEnd(0),
-    swink.ToolCallEnd(1),
-]
-
-
-def events(*inner: Any, **done: Any) -> list[Any]:
-    end = swink.Done(done.pop("stop_reason", StopReason.STOP), **done)
-    return [swink.Start(), *inner, end]
 
 
 def back(message: swink.AssistantMessage) -> swink.AssistantMessage:
@@ -66,12 +52,15 @@ def test_two_calls_whose_pieces_take_turns_keep_their_own_arguments() -> None:
 
 def test_what_the_answer_is_called_and_what_it_took() -> None:
     cost = swink.Cost(total=0.25)
-    answer = events(*TEXT, usage=USAGE, cost=cost, response_id="r1", model="large-1")
+    apart = {"server_tool_use": {"web_search_requests": 2}}
+    usage = evolve(USAGE, extra={**apart, "searches": 2})
+    answer = events(*TEXT, usage=usage, cost=cost, response_id="r1", model="large-1")
     frames = written(MESSAGES, [answer])
     message, _ = read_by("anthropic", frames)
     assert (message.response_id, message.model, message.text) == ("r1", "large-1", "Hello")
     assert message.usage is not None
     assert evolve(message.usage, extra={}) == USAGE
+    assert message.usage.extra["searches"] == 2
     assert b'"cost":0.25' in b"".join(frames)
 
 
@@ -131,11 +120,9 @@ def test_nothing_is_lost_but_what_is_declared(events: list[Any]) -> None:
     if isinstance(events[-1], swink.Error):
         assert isinstance(terminal, swink.Error)
         return
-    if names_calls_twice(original):
-        return
     # what the client sends back, made of the frames
     said = _returned(frames)
-    expected = [b for b in original.content if not _is_empty(b)]
+    expected = [b for b in original.content if not is_empty(b)]
     for thinks in (False, True):  # a thought begins with its first words, maybe after other blocks
         ours, theirs = (
             [_plain(b) for b in content if isinstance(b, swink.ThinkingBlock) is thinks]
@@ -185,12 +172,6 @@ def _returned(frames: list[bytes]) -> swink.AssistantMessage:
     answer = MESSAGES.read({"model": "m", "messages": said}, {}, {}).context.messages[1]
     assert isinstance(answer, swink.AssistantMessage)
     return answer
-
-
-def _is_empty(block: Any) -> bool:
-    return isinstance(block, swink.ThinkingBlock) and not (
-        block.thinking or block.signature or block.metadata
-    )
 
 
 def _plain(block: Any) -> Any:
@@ -245,33 +226,6 @@ async def test_the_sdk_reads_a_stream_and_a_whole_answer(anthropic: Any) -> None
         usage = message.usage
         assert (usage.input_tokens, usage.output_tokens) == (3, 5)
         assert (usage.cache_read_input_tokens, usage.cache_creation_input_tokens) == (4, 3)
-
-
-FAILURES = [
-    (StreamErrorKind.OVERLOADED, "overloaded_error", 503),
-    (StreamErrorKind.THROTTLED, "rate_limit_error", 429),
-    (StreamErrorKind.AUTH, "authentication_error", 401),
-    (StreamErrorKind.MODEL_NOT_FOUND, "not_found_error", 404),
-    (StreamErrorKind.CONTEXT_WINDOW_EXCEEDED, "invalid_request_error", 400),
-    (StreamErrorKind.NETWORK, "api_error", 502),
-]
-
-
-@pytest.mark.parametrize(("kind", "word", "status"), FAILURES)
-async def test_the_sdk_raises_what_an_answer_failed_with(
-    anthropic: Any, kind: StreamErrorKind, word: str, status: int
-) -> None:
-    failed = swink.Error(error_message="why", error_kind=kind)
-    async with sdk(anthropic, Scripted([swink.Start(), *TEXT, failed])) as client:
-        with pytest.raises(anthropic.APIStatusError, match="why") as raised:
-            await client.messages.create(**ASK)
-        said = ""
-        with pytest.raises(anthropic.APIStatusError, match="why") as in_stream:  # noqa: PT012  # what came before is read too
-            async with client.messages.stream(**ASK) as stream:
-                async for text in stream.text_stream:
-                    said += text
-    assert (raised.value.status_code, raised.value.body["error"]["type"]) == (status, word)
-    assert (said, in_stream.value.body["error"]["type"]) == ("Hello", word)
 
 
 async def test_tokens_are_counted_as_an_estimate(anthropic: Any) -> None:

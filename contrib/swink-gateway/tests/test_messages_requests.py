@@ -154,7 +154,10 @@ MESSAGES: list[tuple[str, list[Any], list[Any]]] = [
                     "thinking": "hm",
                     "signature": seal("gemini", signature="s", metadata={"a": [1]}),
                 },
-                {"type": "redacted_thinking", "data": seal("gemini", of="c1", metadata={"t": "x"})},
+                {
+                    "type": "redacted_thinking",
+                    "data": seal("gemini", of=["c1", 0], metadata={"t": "x"}),
+                },
                 {"type": "tool_use", "id": "c1", "name": "f", "input": {}},
                 {"type": "redacted_thinking", "data": seal("gemini", block=dump(FOREIGN))},
             ),

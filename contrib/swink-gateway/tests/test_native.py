@@ -9,6 +9,7 @@ from serving import ONCE, Scripted, ask, serving
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 HI = {"model": "echo/echo", "messages": [{"role": "user", "content": "one two"}]}
 
@@ -24,6 +25,31 @@ async def test_a_model_answers_through_the_gateway_as_it_does_directly(model: st
     assert [type(event) for event in relayed] == [type(event) for event in direct]
     assert relayed[1:-1] == direct[1:-1]
     assert relayed[-1].usage == direct[-1].usage  # type: ignore[attr-defined]  # Done
+
+
+ANSWER = b'data: {"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]}\n\n'
+
+# of the client: `extra`, its options; of the call: `extra`, its options
+LAYERS: list[list[dict[str, Any]]] = [
+    [{}, {"temperature": 0.2}, {"temperature": 0.3}, {}],
+    [{}, {"temperature": 0.2, "seed": 1}, {"temperature": None}, {"seed": 2}],
+    [{"temperature": 0.1, "n": 1}, {"temperature": 0.2}, {"seed": 2}, {}],
+    [{"temperature": 0.1}, {"temperature": 0.2}, {"temperature": 0.3}, {"temperature": 0.4}],
+]
+
+
+async def test_what_is_said_later_wins_behind_the_gateway_as_it_does_directly() -> None:
+    there = MemoryHTTPClient(*(MemoryResponse([ANSWER]) for _ in LAYERS))
+    async with serving(http=there, providers={"groq": {"api_key": "k"}}) as gateway:
+        for extra, given, later, last in LAYERS:
+            here, call = MemoryHTTPClient(MemoryResponse([ANSWER])), {**last, "extra": later}
+            groq: Any = {"groq": {"api_key": "k", "extra": extra}}
+            async with swink.Client(http=here, providers=groq, **given) as client:
+                await client.complete("groq/any", "Hi", **call)
+            proxy: Any = {"proxy": {"base_url": gateway.url, "extra": extra}}
+            async with swink.Client(providers=proxy, **given) as client:
+                await client.complete("proxy/groq/any", "Hi", **call)
+            assert there.bodies[-1] == here.bodies[0], (extra, given, later, last)
 
 
 async def test_settings_and_extra_reach_the_call_behind_the_gateway() -> None:

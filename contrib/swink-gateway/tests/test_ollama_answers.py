@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 from hypothesis import Phase, given, settings
+from made import TEXT
 from turned import last_attempt, read_by, written
 
 import swink_core as swink
@@ -17,7 +18,6 @@ from swink_testing.driver import fold
 from swink_testing.event_strategies import event_streams
 
 OLLAMA = OllamaProtocol()
-TEXT = [swink.TextStart(0), swink.TextDelta(0, "Hel"), swink.TextDelta(0, "lo"), swink.TextEnd(0)]
 
 
 def lines(pieces: list[bytes]) -> list[Any]:

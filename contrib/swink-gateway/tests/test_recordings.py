@@ -1,138 +1,136 @@
 """Recordings of every provider, through the gateway, to the vendors' SDKs.
 
-What an SDK reads of an answer that came from another provider is what swink reads of it directly.
-Where the provider speaks the client's own protocol, it is what the SDK reads of the vendor's own
-bytes.
+What an SDK reads of an answer that came from another provider is what swink reads of it directly,
+streamed or not. Where the provider speaks the client's own protocol, it is what the SDK reads of
+the vendor's own bytes. With `SWINK_GATEWAY_CLIENTS` all of the corpus is read, without it some.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
+import attrs
 import pytest
-from sdks import READERS, STOPS, read
+from judging import check
+from sdks import CLIENTS, Ask, Read
 from serving import serving
+from upstream import EVERYTHING, FOLDERS, Answers, Upstream, Vendor, about, corpus, shipped
 
-import swink_core as swink
-from swink_recorder.loopback import Exchange, LoopbackServer
-from swink_recorder.recording import Recording, bundled_recordings
-from swink_testing.corpus import Case, ids, stream_cases
-from swink_testing.driver import MemoryHTTPClient, MemoryResponse, comparable
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
-PROVIDERS = ("anthropic", "gemini", "ollama", "openai")
+GROUPS = shipped()
+ASK = Ask()
 
 
-def recordings() -> Iterator[Recording]:
-    for provider in PROVIDERS:
-        for folder in bundled_recordings(f"swink_provider_{provider}"):
-            recording = Recording.load(folder)
-            if recording.provider != "vertex":  # which wants credentials of another kind
-                yield recording
+BEGUN_ANEW = "anthropic/vercel-spliced-message-start"
+"""An answer that begins anew, which these cannot take back: it is a failure."""
+
+CANNOT_TAKE_BACK = ("chat", "responses", "socket", "messages")
+
+MORE_CACHED = "azure/ruby-llm-chat-function-calling-azure-grok-4-1-fast-non-reasoning-can-use-2"
+"""Of whose prompt more is said to be cached than it has, and Messages counts the rest alone."""
 
 
-def own(recording: Recording) -> dict[str, Any]:
-    """Return the options that a provider is asked with."""
-    options = {"base_url": "http://upstream.invalid/v1", "api_key": "test"}
-    if recording.wire_format == "openai-responses":
-        options["api"] = "responses"
-    return {recording.provider: options}
+async def judged(protocol: str, upstreams: list[Upstream], whole: bool) -> None:
+    answers = Answers()
+    async with (
+        serving(http=answers, providers=upstreams[0].providers) as gateway,
+        CLIENTS[protocol](gateway.url) as client,
+    ):
+        for upstream in upstreams:
+            message, _ = await upstream.direct()
+            if upstream.name == MORE_CACHED and protocol == "messages":
+                message = attrs.evolve(message, usage=None)
+            for read in (client.stream, client.whole) if whole else (client.stream,):
+                with about(upstream):
+                    answers.next = upstream.answer()
+                    found = await read(upstream.model, ASK)
+                    if upstream.name == BEGUN_ANEW and protocol in CANNOT_TAKE_BACK:
+                        assert found.error is not None
+                    else:
+                        check(protocol, found, message)
 
 
-@pytest.mark.parametrize("recording", [*recordings()], ids=lambda r: f"{r.provider}-{r.name}")
-@pytest.mark.parametrize("protocol", [*READERS])
-async def test_an_sdk_reads_what_swink_reads(protocol: str, recording: Recording) -> None:
-    model = f"{recording.provider}/{recording.model}"
-    http = MemoryHTTPClient(*(MemoryResponse.of_recording(recording) for _ in range(2)))
-    async with serving(http=http, providers=own(recording)) as gateway:
-        client = gateway.client
-        once = {"retry": swink.RetryPolicy.none()}
-        async with client.stream(model, "Hi", **once) as stream:
-            async for _ in stream.batches():
-                pass
-        direct = comparable(stream.message)
-        found = await read(protocol, gateway, model)
-    if direct.error_kind is not None:
-        assert found.error is not None
-        assert (direct.error_message or "").partition("\n")[0] in str(found.error)
-        return
-    assert found.error is None
-    assert found.text == direct.text
-    assert found.thinking == direct.thinking
-    called = [(c.name, c.arguments) for c in direct.tool_calls]
-    assert [call[1:] for call in found.calls] == called
-    assert direct.stop_reason is not None
-    assert found.stop == STOPS[protocol][direct.stop_reason]
-    assert found.model == direct.model
-    if direct.response_id is not None:
-        assert found.id == direct.response_id
-    if direct.usage is not None and direct.usage.output is not None:
-        assert found.output == direct.usage.output
+@pytest.mark.parametrize("protocol", CLIENTS)
+async def test_a_recorded_answer_is_read_as_it_is_without_the_gateway(protocol: str) -> None:
+    for group in GROUPS.values():
+        await judged(protocol, group, whole=True)
 
 
-class Vendor(LoopbackServer):
-    """Answers everything with one recorded body."""
-
-    def __init__(self, case: Case) -> None:
-        super().__init__()
-        self._case = case
-
-    async def respond(self, exchange: Exchange) -> None:
-        await exchange.start(200, {"Content-Type": "text/event-stream"})
-        await exchange.write(self._case.body)
-        await exchange.end()
+@pytest.mark.parametrize("protocol", CLIENTS)
+async def test_the_corpus_is_read_as_it_is_without_the_gateway(protocol: str) -> None:
+    parts = [found for part in FOLDERS if (found := corpus(part, 1000 if EVERYTHING else 2))]
+    if not parts:
+        pytest.skip("there is no corpus here")
+    for upstreams in parts:
+        await judged(protocol, upstreams, whole=False)
 
 
-DIFFERENCES = {
-    "anthropic/vercel-anthropic-programmatic-tool-calling-1-part2": "who called is known at the "
-    "end of a call and sealed beside it",
-    "anthropic/vercel-spliced-message-start": "an answer that begins anew is a failure, since "
-    "what was shown cannot be taken back",
-    **dict.fromkeys(
-        (
-            "openai_chat/mirascope-async-stream",
-            "openai_chat/openai-python-snapshot-569c877e",
-            "openai_responses/mirascope-async-stream",
-            "openai_chat/semantic-kernel-chat-completion-streaming-refusal-test-response",
-        ),
-        "a refusal is told by its reason",
-    ),
-    **dict.fromkeys(
-        ("anthropic/truncated-before-message-stop", "openai_chat/truncated-inside-tool-args"),
-        "a stream that was cut is a failure",
-    ),
-    "openai_responses/prism-stream-multiple-output-items-1": "the SDK does without a last event",
-    "openai_responses/vercel-openai-custom-tool-1": "a tool that the request does not offer is "
-    "called with arguments",
-    "openai_chat/llm-tools-streaming-variant-a": "a second call under the index of another is a "
-    "call of its own",
+# -- the corpus turned round ---------------------------------------------------------------------
+
+REFUSAL = "a refusal is told by its reason"
+CUT = "a stream that was cut is a failure"
+IN_PIECES = "a call whose arguments come in pieces is told whole"
+
+DIFFERENCES: dict[str, dict[str, str]] = {
+    "messages": {
+        "truncated-before-message-stop": CUT,
+        "vercel-spliced-message-start": "an answer that begins anew is a failure",
+    },
+    "chat": {
+        "mirascope-async-stream": REFUSAL,
+        "openai-python-snapshot-569c877e": REFUSAL,
+        "semantic-kernel-chat-completion-streaming-refusal-test-response": REFUSAL,
+        "truncated-inside-tool-args": CUT,
+    },
+    "responses": {
+        "mirascope-async-stream": REFUSAL,
+        "prism-stream-multiple-output-items-1": "the answer is read without its last event",
+    },
+    "gemini": {
+        "firebase-vertexai-streaming-failure-malformed-content": "a damaged frame is a failure",
+        "firebase-vertexai-streaming-failure-recitation-no-content": "one word for all filters",
+        "genai-js-streaming-unknown-enum": "a word that nobody knows",
+        "malformed-function-call": "an answer that is none is a failure",
+        "vercel-google-stream-no-args-tool-call": IN_PIECES,
+        "vercel-google-stream-tool-call-array-arguments-missing-terminal-function-call": IN_PIECES,
+        "vercel-google-vertex-stream-tool-call-arguments-nested-1": IN_PIECES,
+    },
+    "ollama": {},
 }
-"""Where we know better than the vendor's SDK, or tell less."""
+"""Where swink knows better than the vendor's SDK, or tells less."""
 
-TURNED = [
-    ("messages", "anthropic/any", "anthropic"),
-    ("chat", "openai/any", "openai_chat"),
-    ("responses", "openai/gpt-5.3-codex", "openai_responses"),
-]
+TURNED = {
+    "messages": ("anthropic", "", "any"),
+    "chat": ("openai_chat", "/v1", "any"),
+    "responses": ("openai_responses", "/v1", "gpt-5.3-codex"),
+    "gemini": ("gemini", "", "any"),
+    "ollama": ("ollama", "", "any"),
+}
+"""The part of the corpus in which a vendor speaks a protocol, the path below which it does, and a
+model that is asked so."""
 
 
-@pytest.mark.parametrize(
-    ("protocol", "model", "case"),
-    [(p, model, case) for p, model, folder in TURNED for case in stream_cases(folder)],
-    ids=lambda value: ids(value) if isinstance(value, Case) else value,
-)
-async def test_the_corpus_turned_round_is_read_as_the_vendors_own(
-    protocol: str, model: str, case: Case
-) -> None:
-    async with Vendor(case) as vendor:
-        there = {"base_url": f"{vendor.url}/v1", "api_key": "test"}
-        provider = model.partition("/")[0]
-        original = await read(protocol, vendor.url, "any")
-        async with serving(providers={provider: there}) as gateway:
-            turned = await read(protocol, gateway, model)
-    if case.name in DIFFERENCES:
-        assert turned != original
-    elif original.error is not None:
-        assert turned.error is not None
-    else:
-        assert turned == original
+@pytest.mark.parametrize("protocol", [name for name in TURNED if name in CLIENTS])
+async def test_the_corpus_turned_round_is_read_as_the_vendors_own(protocol: str) -> None:
+    folder, path, model = TURNED[protocol]
+    upstreams, differ = corpus(folder, most=1000), []
+    if not upstreams:
+        pytest.skip("there is no corpus here")
+    async with Vendor() as vendor, CLIENTS[protocol](vendor.url) as direct:
+        there = {"base_url": vendor.url + path}
+        own = {name: {**given, **there} for name, given in upstreams[0].providers.items()}
+        async with serving(providers=own) as gateway, CLIENTS[protocol](gateway.url) as client:
+            for upstream in upstreams:
+                vendor.answer = upstream
+                original = await direct.stream(model, ASK)
+                turned = await client.stream(f"{upstream.provider}/{model}", ASK)
+                if not _same(original, turned):
+                    differ.append(upstream.name.partition("/")[2])
+    assert differ == sorted(DIFFERENCES[protocol])
+
+
+def _same(original: Read, turned: Read) -> bool:
+    """Tell whether an SDK read the same twice; what a vendor left out may be there."""
+    if original.error is not None or turned.error is not None:
+        return (original.error is None) is (turned.error is None)
+    given = attrs.asdict(original)
+    return all(said == getattr(turned, name) for name, said in given.items() if said)

@@ -13,6 +13,7 @@ from serving import Scripted, ask, serving
 import swink_core as swink
 from swink_core import AssistantMessage, StopReason, SystemMessage, TextBlock, UserMessage
 from swink_gateway.kept import Kept
+from swink_gateway.protocols.responses import ResponsesEncoder
 
 HELLO = [swink.Start(), swink.TextStart(0), swink.TextDelta(0, "Hello"), swink.TextEnd(0)]
 ANSWER = [*HELLO, swink.Done(StopReason.STOP, response_id="r1", model="m1")]
@@ -103,6 +104,25 @@ async def test_a_failed_answer_is_one_failed_response() -> None:
         events = await answer(socket, CREATE)
     assert [event["type"] for event in events].count("response.failed") == 1
     assert events[-1]["response"]["error"]["code"] == "server_is_overloaded"
+
+
+async def test_a_fault_of_an_encoder_is_one_failed_response(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    feed = ResponsesEncoder.feed
+
+    def faulty(self: ResponsesEncoder, batch: Any, known: Any) -> bytes:
+        if any(isinstance(event, swink.TextDelta) for event in batch):
+            raise KeyError("text")
+        return feed(self, batch, known)
+
+    async with connected(Scripted(ANSWER)) as socket:
+        with monkeypatch.context() as patch:
+            patch.setattr(ResponsesEncoder, "feed", faulty)
+            events = await answer(socket, CREATE)
+        assert events[-1]["type"] == "response.failed"
+        assert "failed to translate" in events[-1]["response"]["error"]["message"]
+        assert (await answer(socket, CREATE))[-1]["type"] == "response.completed"
 
 
 async def test_who_asks_for_no_websocket_is_told_to_use_http() -> None:

@@ -1,4 +1,4 @@
-"""Google's SDK as a client: what it reads of recorded answers of all providers, and what it sends.
+"""What Google's SDK alone does: tools that it calls itself, chats, lists, signatures.
 
 https://googleapis.github.io/python-genai/. The SDK is not among what the tests install; see the
 group `sdk` of this distribution.
@@ -13,15 +13,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from attrs import asdict, define, field
+from made import called, said, weather
 from serving import Scripted, serving
-from upstream import FOLDERS, Answers, Upstream, Vendor, about, corpus, shipped
+from upstream import Answers, shipped
 
 import swink_core as swink
-from swink_core import StopReason, Usage
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import is_synthetic_id
-from swink_gateway.failures import STATUSES
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what it and its dependencies deprecate is not our concern
@@ -31,36 +28,6 @@ with warnings.catch_warnings():
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 SHOW = {"thinking_config": {"include_thoughts": True}}
-
-
-@define
-class Read:
-    """What the SDK makes of an answer."""
-
-    text: str = ""
-    thinking: str = ""
-    calls: list[Any] = field(factory=list)
-    finish: str | None = None
-    usage: Any = None
-    blocked: Any = None
-    model: str | None = None
-    id: str | None = None
-
-    def add(self, response: Any) -> None:
-        self.model, self.id = response.model_version, response.response_id
-        self.usage = response.usage_metadata or self.usage
-        self.blocked = response.prompt_feedback or self.blocked
-        for candidate in response.candidates or ():
-            if candidate.finish_reason is not None:
-                self.finish = candidate.finish_reason.value
-            for part in (candidate.content and candidate.content.parts) or ():
-                if part.function_call:
-                    call = part.function_call
-                    self.calls.append((call.id, call.name, call.args or {}))
-                elif part.thought:
-                    self.thinking += part.text or ""
-                else:
-                    self.text += part.text or ""
 
 
 PLAIN = {"verify": False}
@@ -80,226 +47,14 @@ async def sdk(gateway: Any) -> AsyncIterator[Any]:
         yield asynchronous
 
 
-async def read_stream(client: Any, model: str) -> Read:
-    read = Read()
-    async for response in await client.models.generate_content_stream(
-        model=model, contents="Hi", config=SHOW
-    ):
-        read.add(response)
-    return read
-
-
-async def read_whole(client: Any, model: str) -> Read:
-    read = Read()
-    read.add(await client.models.generate_content(model=model, contents="Hi", config=SHOW))
-    return read
-
-
-FINISH = {
-    StopReason.STOP: "STOP",
-    StopReason.TOOL_USE: "STOP",
-    StopReason.LENGTH: "MAX_TOKENS",
-    StopReason.CONTENT_FILTER: "SAFETY",
-    StopReason.PAUSE: "CONTINUATION",
-}
-
-
-def check(read: Read, message: swink.AssistantMessage) -> None:
-    """Compare what the SDK read with what swink reads without the gateway."""
-    assert (read.text, read.thinking) == (message.text, message.thinking)
-    good = [call for call in message.tool_calls if call.state == "complete"]
-    assert [(name, args) for _, name, args in read.calls] == [
-        (call.name, call.arguments) for call in good
-    ]
-    assert [id for id, _, _ in read.calls] == [
-        None if is_synthetic_id(call.id) else call.id for call in good
-    ]
-    assert message.stop_reason is not None
-    if len(good) < len(message.tool_calls) and message.stop_reason is not StopReason.LENGTH:
-        assert read.finish == "MALFORMED_FUNCTION_CALL"
-    else:
-        assert read.finish == FINISH[message.stop_reason]
-    assert read.model == message.model
-    if message.response_id:
-        assert read.id == message.response_id
-    check_usage(read.usage, message.usage)
-
-
-def check_usage(read: Any, usage: Usage | None) -> None:
-    if usage is None or not usage.reported:
-        assert read is None
-        return
-    beside = read.tool_use_prompt_token_count or 0
-    input = None if read.prompt_token_count is None else read.prompt_token_count + beside
-    assert input == usage.input
-    assert read.cached_content_token_count == usage.cache_read
-    assert read.thoughts_token_count == usage.reasoning
-    if usage.output is not None:
-        told = (read.candidates_token_count or 0) + (read.thoughts_token_count or 0)
-        assert told == usage.output
-    assert read.total_token_count == usage.total
-
-
-async def told(failing: Any, error: swink.Error) -> None:
-    """Let a call fail, and see that the SDK tells what failed, once."""
-    if error.error_kind is Kind.CONTENT_FILTERED:
-        with warnings.catch_warnings():
-            read = await failing
-        assert read.blocked.block_reason.value == "SAFETY"
-        assert error.error_message in read.blocked.block_reason_message
-        return
-    with pytest.raises(errors.APIError) as raised:
-        await failing
-    assert error.error_kind is not None
-    assert raised.value.code == STATUSES[error.error_kind]
-    assert (error.error_message or error.title) in raised.value.message
-    assert raised.value.status
-
-
-async def judged(reading: Any, upstream: Upstream, body: bytes | None = None) -> None:
-    message, terminal = await upstream.direct(body)
-    with about(upstream):
-        if isinstance(terminal, swink.Error):
-            await told(reading, terminal)
-        else:
-            check(await reading, message)
-
-
-@pytest.mark.parametrize("group", shipped().values(), ids=shipped())
-async def test_a_recorded_answer_is_read_as_it_is_without_the_gateway(group: Any) -> None:
-    answers = Answers()
-    async with (
-        serving(http=answers, providers=group[0].providers) as gateway,
-        sdk(gateway) as client,
-    ):
-        for upstream in group:
-            for ask in (read_stream, read_whole):
-                answers.next = upstream.answer()
-                await judged(ask(client, upstream.model), upstream)
-
-
-@pytest.mark.parametrize("folder", FOLDERS)
-async def test_the_corpus_is_read_as_it_is_without_the_gateway(folder: str) -> None:
-    upstreams, answers = corpus(folder), Answers()
-    if not upstreams:
-        pytest.skip("there is no corpus here")
-    async with (
-        serving(http=answers, providers=upstreams[0].providers) as gateway,
-        sdk(gateway) as client,
-    ):
-        for upstream in upstreams:
-            answers.next = upstream.answer()
-            await judged(read_stream(client, upstream.model), upstream)
-
-
-DIFFERENCES = {
-    "firebase-googleai-streaming-failure-prompt-blocked-safety": "why is told beside the word",
-    "firebase-vertexai-streaming-failure-error-mid-stream": "a cancelled answer is a lost one",
-    "firebase-vertexai-streaming-failure-malformed-content": "ratings beside a damaged frame",
-    "firebase-vertexai-streaming-failure-prompt-blocked-safety": "why is told beside the word",
-    "firebase-vertexai-streaming-failure-recitation-no-content": "one word for all filters",
-    "genai-js-streaming-unknown-enum": "a word that nobody knows",
-    "malformed-function-call": "an answer that is none is a failure",
-    "vercel-google-stream-no-args-tool-call": "calls in pieces come whole",
-    "vercel-google-stream-tool-call-array-arguments-missing-terminal-function-call": "the same",
-    "vercel-google-vertex-stream-tool-call-arguments-nested-1": "the same",
-}
-"""Where swink tells otherwise than Google does."""
-
-
-async def test_googles_own_recordings_are_read_as_its_sdk_reads_them_directly() -> None:
-    upstreams, answers = corpus("gemini", most=1000), Answers()
-    if not upstreams:
-        pytest.skip("there is no corpus here")
-    found = []
-    async with (
-        Vendor() as vendor,
-        sdk(vendor) as direct,
-        serving(http=answers, providers=upstreams[0].providers) as gateway,
-        sdk(gateway) as client,
-    ):
-        for upstream in upstreams:
-            answers.next, vendor.answer = upstream.answer(), upstream
-            read = []
-            for asked in (direct, client):
-                try:
-                    read.append(await read_stream(asked, upstream.model))
-                except errors.APIError as error:
-                    read.append(Read(finish=error.status))
-                except errors.UnknownApiResponseError:
-                    read.append(Read())  # a framing that the SDK does not know
-            ours = asdict(read[1])
-            if any(said and said != ours[name] for name, said in asdict(read[0]).items()):
-                found.append(upstream.name.removeprefix("gemini/"))
-    assert found == list(DIFFERENCES)
-
-
-@pytest.mark.parametrize("group", shipped().values(), ids=shipped())
-async def test_an_upstream_that_is_cut_anywhere_is_one_visible_failure(group: Any) -> None:
-    answers = Answers()
-    async with (
-        serving(http=answers, providers=group[0].providers) as gateway,
-        sdk(gateway) as client,
-    ):
-        for upstream in group:
-            body = upstream.source.body
-            for at in sorted({len(body) * n // 8 for n in range(4)}):
-                answers.next = upstream.answer(body[:at])
-                await judged(read_stream(client, upstream.model), upstream, body[:at])
-
-
-async def test_a_failure_of_any_kind_is_raised_with_its_code_and_status() -> None:
-    upstream = Scripted()
-    async with serving(upstream) as gateway, sdk(gateway) as client:
-        for kind in Kind:
-            error = swink.Error(error_message="it is so", error_kind=kind, retry_after=7)
-            upstream.answers = [[[swink.Start(), error]]]
-            for ask in (read_stream, read_whole):
-                await told(ask(client, "echo/echo"), error)
-
-
 async def test_how_long_to_wait_is_where_the_sdk_looks() -> None:
     error = swink.Error(error_message="slow down", error_kind=Kind.THROTTLED, retry_after=1.5)
     async with serving(Scripted([swink.Start(), error])) as gateway, sdk(gateway) as client:
         with pytest.raises(errors.ClientError) as raised:
-            await read_whole(client, "echo/echo")
+            await client.models.generate_content(model="echo/echo", contents="Hi")
     details = {d["@type"].rpartition(".")[2]: d for d in raised.value.details["error"]["details"]}
     assert details["RetryInfo"]["retryDelay"] == "1.5s"
     assert details["ErrorInfo"]["reason"] == "RATE_LIMIT_EXCEEDED"
-
-
-async def test_every_stop_reason_has_its_word() -> None:
-    text = [swink.TextStart(0), swink.TextDelta(0, "Hi"), swink.TextEnd(0)]
-    upstream = Scripted()
-    async with serving(upstream) as gateway, sdk(gateway) as client:
-        for reason, word in FINISH.items():
-            upstream.answers = [[[swink.Start(), *text, swink.Done(reason)]]]
-            for ask in (read_stream, read_whole):
-                read = await ask(client, "echo/echo")
-                assert (read.text, read.finish) == ("Hi", word)
-
-
-def weather(city: str) -> str:
-    """Say how the weather is.
-
-    Args:
-      city: Where.
-    """
-    return f"sunny in {city}"
-
-
-def called(*calls: tuple[str, str, str]) -> list[Any]:
-    events: list[Any] = [swink.Start()]
-    for at, (id, name, arguments) in enumerate(calls):
-        events += [swink.ToolCallStart(at, id, name), swink.ToolCallDelta(at, arguments)]
-        events.append(swink.ToolCallEnd(at))
-    return [*events, swink.Done(StopReason.TOOL_USE)]
-
-
-def said(text: str, *before: Any) -> list[Any]:
-    at = sum(1 for event in before if type(event).__name__.endswith("Start"))
-    words = [swink.TextStart(at), swink.TextDelta(at, text), swink.TextEnd(at)]
-    return [swink.Start(), *before, *words, swink.Done(StopReason.STOP)]
 
 
 async def test_functions_are_called_automatically_and_their_results_find_their_calls() -> None:

@@ -15,24 +15,10 @@ import msgspec
 import pytest
 from attrs import evolve
 from serving import Scripted, ask, serving
-from turned import asked_for
 
 import swink_core as swink
-from swink_core import (
-    Host,
-    Model,
-)
-from swink_core.providers import Catalog
-from swink_gateway.protocols import ClientProtocol, Facts
-from swink_gateway.protocols.chat import ChatProtocol
-from swink_gateway.protocols.gemini import GeminiProtocol
-from swink_gateway.protocols.messages import MessagesProtocol
-from swink_gateway.protocols.native import NativeProtocol
-from swink_gateway.protocols.ollama import OllamaProtocol
-from swink_gateway.protocols.responses import ResponsesProtocol
 from swink_recorder.recording import Recording, bundled_recordings
-from swink_testing.calls import call_of
-from swink_testing.driver import MemoryHTTPClient, MemoryResponse, run_bytes
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}]}
 OWN = {"base_url": "http://upstream.invalid/v1", "api_key": "test"}
@@ -291,42 +277,3 @@ async def test_a_client_that_leaves_stops_its_upstream_and_is_no_slow_one() -> N
         writer.close()
         await upstream.left.wait()
         assert gateway.counters["ccr_stream_aborted_total"] == 0
-
-
-# -- an upstream that is killed at every frame -----------------------------------------------------
-
-FAILURES: list[tuple[ClientProtocol, bytes, dict[str, Any]]] = [
-    (NativeProtocol(), b'data: {"type":"error"', {}),
-    (ChatProtocol(), b'data: {"error"', {}),
-    (MessagesProtocol(), b"event: error\n", {}),
-    (ResponsesProtocol(), b"event: response.failed\n", {}),
-    (GeminiProtocol(), b'{"error"', {"array": False, "thoughts": True}),
-    (OllamaProtocol(), b'{"error"', {}),
-]
-
-
-@pytest.mark.parametrize(
-    ("protocol", "mark", "said"), FAILURES, ids=[row[0].name for row in FAILURES]
-)
-@pytest.mark.parametrize("source", [THINKING, PARALLEL], ids=lambda r: r.provider)
-def test_an_upstream_killed_at_any_frame_is_one_visible_failure(
-    protocol: ClientProtocol, mark: bytes, said: dict[str, Any], source: Recording
-) -> None:
-    host = Host(environ={})
-    provider: Any = host.bind(source.provider).provider
-    model = Catalog(host, {}).resolve(Model(source.provider, source.model))
-    frames = [frame + b"\n\n" for frame in source.body.split(b"\n\n") if frame]
-    complete = 0
-    for number in range(len(frames)):
-        events = run_bytes(provider, model, frames[:number])
-        if isinstance(events[-1], swink.Done):
-            complete += 1  # it lacks nothing but an end marker
-            continue
-        asked = asked_for()
-        asked.said = said
-        call = call_of(provider, model, context="Hi", id="killed")
-        encoder = protocol.encoder(asked, Facts("1", 1))
-        out = b"".join(encoder.feed([event], call.attempt) for event in events)
-        assert encoder.ended
-        assert out.count(mark) == 1
-    assert complete <= 2

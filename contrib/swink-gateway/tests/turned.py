@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
-from attrs import define
+from attrs import define, evolve
 
 from swink_core import (
     AssistantMessage,
@@ -17,6 +17,8 @@ from swink_core import (
     Host,
     Model,
     Retry,
+    ThinkingBlock,
+    ToolCallStart,
     Usage,
     UserMessage,
 )
@@ -63,9 +65,10 @@ def written(
 def whole(
     protocol: ClientProtocol, message: AssistantMessage, wire_formats: dict[str, str] | None = None
 ) -> bytes:
-    """Return what an encoder makes of a whole message."""
+    """Return what an encoder makes of a whole message, for a client that wants all of it."""
     facts = Facts("f4c75", 1_700_000_000, wire_formats or {})
-    return protocol.encoder(asked_for(), facts).whole(message)
+    asked = asked_for(array=False, thoughts=True)
+    return protocol.encoder(asked, facts).whole(message)
 
 
 @cache
@@ -75,15 +78,26 @@ def _model(provider: str, model: str) -> tuple[Any, Model]:
 
 
 def last_attempt(events: Sequence[AssistantMessageEvent]) -> list[AssistantMessageEvent]:
-    """Return the events that stand: those since the last restart."""
+    """Return the events that stand, those since the last restart, with an id of its own for each
+    tool call: one that comes again is the same call to who reads it."""
     restarts = [n for n, event in enumerate(events) if isinstance(event, Retry)]
-    return list(events[restarts[-1] + 1 :] if restarts else events)
+    known: set[str] = set()
+    return [_named_anew(event, known) for event in events[restarts[-1] + 1 if restarts else 0 :]]
 
 
-def names_calls_twice(message: AssistantMessage) -> bool:
-    """Tell whether two calls have one id, by which what is sealed beside a call finds it."""
-    ids = [call.id for call in message.tool_calls]
-    return len(set(ids)) < len(ids)
+def _named_anew(event: AssistantMessageEvent, known: set[str]) -> AssistantMessageEvent:
+    if not isinstance(event, ToolCallStart):
+        return event
+    id = f"{event.id}_{len(known)}" if event.id in known else event.id
+    known.add(id)
+    return evolve(event, id=id)
+
+
+def is_empty(block: Any) -> bool:
+    """Tell whether a block is a thought in which nothing is."""
+    return isinstance(block, ThinkingBlock) and not (
+        block.thinking or block.signature or block.metadata
+    )
 
 
 def read_by(

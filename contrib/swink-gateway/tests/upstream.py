@@ -7,33 +7,61 @@ from contextlib import contextmanager
 from typing import Any
 
 from attrs import define
+from sdks import CHOSEN
 from serving import ONCE
 
 import swink_core as swink
 from swink_core.providers import HTTPRequest, HTTPResponse
 from swink_recorder.loopback import Exchange, LoopbackServer
-from swink_recorder.recording import Recording
-from swink_testing.corpus import Case, shipped_answers, stream_cases
+from swink_recorder.recording import Recording, bundled_recordings
+from swink_testing.corpus import Case, stream_cases
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
-FOLDERS = {
+CHAT, RESPONSES = {"api": "chat"}, {"api": "responses"}
+
+FOLDERS: dict[str, tuple[str, dict[str, str]]] = {
     "anthropic": ("anthropic", {}),
-    "gemini": ("gemini", {}),
-    "ollama": ("ollama", {}),
-    "openai_chat": ("openai", {"api": "chat"}),
-    "openai_responses": ("openai", {"api": "responses"}),
-    "groq": ("groq", {}),
+    "azure": ("azure", CHAT),
+    "azure_responses": ("azure", RESPONSES),
+    "bedrock": ("bedrock", {}),
     "deepseek": ("deepseek", {}),
+    "gemini": ("gemini", {}),
+    "groq": ("groq", {}),
+    "llamacpp": ("llamacpp", {}),
+    "lmstudio": ("lmstudio", {}),
+    "mistral": ("mistral", {}),
+    "ollama": ("ollama", {}),
+    "openai_chat": ("openai", CHAT),
+    "openai_responses": ("openai", RESPONSES),
     "openrouter": ("openrouter", {}),
-}  # fmt: skip
+    "together": ("together", {}),
+    "vllm": ("vllm", {}),
+    "xai": ("xai", CHAT),
+    "xai_responses": ("xai", RESPONSES),
+}
 """Who reads which part of the corpus, with which settings."""
 
-UNREADABLE = {"gemini/prism-stream-with-tools-1"}
-"""Whose `thoughtSignature`, written by hand, is no base64, as which the vendor's SDK reads it."""
+UNREADABLE = {
+    "gemini/prism-stream-with-tools-1": "a thoughtSignature, written by hand, that is no base64",
+    "gemini/prism-stream-basic-text-1": "a line for each frame, which begins with nothing",
+    "ollama/openllmetry-ollama-streaming-generation-legacy": "of /api/generate",
+    "ollama/openllmetry-ollama-streaming-metrics": "of /api/generate",
+}
+"""What the vendor's own SDK does not read, and why."""
 
-PACKAGES = ("anthropic", "gemini", "ollama", "openai")
+PACKAGES = (
+    "anthropic", "azure", "bedrock", "cohere", "gemini", "local", "mistral", "ollama", "openai",
+    "proxy", "xai",
+)  # fmt: skip
+"""Whose recordings are here: all providers' that are asked over HTTP."""
 
 PATHS = {"/responses": "responses", "/chat/completions": "chat"}
+
+EVERYTHING = bool(CHOSEN)
+"""Whether all of the corpus is read, and all that providers ship is cut at every frame."""
+
+
+_DIRECT: dict[tuple[str, bytes | None], tuple[swink.AssistantMessage, Any]] = {}
 
 
 @define
@@ -52,14 +80,21 @@ class Upstream:
 
     @property
     def providers(self) -> Any:
-        return {self.provider: {"api_key": "k", **self.settings}}
+        there = {"base_url": "http://upstream.invalid/v1", "api_key": "k"}
+        return {self.provider: {**there, **self.settings}}
 
     @property
     def model(self) -> str:
-        return f"{self.provider}/any"
+        return f"{self.provider}/{getattr(self.source, 'model', 'any')}"
 
     async def direct(self, body: bytes | None = None) -> tuple[swink.AssistantMessage, Any]:
         """Return the message, and the last event, that swink reads without a gateway."""
+        key = (self.name, body)
+        if key not in _DIRECT:
+            _DIRECT[key] = await self._direct(body)
+        return _DIRECT[key]
+
+    async def _direct(self, body: bytes | None) -> tuple[swink.AssistantMessage, Any]:
         http = MemoryHTTPClient(self.answer(body))
         async with (
             swink.Client(http=http, providers=self.providers) as client,
@@ -70,17 +105,17 @@ class Upstream:
 
 
 def shipped() -> dict[str, list[Upstream]]:
-    """Return completed answers among the recordings that the providers' packages ship.
+    """Return the recordings that the providers' packages ship, failures among them.
 
     They are in groups of one provider with the same settings.
     """
     groups: dict[str, list[Upstream]] = {}
     for package in PACKAGES:
-        for one in shipped_answers(f"swink_provider_{package}"):
-            if one.provider != "vertex":  # which asks elsewhere for a token first
-                settings = _api(one)
-                group = groups.setdefault("-".join([one.provider, *settings.values()]), [])
-                group.append(Upstream(f"{one.provider}/{one.name}", one.provider, settings, one))
+        for folder in bundled_recordings(f"swink_provider_{package}"):
+            one = Recording.load(folder)
+            settings = _api(one)
+            group = groups.setdefault("-".join([one.provider, *settings.values()]), [])
+            group.append(Upstream(f"{one.provider}/{one.name}", one.provider, settings, one))
     return groups
 
 
@@ -90,7 +125,7 @@ def _api(recording: Recording) -> dict[str, Any]:
     return {"api": found[0]} if found else {}
 
 
-def corpus(folder: str, most: int = 8) -> list[Upstream]:
+def corpus(folder: str, most: int) -> list[Upstream]:
     """List streams of a part of the corpus, where there is one, taken evenly."""
     provider, settings = FOLDERS[folder]
     found = [
@@ -107,10 +142,9 @@ class Vendor(LoopbackServer):
     answer: Upstream
 
     async def respond(self, exchange: Exchange) -> None:
-        await exchange.start(
-            200,
-            {"Content-Type": self.answer.source.headers.get("content-type") or "text/event-stream"},
-        )
+        usual = "application/x-ndjson" if self.answer.provider == "ollama" else "text/event-stream"
+        kind = self.answer.source.headers.get("content-type") or usual
+        await exchange.start(200, {"Content-Type": kind})
         await exchange.write(self.answer.source.body)
         await exchange.end()
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import grpc
 import pytest
-from attrs import define, field
 from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
@@ -19,14 +18,12 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as of_m
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2_grpc as metrics_rpc
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as of_traces
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc as traces_rpc
-from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, PeriodicExportingMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
+from telemetry import CAPTURE, Telemetry
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
@@ -40,47 +37,6 @@ from swink_testing.observers import ObserverConformance
 
 AT_ONCE = swink.RetryPolicy(base=0.0, fall_back_on=frozenset({Kind.AUTH}))
 ANSWER = ({"text": "Hel"}, {"text": "lo"}, {"stop": "stop"})
-CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-
-
-@define
-class Telemetry:
-    """Everything that an observer sends, kept in memory."""
-
-    spans: InMemorySpanExporter = field(factory=InMemorySpanExporter)
-    reader: InMemoryMetricReader = field(factory=InMemoryMetricReader)
-    records: InMemoryLogRecordExporter = field(factory=InMemoryLogRecordExporter)
-
-    def observer(self, **options: Any) -> OTelObserver:
-        tracers, loggers = (
-            TracerProvider(shutdown_on_exit=False),
-            LoggerProvider(shutdown_on_exit=False),
-        )
-        tracers.add_span_processor(SimpleSpanProcessor(self.spans))
-        loggers.add_log_record_processor(SimpleLogRecordProcessor(self.records))
-        meters = MeterProvider([self.reader], shutdown_on_exit=False)
-        return OTelObserver(
-            tracer_provider=tracers, meter_provider=meters, logger_provider=loggers, **options
-        )
-
-    @property
-    def finished(self) -> Sequence[ReadableSpan]:
-        return self.spans.get_finished_spans()
-
-    @property
-    def call(self) -> ReadableSpan:
-        [span] = [span for span in self.finished if span.name.startswith("chat")]
-        return span
-
-    @property
-    def attempts(self) -> list[ReadableSpan]:
-        return [span for span in self.finished if span.name.startswith("attempt")]
-
-    def points(self) -> dict[str, list[Any]]:
-        """The points of each metric."""
-        data = self.reader.get_metrics_data()
-        scopes = [scope for r in data.resource_metrics for scope in r.scope_metrics] if data else []
-        return {m.name: [*m.data.data_points] for scope in scopes for m in scope.metrics}
 
 
 async def called(

@@ -55,6 +55,27 @@ async def test_nobody_waits_and_nothing_is_lost_where_there_is_room() -> None:
     assert slow.closed
 
 
+class Other(swink.AssistantMessageEvent, type="other"):
+    """An event of a library above the core."""
+
+
+@pytest.mark.parametrize("asked", [True, False])
+async def test_what_is_told_beside_a_call_is_passed_on_where_that_is_asked_for(asked: bool) -> None:
+    class Takes(Slow):
+        other_events = asked
+
+    slow = Takes()
+    slow.free.set()
+    async with Background(slow) as observer, swink.Client(plugins=[observer]) as client:
+        stream = client.stream("echo/echo", "Hi")
+        stream.observe(Other())
+        await stream.result()
+        stream.observe(Other())
+    seen = [name for name, _ in slow.seen]
+    assert (seen[0], seen[-1]) == (("other", "other") if asked else ("start", "done"))
+    assert observer._calls == {}
+
+
 async def test_an_event_finds_the_call_as_it_was() -> None:
     found: list[tuple[str, Any]] = []
 

@@ -14,6 +14,7 @@ import pytest
 from swink_testing.corpus import corpus_folder
 from swink_testing.judge import Asked, Judge, Rule, asked_of
 from swink_testing.judge.paths import OPERATORS, condition
+from swink_testing.judge.rules import Family, all_families
 
 JUDGE = Judge()
 REFERENCE = corpus_folder().parent / "judge"
@@ -99,6 +100,14 @@ def test_a_rule_refuses_its_refused_example_and_not_the_other(example: Example) 
         ("a", "says", [["minimum"]], {"a": {"items": {"minimum": 1}}}, True),
         ("a", "says", [["minimum"]], {"a": {"properties": {"minimum": {}}}}, False),
         ("a", "says", [["minimum"]], {"a": {"properties": {"b": {"minimum": 1}}}}, True),
+        ("a", "json", [[["b", "eq", 1]]], {"a": '{"b": 1}'}, True),
+        ("a", "json", [[["b", "eq", 1]]], {"a": '{"b": 2}'}, False),
+        ("a", "json", [[["b", "eq", 1]]], {"a": "{"}, False),
+        ("a", "json", [[["", "open", True]]], {"a": '{"type": "object"}'}, True),
+        ("a", "open", [True], {"a": {"type": "object"}}, True),
+        ("a", "open", [True], {"a": {"type": "object", "additionalProperties": False}}, False),
+        ("a", "open", [True], {"a": {"items": {"type": ["object", "null"]}}}, True),
+        ("a", "open", [True], {"a": {"type": "string"}}, False),
     ],
 )
 def test_a_condition_holds(path: str, op: str, more: list[Any], body: Any, holds: bool) -> None:
@@ -172,6 +181,48 @@ def test_rules_of_ones_own_take_the_place_of_those_that_come_along() -> None:
     assert judge.providers == {"acme"}
     assert judge.refusals("acme", "chat", "large", {"tools": []}) == [rule]
     assert judge.refusals("acme", "messages", "large", {"tools": []}) == []
+
+
+# -- models to come -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", all_families(), ids=lambda family: str(family.id))
+def test_a_familys_newest_is_a_model_that_there_is_and_has_a_source(family: Family) -> None:
+    for provider in family.provider.split("|"):
+        assert JUDGE.judged_as(provider, family.newest) == family.newest
+    assert family.source.startswith("https://")
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "known"),
+    [
+        ("openai", "gpt-7", "gpt-6.2-sol"),
+        ("openai", "gpt-7-sol", "gpt-6.2-sol"),
+        ("openai", "ft:gpt-7-mini:acme::b7x9", "gpt-5.4-mini"),
+        ("openai", "ft:gpt-4.1:acme::b7x9", "ft:gpt-4.1:acme::b7x9"),
+        ("openai", "gpt-5.6-luna-2026-10-15", "gpt-5.6-luna-2026-10-15"),
+        ("anthropic", "claude-opus-latest", "claude-opus-5-5"),
+        ("anthropic", "claude-opus-5-6", "claude-opus-5-5"),
+        ("anthropic", "claude-opus-4-20250514", "claude-opus-4-20250514"),
+        ("bedrock", "eu.anthropic.claude-haiku-6", "global.anthropic.claude-haiku-5-5"),
+        ("gemini", "gemini-flash-latest", "gemini-3.8-flash"),
+        ("gemini", "gemini-5-argon", "gemini-4-argon"),
+        ("xai", "grok-5", "grok-4.7"),
+        ("xai", "claude-opus-6", "claude-opus-6"),
+    ],
+)
+def test_what_nobody_has_announced_is_judged_as_the_newest_of_its_family(
+    provider: str, model: str, known: str
+) -> None:
+    assert JUDGE.judged_as(provider, model) == known
+
+
+def test_rules_hold_for_the_successors_of_whom_they_name() -> None:
+    body = {"reasoning": {"effort": "none"}}
+    assert _ids(JUDGE.refusals("openai", "responses", "gpt-7-astra", body)) == [
+        "openai-responses-effort-gpt62"
+    ]
+    assert JUDGE.refusals("openai", "responses", "gpt-7-luna", body) == []
 
 
 # -- beside the reference ------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import zlib
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ from swink_core.providers import Catalog, HTTPProvider, HTTPRequest
 from swink_testing.acme import AcmeProvider
 from swink_testing.judge import Judge, Rule
 from swink_testing.matrix.ask import Asker
-from swink_testing.matrix.cases import Case, cases_of, sampled
+from swink_testing.matrix.cases import Case, cases_of
 from swink_testing.matrix.exceptions import excuses
 from swink_testing.matrix.findings import FAULTS, Kind, Run, RunOptions, examined
 from swink_testing.matrix.ids import AskedModel, models_of
@@ -28,7 +29,7 @@ from swink_testing.matrix.lost import lost_values
 
 JUDGE = Judge()
 CATALOG = Catalog(Host(environ={}), environ={})
-INSTALLED = [name for name in Host(environ={}).provider_names() if name in JUDGE.providers]
+INSTALLED = Host(environ={}).provider_names()
 
 
 async def _drained(judge: Judge, given: RunOptions) -> Run:
@@ -40,8 +41,10 @@ async def _drained(judge: Judge, given: RunOptions) -> Run:
 
 @pytest.mark.parametrize("provider", INSTALLED)
 def test_what_a_provider_sends_is_accepted_and_whole(provider: str) -> None:
-    """A sample of what `make judge` does: one case in 61, the same ones every time."""
-    run = asyncio.run(_drained(JUDGE, RunOptions([provider], share=61)))
+    """A sample of what `make judge` does: one case in 113, the same ones every time."""
+    run = asyncio.run(_drained(JUDGE, RunOptions([provider], share=113)))
+    if not run.cases:
+        pytest.skip(f"{provider} makes no HTTP requests")
     assert run.sent > 0
     rows = [
         f"{what} ({count}): {found.outcome.case}" for _, what, _, count, found in run.rows(FAULTS)
@@ -85,11 +88,12 @@ def test_who_lists_no_models_is_asked_for_those_of_whom_it_shares_rules_with() -
 def test_a_sample_is_the_same_every_time_and_no_other_than_the_whole() -> None:
     models = [AskedModel("large", "listed", "large")]
     whole = [str(case) for case in cases_of("acme", models)]
-    some = [str(case) for case in sampled(cases_of("acme", models), 10)]
+    some = [str(case) for case in cases_of("acme", models, 10)]
     assert len(whole) == len(set(whole))
     assert 10 < len(some) < len(whole) / 4
     assert set(some) < set(whole)
-    assert some == [str(case) for case in sampled(cases_of("acme", models), 10)]
+    assert some == [str(case) for case in cases_of("acme", models, 10)]
+    assert [zlib.crc32(case.encode()) % 10 for case in some] == [0] * len(some)
 
 
 # -- what is found -------------------------------------------------------------------------------

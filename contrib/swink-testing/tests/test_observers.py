@@ -109,6 +109,18 @@ class KeepsCalls:
         self.calls[call.id] = call
 
 
+class KeepsCallsOfOthers(KeepsCalls):
+    """Lets go of a call at its end, and takes it up again with what comes after."""
+
+    other_events = True
+
+    @swink.hookimpl
+    def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
+        self.calls[call.id] = call
+        if isinstance(event, swink.Done | swink.Error):
+            del self.calls[call.id]
+
+
 class Copies:
     """Slow where texts are long."""
 
@@ -173,6 +185,7 @@ BROKEN_OBSERVERS = [
     (Shouts, "changes_nothing"),
     (Hoards, "keeps_nothing leaks_nothing"),
     (KeepsCalls, "keeps_nothing leaks_nothing"),
+    (KeepsCallsOfOthers, "keeps_nothing"),
     (Copies, "never_freezes"),
     (NeedsAProvidersName, "disturbs_no_call"),
     (RemembersCalls, "leaks_nothing"),

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent
+PEERS = sorted((HERE / "peers").glob("*/*.py"))
 PROGRAMS = sorted((HERE / "programs").glob("*.py"))
 CHECKED = [*PROGRAMS, *sorted((HERE / "typed").glob("*.py"))]
 
@@ -46,6 +47,16 @@ def test_pyright_finds_no_more_than_is_marked(tmp_path: Path) -> None:
             for each in summary["generalDiagnostics"]]  # fmt: skip
     assert told == []
     assert summary["summary"]["filesAnalyzed"] == len(CHECKED)
+
+
+def length(program: Path) -> int:
+    """How many lines a program has, those that are empty left out."""
+    return sum(bool(line.strip()) for line in program.read_text("utf-8").splitlines())
+
+
+@pytest.mark.parametrize("peers", PEERS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_program_is_as_short_as_one_that_does_the_same_with_a_peer(peers: Path) -> None:
+    assert length(HERE / "programs" / peers.name) <= length(peers)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)

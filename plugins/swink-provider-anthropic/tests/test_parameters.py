@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from swink_core import AssistantMessage, Context, SystemMessage, TextBlock, Tool, UserMessage
+from swink_core import (
+    AssistantMessage,
+    CacheStrategy,
+    Context,
+    SystemMessage,
+    TextBlock,
+    Tool,
+    UserMessage,
+)
 from swink_provider_anthropic import AnthropicProvider
 from swink_testing.leaving import Leaving, leaving
 
@@ -46,7 +54,7 @@ OPEN = {
     "type": "object",
     "properties": {
         "list": {"type": "array", "items": {"type": "object", "properties": {}}},
-        "open": {"type": ["object", "null"], "additionalProperties": True},
+        "none": {"type": ["object", "null"]},
     },
 }
 CLOSED = {
@@ -56,7 +64,7 @@ CLOSED = {
             "type": "array",
             "items": {"type": "object", "properties": {}, "additionalProperties": False},
         },
-        "open": {"type": ["object", "null"], "additionalProperties": True},
+        "none": {"type": ["object", "null"], "additionalProperties": False},
     },
     "additionalProperties": False,
 }
@@ -233,6 +241,7 @@ HI = UserMessage("Hi")
 SAID = AssistantMessage([TextBlock("It is")])
 
 AGES = {"type": "object", "additionalProperties": {"type": "integer"}}
+AGES_WITHIN = {"type": "object", "properties": {"ages": {**AGES, "type": ["object", "null"]}}}
 
 Refusal = tuple[str, Context, dict[str, Any], str, list[str]]
 
@@ -249,7 +258,9 @@ REFUSED: list[Refusal] = [
     (BUDGET, Context([HI], tools=[Tool("look", "", {"type": "array"})]), {},
      "whose parameters are no object", ["anthropic-tool-schema-type"]),
     (NEWEST, Context([HI]), {"response_format": AGES},
-     "any other properties", ["anthropic-format-additional-properties"]),
+     "any other properties", ["anthropic-format-additional-properties", "anthropic-format-open"]),
+    (NEWEST, Context([HI]), {"response_format": {"type": "array", "items": AGES_WITHIN}},
+     "any other properties", ["anthropic-format-open"]),
 ]  # fmt: skip
 
 
@@ -457,6 +468,35 @@ def test_an_instruction_inside_is_a_marked_user_turn_elsewhere(model: str) -> No
     found, heard = _heard(model, HI, FIRST)
     assert heard == ["u Hi <system>\nBe brief.\n</system>"]
     assert len(found.notices) == 1
+
+
+# -- marks for the cache ------------------------------------------------------------------------
+
+SHORT = {"cache_control": {"type": "ephemeral"}}
+LONG = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+CROWDED = ["its own marks leave the cache strategy no place at the end"]
+
+
+@pytest.mark.parametrize(
+    ("own", "ttl", "said"),
+    [
+        ([SHORT] * 3 + [None], None, []),
+        ([SHORT] * 4 + [None], None, CROWDED),
+        ([SHORT] * 4, None, []),
+        ([SHORT, None], 3600, CROWDED),
+        ([LONG, None], 3600, []),
+        ([None, SHORT], 3600, []),
+    ],
+)
+def test_that_own_marks_leave_a_strategy_no_place_is_said(
+    own: list[Any], ttl: int | None, said: list[str]
+) -> None:
+    context = Context([UserMessage([TextBlock("Hi", mark) for mark in own])])
+    cache = CacheStrategy("auto", ttl)
+    found = leaving(PROVIDER, f"anthropic/{NEWEST}", context, cache=cache)
+    assert found.notices == said
+    last = found.body["messages"][-1]["content"][-1]
+    assert ("cache_control" in last) is (said == [])
 
 
 # -- names of tools ----------------------------------------------------------------------------

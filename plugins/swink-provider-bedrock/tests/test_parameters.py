@@ -195,6 +195,21 @@ def test_cache_points_of_the_callers_are_left_out_where_the_model_takes_none() -
     assert leaving(*asked, rules=False).refused_by == ["bedrock-cache-point-messages"]
 
 
+@pytest.mark.parametrize(
+    ("points", "ttl", "said"), [(3, None, 0), (4, None, 1), (1, 3600, 1), (0, 3600, 0)]
+)
+def test_that_own_cache_points_leave_a_strategy_no_place_is_said(
+    points: int, ttl: int | None, said: int
+) -> None:
+    point = {"cachePoint": {"type": "default"}}
+    blocks = [*(TextBlock("Hi", point) for _ in range(points)), TextBlock("Go.")]
+    context = Context([UserMessage([*blocks])])
+    cache = CacheStrategy("auto", ttl)
+    found = leaving(PROVIDER, f"bedrock/{NEWEST}", context, cache=cache)
+    assert ["leave the cache strategy no place" in each for each in found.notices] == [True] * said
+    assert ("cachePoint" in found.body["messages"][0]["content"][-1]) is not bool(said)
+
+
 def test_a_signature_does_not_go_to_a_model_that_refuses_it() -> None:
     thought = ThinkingBlock("Hm.", "c2lnbmF0dXJl")
     answer = AssistantMessage([thought, TextBlock("a")], provider="bedrock")

@@ -30,27 +30,33 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         yield engine
 
 
-@pytest.fixture
-def model(engine: Engine) -> Any:
+@pytest.fixture(params=[[], ["echo/fail-overloaded"]], ids=["alone", "behind-a-failure"])
+def chain(request: pytest.FixtureRequest, engine: Engine) -> list[Any]:
+    """The engine; or a model that fails, in every turn, and then the engine."""
     there = {"base_url": f"{engine.url}/v1", "api_key": engine.key}
-    return (f"llamacpp/{engine.model}", {**there, "temperature": 0, "max_tokens": 200})
+    model = (f"llamacpp/{engine.model}", {**there, "temperature": 0, "max_tokens": 200})
+    return [*request.param, model]
 
 
-async def test_a_tool_is_run_and_the_model_answers(model: Any) -> None:
-    async with swink.Client(retry=False) as client:
-        run = client.run(["echo/fail-overloaded", model], "TOOL", tools=[get_weather])
-        answer = await run.result()
-    assert (answer.text, run.outcome, run.turns) == (ANSWER, "done", 2)
+async def test_a_tool_is_run_and_the_model_answers(chain: Any) -> None:
+    async with swink.Client(retry=False, breaker=False) as client:
+        run = client.run(chain, "TOOL", tools=[get_weather])
+        retries = [e.error_kind async for e in run if isinstance(e, swink.Retry)]
+    assert (run.message.text, run.outcome, run.turns) == (ANSWER, "done", 2)
     assert run.conversation[2].content == "sunny in Paris"
+    failures = retries.count(swink.StreamErrorKind.OVERLOADED)  # a stale connection is another
+    assert failures == run.turns * (len(chain) - 1)
 
 
-async def test_an_answer_is_a_value_of_the_type(model: Any) -> None:
-    answer = await swink.complete(model, "Hello", type=Trip)
+async def test_an_answer_is_a_value_of_the_type(chain: Any) -> None:
+    answer = await swink.complete(chain, "Hello", type=Trip, retry=False)
     assert isinstance(answer.parsed, Trip)
 
 
-def test_text_comes_without_await(model: Any) -> None:
-    with swink.SyncClient() as client, client.stream(model, "Hello") as stream:
-        pieces = list(stream.text)
-    assert "".join(pieces) == ANSWER
-    assert stream.message.text == ANSWER
+def test_all_of_it_comes_without_await(chain: Any) -> None:
+    with swink.SyncClient(retry=False, breaker=False) as client:
+        with client.stream(chain, "Hello") as stream:
+            assert "".join(stream.text) == stream.message.text == ANSWER
+        with client.run(chain, "TOOL", tools=[get_weather]) as run:
+            assert "".join(run.text) == ANSWER
+        assert isinstance(client.complete(chain, "Hello", type=Trip).parsed, Trip)

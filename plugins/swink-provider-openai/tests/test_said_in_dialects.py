@@ -132,13 +132,17 @@ async def test_openrouter_keeps_the_prompts_of_those_that_want_marks(
     assert notices == []
 
 
+CROWDED = "its own marks leave the cache strategy no place at the end"
+
+
 async def test_the_callers_own_marks_leave_no_room_beyond_four() -> None:
     said = UserMessage([TextBlock(str(number), MARK) for number in range(4)])
     turns: list[Message] = [SystemMessage("Be brief."), said, UserMessage("Go.")]
-    _, body, _ = await asked(turns, "openrouter/anthropic/claude-any", cache="auto")
+    _, body, notices = await asked(turns, "openrouter/anthropic/claude-any", cache="auto")
     assert [m["content"] for m in body["messages"]] == [
         "Be brief.", [marked(str(number))[0] for number in range(4)], "Go.",
     ]  # fmt: skip
+    assert [CROWDED in notice for notice in notices] == [True]
 
 
 # (the caller's mark, and whose: the tool's, the first or the last words'; the strategy's lifetime;
@@ -163,7 +167,8 @@ async def test_no_mark_for_an_hour_follows_one_for_minutes(
     tool = Tool("look", metadata={"openrouter": mark} if place == 0 else None)
     context = Context([UserMessage([first]), UserMessage([last])], "Be.", [tool])
     model = "anthropic/claude-any"
-    _, body, _ = await asked(context, f"openrouter/{model}", cache=CacheStrategy(ttl=ttl))
+    _, body, notices = await asked(context, f"openrouter/{model}", cache=CacheStrategy(ttl=ttl))
+    assert [CROWDED in notice for notice in notices] == ([] if marks[-1] else [True])
     said = [m["content"] for m in body["messages"]]
     parts = [body["tools"][0], *(text[-1] if isinstance(text, list) else {} for text in said)]
     found = [part.get("cache_control") for part in parts]

@@ -6,7 +6,8 @@ names in `__all__` of the following modules are public; everything else may chan
     exits        exit codes
     terminal     what people read beside the answer: notes, errors, tables
     listing      a command's output as text or JSON
-    options      the options of a call, and the prompt
+    options      the options of a call
+    prompts      what is asked: the prompt, what is piped in and attached
     calling      a call, shown as it streams, stopped by Ctrl-C
     display      where a call is shown
     completion   providers and models, for a shell

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import signal
+import time
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager, suppress
 
@@ -12,6 +13,7 @@ import swink_core as swink
 from swink_cli.display import Display, Sink
 from swink_cli.summary import summary
 from swink_cli.terminal import one_screen, say, show_error
+from swink_cli.waiting import Waiting
 
 __all__ = ["interruptible", "name_broken_plugins", "name_unknown_models", "show_call", "show_end"]
 
@@ -54,10 +56,18 @@ async def interruptible(stream: swink.EventStream) -> AsyncGenerator[None, None]
 async def show_call(stream: swink.EventStream, sink: Sink) -> Display:
     """Show a call to its end and return the display, which knows how it ended."""
     display = Display(sink)
+    since = time.monotonic()
     try:
-        async with stream, interruptible(stream):
+        async with (
+            stream,
+            interruptible(stream),
+            Waiting(lambda: f"waiting for {stream.call.model}") as sign,
+        ):
             async for batch in stream.batches():
+                sign.pause()
                 display.feed(batch)
+                if display.first_token_at is None and display.terminal is None:
+                    sign.go_on(since)
     finally:
         display.close()
     return display

@@ -22,6 +22,7 @@ from swink_cli.exits import EXIT_FAILURE, EXIT_INTERRUPTED
 from swink_cli.files import media_block
 from swink_cli.options import CallOptions
 from swink_cli.reader import Reader
+from swink_cli.settings import chosen
 from swink_cli.terminal import say, show_error, table
 
 __all__ = ["Chat"]
@@ -139,7 +140,7 @@ class Chat:
 
     def _model(self, words: str) -> None:
         if words:
-            models = words.replace(",", " ").split()
+            models = chosen(words.replace(",", " ").split())
             self._open(models, "Hello")
             name_unknown_models(self._client, models)
             self._models = models

@@ -20,8 +20,8 @@ def complete_provider(
 def complete_model(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Offer `provider/`, and the models of a provider that is certain."""
-    return _quietly(lambda: _models(incomplete))
+    """Offer short names and `provider/`, and the models of a provider that is certain."""
+    return [*_quietly(lambda: _aliases(incomplete)), *_quietly(lambda: _models(incomplete))]
 
 
 def model_names(start: str) -> list[str]:
@@ -40,6 +40,13 @@ def _providers(start: str, end: str) -> list[CompletionItem]:
         for name in host.provider_names()
         if name.startswith(start)
     ]
+
+
+def _aliases(start: str) -> list[CompletionItem]:
+    from swink_cli.settings import read_settings
+
+    known = read_settings().aliases.items()
+    return [CompletionItem(a, help=" ".join(m)) for a, m in known if a.startswith(start)]
 
 
 def _models(start: str) -> list[CompletionItem]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 
 import swink_core as swink
-from swink_cli.files import encode_json, read_json
+from swink_cli.files import encode_json, read_json, replace_file
 
 __all__ = ["Conversation", "read_conversation"]
 
@@ -60,7 +58,7 @@ class Conversation:
             )
         data = encode_json(swink.dump(self.context), indent=1)
         try:
-            _replace(path, data)
+            replace_file(path, data)
         except OSError as error:
             raise swink.MediaError(
                 f"{path}: {error.strerror or error}",
@@ -68,18 +66,6 @@ class Conversation:
                 resolution="Choose a file in a folder that exists and may be written to.",
             ) from error
         self.file = path.resolve()
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write beside the file first, so that a full disk leaves the old one as it was."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with open(handle, "wb") as file:
-            file.write(data)
-        os.replace(name, path)
-    except OSError:
-        os.unlink(name)
-        raise
 
 
 def read_conversation(path: Path) -> Conversation:

@@ -1,10 +1,18 @@
 """Exit codes."""
 
-__all__ = ["EXIT_BROKEN_PIPE", "EXIT_FAILURE", "EXIT_INTERRUPTED", "EXIT_USAGE"]
+__all__ = [
+    "EXIT_BROKEN_PIPE",
+    "EXIT_FAILURE",
+    "EXIT_INCOMPLETE",
+    "EXIT_INTERRUPTED",
+    "EXIT_USAGE",
+]
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
 """The call could not be made as it was asked for; the code that click uses too."""
+EXIT_INCOMPLETE = 3
+"""The answer ended before its end: at the token limit, by a filter, or paused."""
 EXIT_INTERRUPTED = 130
 """128 + SIGINT, what shells report for a program stopped by Ctrl-C."""
 EXIT_BROKEN_PIPE = 141

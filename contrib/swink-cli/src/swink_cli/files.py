@@ -5,12 +5,19 @@ from __future__ import annotations
 import base64
 import json
 import mimetypes
+import os
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import swink_core as swink
 
-__all__ = ["encode_json", "media_block", "read_json"]
+__all__ = ["PIPE", "encode_json", "media_block", "read_json", "read_text", "replace_file"]
+
+PIPE = "-"
+"""Names standard input where a file is wanted."""
 
 
 def read_json(path: Path, what: str, kind: type | tuple[type, ...]) -> Any:
@@ -26,6 +33,17 @@ def read_json(path: Path, what: str, kind: type | tuple[type, ...]) -> Any:
             f"{path} holds a JSON {_json_name(data)}", resolution=f"The file should hold a {what}."
         )
     return data
+
+
+def read_text(path: str) -> str:
+    """Read a text file of the user's. Raises MediaError where it cannot, or is none."""
+    try:
+        return _read(Path(path).expanduser()).decode()
+    except UnicodeDecodeError as error:
+        raise swink.MediaError(
+            f"{path} is not UTF-8 text (byte {error.start})",
+            resolution="Name a text file after the @.",
+        ) from error
 
 
 def _read(path: Path) -> bytes:
@@ -46,12 +64,15 @@ def _json_name(data: object) -> str:
 def media_block(path: str, *, image: bool = False) -> swink.Block:
     """Make a block of a file, read at once, so that it may change or go afterwards.
 
-    A text file becomes text, which every model reads. Raises MediaError for a file that cannot
-    be read, or is not of a kind that a model may see; with `image`, for all but images.
+    A text file becomes text, which every model reads; `-` is standard input, and an `http` address
+    is left to the provider to read. Raises MediaError for a file that cannot be read, or is not of
+    a kind that a model may see; with `image`, for all but images.
     """
+    if path.lower().startswith(("https://", "http://")):
+        return _linked(path, image)
     file = Path(path).expanduser()
-    data = _read(file)
-    media_type = mimetypes.guess_type(file.name)[0]
+    data = sys.stdin.buffer.read() if path == PIPE else _read(file)
+    media_type = _type_of(data) if path == PIPE else mimetypes.guess_type(file.name)[0]
     family = (media_type or "").partition("/")[0]
     if family != "image":
         if image:
@@ -60,7 +81,7 @@ def media_block(path: str, *, image: bool = False) -> swink.Block:
                 resolution="Attach other files with --attach (in a chat: /attach).",
             )
         if (text := _as_text(data)) is not None:
-            return swink.TextBlock(f"{file.name}:\n\n{text}")
+            return swink.TextBlock(text if path == PIPE else f"{file.name}:\n\n{text}")
     if media_type is None:
         raise swink.MediaError(
             f"{path}: neither its name nor its content says what it is",
@@ -77,6 +98,22 @@ def media_block(path: str, *, image: bool = False) -> swink.Block:
     if family == "audio":
         return swink.AudioBlock(source)
     return swink.DocumentBlock(source, name=file.name)
+
+
+def _linked(url: str, image: bool) -> swink.Block:
+    """Make a block of an address; its kind is told by its path's suffix, or by `image`."""
+    media_type = mimetypes.guess_type(urlsplit(url).path)[0]
+    source = swink.UrlSource(url, media_type)
+    family = (media_type or "").partition("/")[0]
+    if image or family == "image":
+        return swink.ImageBlock(source)
+    return swink.AudioBlock(source) if family == "audio" else swink.DocumentBlock(source)
+
+
+def _type_of(data: bytes) -> str | None:
+    """Tell the kind of data that has no name."""
+    kinds = {**_IMAGE_MARKS, "application/pdf": (b"%PDF-",)}
+    return next((kind for kind, marks in kinds.items() if data.startswith(marks)), None)
 
 
 def _as_text(data: bytes) -> str | None:
@@ -100,3 +137,15 @@ def encode_json(data: Any, indent: int | None = None) -> bytes:
     text = json.dumps(data, ensure_ascii=False, indent=indent)
     # a lone surrogate, which models do produce, becomes the escape that JSON has for it
     return text.encode("utf-8", "backslashreplace") + b"\n"
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write beside the file first, so that a full disk leaves the old one as it was."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with open(handle, "wb") as file:
+            file.write(data)
+        os.replace(name, path)
+    except OSError:
+        os.unlink(name)
+        raise

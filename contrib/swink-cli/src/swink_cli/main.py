@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from io import TextIOWrapper
+from io import BufferedReader, TextIOWrapper
 from typing import TYPE_CHECKING
 
 import click
@@ -24,7 +24,7 @@ from swink_cli.extensions import (
     distribution_of,
     load_command,
 )
-from swink_cli.terminal import say, show_error
+from swink_cli.terminal import is_terminal, say, show_error
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -38,6 +38,8 @@ COMMANDS = {
     "demo": "Watch every installed provider stream a recording: no key, no network.",
     "providers": "List installed providers and the variables they read.",
     "models": "List known models with their limits and prices.",
+    "default": "Show or choose the model that is asked where none is named.",
+    "alias": "List short names for models, or give one.",
     "plugins": "List all installed plugins.",
     "new": "Make a plugin package whose tests pass before you write a line.",
 }
@@ -128,6 +130,7 @@ def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     epilog="Try `swink demo` first: it needs no key and no network.",
 )
 @click.option(
+    "-V",
     "--version",
     is_flag=True,
     is_eager=True,
@@ -152,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # models do produce lone surrogates
     try:
-        code = cli.main(arguments, prog_name="swink", standalone_mode=False)
+        code = cli.main(_as_command(arguments), prog_name="swink", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
         _forget_output()
@@ -166,6 +169,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         return _explain(error, debug=_wants_debug(arguments))
     return code if isinstance(code, int) else 0
+
+
+def _as_command(arguments: list[str]) -> list[str]:
+    """Put `ask` before a question: what has a space in it, or comes after a pipe, or an option.
+
+    A word that is nearly a command's name is taken for that, and refused.
+    """
+    at = next((n for n, given in enumerate(arguments) if given not in _OWN_FLAGS), None)
+    if at is None:
+        return arguments
+    first = arguments[at]
+    if first.startswith("-"):
+        is_question = first != "--"
+    elif is_question := first not in COMMANDS and first not in added_commands():
+        from difflib import get_close_matches
+
+        known = [*COMMANDS, *added_commands(), *ELSEWHERE]
+        is_question = " " in first or (not get_close_matches(first, known, 1) and _is_piped())
+    return [*arguments[:at], "ask", *arguments[at:]] if is_question else arguments
+
+
+def _is_piped() -> bool:
+    """Tell whether something is piped in; waits for its first byte."""
+    if not isinstance(sys.stdin, TextIOWrapper) or is_terminal(sys.stdin):
+        return False
+    buffer = sys.stdin.buffer
+    return isinstance(buffer, BufferedReader) and bool(buffer.peek(1))
+
+
+_OWN_FLAGS = frozenset({"--debug", "-h", "--help", "-V", "--version"})
 
 
 def _explain(error: Exception, debug: bool) -> int:

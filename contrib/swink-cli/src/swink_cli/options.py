@@ -8,7 +8,6 @@ from __future__ import annotations
 import difflib
 import functools
 import json
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -18,10 +17,10 @@ from attrs import define, field, fields_dict
 
 import swink_core as swink
 from swink_cli.completion import complete_model
-from swink_cli.files import media_block, read_json
-from swink_cli.terminal import as_unicode, is_terminal
+from swink_cli.files import read_json, read_text
+from swink_cli.settings import chosen
 
-__all__ = ["CallOptions", "call_options", "prompt_message", "prompt_options"]
+__all__ = ["CallOptions", "Function", "apply_options", "call_options"]
 
 MODEL_ENV = "SWINK_MODEL"
 
@@ -57,9 +56,11 @@ _CALL_OPTIONS = (
         metavar="PROVIDER/MODEL",
         shell_complete=complete_model,
         help="The model; give several to fall back through. "
-        f"Default: {MODEL_ENV}, separated by spaces.",
+        f"Default: {MODEL_ENV}, separated by spaces, or what `swink default` keeps.",
     ),
-    click.option("-s", "--system", metavar="TEXT", help="The system prompt."),
+    click.option(
+        "-s", "--system", metavar="TEXT|@FILE", help="The system prompt, as it stands or in a file."
+    ),
     click.option("-t", "--temperature", type=float, help="How freely to choose words, from 0."),
     click.option("--max-tokens", type=int, help="The most tokens to answer with."),
     click.option(
@@ -70,9 +71,8 @@ _CALL_OPTIONS = (
     click.option("--json", "as_json", is_flag=True, help="Ask for an answer in JSON."),
     click.option(
         "--schema",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Ask for JSON of the JSON schema in FILE.",
+        metavar="FILE|JSON",
+        help="Ask for JSON of a JSON schema: in FILE, or as it stands.",
     ),
     click.option(
         "--tool",
@@ -101,18 +101,6 @@ _CALL_OPTIONS = (
     ),
 )
 
-_PROMPT_OPTIONS = (
-    click.option("--image", "images", multiple=True, metavar="FILE", help="Show an image."),
-    click.option(
-        "--attach",
-        "attachments",
-        multiple=True,
-        metavar="FILE",
-        help="Attach a document, image or sound.",
-    ),
-    click.argument("prompt", nargs=-1),
-)
-
 
 @define
 class CallOptions:
@@ -133,7 +121,8 @@ class CallOptions:
             from swink_cli.credentials import choices
 
             raise swink.InvalidModel(
-                f"Name one with -m PROVIDER/MODEL, or set {MODEL_ENV}.\n\n{choices()}",
+                f"Name one with -m PROVIDER/MODEL, or set {MODEL_ENV}, or keep one: "
+                f"swink default PROVIDER/MODEL\n\n{choices()}",
                 title="No model chosen",
             )
 
@@ -149,15 +138,13 @@ def call_options(command: Function) -> Function:
         )  # fmt: skip
         return command(call=_parse(**{name: given.pop(name) for name in names}), **given)
 
-    return _apply(_CALL_OPTIONS, with_options)
+    return apply_options(_CALL_OPTIONS, with_options)
 
 
-def prompt_options(command: Function) -> Function:
-    """Give a command PROMPT, --image and --attach."""
-    return _apply(_PROMPT_OPTIONS, command)
-
-
-def _apply(decorators: Sequence[Callable[[Function], Function]], command: Function) -> Function:
+def apply_options(
+    decorators: Sequence[Callable[[Function], Function]], command: Function
+) -> Function:
+    """Give a command options, in this order in its help."""
     for decorate in reversed(decorators):
         command = decorate(command)
     return command
@@ -170,7 +157,7 @@ def _parse(
     max_tokens: int | None,
     thinking: str | None,
     as_json: bool,
-    schema: Path | None,
+    schema: str | None,
     tool_files: Sequence[Path],
     base_url: str | None,
     api_key: str | None,
@@ -189,11 +176,24 @@ def _parse(
     }
     options = {name: value for name, value in plain.items() if value is not None}
     if schema is not None:
-        options["response_format"] = read_json(schema, "JSON schema", dict)
+        options["response_format"] = _schema(schema)
     if timeout is not None:
         pairs = [*pairs, f"timeouts.total={timeout}"]
     options.update(_parse_pairs(pairs))
-    return CallOptions(list(models), system, _tools(tool_files), options)
+    if system is not None and system.startswith("@"):
+        system = read_text(system[1:]).rstrip("\n")
+    return CallOptions(chosen(models), system, _tools(tool_files), options)
+
+
+def _schema(given: str) -> Any:
+    if not given.lstrip().startswith("{"):
+        return read_json(Path(given), "JSON schema", dict)
+    try:
+        return json.loads(given)
+    except ValueError as error:
+        raise swink.InvalidOption(
+            f"--schema is no JSON: {error}", resolution="Give a JSON schema, or a file with one."
+        ) from error
 
 
 # -- KEY=VALUE -----------------------------------------------------------------------------------
@@ -282,40 +282,3 @@ def _tools(files: Sequence[Path]) -> list[swink.Tool]:
             wanted = "A tool is an object with name, description and parameters, a JSON schema."
             raise swink.MediaError(f"{path}: {error}", resolution=wanted) from error
     return tools
-
-
-# -- the prompt -----------------------------------------------------------------------------------
-
-
-def prompt_message(
-    prompt: Sequence[str], images: Sequence[str], attachments: Sequence[str]
-) -> swink.UserMessage:
-    """Make the user's message: what is piped in, then the prompt, after any files."""
-    parts = [part for part in (_piped(), as_unicode(" ".join(prompt)).strip()) if part]
-    blocks = [media_block(path, image=True) for path in images]
-    blocks += [media_block(path) for path in attachments]
-    if not parts and not blocks:
-        raise swink.InvalidContext(
-            "there is no prompt",
-            title="Nothing to ask",
-            resolution="Write one after the options, or pipe text in.",
-        )
-    text = "\n\n".join(parts)
-    if not blocks:
-        return swink.UserMessage(text)
-    return swink.UserMessage([*blocks, swink.TextBlock(text)] if text else blocks)
-
-
-def _piped() -> str:
-    """Read standard input, unless a person sits at it or there is none."""
-    if sys.stdin is None or is_terminal(sys.stdin):
-        return ""
-    try:
-        return sys.stdin.buffer.read().decode().strip("\n")
-    except UnicodeDecodeError as error:
-        raise swink.MediaError(
-            f"standard input is not UTF-8 text (byte {error.start})",
-            resolution="Pass other files with --image or --attach.",
-        ) from error
-    except OSError:  # a closed or background terminal
-        return ""

@@ -36,10 +36,10 @@ from swink_core import (
 from swink_gateway.addressing import addressed, spoken_by
 from swink_gateway.counting import ESTIMATED, estimated_tokens
 from swink_gateway.failures import of_exception, status_of
-from swink_gateway.protocols import Asked, BadRequest, ClientProtocol, Facts, Reply
+from swink_gateway.protocols import Asked, BadRequest, ClientProtocol, Encoder, Facts, Reply
 from swink_gateway.protocols.frames import JSON
 
-__all__ = ["Calls", "read_json", "read_request", "respond"]
+__all__ = ["Calls", "read_json", "read_request", "respond", "written"]
 
 log = logging.getLogger(__name__)
 
@@ -158,6 +158,9 @@ class Calls:
         retry = self.retry if asked.stream else evolve(self.retry, restart_after_output=True)
         options = {"retry": retry, **found.options}
         stream = self.client.stream(models, found.context, **options)
+        if asked.inherited:
+            target = stream.call.attempt.target
+            target.extra, target.inherited = asked.extra, target.inherited | asked.inherited
         return stream, Facts(stream.call.id, int(time.time()), wire_formats), len(models)
 
     def new_id(self) -> str:
@@ -169,6 +172,17 @@ async def read_request(request: web.Request, protocol: ClientProtocol) -> Asked:
     """Return what a request asks for. Raises BadRequest."""
     path = {**request.query, **request.match_info}
     return protocol.read(await read_json(request), path, request.headers)
+
+
+def written(encoder: Encoder, batch: Sequence[Any], stream: EventStream, protocol: str) -> bytes:
+    """Return what the encoder makes of a batch; a fault of its own is a failure in words."""
+    try:
+        return encoder.feed(batch, stream.call.attempt)
+    except Exception:
+        log.exception("the encoder of %s failed", protocol)
+        fault = Error(error_message="the gateway failed to translate the answer")
+        fault.error_kind = StreamErrorKind.INTERNAL
+        return encoder.feed([fault], stream.call.attempt)
 
 
 def _refusal(protocol: ClientProtocol, error: BadRequest) -> Reply:
@@ -201,7 +215,7 @@ class _Answer:
         encoder = self._encoder
         response: web.StreamResponse | None = None
         async for batch in stream.batches():
-            data = self._written(batch, stream)
+            data = written(encoder, batch, stream, self._protocol.name)
             if response is None:
                 self._listen(batch)
             if data:
@@ -249,16 +263,6 @@ class _Answer:
             log.warning("a client read nothing for %s s; it is left", self._calls.patience)
             transport.abort()
             raise ConnectionResetError("the client does not read") from None
-
-    def _written(self, batch: Sequence[Any], stream: EventStream) -> bytes:
-        """Return what the encoder makes of a batch; a fault of its own is a failure in words."""
-        try:
-            return self._encoder.feed(batch, stream.call.attempt)
-        except Exception:
-            log.exception("the encoder of %s failed", self._protocol.name)
-            fault = Error(error_message="the gateway failed to translate the answer")
-            fault.error_kind = StreamErrorKind.INTERNAL
-            return self._encoder.feed([fault], stream.call.attempt)
 
     def _listen(self, batch: Sequence[Any]) -> None:
         self._notices += [event.detail for event in batch if isinstance(event, Notice)]

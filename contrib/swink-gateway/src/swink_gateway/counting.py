@@ -7,6 +7,7 @@ nobody knows before it is looked at.
 from __future__ import annotations
 
 from swink_core import Context, TextBlock, ThinkingBlock, ToolCallBlock
+from swink_gateway.protocols.answers import arguments_text
 from swink_gateway.protocols.frames import encode
 
 __all__ = ["ESTIMATED", "estimated_tokens"]
@@ -34,7 +35,7 @@ def estimated_tokens(context: Context) -> int:
                 case TextBlock(text=text) | ThinkingBlock(thinking=text):
                     characters += len(text)
                 case ToolCallBlock():
-                    characters += len(block.name) + len(block.raw_arguments or "")
+                    characters += len(block.name) + len(arguments_text(block))
                 case _:
                     media += 1
     words = -(-characters // CHARACTERS_PER_TOKEN)

@@ -18,7 +18,7 @@ from aiohttp import WSMsgType, web
 from attrs import evolve
 
 from swink_core import Done, Error, StreamErrorKind, SwinkError
-from swink_gateway.calls import Calls, read_request, respond
+from swink_gateway.calls import Calls, read_request, respond, written
 from swink_gateway.failures import of_exception, status_of
 from swink_gateway.kept import Kept
 from swink_gateway.protocols import Asked, BadRequest, Facts
@@ -127,7 +127,7 @@ class _Connection:
         encoder = self._protocol.encoder(asked, facts)
         async with stream:
             async for batch in stream.batches():
-                await self._send(encoder.feed(batch, stream.call.attempt))
+                await self._send(written(encoder, batch, stream, self._protocol.name))
                 if encoder.ended:
                     if isinstance(batch[-1], Done):
                         _keep(self._kept, asked, stream.message, facts, size)

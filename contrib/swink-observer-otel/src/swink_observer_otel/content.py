@@ -9,6 +9,7 @@ from __future__ import annotations
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import Any
 
 from opentelemetry.util.genai.types import (
@@ -30,7 +31,7 @@ from opentelemetry.util.genai.types import (
 import swink_core as swink
 from swink_core.providers import Source, parse_arguments
 
-__all__ = ["Answer", "definitions", "input_messages", "system_parts"]
+__all__ = ["Answer", "arguments", "definitions", "input_messages", "result", "system_parts"]
 
 MODALITIES = {"image": Modality.IMAGE, "audio": Modality.AUDIO, "document": Modality.DOCUMENT}
 
@@ -59,6 +60,17 @@ def _message(message: swink.Message) -> InputMessage:
         response = result[0].content if _is_text(result) else result
         return InputMessage("tool", [ToolCallResponsePart(response, message.tool_call_id)])
     return InputMessage(message.role, [*_parts(message.content)])
+
+
+def arguments(call: swink.ToolCallBlock) -> Any:
+    """Return what a tool is called with, as the model wrote it where that is no JSON object."""
+    return call.arguments if call.state == "complete" else call.raw_arguments
+
+
+def result(message: swink.ToolResultMessage) -> Any:
+    """Return what a model is told of a tool: text, or the data of its parts."""
+    parts = [*_parts(message.content)]
+    return parts[0].content if _is_text(parts) else [asdict(part) for part in parts]
 
 
 def _is_text(parts: list[Any]) -> bool:

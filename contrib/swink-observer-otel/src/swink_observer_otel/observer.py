@@ -4,9 +4,10 @@
       attempt 1                        what was asked, what HTTP answered
       attempt 2
 
-The call's span, the metrics and what is captured of content are made by opentelemetry-util-genai,
-which reads the standard variables. Tokens are on the call's span alone, so that nobody adds them up
-twice. A chunk is a network read that brought content.
+The span of a tool loop's turn is below the run's: see runs.py. The call's span, the metrics and
+what is captured of content are made by opentelemetry-util-genai, which reads the standard
+variables. Tokens are on the call's span alone, so that nobody adds them up twice. A chunk is a
+network read that brought content.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from opentelemetry.util.genai.types import Error
 import swink_core as swink
 from swink_observer_otel.content import Answer, definitions, input_messages, system_parts
 from swink_observer_otel.conventions import FINISH_REASONS, address_of, provider_name
+from swink_observer_otel.runs import Run, Runs
 from swink_observers.calls import CallObserver, CallState, Delta
 
 __all__ = ["OTelObserver", "shared"]
@@ -41,6 +43,7 @@ class OTelObserver(CallObserver["_Call"]):
     """
 
     name = "otel"
+    other_events = True  # the turns and tools of a loop
 
     def __init__(
         self,
@@ -60,12 +63,19 @@ class OTelObserver(CallObserver["_Call"]):
         )
         self._tracer = trace.get_tracer(SCOPE, tracer_provider=tracer_provider)
         self._propagate = propagate
+        self._runs = Runs(self._handler)
 
     def watch(self, call: swink.Call) -> _Call | None:
         """Begin a call's span."""
         if _gives_way(self, call):
             return None
-        return _Call(call, self._handler, self._tracer, self._propagate)
+        run = self._runs.turn_of(call)
+        return _Call(call, self._handler, self._tracer, self._propagate, run)
+
+    def other(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
+        """Begin and end the spans of runs and tools."""
+        if not _gives_way(self, call):
+            self._runs.take(event, call)
 
 
 class _Call(CallState):
@@ -77,13 +87,16 @@ class _Call(CallState):
         handler: TelemetryHandler,
         tracer: trace.Tracer,
         propagate: bool,
+        run: Run | None,
     ) -> None:
         super().__init__()
         self._tracer = tracer
+        self._run = run
         self._propagate = propagate
         self._invocation = handler.inference(
             provider_name(call.model.provider),
             request_model=call.model.id,
+            context=run.context if run else None,
             conversation_id=call.options.session_id,
         )
         self._invocation.suspend()  # what the caller does between events is not the call's
@@ -205,6 +218,8 @@ class _Call(CallState):
             ended.system_instruction = system_parts(call.context)
             ended.tool_definitions = definitions(call.context)
             ended.output_messages = [self._answer.message(reason)]
+        if self._run is not None:
+            self._run.answered(reason, [*ended.output_messages], error)
         if error is None:
             ended.stop()
         else:

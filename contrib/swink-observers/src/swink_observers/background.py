@@ -19,6 +19,7 @@ from typing import Any, Self
 from attrs import evolve
 
 import swink_core as swink
+from swink_observers.calls import EVENTS
 
 __all__ = ["Background"]
 
@@ -48,6 +49,7 @@ class Background:
         self.name: str = getattr(observer, "name", None) or type(observer).__name__
         self.dropped = 0
         self._observer = observer
+        self.other_events: bool = getattr(observer, "other_events", False)
         self._names = tuple(inspect.signature(observer.on_event).parameters)
         self._size = size
         self._flush_seconds = flush_seconds
@@ -60,11 +62,11 @@ class Background:
     def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
         """Queue an event, or drop it."""
         is_delta = isinstance(event, _DELTAS)
-        if not is_delta:
-            self._calls[call.id] = _copied(call)
-        view = self._calls[call.id]
+        view = self._calls[call.id] if is_delta else _copied(call)
         if isinstance(event, swink.Done | swink.Error):
-            del self._calls[call.id]
+            self._calls.pop(call.id, None)
+        elif type(event) in EVENTS:
+            self._calls[call.id] = view
         if self._closed or self._queue.qsize() >= self._size * (1 if is_delta else 2):
             self.dropped += 1
             return
@@ -106,7 +108,7 @@ class Background:
                     failed.add(call.id)
                     trace = call.trace(error)
                     log.error("observer %s raised; it misses this call:\n%s", self.name, trace)
-            if isinstance(event, swink.Done | swink.Error):
+            if isinstance(event, swink.Done | swink.Error) or type(event) not in EVENTS:
                 failed.discard(call.id)
             del item, event, call  # not kept while nothing comes
 

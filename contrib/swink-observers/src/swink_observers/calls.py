@@ -12,11 +12,11 @@ of those that came with one network read.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar, get_args
 
 import swink_core as swink
 
-__all__ = ["CallObserver", "CallState", "Delta", "Taken"]
+__all__ = ["EVENTS", "CallObserver", "CallState", "Delta", "Taken"]
 
 Delta: TypeAlias = swink.TextDelta | swink.ThinkingDelta | swink.ToolCallDelta
 
@@ -25,6 +25,9 @@ TOKENS = ("input", "output", "cache_read", "cache_write", "reasoning")
 
 CACHE_HIT = "cache_hit"
 """The notice of an answer that nobody was asked for, and nobody paid."""
+
+EVENTS = frozenset(get_args(swink.Event))
+"""What a call's stream is made of; events of other classes are told of calls not under way."""
 
 _DELTAS = frozenset({swink.TextDelta, swink.ThinkingDelta, swink.ToolCallDelta})
 _TERMINAL = frozenset({swink.Done, swink.Error})
@@ -95,6 +98,9 @@ class CallObserver(ABC, Generic[State]):
     def watch(self, call: swink.Call) -> State | None:
         """Return the state of a call whose first event is about to be shown; `None` to skip it."""
 
+    def other(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
+        """Take an event of a library above the core, where `other_events = True` asks for them."""
+
     @swink.hookimpl
     def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
         """Show an event to the state of its call."""
@@ -102,6 +108,9 @@ class CallObserver(ABC, Generic[State]):
         try:
             state = running[call.id]
         except KeyError:
+            if type(event) not in EVENTS:
+                self.other(event, call)
+                return
             state = running[call.id] = self.watch(call)
         kind = type(event)
         try:

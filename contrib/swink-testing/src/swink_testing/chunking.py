@@ -7,11 +7,12 @@ found by `frame_ends` with the provider's own decoder.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from swink_core.providers import Decoder
+from swink_core.providers import Decoder, NDJSONDecoder, SSEDecoder
 
 __all__ = [
     "Truncation",
@@ -28,6 +29,9 @@ __all__ = [
 
 TRUNCATIONS = 64
 """Frames up to which a body is cut after every one, and the number of cuts beyond."""
+
+_LINE = re.compile(rb"[^\r\n]*[\r\n]")
+_BYTE = re.compile(rb".", re.DOTALL)
 
 
 class Truncation(NamedTuple):
@@ -83,8 +87,10 @@ def chunkings(
 
 def frame_ends(body: bytes, decoder: Callable[[], Decoder]) -> list[int]:
     """Return the offset after each frame that the decoder completes in the body."""
-    feed = decoder().feed
-    ends = [offset + 1 for offset in range(len(body)) if feed(body[offset : offset + 1])]
+    made = decoder()
+    # where frames are lines nothing can end between two lines' ends
+    pieces = _LINE if isinstance(made, SSEDecoder | NDJSONDecoder) else _BYTE
+    ends = [piece.end() for piece in pieces.finditer(body) if made.feed(piece[0])]
     # a decoder ends a line at CR already; the LF that may follow belongs to it
     return [end + (body[end - 1 : end + 1] == b"\r\n") for end in ends]
 

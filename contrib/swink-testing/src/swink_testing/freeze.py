@@ -198,25 +198,24 @@ def growing_frames(subjects: Iterable[Subject], most: int = 2) -> Iterator[str]:
         least, most_bytes = (
             frame for size in _GROWTH for _, frame in inflated(data, size, _CONTENT, {way})
         )
-        small = _over_decoding(answer, at, least)
-        fair = PER_BYTE * small[0] * len(most_bytes)
-        large = _over_decoding(answer, at, most_bytes, fair)
-        times = min(most / least for most, least in zip(large, small, strict=True))
-        if times > PER_BYTE:
-            yield f"{where} costs {times:.1f} times as much by the byte"
+        once, times = _step_seconds(answer, at, least), len(most_bytes) / len(least)
+        seconds = _step_seconds(answer, at, most_bytes, inf)
+        if seconds > PER_BYTE * times * once:
+            times = max(times, _decoding_grows(least, most_bytes))
+        if seconds > (enough := PER_BYTE * times * once):
+            seconds = _step_seconds(answer, at, most_bytes, enough)
+        if seconds > enough:
+            yield f"{where} costs {seconds / once / times:.1f} times as much by the byte"
 
 
-def _over_decoding(
-    answer: Frames, at: int, frame: bytes, enough: float = 0.0
-) -> tuple[float, float]:
-    """Return what a frame costs by the byte, and over what it takes just to decode it: large
-    mappings leave the processor's caches behind, whoever reads them."""
-    cost = _step_seconds(answer, at, frame, enough)
+def _decoding_grows(least: bytes, most: bytes) -> float:
+    """Return how many times as long it takes just to decode a larger frame, 0 where it cannot be
+    decoded: large mappings leave the processor's caches behind, whoever reads them."""
+    decode = msgspec.json.decode
     try:
-        msgspec.json.decode(frame)
+        return cpu_seconds(lambda: decode(most)) / cpu_seconds(lambda: decode(least))
     except (msgspec.DecodeError, RecursionError):
-        return cost / len(frame), cost / len(frame)
-    return cost / len(frame), cost / cpu_seconds(lambda: msgspec.json.decode(frame))
+        return 0.0
 
 
 def long_errors(subject: Subject, size: int = HOSTILE_SIZE) -> Iterator[str]:

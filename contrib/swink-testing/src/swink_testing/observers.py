@@ -61,15 +61,26 @@ ROUNDS = 3
 """A busy machine can make one round look slow, hardly all of them."""
 
 
+class _Other(ev.AssistantMessageEvent, type="other"):
+    """An event that a library above the core makes, before a call or after its end."""
+
+
 def _observe(binding: Binding, call: Call) -> Callable[[ev.AssistantMessageEvent], None]:
-    """Return what shows one event of a call to the plugin."""
+    """Return what shows one event of a call to the plugin, between others if it takes such."""
     observers = [*Observers(call, [binding]).bound.values()]
+    plugins = [impl.plugin for impl in binding.hook.on_event.get_hookimpls()]
+    takes_others = any(getattr(plugin, "other_events", False) for plugin in plugins)
+    before = [_Other()] if takes_others else []
 
     def show(event: ev.AssistantMessageEvent) -> None:
+        shown = [*before, event]
+        before.clear()
         if isinstance(event, ev.Done | ev.Error):
             call.add(event.usage, event.cost)
-        for observer in observers:
-            observer(event)
+            shown += [_Other()] if takes_others else []
+        for each in shown:
+            for observer in observers:
+                observer(each)
 
     return show
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from attrs import define
+from attrs import define, field
 
 from swink.amounts import added
 from swink.answers import Answer, BadAnswer
@@ -26,7 +26,7 @@ class Batch(Generic[R]):
     ended and `failed` those that failed; `usage` and `cost` sum all attempts of all calls.
     """
 
-    results: list[R | StreamError | BadAnswer | None]
+    results: list[R | StreamError | BadAnswer | None] = field(repr=False)
     done: int = 0
     failed: int = 0
     usage: Usage | None = None

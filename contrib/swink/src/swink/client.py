@@ -12,7 +12,7 @@ from swink.loop import Run
 from swink.prompts import Prompt
 from swink.schemas import Schema
 from swink.toolbox import Approve
-from swink.tools import ToolLike, tools_by_name
+from swink.tools import ToolLike, refuse_functions, tools_by_name
 from swink_core import (
     AssistantMessage,
     ClientOptions,
@@ -105,6 +105,7 @@ class Client(swink_core.Client):
         Nothing is sent before it is read. See `swink_core.Client.stream` for the rest. Raises
         UsageError for a call that cannot be made, and for a type that has no JSON schema.
         """
+        refuse_functions(options.get("tools"))
         if type is None:
             return super().stream(model, context, **options)
         if options.get("response_format") is not None:

@@ -5,7 +5,8 @@
 
 Observers whose plugin says `other_events = True` are shown them through `on_event`, each with the
 call of its turn, which has not begun yet or has ended. `run_id` is the same on all events of a run.
-A run that was left ends, for observers, in what `RunEnd` says.
+A run that was left ends, for observers, in what `RunEnd` says. They are shown a `ToolStart` in the
+context (of `contextvars`) that its tool runs in.
 """
 
 from __future__ import annotations

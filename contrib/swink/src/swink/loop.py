@@ -74,7 +74,7 @@ class Run(OfStream):
             raise UsageError("max_turns is less than 1", resolution="Allow one turn at least.")
         self.id = secrets.token_hex(6)
         self._ask, self._options = ask, options
-        self._toolbox, self._max_turns = Toolbox(self.id, tools, approve), max_turns
+        self._toolbox, self._max_turns = Toolbox(self.id, tools, approve, self._told), max_turns
         self._stream: EventStream = ask(prompt, options)
         self._context = self._stream.call.context
         self._messages: Conversation = [*self._context.messages]
@@ -238,7 +238,7 @@ class Run(OfStream):
         if calls and goes_on and self._turn < self._max_turns:
             async with aclosing(self._toolbox.carry_out(calls, self._turn)) as batches:
                 async for events in batches:
-                    yield [self._told(event) for event in events]
+                    yield [*events]
         self._keep_turn()
         if self._is_closing:
             yield [self._end("aborted")]

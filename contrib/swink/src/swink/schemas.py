@@ -140,6 +140,8 @@ def _by_cattrs(kind: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
 
 def _no_schema(kind: Any, error: Exception) -> UsageError:
     said = str(error).partition("\n")[0]
+    if said.endswith(":"):  # what follows tells msgspec's own users what to do
+        said = "it is a class that neither says its fields nor is a pydantic model"
     return UsageError(
         f"{_name(kind)} has no JSON schema: {said}",
         resolution="Use types that msgspec, cattrs or pydantic know; a choice between classes that "

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextvars import copy_context
 from typing import Any, TypeAlias
 
 from swink.events import ToolEnd, ToolStart
@@ -13,6 +14,9 @@ from swink.tools import FunctionTool, failed
 from swink_core import ToolCallBlock, ToolResultMessage
 
 __all__ = ["Approve", "Toolbox"]
+
+Tell: TypeAlias = Callable[[ToolStart | ToolEnd], object]
+"""Shows an event to observers."""
 
 Approve: TypeAlias = Callable[[ToolCallBlock], bool | str | Awaitable[bool | str]]
 """Says whether a tool call may be carried out; a string refuses it and tells the model why."""
@@ -29,10 +33,14 @@ class Toolbox:
     """The tools of a run, and what is known of the calls of its last turn."""
 
     def __init__(
-        self, run_id: str, tools: Mapping[str, FunctionTool[..., Any]], approve: Approve | None
+        self,
+        run_id: str,
+        tools: Mapping[str, FunctionTool[..., Any]],
+        approve: Approve | None,
+        tell: Tell,
     ) -> None:
         self.names = tuple(tools)
-        self._run_id, self._tools, self._approve = run_id, tools, approve
+        self._run_id, self._tools, self._approve, self._tell = run_id, tools, approve, tell
         self._under_way: dict[asyncio.Task[ToolResultMessage], ToolCallBlock] = {}
         self._results: dict[str, ToolResultMessage] = {}
 
@@ -41,16 +49,25 @@ class Toolbox:
     ) -> AsyncGenerator[list[ToolStart | ToolEnd], None]:
         """Carry out calls together, and yield how they begin and end."""
         self._results, began = {}, time.monotonic()
-        self._under_way = {asyncio.create_task(self._result_of(call)): call for call in calls}
+        started = [ToolStart(self._run_id, turn, call) for call in calls]
         try:
-            yield [ToolStart(self._run_id, turn, call) for call in calls]
+            for start in started:
+                context = copy_context()  # what observers set there holds for the tool alone
+                context.run(self._tell, start)
+                task = asyncio.create_task(self._result_of(start.tool_call), context=context)
+                self._under_way[task] = start.tool_call
+            yield [*started]
             while self._under_way:
                 done, _ = await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
                 seconds = time.monotonic() - began
                 ended = [
-                    (call, self._over(t)) for t, call in [*self._under_way.items()] if t in done
+                    ToolEnd(self._run_id, turn, call, self._over(task), seconds)
+                    for task, call in [*self._under_way.items()]
+                    if task in done
                 ]
-                yield [ToolEnd(self._run_id, turn, call, result, seconds) for call, result in ended]
+                for end in ended:
+                    self._tell(end)
+                yield [*ended]
         finally:
             await self._stop()
 

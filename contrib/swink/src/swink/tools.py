@@ -26,7 +26,7 @@ from swink_core import (
     UsageError,
 )
 
-__all__ = ["FunctionTool", "ToolLike", "failed", "tool", "tools_by_name"]
+__all__ = ["FunctionTool", "ToolLike", "failed", "refuse_functions", "tool", "tools_by_name"]
 
 log = logging.getLogger(__name__)
 
@@ -186,6 +186,17 @@ def tools_by_name(given: Sequence[ToolLike]) -> dict[str, FunctionTool[..., Any]
     if len(named) < len(given):
         raise UsageError("two tools have one name", resolution="Give one another: @tool(name=…).")
     return named
+
+
+def refuse_functions(tools: Any) -> None:
+    """Raise UsageError for functions where nobody would call them."""
+    given = tools if isinstance(tools, Sequence) else [tools]
+    if any(callable(each) for each in given):
+        raise UsageError(
+            "stream() and complete() call no functions",
+            resolution="Use run(…, tools=[…]), or pass tool(function).definition and answer the "
+            "model's calls yourself.",
+        )
 
 
 def failed(call: ToolCallBlock, why: str) -> ToolResultMessage:

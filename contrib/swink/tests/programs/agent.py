@@ -10,6 +10,5 @@ def get_weather(city: str, days: int = 1) -> str:
     return f"{city}: 18 °C in {days} days"
 
 
-with swink.SyncClient() as client, client.run("echo/tools", "Oslo?", tools=[get_weather]) as run:
-    for piece in run.text:
-        print(piece, end="", flush=True)
+for piece in swink.SyncClient().run("echo/tools", "Oslo?", tools=[get_weather]).text:
+    print(piece, end="", flush=True)

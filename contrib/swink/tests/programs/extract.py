@@ -1,6 +1,5 @@
 """Read a value out of a text."""
 
-import asyncio
 from dataclasses import dataclass
 
 import swink
@@ -12,9 +11,5 @@ class Person:
     age: int | None = None
 
 
-async def main() -> None:
-    answer = await swink.complete("echo/json", "Ada is 36.", type=Person, max_tokens=200)
-    print(answer.parsed.name, answer.parsed.age, answer.cost)
-
-
-asyncio.run(main())
+answer = swink.complete_sync("echo/json", "Ada is 36.", type=Person, max_tokens=200)
+print(answer.parsed.name, answer.parsed.age, answer.cost)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, assert_type
+from typing import Any, assert_never, assert_type
 
 import attrs
 import msgspec
@@ -79,3 +79,24 @@ def conversations(client: swink.Client) -> None:
     chain: swink.ModelChain = ["a/b", ("c/d", {"temperature": 0.2, "api_key": "k"})]
     client.stream(chain, said, timeout=30, retry=False, thinking="high", stop="END")
     client.stream("a/b", [{"role": "user", "content": "Hi"}, *said], tools=[add.definition])
+
+
+async def every_event_of_a_run(run: swink.Run) -> None:
+    async for event in run:
+        match event:
+            case swink.RunStart() | swink.TurnStart() | swink.TurnEnd() | swink.RunEnd():
+                assert_type(event.run_id, str)
+            case swink.ToolStart(tool_call=call) | swink.ToolEnd(tool_call=call):
+                assert_type(call, swink.ToolCallBlock)
+            case swink.TextDelta() | swink.ThinkingDelta() | swink.ToolCallDelta():
+                assert_type(event.delta, str)
+            case swink.Start() | swink.Retry() | swink.Notice() | swink.Extension():
+                pass
+            case swink.TextStart() | swink.ThinkingStart() | swink.ToolCallStart():
+                pass
+            case swink.TextEnd() | swink.ThinkingEnd() | swink.ToolCallEnd():
+                pass
+            case swink.Done() | swink.Error():
+                pass
+            case _:
+                assert_never(event)

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from swink_core import CacheStrategy
+from swink_core import CacheStrategy, Context
+from swink_core.providers import Fitted
 from swink_provider_anthropic import claude
 
-__all__ = ["MARK", "mark_for_cache"]
+__all__ = ["CROWDED", "MARK", "ends_marked", "mark_for_cache", "own_marks", "tell_crowded"]
 
 MARK = "cache_control"
 MOST_MARKS = 4
 HOUR = "1h"
+CROWDED = ": its own marks leave the cache strategy no place at the end"
 
 
 def mark_for_cache(native: dict[str, Any], cache: CacheStrategy) -> None:
@@ -35,3 +37,28 @@ def mark_for_cache(native: dict[str, Any], cache: CacheStrategy) -> None:
         place = next(at for at, other in enumerate(blocks) if other is block)
         if not any(theirs != long and (at < place) == long for at, theirs in own.items()):
             block[MARK] = control
+
+
+def own_marks(context: Context, provider: str, name: str = MARK) -> list[Any]:
+    """Return what blocks and tools of the caller say of the cache themselves."""
+    contents = [m.content for m in context.messages if not isinstance(m.content, str)]
+    said = [block.metadata or {} for content in contents for block in content]
+    said += [(tool.metadata or {}).get(provider, {}) for tool in context.tools]
+    return [each[name] for each in said if name in each]
+
+
+def ends_marked(context: Context, name: str = MARK) -> bool:
+    """Tell whether a mark of the caller's own is on the last block of all."""
+    last = [block for message in context.messages[-1:] for block in message.content[-1:]]
+    return any(name in (getattr(block, "metadata", None) or {}) for block in last)
+
+
+def tell_crowded(call: Fitted, provider: str) -> None:
+    """Say that the caller's own marks keep a strategy's away from the end of the conversation."""
+    cache = call.options.cache
+    if cache is None or cache.mode == "none" or ends_marked(call.context):
+        return
+    own = own_marks(call.context, provider)
+    long = claude.cache_ttl(cache).get("ttl") == HOUR
+    if len(own) >= MOST_MARKS or (long and any(mark.get("ttl") != HOUR for mark in own)):
+        call.tell(CROWDED, "option_ignored")

@@ -16,6 +16,7 @@ from swink_core.providers import (
 )
 from swink_provider_anthropic import errors
 from swink_provider_anthropic.converter import conversation, is_misplaced
+from swink_provider_anthropic.marks import tell_crowded
 from swink_provider_anthropic.parameters import parameters
 from swink_provider_anthropic.parser import MessagesParser
 from swink_provider_anthropic.schemas import fit_schemas, limits_in_words
@@ -54,6 +55,7 @@ class AnthropicProvider(HTTPProvider):
         fit_schemas(call)
         if self._native_system(model, options) and is_misplaced(call.context):
             call.tell(": an instruction went out behind the user's turn", "system_message_moved")
+        tell_crowded(call, self.name)
         return call
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:

@@ -49,10 +49,10 @@ def limits_in_words(options: StreamOptions) -> list[str]:
 
 
 def fit_schemas(call: Fitted) -> None:
-    """Refuse the schema of an answer that is an open object. Write those of strict tools as they
+    """Refuse the schema of an answer that has an open object. Write those of strict tools as they
     are compiled; say which are, beyond what can be, not strict."""
     wanted = call.options.response_format
-    if call.options.rules and isinstance(wanted, Mapping) and _is_open(wanted):
+    if call.options.rules and isinstance(wanted, Mapping) and any(map(_is_open, _nodes(wanted))):
         call.refuse("structured_output", "takes no schema of an object with any other properties")
     if not call.options.rules or not any(tool.strict for tool in call.context.tools):
         return

@@ -45,7 +45,7 @@ from swink_provider_anthropic import claude
 from swink_provider_bedrock.media import media
 from swink_provider_bedrock.wire import BY_SERVER
 
-__all__ = ["CHOICES", "conversation", "has_points", "takes_points"]
+__all__ = ["CHOICES", "conversation", "is_crowded", "takes_points"]
 
 LONGEST_TOOL_ID = 64
 LONGEST_STEM = 190
@@ -119,12 +119,6 @@ def conversation(
 def takes_points(model: Model, options: StreamOptions) -> bool:
     """Tell whether a model takes cache points, or nobody asks."""
     return not options.rules or rule_of(model).takes.get("cache") is not False
-
-
-def has_points(context: Context) -> bool:
-    """Tell whether the caller wants cache points of their own."""
-    contents = [m.content for m in context.messages if not isinstance(m.content, str)]
-    return any("cachePoint" in (b.metadata or {}) for content in contents for b in content)
 
 
 class _Converter(MessageConverter):
@@ -296,15 +290,32 @@ def _tool(tool: Tool, provider: str, vendor: str) -> dict[str, Any]:
 # -- caching ---------------------------------------------------------------------------------
 
 
+def is_crowded(
+    own: list[dict[str, Any]], cache: CacheStrategy | None, facts: Mapping[str, Any]
+) -> bool:
+    """Tell whether the caller's own cache points leave no place for those of a strategy.
+
+    Lives of several lengths have an order, which is the caller's to choose.
+    """
+    if cache is None or cache.mode == "none":
+        return False
+    ttl = _point(cache, facts).get("ttl")
+    return len(own) >= MOST_POINTS or any(point.get("ttl") != ttl for point in own)
+
+
+def _point(cache: CacheStrategy, facts: Mapping[str, Any]) -> dict[str, str]:
+    ttl = {} if facts.get("cache_ttl") is False else claude.cache_ttl(cache)
+    return {"type": "default", **ttl}
+
+
 def _mark(native: dict[str, Any], cache: CacheStrategy, facts: Mapping[str, Any]) -> None:
     """Each point caches all before it
     (https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html)."""
-    ttl = {} if facts.get("cache_ttl") is False else claude.cache_ttl(cache)
-    point = {"type": "default", **ttl}
+    point = _point(cache, facts)
     blocks = [block for turn in native["messages"] for block in turn["content"]]
     own = [block["cachePoint"] for block in blocks if "cachePoint" in block]
-    if any(theirs.get("ttl") != point.get("ttl") for theirs in own):
-        return  # lives of several lengths have an order, which is theirs to choose
+    if is_crowded(own, cache, facts):
+        return
     users = [turn["content"] for turn in native["messages"] if turn["role"] == "user"]
     places = {
         "messages": users[-1] if users else None,
@@ -314,5 +325,5 @@ def _mark(native: dict[str, Any], cache: CacheStrategy, facts: Mapping[str, Any]
     free = [
         place for name, place in places.items() if place and name in facts.get("cache", EVERYWHERE)
     ]
-    for place in [p for p in free if "cachePoint" not in p[-1]][: max(0, MOST_POINTS - len(own))]:
+    for place in [p for p in free if "cachePoint" not in p[-1]][: MOST_POINTS - len(own)]:
         place.append({"cachePoint": point})

@@ -32,9 +32,10 @@ from swink_core.providers import (
     rule_of,
     with_extra,
 )
+from swink_provider_anthropic.marks import CROWDED, ends_marked, own_marks
 from swink_provider_anthropic.schemas import fit_schemas, limits_in_words
 from swink_provider_bedrock import errors
-from swink_provider_bedrock.converter import CHOICES, conversation, has_points, takes_points
+from swink_provider_bedrock.converter import CHOICES, conversation, is_crowded, takes_points
 from swink_provider_bedrock.credentials import CredentialChain, SharedFiles, region
 from swink_provider_bedrock.eventstream import EventStreamDecoder
 from swink_provider_bedrock.parameters import is_claude, parameters
@@ -95,8 +96,13 @@ class BedrockProvider(HTTPProvider):
         call = super().fit(model, context, options)
         if is_claude(model):
             fit_schemas(call)
-        if not takes_points(model, options) and has_points(context):
+        own = own_marks(context, self.name, "cachePoint")
+        if own and not takes_points(model, options):
             call.tell(" takes no cache points; they were not sent", "option_ignored")
+        elif not ends_marked(context, "cachePoint") and is_crowded(
+            own, call.options.cache, rule_of(model).facts
+        ):
+            call.tell(CROWDED, "option_ignored")
         return call
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:

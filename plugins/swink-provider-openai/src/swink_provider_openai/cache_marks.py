@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from swink_core import Model
+from swink_core import CacheStrategy, Context, Model
 from swink_core.providers import rule_of
 
-__all__ = ["caches_by_marks", "mark_for_cache"]
+__all__ = ["caches_by_marks", "is_crowded", "mark_for_cache"]
 
 SHORT_CACHE = 300
 """Seconds for which a mark keeps a prompt, unless it says for an hour."""
@@ -24,6 +24,19 @@ HOUR = "1h"
 def caches_by_marks(model: Model) -> bool:
     """Tell whether a prompt is kept only up to marks in it."""
     return bool(rule_of(model).facts.get("cache_marks"))
+
+
+def is_crowded(context: Context, cache: CacheStrategy | None, provider: str) -> bool:
+    """Tell whether the caller's own marks keep a strategy's away from the end of the prompt."""
+    contents = [[] if isinstance(m.content, str) else m.content for m in context.messages]
+    blocks = [block for content in contents for block in content]
+    ends_marked = any(MARK in (b.metadata or {}) for content in contents[-1:] for b in content[-1:])
+    if cache is None or cache.mode == "none" or ends_marked:
+        return False
+    said = [b.metadata for b in blocks] + [(t.metadata or {}).get(provider) for t in context.tools]
+    own = [each for each in said if each and MARK in each]
+    is_long = (cache.ttl or 0) > SHORT_CACHE
+    return len(own) >= MOST_MARKS or (is_long and not all(map(_is_long, own)))
 
 
 def mark_for_cache(native: Mapping[str, Any], ttl: int | None) -> None:

@@ -38,7 +38,7 @@ from swink_core.providers import (
     rule_of,
 )
 from swink_provider_openai.beside import with_kept_sound
-from swink_provider_openai.cache_marks import caches_by_marks
+from swink_provider_openai.cache_marks import caches_by_marks, is_crowded
 from swink_provider_openai.chat import ChatAPI
 from swink_provider_openai.converter import ChatConverter
 from swink_provider_openai.dialect import Dialect
@@ -132,6 +132,10 @@ class OpenAIProvider(HTTPProvider):
             call.tell(": asked over Responses, which alone has what is wanted")
         if call.failure is not None and call.failure.code == "audio":
             call.failure.resolution = f"{SOUND} {call.failure.resolution}"
+        crowded = is_crowded(call.context, call.options.cache, self.name)
+        if crowded and caches_by_marks(model):
+            what = ": its own marks leave the cache strategy no place at the end"
+            call.tell(what, "option_ignored")
         if "set" in call.words("prefill") and _begins_anew(model):
             call.tell(" begins a new answer; what the last one says is not continued")
         if options.rules and rule_of(model).facts.get("strict_schemas"):

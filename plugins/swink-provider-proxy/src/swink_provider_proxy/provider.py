@@ -15,6 +15,7 @@ from swink_core import (
     AssistantMessage,
     Base64Source,
     Block,
+    Call,
     Classification,
     CodecError,
     Context,
@@ -30,6 +31,7 @@ from swink_core.providers import (
     EventWriter,
     HTTPProvider,
     HTTPRequest,
+    HTTPResponse,
     by_tables,
     load_event,
     media_base64,
@@ -122,6 +124,17 @@ class ProxyProvider(HTTPProvider):
             sent["cache"] = asdict(options.cache)
         body = {"model": model.id, **payload, "options": sent}
         return self.json_request(f"{self.base_url(options)}/v1/stream", body)
+
+    async def respond(
+        self, model: Model, payload: Any, options: StreamOptions, call: Call
+    ) -> HTTPResponse:
+        """Add which options are the client's and which `extra` is the call's, that lies over them:
+        the gateway is told both as one."""
+        target = call.attempt.target
+        if target.extra and target.inherited:
+            own = {"extra": target.extra, "inherited": sorted(target.inherited - HERE)}
+            payload = {**payload, "call": own}
+        return await super().respond(model, payload, options, call)
 
     def parser(self, model: Model) -> _Parser:
         """Make a parser for one answer."""

@@ -11,8 +11,9 @@ from attrs import evolve
 import swink_core as swink
 from swink_cli.calling import name_broken_plugins, name_unknown_models, show_call, show_end
 from swink_cli.display import Sink, make_sink
-from swink_cli.exits import EXIT_FAILURE, EXIT_INTERRUPTED
-from swink_cli.options import CallOptions, call_options, prompt_message, prompt_options
+from swink_cli.exits import EXIT_FAILURE, EXIT_INCOMPLETE, EXIT_INTERRUPTED
+from swink_cli.options import CallOptions, call_options
+from swink_cli.prompts import prompt_message, prompt_options
 
 __all__ = ["command"]
 
@@ -60,7 +61,13 @@ async def _ask(call: CallOptions, message: swink.UserMessage, sink: Sink) -> int
         if "base_url" not in call.options:
             name_unknown_models(client, call.models)
         display = await show_call(stream, sink)
-        if show_end(stream, display):
-            return 0
-        aborted = stream.message.stop_reason is swink.StopReason.ABORTED
-        return EXIT_INTERRUPTED if aborted else EXIT_FAILURE
+        is_done = show_end(stream, display)
+        reason = stream.message.stop_reason
+        if is_done:
+            return EXIT_INCOMPLETE if reason in _INCOMPLETE else 0
+        return EXIT_INTERRUPTED if reason is swink.StopReason.ABORTED else EXIT_FAILURE
+
+
+_INCOMPLETE = (
+    swink.StopReason.LENGTH, swink.StopReason.CONTENT_FILTER, swink.StopReason.PAUSE,
+)  # fmt: skip

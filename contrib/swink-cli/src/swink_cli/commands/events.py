@@ -12,7 +12,8 @@ import swink_core as swink
 from swink_cli.calling import interruptible
 from swink_cli.exits import EXIT_FAILURE, EXIT_INTERRUPTED
 from swink_cli.files import encode_json
-from swink_cli.options import CallOptions, call_options, prompt_message, prompt_options
+from swink_cli.options import CallOptions, call_options
+from swink_cli.prompts import prompt_message, prompt_options
 
 __all__ = ["command"]
 

@@ -35,7 +35,9 @@ class Asked:
     `headers` those of the request, for a provider of the same wire format (see `addressing`);
     `own_places` are the paths of what is its own, where `own` does not say them.
     `tools` are names of tools as the client knows them, by those under which they go out. `said`
-    is what the protocol itself wants to know again when it answers.
+    is what the protocol itself wants to know again when it answers. `inherited` are the options
+    that the client gives to all its calls, over which `extra` lies: the fields of the body that
+    this one call says.
     """
 
     model: str
@@ -48,6 +50,8 @@ class Asked:
     headers: dict[str, str] = field(factory=dict)
     tools: dict[str, Any] = field(factory=dict)
     said: dict[str, Any] = field(factory=dict)
+    extra: dict[str, Any] = field(factory=dict)
+    inherited: frozenset[str] = frozenset()
 
 
 class Known(Protocol):

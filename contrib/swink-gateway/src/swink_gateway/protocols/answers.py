@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from swink_core import AssistantMessageEvent, Done, Error, Retry
+from swink_core import AssistantMessageEvent, Done, Error, Retry, ToolCallBlock
 from swink_gateway.protocols import Facts, Known
+from swink_gateway.protocols.frames import encode
 
-__all__ = ["id_of", "model_of", "started_anew"]
+__all__ = ["arguments_text", "id_of", "model_of", "started_anew"]
 
 
 def id_of(known: Known, batch: Sequence[AssistantMessageEvent], facts: Facts, prefix: str) -> str:
@@ -25,6 +26,11 @@ def model_of(known: Known, batch: Sequence[AssistantMessageEvent]) -> str:
 
 def _end(batch: Sequence[AssistantMessageEvent], name: str) -> Any:
     return getattr(batch[-1], name) if isinstance(batch[-1], Done | Error) else None
+
+
+def arguments_text(call: ToolCallBlock) -> str:
+    """Return a call's arguments as the text that the model wrote, or that they make."""
+    return call.raw_arguments or encode(call.arguments).decode()
 
 
 def started_anew(retry: Retry) -> Error:

@@ -16,6 +16,8 @@ from swink_core import (
     Cost,
     Done,
     Error,
+    Extension,
+    ExtensionBlock,
     Retry,
     StopReason,
     TextDelta,
@@ -27,8 +29,8 @@ from swink_core import (
     Usage,
 )
 from swink_gateway.protocols import Asked, Facts, Known, Reply
-from swink_gateway.protocols.answers import id_of, model_of, started_anew
-from swink_gateway.protocols.chat_requests import WIRE_FORMAT, read_chat
+from swink_gateway.protocols.answers import arguments_text, id_of, model_of, started_anew
+from swink_gateway.protocols.chat_requests import AUDIO, WIRE_FORMAT, read_chat
 from swink_gateway.protocols.frames import SSE, data_frame, encode
 from swink_gateway.protocols.openai_errors import error_data, error_reply
 
@@ -45,10 +47,13 @@ FINISH = {
 PREFIX = "chatcmpl-"
 """How ids begin that the provider did not give."""
 
-_SAYING = frozenset({TextDelta, TextEnd, ThinkingDelta, ToolCallStart, Done})
+_SAYING = frozenset({TextDelta, TextEnd, ThinkingDelta, ToolCallStart, Extension, Done})
 """Events that say something here."""
 
 DONE = b"data: [DONE]\n\n"
+
+PREDICTED = ("accepted_prediction_tokens", "rejected_prediction_tokens")
+"""Counts that the API's own services alone have."""
 
 FACTS = ("service_tier", "system_fingerprint")
 """Facts of a whole answer that the API has fields for."""
@@ -122,6 +127,9 @@ class ChatEncoder:
                     self._delta(encode({"tool_calls": [call]}), out)
             case TextEnd(metadata=dict(said)):
                 self._notes(said, out)
+            case Extension():
+                if sound := self._sound(event):
+                    self._delta(encode(sound), out)
             case Retry() if self._begun:
                 self._fail(started_anew(event), out)
             case Done():
@@ -169,6 +177,11 @@ class ChatEncoder:
         self.ended = True
         out += (data_frame({"error": error_data(error)}), DONE)
 
+    def _sound(self, said: Extension | ExtensionBlock) -> dict[str, Any]:
+        """Return what was said aloud, for which the API has a field."""
+        is_own = self._facts.wire_formats.get(said.provider) == WIRE_FORMAT
+        return {AUDIO: said.data} if is_own and said.kind == AUDIO else {}
+
     def whole(self, message: AssistantMessage) -> bytes:
         """Return a chat completion."""
         said: dict[str, Any] = {"role": "assistant", "content": message.text or None}
@@ -179,11 +192,13 @@ class ChatEncoder:
                 {
                     "id": call.id,
                     "type": "function",
-                    "function": {"name": call.name, "arguments": call.raw_arguments or "{}"},
+                    "function": {"name": call.name, "arguments": arguments_text(call)},
                     **_beside(call.metadata),
                 }
                 for call in message.tool_calls
             ]
+        for block in message.content:
+            said |= self._sound(block) if isinstance(block, ExtensionBlock) else {}
         said["refusal"] = None
         reason = FINISH[message.stop_reason or StopReason.STOP]
         choice: dict[str, Any] = {"index": 0, "message": said, "finish_reason": reason}
@@ -220,14 +235,21 @@ def usage_data(usage: Usage | None, cost: Cost | None) -> dict[str, Any]:
     """Return what an answer took; `cost` is in US dollars. What nobody counted is not there."""
     if usage is None:
         return {}
+    more = usage.extra.get
     data: dict[str, Any] = {
         "prompt_tokens": usage.input,
         "completion_tokens": usage.output,
         "total_tokens": usage.added_up().total,
         "prompt_tokens_details": _told(
-            cached_tokens=usage.cache_read, cache_write_tokens=usage.cache_write
+            cached_tokens=usage.cache_read,
+            cache_write_tokens=usage.cache_write,
+            audio_tokens=more("input_audio"),
         ),
-        "completion_tokens_details": _told(reasoning_tokens=usage.reasoning),
+        "completion_tokens_details": _told(
+            reasoning_tokens=usage.reasoning,
+            audio_tokens=more("output_audio"),
+            **{name: more(f"completion_tokens_details.{name}") for name in PREDICTED},
+        ),
         "cost": cost.total if cost is not None else None,
     }
     return _told(**data) or {}

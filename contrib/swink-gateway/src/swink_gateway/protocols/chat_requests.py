@@ -15,6 +15,7 @@ from swink_core import (
     Block,
     Context,
     DocumentBlock,
+    ExtensionBlock,
     FileIdSource,
     ImageBlock,
     Message,
@@ -31,7 +32,7 @@ from swink_gateway.protocols import Asked, BadRequest
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.media import source_of
 
-__all__ = ["EFFORTS", "SOUNDS", "WIRE_FORMAT", "called", "read_chat", "response_format"]
+__all__ = ["AUDIO", "EFFORTS", "SOUNDS", "WIRE_FORMAT", "called", "read_chat", "response_format"]
 
 WIRE_FORMAT = "openai-chat"
 
@@ -40,6 +41,9 @@ EFFORTS = {
     "xhigh": "extra_high", "max": "extra_high",
 }  # fmt: skip
 """Our levels of thinking, by the vendors' words."""
+
+AUDIO = "audio"
+"""The field with what a model said aloud, and the kind of block that it is."""
 
 SOUNDS = {"mp3": "audio/mpeg", "wav": "audio/wav"}
 
@@ -174,6 +178,9 @@ def _assistant(said: Fields, names: dict[str, str]) -> AssistantMessage:
         name = called(legacy)
         names[name] = name
         content.append(_call(name, name, legacy.text("arguments") or ""))
+    if (sound := said.take(AUDIO, dict)) is not None:
+        content.append(ExtensionBlock(WIRE_FORMAT, AUDIO, sound))
+        return AssistantMessage(content, provider=WIRE_FORMAT)
     opaque = any(getattr(block, "metadata", None) for block in content)
     return AssistantMessage(content, provider=WIRE_FORMAT if opaque else None)
 

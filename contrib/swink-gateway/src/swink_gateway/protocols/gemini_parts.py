@@ -84,7 +84,8 @@ class PartsWriter:
 
     def end_thought(self, block: ThinkingBlock) -> None:
         if not self.own:
-            self._carried.append(dump(block))
+            if block.thinking or block.signature or block.metadata:
+                self._carried.append(dump(block))
         elif block.signature or block.metadata:
             signed = {"thoughtSignature": block.signature} if block.signature else {}
             part = {"text": "", "thought": True, **signed, **(block.metadata or {})}

@@ -2,8 +2,9 @@
 
 Between two protocols that is lost what the one says and the other has no field for. All that swink
 itself knows passes between any two; so what is lost from A to B is what B's rows say, as far as A
-could say it. A row names the section of B's published schema in which the field is missing. What is
-sealed is not lost: it comes back with the client's next request.
+could say it. A row names the type of B's published schema, or the field of it, that would have to
+have room, as the vendor's own SDK calls it. What is sealed is not lost: it comes back with the
+client's next request.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ __all__ = ["LOSSES", "SOURCES", "Loss", "losses_between"]
 
 
 class Loss(NamedTuple):
-    """What a protocol cannot carry, and the section of its schema that has no field for it."""
+    """What a protocol cannot carry, and the type of its schema, or field, without room for it."""
 
     what: str
     section: str
@@ -28,65 +29,71 @@ SOURCES = {
     "gemini": "https://ai.google.dev/api/generate-content",
     "ollama": "https://docs.ollama.com/api/chat",
 }
-"""The published schema of each protocol, whose sections rows name."""
+"""The published schema of each protocol, whose types rows name."""
 
-ORDER = "order of blocks"
+ORDER = "order of blocks, and where one text ends and the next begins"
+BORDERS = "where one text ends and the next begins"
 SIGNATURES = "signatures and other opaque data of thinking and calls"
-EXTENSIONS = "server-side tools, generated media and other opaque blocks"
+EXTENSIONS = "server-side tools, generated media and other opaque blocks of other providers"
 TEXT_METADATA = "facts of a text that the protocol has no field for"
 ANSWER_METADATA = "facts of a whole answer that the protocol has no field for"
 COST_PARTS = "parts of the cost; its total stands beside the counts"
 PAUSE = "that the provider wants to be called again"
 RETRY = "a restart after words were shown, which is told as a failure"
-RAW_ARGUMENTS = "arguments that are no JSON"
+RAW_ARGUMENTS = "arguments that are no JSON; their text is the field `INVALID_JSON` of an object"
+BROKEN_CALLS = "a call whose arguments are no JSON, which is told in words"
 COUNTS = "counts of tokens that the protocol has no field for"
-IDS = "the id of a call"
+IDS = "the id of a call, for clients that know the schema alone"
 
 LOSSES: dict[str, tuple[Loss, ...]] = {
     "native": (),
     "chat": (
-        Loss(ORDER, "The chat completion object: message"),
-        Loss(SIGNATURES, "The chat completion object: message"),
-        Loss(EXTENSIONS, "The chat completion object: message"),
-        Loss(TEXT_METADATA, "The chat completion object: message.annotations, choices.logprobs"),
-        Loss(ANSWER_METADATA, "The chat completion object"),
-        Loss(COST_PARTS, "The chat completion object: usage"),
-        Loss(PAUSE, "The chat completion object: finish_reason"),
-        Loss(RETRY, "The chat completion chunk object"),
+        Loss(ORDER, "ChatCompletionMessage.content"),
+        Loss(SIGNATURES, "ChatCompletionMessage"),
+        Loss(EXTENSIONS, "ChatCompletionMessage"),
+        Loss(TEXT_METADATA, "ChatCompletionMessage"),
+        Loss(ANSWER_METADATA, "ChatCompletion"),
+        Loss(COUNTS, "CompletionUsage"),
+        Loss(COST_PARTS, "CompletionUsage"),
+        Loss(PAUSE, "Choice.finish_reason"),
+        Loss(RETRY, "ChatCompletionChunk"),
     ),
     "messages": (
-        Loss(TEXT_METADATA, "Text block: citations"),
-        Loss(RAW_ARGUMENTS, "Tool use block: input"),
-        Loss(ANSWER_METADATA, "Message: stop_sequence, stop_details, container"),
+        Loss(TEXT_METADATA, "TextBlock"),
+        Loss(RAW_ARGUMENTS, "ToolUseBlock.input"),
+        Loss(ANSWER_METADATA, "Message"),
+        Loss(COUNTS, "Usage"),
         Loss(COST_PARTS, "Usage"),
-        Loss(RETRY, "Streaming: event types"),
+        Loss(RETRY, "RawMessageStreamEvent"),
     ),
     "responses": (
-        Loss(TEXT_METADATA, "Output text: annotations, logprobs"),
-        Loss(ANSWER_METADATA, "The response object"),
-        Loss(COST_PARTS, "The response object: usage"),
-        Loss(PAUSE, "The response object: status"),
-        Loss(RETRY, "Streaming events"),
+        Loss(TEXT_METADATA, "ResponseOutputText"),
+        Loss(ANSWER_METADATA, "Response"),
+        Loss(COUNTS, "ResponseUsage"),
+        Loss(COST_PARTS, "ResponseUsage"),
+        Loss(PAUSE, "Response.status"),
+        Loss(RETRY, "ResponseStreamEvent"),
     ),
     "gemini": (
-        Loss(RAW_ARGUMENTS, "FunctionCall: args"),
+        Loss(BORDERS, "Part"),
+        Loss(BROKEN_CALLS, "FunctionCall.args"),
         Loss(ANSWER_METADATA, "GenerateContentResponse"),
-        Loss(COST_PARTS, "UsageMetadata"),
-        Loss(PAUSE, "FinishReason"),
+        Loss(COUNTS, "GenerateContentResponseUsageMetadata"),
+        Loss(COST_PARTS, "GenerateContentResponseUsageMetadata"),
         Loss(RETRY, "GenerateContentResponse"),
     ),
     "ollama": (
-        Loss(ORDER, "Response: message"),
-        Loss(SIGNATURES, "Response: message.thinking"),
-        Loss(EXTENSIONS, "Response: message"),
-        Loss(TEXT_METADATA, "Response: message.content"),
-        Loss(RAW_ARGUMENTS, "Response: message.tool_calls.function.arguments"),
-        Loss(IDS, "Response: message.tool_calls"),
-        Loss(ANSWER_METADATA, "Response"),
-        Loss(COUNTS, "Response: prompt_eval_count, eval_count"),
-        Loss(COST_PARTS, "Response"),
-        Loss(PAUSE, "Response: done_reason"),
-        Loss(RETRY, "Streaming"),
+        Loss(ORDER, "Message.content"),
+        Loss(SIGNATURES, "Message"),
+        Loss(EXTENSIONS, "Message"),
+        Loss(TEXT_METADATA, "Message"),
+        Loss(RAW_ARGUMENTS, "Message.ToolCall.Function.arguments"),
+        Loss(IDS, "Message.ToolCall"),
+        Loss(ANSWER_METADATA, "ChatResponse"),
+        Loss(COUNTS, "ChatResponse"),
+        Loss(COST_PARTS, "ChatResponse"),
+        Loss(PAUSE, "ChatResponse.done_reason"),
+        Loss(RETRY, "ChatResponse"),
     ),
 }
 """The rows of each protocol; what is not in them is carried."""

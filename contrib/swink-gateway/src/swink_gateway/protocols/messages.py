@@ -48,6 +48,7 @@ from swink_gateway.protocols.messages_blocks import (
     sealed_call,
 )
 from swink_gateway.protocols.messages_requests import WIRE_FORMAT, read_messages
+from swink_gateway.protocols.sealing import CallKey, CallNumbers
 
 __all__ = ["MessagesProtocol"]
 
@@ -75,6 +76,9 @@ ERRORS = {
 
 OVERLOADED = 529
 """The status that this API has for it."""
+
+COUNTED_APART = ("cache_creation", "server_tool_use")
+"""Counts that the API's own services alone have."""
 
 PREFIX = "msg_"
 
@@ -125,7 +129,8 @@ class MessagesEncoder:
         self._is_own = False
         self._next = 0
         self._places: dict[int, int] = {}
-        self._ids: dict[int, str] = {}
+        self._numbers = CallNumbers()
+        self._calls: dict[int, CallKey] = {}
         self._container: Any = None
 
     def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
@@ -161,7 +166,7 @@ class MessagesEncoder:
             case ThinkingEnd():
                 self._end_thinking(event, out)
             case ToolCallStart(content_index=index, id=id, name=name):
-                self._ids[index] = id
+                self._calls[index] = self._numbers.next(id)
                 if (end := _end_of(index, batch)) is not None:
                     self._seal_call(end, out)
                 self._open(index, {"type": "tool_use", "id": id, "name": name, "input": {}}, out)
@@ -241,9 +246,9 @@ class MessagesEncoder:
 
     def _seal_call(self, end: ToolCallEnd, out: list[bytes]) -> None:
         """Write, once, what the provider wants back with a call."""
-        id = self._ids.pop(end.content_index, None)
-        if id is not None and end.metadata and says_more(end.metadata):
-            self._whole(sealed_call(self._provider, id, end.metadata), out)
+        call = self._calls.pop(end.content_index, None)
+        if call is not None and end.metadata and says_more(end.metadata):
+            self._whole(sealed_call(self._provider, call, end.metadata), out)
 
     def _extension(self, event: Extension, out: list[bytes]) -> None:
         block = ExtensionBlock(event.provider, event.kind, event.data, event.metadata)
@@ -257,15 +262,14 @@ class MessagesEncoder:
         """Return a message."""
         provider = message.provider or ""
         is_own = self._facts.wire_formats.get(provider) == WIRE_FORMAT
-        content = [
-            native for block in message.content for native in block_data(block, provider, is_own)
-        ]
+        numbers = CallNumbers()
+        blocks = (block_data(block, provider, is_own, numbers) for block in message.content)
         body = {
             "id": message.response_id or PREFIX + self._facts.id,
             "type": "message",
             "role": "assistant",
             "model": message.model,
-            "content": content,
+            "content": [native for block in blocks for native in block],
             **ending(message.stop_reason or StopReason.STOP, message.metadata),
             "usage": usage_data(message.usage, message.cost),
         }
@@ -316,6 +320,7 @@ def usage_data(usage: Usage | None, cost: Cost | None) -> dict[str, Any]:
         data["cache_creation_input_tokens"] = write
     if usage.reasoning is not None:
         data["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
+    data |= {name: usage.extra[name] for name in COUNTED_APART if name in usage.extra}
     if cost is not None and cost.total is not None:
         data["cost"] = cost.total
     return data

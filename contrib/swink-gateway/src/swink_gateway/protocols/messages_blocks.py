@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from swink_core import ExtensionBlock, TextBlock, ThinkingBlock, ThinkingEnd, ToolCallBlock, dump
-from swink_gateway.protocols.sealing import seal
+from swink_core.providers import arguments_object
+from swink_gateway.protocols.sealing import CallKey, CallNumbers, seal, seal_beside
 
 __all__ = [
     "CONTAINER", "block_data", "citations", "extension_data", "opaque_of", "says_more",
@@ -44,9 +45,9 @@ def opaque_of(
     return seal(provider, signature=block.signature, redacted=redacted, metadata=block.metadata)
 
 
-def sealed_call(provider: str, id: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
+def sealed_call(provider: str, call: CallKey, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return the block that keeps what a provider wants back with a call."""
-    return {"type": "redacted_thinking", "data": seal(provider, of=id, metadata=metadata)}
+    return {"type": "redacted_thinking", "data": seal_beside(provider, call, metadata)}
 
 
 def says_more(metadata: Mapping[str, Any] | None) -> bool:
@@ -62,7 +63,9 @@ def extension_data(block: ExtensionBlock, is_own: bool) -> dict[str, Any] | None
     return None if block.kind == CONTAINER else block.data
 
 
-def block_data(block: Any, provider: str, is_own: bool) -> list[dict[str, Any]]:
+def block_data(
+    block: Any, provider: str, is_own: bool, numbers: CallNumbers
+) -> list[dict[str, Any]]:
     """Return a block of a whole message, with what is sealed beside it."""
     match block:
         case TextBlock():
@@ -80,11 +83,11 @@ def block_data(block: Any, provider: str, is_own: bool) -> list[dict[str, Any]]:
             return [thought]
         case ToolCallBlock():
             call: dict[str, Any] = {"type": "tool_use", "id": block.id, "name": block.name}
-            call["input"] = block.arguments
+            call["input"] = arguments_object(block)
             if is_own:
                 return [{**call, **(block.metadata or {})}]
-            beside = [sealed_call(provider, block.id, block.metadata)] if block.metadata else []
-            return [*beside, call]
+            key, notes = numbers.next(block.id), block.metadata
+            return [*([sealed_call(provider, key, notes)] if notes else []), call]
         case ExtensionBlock():
             extension = extension_data(block, is_own)
             return [] if extension is None else [extension]

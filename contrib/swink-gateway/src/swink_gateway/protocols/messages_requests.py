@@ -37,7 +37,7 @@ from swink_gateway.protocols.chat_requests import EFFORTS
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.frames import encode
 from swink_gateway.protocols.media import source_of
-from swink_gateway.protocols.sealing import Sealed, unsealed
+from swink_gateway.protocols.sealing import Sealed, unsealed, with_sealed
 
 __all__ = ["BETA", "WIRE_FORMAT", "read_messages"]
 
@@ -249,16 +249,15 @@ class _Reader:
         if not isinstance(content, list):
             return AssistantMessage([TextBlock(content)] if content else [])
         answer = AssistantMessage([])
-        beside: dict[str, Any] = {}
+        beside: list[Sealed] = []
         for block in said.objects("content"):
             self._answered(block, answer, beside)
-        for call in answer.tool_calls:
-            call.metadata = beside.get(call.id, call.metadata)
+        with_sealed(answer.tool_calls, beside)
         if any(map(_is_own, answer.content)):
             answer.provider = answer.provider or WIRE_FORMAT
         return answer
 
-    def _answered(self, said: Fields, answer: AssistantMessage, beside: dict[str, Any]) -> None:
+    def _answered(self, said: Fields, answer: AssistantMessage, beside: list[Sealed]) -> None:
         kind = said.data("type")
         if kind == "text":
             answer.content.append(self._text(said))
@@ -290,14 +289,14 @@ class _Reader:
         return call
 
 
-def _open(sealed: Sealed, thought: str, answer: AssistantMessage, beside: dict[str, Any]) -> None:
+def _open(sealed: Sealed, thought: str, answer: AssistantMessage, beside: list[Sealed]) -> None:
     """Take what was sealed back into an answer: thinking, a whole block, a call's metadata."""
     answer.provider = sealed.provider
     held = sealed.data
     if "block" in held:
         answer.content.append(load(ExtensionBlock, held["block"]))
     elif "of" in held:
-        beside[held["of"]] = held.get("metadata")
+        beside.append(sealed)
     else:
         hidden = bool(held.get("redacted"))
         block = ThinkingBlock(thought, held.get("signature"), hidden, held.get("metadata"))

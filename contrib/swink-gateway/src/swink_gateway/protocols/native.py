@@ -41,6 +41,9 @@ SETTINGS = frozenset({"api", "script", "starting_after"})
 """Settings that a client may say by itself: none can reach the gateway's machine, its credentials
 or another host. A setting is the adapter's own, and there are some for commands and paths."""
 
+_INHERITED = StreamOptions.names() - GATEWAYS_OWN - {"settings", "extra", "rules", "transport"}
+"""Options that are part of what is said in a request's body."""
+
 _DELTAS = {
     kind: b'data: {"type":"%b","content_index":%%d,"delta":%%b}\n\n' % kind.type.encode()
     for kind in (TextDelta, ThinkingDelta, ToolCallDelta)
@@ -74,6 +77,10 @@ class NativeProtocol:
             raise BadRequest(str(error)) from error
         asked.stream = stream is not False
         asked.options = self._options(said.take("options", dict) or {})
+        if (call := said.object("call")) is not None:
+            asked.extra = call.take("extra", dict) or {}
+            named = [name for name in call.take("inherited", list) or () if isinstance(name, str)]
+            asked.inherited = frozenset(_INHERITED & asked.options.keys() & {*named})
         asked.dropped = said.dropped
         return asked
 

@@ -42,6 +42,7 @@ from swink_gateway.protocols.frames import SSE, encode, named_frame
 from swink_gateway.protocols.openai_errors import error_data, error_reply
 from swink_gateway.protocols.responses_items import Items, ending, text_part, usage_data
 from swink_gateway.protocols.responses_requests import WIRE_FORMAT, read_responses
+from swink_gateway.protocols.sealing import CallKey
 
 __all__ = ["PREFIX", "ResponsesProtocol"]
 
@@ -104,7 +105,7 @@ class ResponsesEncoder:
         self._response: dict[str, Any] = {}
         self._open: dict[int, _Open] = {}
         self._output: list[dict[str, Any] | None] = []
-        self._ids: dict[int, str] = {}
+        self._calls: dict[int, CallKey] = {}
         self._items = Items("", "", False, {})
 
     def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
@@ -134,7 +135,7 @@ class ResponsesEncoder:
             case ThinkingEnd(content_index=index):
                 self._end_thinking(self._open.pop(index), event, out)
             case ToolCallStart(content_index=index, id=id, name=name):
-                self._ids[index] = id
+                self._calls[index] = self._items.key(id)
                 for end in batch:
                     if isinstance(end, ToolCallEnd) and end.content_index == index:
                         self._seal_call(end, out)
@@ -275,8 +276,8 @@ class ResponsesEncoder:
 
     def _seal_call(self, end: ToolCallEnd, out: list[bytes]) -> None:
         """Write, once, what another provider wants back with a call."""
-        id = self._ids.pop(end.content_index, None)
-        if id is not None and (item := self._items.beside(id, end.metadata)) is not None:
+        call = self._calls.pop(end.content_index, None)
+        if call is not None and (item := self._items.beside(call, end.metadata)) is not None:
             self._whole(item, out)
 
     def _say(self, word: str, out: list[bytes], opened: _Open | None = None, **said: Any) -> None:

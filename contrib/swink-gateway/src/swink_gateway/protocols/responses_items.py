@@ -20,7 +20,8 @@ from swink_core import (
     Usage,
     dump,
 )
-from swink_gateway.protocols.sealing import seal
+from swink_gateway.protocols.answers import arguments_text
+from swink_gateway.protocols.sealing import CallKey, CallNumbers, seal, seal_beside
 from swink_gateway.protocols.tool_names import Known
 
 __all__ = ["Items", "ending", "text_part", "usage_data"]
@@ -50,6 +51,7 @@ class Items:
         self.is_own = is_own
         self._tools = tools
         self._made = 0
+        self._numbers = CallNumbers()
 
     def message(self) -> dict[str, Any]:
         """Return a message that is begun."""
@@ -102,16 +104,18 @@ class Items:
         whole = {**item, **own, "status": "completed"}
         if "input" in item:
             return {**whole, "input": str(block.arguments.get("input", block.raw_arguments or ""))}
-        return {**whole, "arguments": block.raw_arguments or "{}"}
+        return {**whole, "arguments": arguments_text(block)}
 
-    def beside(self, id: str, metadata: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    def key(self, id: str) -> CallKey:
+        """Return what tells the call that comes next from the others of the answer."""
+        return self._numbers.next(id)
+
+    def beside(self, call: CallKey, metadata: Mapping[str, Any] | None) -> dict[str, Any] | None:
         """Return the item that keeps what another provider wants back with a call."""
         if self.is_own or not metadata:
             return None
-        return {
-            **self.reasoning(),
-            "encrypted_content": seal(self._provider, of=id, metadata=metadata),
-        }
+        held = seal_beside(self._provider, call, metadata)
+        return {**self.reasoning(), "encrypted_content": held}
 
     def extension(self, block: ExtensionBlock) -> dict[str, Any]:
         """Return an extension as an item."""
@@ -129,7 +133,7 @@ class Items:
                 return [self.thought(self.reasoning(), block)]
             case ToolCallBlock():
                 called = self.called(self.call(block.id, block.name), block)
-                beside = self.beside(block.id, block.metadata)
+                beside = self.beside(self.key(block.id), block.metadata)
                 return [called] if beside is None else [beside, called]
             case ExtensionBlock():
                 return [self.extension(block)]

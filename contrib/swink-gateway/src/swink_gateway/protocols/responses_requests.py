@@ -35,7 +35,7 @@ from swink_gateway.protocols.chat_requests import EFFORTS, SOUNDS, response_form
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.frames import encode
 from swink_gateway.protocols.media import source_of
-from swink_gateway.protocols.sealing import unsealed
+from swink_gateway.protocols.sealing import Sealed, unsealed, with_sealed
 from swink_gateway.protocols.tool_names import FREE_TEXT, Known, flat_name, free_text_schema
 
 __all__ = ["WIRE_FORMAT", "read_responses"]
@@ -61,14 +61,14 @@ def read_responses(body: Any) -> Asked:
 
 class _Reader:
     """Reads one request. `_called` are the names of what was called, by the calls' ids,
-    `_beside` what was sealed beside a call."""
+    `_beside` what was sealed beside calls, by the places of their answers."""
 
     def __init__(self, said: Fields) -> None:
         self._said = said
         self._tools: dict[str, Known] = {}
         self._own_tools: list[dict[str, Any]] = []
         self._called: dict[str, str] = {}
-        self._beside: dict[str, dict[str, Any]] = {}
+        self._beside: dict[int, list[Sealed]] = {}
         self._messages: list[Message] = []
 
     def read(self) -> Asked:
@@ -81,9 +81,10 @@ class _Reader:
         else:
             for item in said.objects("input"):
                 self._item(item)
-        for message in self._messages:
-            for call in message.tool_calls if isinstance(message, AssistantMessage) else ():
-                call.metadata = self._beside.get(call.id, call.metadata)
+        for place, beside in self._beside.items():
+            answer = self._messages[place]
+            assert isinstance(answer, AssistantMessage)
+            with_sealed(answer.tool_calls, beside)
         context.messages = self._messages
         asked = Asked(said.required("model"), context)
         asked.stream = bool(said.flag("stream"))
@@ -234,7 +235,7 @@ class _Reader:
         if "block" in sealed.data:
             answer.content.append(load(ExtensionBlock, sealed.data["block"]))
         elif "of" in sealed.data:
-            self._beside[sealed.data["of"]] = sealed.data["metadata"]
+            self._beside.setdefault(len(self._messages) - 1, []).append(sealed)
         else:
             answer.content.append(load(ThinkingBlock, sealed.data["thought"]))
 

@@ -10,11 +10,15 @@ protocol's own: it came from a provider that speaks it.
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
-__all__ = ["Sealed", "seal", "unsealed"]
+from swink_core import ToolCallBlock
+
+__all__ = ["CallNumbers", "Sealed", "seal", "seal_beside", "unsealed", "with_sealed"]
 
 _MARK = "swink1."
 
@@ -40,3 +44,35 @@ def unsealed(text: str | None) -> Sealed | None:
         return msgspec.json.decode(urlsafe_b64decode(text[len(_MARK) :]), type=Sealed)
     except (ValueError, msgspec.DecodeError):
         return None
+
+
+# -- what belongs to a call, where a call has no opaque field ------------------------------------
+
+CallKey = tuple[str, int]
+"""A call of an answer: its id, and how many before it had the same, since some repeat theirs."""
+
+
+class CallNumbers:
+    """Tells the calls of one answer apart."""
+
+    def __init__(self) -> None:
+        self._seen: Counter[str] = Counter()
+
+    def next(self, id: str) -> CallKey:
+        """Return the key of the call that comes next."""
+        self._seen[id] += 1
+        return id, self._seen[id] - 1
+
+
+def seal_beside(provider: str, call: CallKey, metadata: Mapping[str, Any]) -> str:
+    """Return a string that holds the metadata of a call, to stand beside it."""
+    return seal(provider, of=call, metadata=metadata)
+
+
+def with_sealed(calls: Sequence[ToolCallBlock], beside: Sequence[Sealed]) -> None:
+    """Give the calls of an answer what was sealed beside them."""
+    encode = msgspec.json.encode  # what a client sends may be anything, and no key of a table
+    held = {encode(one.data["of"]): one.data.get("metadata") for one in beside}
+    numbers = CallNumbers()
+    for call in calls:
+        call.metadata = held.get(encode(numbers.next(call.id)), call.metadata)

@@ -12,7 +12,8 @@ import swink_core as swink
 from swink_cli.calling import show_call, show_end
 from swink_cli.display import make_sink
 from swink_cli.exits import EXIT_FAILURE
-from swink_cli.options import CallOptions, call_options, prompt_message, prompt_options
+from swink_cli.options import CallOptions, call_options
+from swink_cli.prompts import prompt_message, prompt_options
 from swink_cli.terminal import say
 from swink_recorder.capture import Tape
 

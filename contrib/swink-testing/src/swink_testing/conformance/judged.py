@@ -9,7 +9,7 @@ from swink_testing.conformance.subject import Subject
 from swink_testing.judge import Asked, Judge
 from swink_testing.judge.rules import all_rules, rules_of
 from swink_testing.matrix.ask import Asker
-from swink_testing.matrix.cases import Case, cases_of, sampled
+from swink_testing.matrix.cases import Case, cases_of
 from swink_testing.matrix.ids import AskedModel
 
 __all__ = ["check_requests_are_accepted", "judge_of", "require_accepted"]
@@ -31,9 +31,10 @@ def check_requests_are_accepted(subject: Subject) -> None:
 async def _ask(subject: Subject, judge: Judge) -> None:
     id = subject.model.id
     async with Asker(subject.host, **subject.options) as asker:
-        cases = [*cases_of(subject.name, [AskedModel(id, "listed", id)])]
-        several = sampled((case for case in cases if len(case.options) > 1), _SHARE)
-        for case in (*(case for case in cases if len(case.options) < 2), *several):
+        models = [AskedModel(id, "listed", id)]
+        alone = [case for case in cases_of(subject.name, models) if len(case.options) < 2]
+        several = cases_of(subject.name, models, _SHARE)
+        for case in (*alone, *(case for case in several if len(case.options) > 1)):
             outcome = await asker.outcome(case)
             if outcome.fault is not None:
                 fail(f"{case} fails: {outcome.fault}")

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import cache
 from typing import Any
 
 from swink_core import ModelInfo
@@ -69,17 +70,23 @@ def check_imports_are_light(subject: Subject) -> None:
     """Importing the plugin imports neither aiohttp nor a vendor's SDK."""
     _ = subject.provider  # it must be importable at all
     module = subject.entry.value.partition(":")[0]
+    loaded = _imported_with(module, tuple(path for path in sys.path if path))
+    heavy = [name for name in (*HEAVY, *subject.heavy) if name in loaded]
+    require(not heavy, f"importing {module} imports {', '.join(heavy)}")
+
+
+@cache
+def _imported_with(module: str, path: tuple[str, ...]) -> frozenset[str]:
+    """Return what importing a module alone imports: asked once for all providers that it has."""
     done = subprocess.run(
-        [sys.executable, "-c", _IMPORT, module, json.dumps([p for p in sys.path if p])],
+        [sys.executable, "-c", _IMPORT, module, json.dumps(path)],
         capture_output=True,
         text=True,
         timeout=IMPORT_SECONDS,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
     )
     require(done.returncode == 0, f"{module} cannot be imported by itself: {done.stderr[-400:]}")
-    loaded = set(json.loads(done.stdout.splitlines()[-1]))
-    heavy = [name for name in (*HEAVY, *subject.heavy) if name in loaded]
-    require(not heavy, f"importing {module} imports {', '.join(heavy)}")
+    return frozenset(json.loads(done.stdout.splitlines()[-1]))
 
 
 def check_provider_info(subject: Subject) -> None:

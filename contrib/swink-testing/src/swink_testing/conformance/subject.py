@@ -34,7 +34,7 @@ from swink_core import (
 )
 from swink_core.plugins.binding import Binding
 from swink_core.plugins.catalog import USER_FILE_ENV
-from swink_core.plugins.host import PROVIDER_GROUP, PluginEntry
+from swink_core.plugins.host import PluginEntry
 from swink_core.providers import (
     AiohttpClient,
     Catalog,
@@ -99,11 +99,7 @@ class Subject:
         by default those that the package ships. Raises UnknownProvider, or PluginError where
         two distributions claim the name.
         """
-        from importlib_metadata import entry_points
-
-        Host(environ={}).entry(provider)
-        points = entry_points(group=PROVIDER_GROUP, name=provider)
-        host = Host(entry_points=points, environ={})
+        host = Host(entry_points=[Host(environ={}).entry(provider)], environ={})
         if isinstance(recordings, str | Path):
             recordings = [recordings]
         paths = None if recordings is None else [Path(path) for path in recordings]

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
+import msgspec
+
 __all__ = ["Holds", "condition", "values"]
 
 Holds = Callable[[Any], bool]
@@ -67,22 +69,46 @@ def _holds(conditions: list[list[Any]]) -> Holds:
     return lambda value: all(test(value) for test in tests)
 
 
+def _json(conditions: list[list[Any]]) -> Holds:
+    holds = _holds(conditions)
+
+    def written(value: Any) -> bool:
+        try:
+            return isinstance(value, str) and holds(msgspec.json.decode(value))
+        except msgspec.DecodeError:
+            return False
+
+    return written
+
+
 def _more_than(want: tuple[int, list[list[Any]]]) -> Holds:
     most, holds = want[0], _holds(want[1])
     return lambda value: isinstance(value, list) and sum(map(holds, value)) > most
 
 
 def _says(keywords: list[str]) -> Holds:
-    def says(schema: Any, named: bool = False) -> bool:
-        if isinstance(schema, list):
-            return any(map(says, schema))
-        if not isinstance(schema, dict):
-            return False
-        if not named and not schema.keys().isdisjoint(keywords):
-            return True
-        return any(says(value, not named and name in _OF_NAMES) for name, value in schema.items())
+    return lambda schema: any(not each.keys().isdisjoint(keywords) for each in _schemas(schema))
 
-    return says
+
+def _open(_: Any) -> Holds:
+    def is_open(schema: dict[str, Any]) -> bool:
+        kind = schema.get("type")
+        is_object = kind == "object" or (isinstance(kind, list) and "object" in kind)
+        return is_object and schema.get("additionalProperties") is not False
+
+    return lambda schema: any(map(is_open, _schemas(schema)))
+
+
+def _schemas(schema: Any, named: bool = False) -> Iterator[dict[str, Any]]:
+    """Yield a JSON schema and all within it; `named` says that it is a mapping of names to some."""
+    if isinstance(schema, list):
+        for item in schema:
+            yield from _schemas(item)
+    elif isinstance(schema, dict):
+        if not named:
+            yield schema
+        for name, value in schema.items():
+            yield from _schemas(value, not named and name in _OF_NAMES)
 
 
 _OF_NAMES = ("properties", "$defs", "definitions")
@@ -101,13 +127,16 @@ OPERATORS: dict[str, Callable[[Any], Holds]] = {
     "matches": lambda want: _pattern(want, True),
     "not_matches": lambda want: _pattern(want, False),
     "holds": _holds,
+    "json": _json,
     "more_than": _more_than,
     "says": _says,
+    "open": _open,
 }
 """What each operator makes of a rule's value: a test of a value that was found.
 
-`holds`: conditions hold of it; `more_than`: they do of more than so many of a list; `says`: a JSON
-schema has one of these keywords, at any depth.
+`holds`: conditions hold of it; `json`: they do of what it is the JSON text of; `more_than`: they do
+of more than so many of a list; `says`: a JSON schema has one of these keywords, at any depth;
+`open`: of an object in it, at any depth, it is not said that there are no other properties.
 """
 
 

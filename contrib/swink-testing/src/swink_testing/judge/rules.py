@@ -12,7 +12,7 @@ import msgspec
 
 from swink_testing.judge.paths import Holds, condition, steps_of
 
-__all__ = ["OWN_RULES", "Judge", "Rule", "all_rules", "rules_of"]
+__all__ = ["OWN_RULES", "Family", "Judge", "Rule", "all_families", "all_rules", "rules_of"]
 
 OWN_RULES = "request_rules.jsonl"
 """The file of a provider's package that holds rules of its own."""
@@ -56,6 +56,29 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return not (self.unless_model and re.search(self.unless_model, model))
 
 
+class Family(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Models of one line, of which ids that nobody has announced are judged as its newest.
+
+    `provider`, `model` and `unless_model` are as in a rule: the latter is the ids that there are,
+    which rules know by themselves. `newest` is one of them, by `source`.
+    """
+
+    id: str
+    provider: str
+    model: str
+    unless_model: str
+    newest: str
+    source: str
+
+    def lacks(self, provider: str, model: str) -> bool:
+        """Tell whether it is a model of this family that there is not yet."""
+        return (
+            provider in self.provider.split("|")
+            and re.search(self.model, model) is not None
+            and re.search(self.unless_model, model) is None
+        )
+
+
 class _Compiled:
     """A rule ready to be asked: most ask for a field that most requests lack."""
 
@@ -80,6 +103,13 @@ def all_rules() -> tuple[Rule, ...]:
     """Return the rules that come with this package, in the order of their files."""
     folder = sorted((files(__package__) / "rules").iterdir(), key=lambda file: file.name)
     return tuple(rule for file in folder for rule in _decode(file.read_bytes()))
+
+
+@cache
+def all_families() -> tuple[Family, ...]:
+    """Return the families that come with this package."""
+    file = files(__package__) / "families.jsonl"
+    return tuple(msgspec.json.Decoder(Family).decode_lines(file.read_bytes()))
 
 
 def rules_of(package: str) -> list[Rule]:
@@ -107,9 +137,18 @@ class Judge:
         """The providers that there are rules for."""
         return frozenset(name for rule in self.rules for name in rule.provider.split("|"))
 
+    def judged_as(self, provider: str, model: str) -> str:
+        """Return the model whose rules hold for an id: a family's newest for one of its to come."""
+        base = model.split(":")[1] if model.startswith("ft:") else model
+        found = (family for family in all_families() if family.lacks(provider, base))
+        family = next(found, None)
+        return model if family is None else family.newest
+
     def refusals(self, provider: str, api: str, model: str, body: Any) -> list[Rule]:
         """Return the rules that refuse a body, given as JSON data."""
         asked = (provider, api, model)
         if asked not in self._concerned:
-            self._concerned[asked] = [c for c in self._compiled if c.rule.concerns(*asked)]
+            known = self.judged_as(provider, model)
+            rules = (each for each in self._compiled if each.rule.concerns(provider, api, known))
+            self._concerned[asked] = list(rules)
         return [compiled.rule for compiled in self._concerned[asked] if compiled.refuses(body)]

@@ -1,6 +1,6 @@
 """Every kind of call to every kind of model, made without a network and judged.
 
-    python -m swink_testing.matrix                  # all providers that there are rules for
+    python -m swink_testing.matrix                  # all providers that are asked by HTTP requests
     python -m swink_testing.matrix openai azure     # some
     python -m swink_testing.matrix --help
 

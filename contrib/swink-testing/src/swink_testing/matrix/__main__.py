@@ -16,7 +16,7 @@ from swink_testing.matrix.findings import FAULTS, Finding, Kind, Run, RunOptions
 def main() -> int:
     """Make the calls and print what was found, a line for each rule and provider."""
     parser = argparse.ArgumentParser(prog="python -m swink_testing.matrix", description=__doc__)
-    parser.add_argument("providers", nargs="*", help="providers; all that there are rules for")
+    parser.add_argument("providers", nargs="*", help="providers; all that are installed")
     parser.add_argument("--share", type=int, default=1, help="one case in so many (default: 1)")
     parser.add_argument("--models", default="", help="only ids that contain this")
     parser.add_argument("--what", help="only findings whose rule or words contain this")

@@ -26,6 +26,7 @@ from swink_core import (
 from swink_core.plugins.catalog import USER_FILE_ENV
 from swink_core.providers import (
     Catalog,
+    HTTPProvider,
     HTTPRequest,
     HTTPResponse,
 )
@@ -121,9 +122,14 @@ class Asker:
         await self._stack.aclose()
 
     def providers(self, names: Sequence[str] = ()) -> list[ProviderInfo]:
-        """Return what the installed providers say of themselves, or those that are named."""
-        found = [self.catalog.provider(name) for name in names or self._host.provider_names()]
-        return [info for info in found if info is not None]
+        """Return what those of the installed providers say of themselves that are asked by HTTP
+        requests, or of those that are named."""
+        asked = [n for n in names or self._host.provider_names() if self._makes_requests(n)]
+        return [info for name in asked if (info := self.catalog.provider(name)) is not None]
+
+    def _makes_requests(self, name: str) -> bool:
+        made = type(self._host.bind(name).provider)
+        return issubclass(made, HTTPProvider) and made.request is not HTTPProvider.request
 
     async def outcome(self, case: Case, **more: Any) -> Outcome:
         """Make the call; `more` are further options."""

@@ -9,11 +9,12 @@ from typing import Any
 
 from attrs import define, field
 
+from swink_core import CacheStrategy
 from swink_testing.matrix.conversations import conversation_names
 from swink_testing.matrix.ids import AskedModel
 from swink_testing.matrix.options import alone, beside_tools, pairs
 
-__all__ = ["Case", "cases_of", "sampled"]
+__all__ = ["Case", "cases_of"]
 
 
 @define(frozen=True)
@@ -26,13 +27,17 @@ class Case:
     options: dict[str, Any] = field(hash=False)
 
     def __str__(self) -> str:
-        options = ", ".join(f"{name}={_short(value)}" for name, value in self.options.items())
-        return f"{self.provider}/{self.model.id} [{self.conversation}] {options}".rstrip()
+        return f"{self.provider}/{self.model.id} {self.combination}"
 
     @property
     def combination(self) -> str:
         """The case without its model."""
-        return str(self).partition(" ")[2]
+        return _combination(self.conversation, self.options)
+
+
+def _combination(conversation: str, given: dict[str, Any]) -> str:
+    options = ", ".join(f"{name}={_short(value)}" for name, value in given.items())
+    return f"[{conversation}] {options}".rstrip()
 
 
 def _short(value: Any) -> str:
@@ -40,32 +45,29 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:40]}… ({len(text)} characters)"
 
 
-def cases_of(provider: str, models: list[AskedModel]) -> Iterator[Case]:
-    """Yield the cases of a provider's models: all of a listed one, a third of another's.
+def cases_of(provider: str, models: list[AskedModel], share: int = 1) -> Iterator[Case]:
+    """Yield the cases of a provider's models, every combination for each.
 
-    What one of a family's successors is not asked, the next one is.
+    Of them one in `share`, the same ones every time.
     """
-    for number, model in enumerate(models):
-        for place, (conversation, options) in enumerate(_combinations()):
-            if model.origin == "listed" or not options or (number + place) % 3 == 0:
+    for model in models:
+        begun = zlib.crc32(f"{provider}/{model.id}".encode())
+        for conversation, options, said in _combinations():
+            if zlib.crc32(said, begun) % share == 0:
                 yield Case(provider, model, conversation, options)
 
 
 @cache
-def _combinations() -> list[tuple[str, dict[str, Any]]]:
+def _combinations() -> list[tuple[str, dict[str, Any], bytes]]:
+    """Return conversations with options, and how each is said, which is never said twice."""
     made = [("plain", options) for options in (*alone(), *pairs())]
     made += [("tools", options) for options in beside_tools()]
     made += [("tool used", options) for options in ({"tool_choice": "required"}, {"seed": 0})]
+    for name in ("marks for the cache", "four marks for the cache"):
+        made += [(name, {"cache": cache}) for cache in ("auto", CacheStrategy("auto", 3600))]
     for name in conversation_names():
         for options in ({}, {"thinking": "high"}, {"thinking": "off"}, {"transport": "buffered"}):
             if name not in ("plain", "tools") or not options:
                 made.append((name, options))
     unique = {f"{name} {options!r}": (name, options) for name, options in made}
-    return list(unique.values())
-
-
-def sampled(cases: Iterator[Case], share: int) -> Iterator[Case]:
-    """Yield one case in `share`, the same ones every time."""
-    for case in cases:
-        if share <= 1 or zlib.crc32(str(case).encode()) % share == 0:
-            yield case
+    return [(*each, f" {_combination(*each)}".encode()) for each in unique.values()]

@@ -143,6 +143,9 @@ _MADE: dict[str, Callable[[], Context]] = {
         [UserMessage([TextBlock("nonce_question", dict(_MARKS)), TextBlock("nonce_more")])],
         "nonce_rule",
     ),
+    "four marks for the cache": lambda: _asked(
+        *(TextBlock(f"nonce_part{n}", dict(_MARKS)) for n in range(4)), TextBlock("nonce_more")
+    ),
     "system message after results": lambda: _used(SystemMessage("nonce_rule_inside")),
     "system alone": lambda: Context([], "nonce_rule"),
     "turns": lambda: Context(

@@ -10,12 +10,12 @@ from attrs import define, field
 from swink_core import StreamOptions
 from swink_testing.judge import Judge, Rule
 from swink_testing.matrix.ask import Asker, Outcome
-from swink_testing.matrix.cases import Case, cases_of, sampled
+from swink_testing.matrix.cases import Case, cases_of
 from swink_testing.matrix.exceptions import Excuse, excuses
 from swink_testing.matrix.ids import models_of
 from swink_testing.matrix.lost import lost_values
 
-__all__ = ["Finding", "Kind", "Run", "RunOptions", "can_lift_rules", "examined"]
+__all__ = ["Finding", "Kind", "Run", "RunOptions", "can_lift_rules", "examined", "of_any"]
 
 
 class Kind(StrEnum):
@@ -47,7 +47,11 @@ class Finding:
 
 @define
 class RunOptions:
-    """Which cases: of which providers, one in `share`, and whether rules are lifted too."""
+    """Which cases: of which providers, one in `share`, and whether rules are lifted too.
+
+    They are lifted for providers that the judge has rules for: of others nobody can say what they
+    would have taken.
+    """
 
     providers: Sequence[str] = ()
     share: int = 1
@@ -95,12 +99,11 @@ async def examined(judge: Judge, given: RunOptions, run: Run) -> AsyncIterator[O
     """Make the calls, count in `run` what is found, and yield what became of each."""
     async with Asker() as asker:
         for info in asker.providers(given.providers):
-            if info.name not in judge.providers:
-                continue
+            judged = info.name in judge.providers
             models = models_of(asker.catalog, info.name, judge)
             models = [model for model in models if given.models in model.id]
             plain: dict[tuple[str, str], Outcome] = {}
-            for case in sampled(cases_of(info.name, models), given.share):
+            for case in cases_of(info.name, models, given.share):
                 outcome = await asker.outcome(case)
                 run.cases += 1
                 run.sent += outcome.asked is not None
@@ -113,7 +116,7 @@ async def examined(judge: Judge, given: RunOptions, run: Run) -> AsyncIterator[O
                 for value in lost_values(outcome, plain.get(key, outcome)):
                     run.add(Finding(Kind.LOST, value, outcome))
                 told = outcome.refusal is not None or bool(outcome.notices)
-                if given.reverse and told and case.model.known and can_lift_rules():
+                if given.reverse and judged and told and can_lift_rules():
                     lifted = await asker.outcome(case, rules=False)
                     if needless := _needless(judge, outcome, lifted):
                         run.add(needless)
@@ -126,16 +129,16 @@ def _findings(judge: Judge, outcome: Outcome) -> Iterator[Finding]:
     if outcome.usage_error is not None:
         yield Finding(Kind.USAGE_ERROR, str(outcome.usage_error), outcome)
     if outcome.refusal is not None:
-        yield Finding(Kind.UNSUPPORTED, _of_any(outcome, outcome.refusal.error_message), outcome)
+        yield Finding(Kind.UNSUPPORTED, of_any(outcome, outcome.refusal.error_message), outcome)
     for notice in outcome.notices:
-        yield Finding(Kind.NOTICE, f"{notice.code}: {_of_any(outcome, notice.detail)}", outcome)
+        yield Finding(Kind.NOTICE, f"{notice.code}: {of_any(outcome, notice.detail)}", outcome)
     if (asked := outcome.asked) is not None:
         for rule in judge.refusals(asked.provider, asked.api, asked.model, asked.body):
             kind = Kind.REFUSED if rule.refuses else Kind.WITHOUT_EFFECT
             yield Finding(kind, rule.id, outcome, rule)
 
 
-def _of_any(outcome: Outcome, words: str | None) -> str:
+def of_any(outcome: Outcome, words: str | None) -> str:
     """Return what was said of a model as if it had been said of any."""
     case = outcome.case
     return (words or "").replace(f"{case.provider}/{case.model.id}", "…").strip("… :")
@@ -159,4 +162,4 @@ def _needless(judge: Judge, outcome: Outcome, lifted: Outcome) -> Finding | None
     ]
     if outcome.refusal is not None:
         said = [outcome.refusal.error_message or ""]
-    return Finding(Kind.NEEDLESS, _of_any(lifted, said[0]), lifted) if said else None
+    return Finding(Kind.NEEDLESS, of_any(lifted, said[0]), lifted) if said else None

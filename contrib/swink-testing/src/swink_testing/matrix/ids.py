@@ -18,6 +18,7 @@ __all__ = ["AskedModel", "models_of"]
 _VERSION = re.compile(r"(?<![\d.])(\d{1,2})(?:([.-])(\d{1,2}))?(?![\d.]|b\b|B\b)")
 _DATED = re.compile(r"v\d:\d|\d{8}|\d{4}-\d\d-\d\d|\d{4}(?!\d)|-latest|-preview")
 _REGION = re.compile(r"^(global|us|eu)\.")
+_ISSUE = re.compile(r"-v\d+(:\d+)?$")
 
 _DATES = {
     "openai-chat": "-2026-10-15",
@@ -43,11 +44,6 @@ class AskedModel:
     id: str
     origin: str
     base: str
-
-    @property
-    def known(self) -> bool:
-        """Whether there is such a model, and so a source that may say what it takes."""
-        return self.origin in ("listed", "dated", "fine-tuned")
 
 
 def models_of(catalog: Catalog, provider: str, judge: Judge) -> list[AskedModel]:
@@ -105,6 +101,7 @@ def _newest(listed: Iterable[str]) -> list[str]:
         family = _REGION.sub("", id)
         if match:
             family = _DATED.sub("", family.replace(match[0], "*", 1))
+            family = _ISSUE.sub("", family).rstrip("-:")
         if family not in families or families[family][0] < version:
             families[family] = (version, id)
     return [id for _, id in families.values()]
@@ -121,6 +118,7 @@ def _successors(id: str) -> list[str]:
 
 
 def _alias(id: str) -> str | None:
+    id = id.removesuffix("-preview")
     match = _VERSION.search(id)
     if match is None or _DATED.search(id):
         return None

@@ -24,6 +24,13 @@ LOOSE = {
     },
     "$defs": {"nonce_item": {"type": "object", "properties": {"nonce_size": {"type": "number"}}}},
 }
+OPEN = {
+    "type": "object",
+    "properties": {
+        "nonce_sizes": {"type": "object", "additionalProperties": {"type": "integer"}},
+    },
+    "required": ["nonce_sizes"],
+}
 
 _VALUES: dict[str, tuple[Any, ...]] = {
     "temperature": (0.2, 0, 1, 1.7, 2.0),
@@ -47,7 +54,7 @@ _VALUES: dict[str, tuple[Any, ...]] = {
     "thinking": (
         "off", "minimal", "low", "medium", "high", "extra_high", 0, 1, 1024, 30_000, 1_000_000,
     ),
-    "response_format": ("json", SCHEMA, LOOSE),
+    "response_format": ("json", SCHEMA, LOOSE, OPEN),
     "cache": (
         "none",
         "auto",

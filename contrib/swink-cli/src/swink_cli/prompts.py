@@ -1,0 +1,72 @@
+"""The user's message from the command line: what is piped in, the prompt, and what is attached."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+import swink_core as swink
+from swink_cli.files import PIPE, media_block
+from swink_cli.options import Function, apply_options
+from swink_cli.terminal import as_unicode, is_terminal
+
+__all__ = ["prompt_message", "prompt_options"]
+
+_PROMPT_OPTIONS = (
+    click.option("--image", "images", multiple=True, metavar="FILE|URL|-", help="Show an image."),
+    click.option(
+        "--attach",
+        "attachments",
+        multiple=True,
+        metavar="FILE|URL|-",
+        help="Attach a document, image or sound; - is what is piped in.",
+    ),
+    click.argument("prompt", nargs=-1),
+)
+
+
+def prompt_options(command: Function) -> Function:
+    """Give a command PROMPT, --image and --attach."""
+    return apply_options(_PROMPT_OPTIONS, command)
+
+
+def prompt_message(
+    prompt: Sequence[str], images: Sequence[str], attachments: Sequence[str]
+) -> swink.UserMessage:
+    """Make the user's message: what is piped in, then the prompt, after any files."""
+    takes_pipe = [*images, *attachments].count(PIPE)
+    if takes_pipe > 1:
+        raise swink.InvalidContext(
+            "standard input is attached twice", resolution="Write - for one file alone."
+        )
+    piped = "" if takes_pipe else _piped()
+    parts = [part for part in (piped, as_unicode(" ".join(prompt)).strip()) if part]
+    blocks = [media_block(path, image=True) for path in images]
+    blocks += [media_block(path) for path in attachments]
+    if not parts and not blocks:
+        raise swink.InvalidContext(
+            "there is no prompt",
+            title="Nothing to ask",
+            resolution="Write one after the options, or pipe text in.",
+        )
+    text = "\n\n".join(parts)
+    if not blocks:
+        return swink.UserMessage(text)
+    return swink.UserMessage([*blocks, swink.TextBlock(text)] if text else blocks)
+
+
+def _piped() -> str:
+    """Read standard input, unless a person sits at it or there is none."""
+    if sys.stdin is None or is_terminal(sys.stdin):
+        return ""
+    try:
+        return sys.stdin.buffer.read().decode().strip("\n")
+    except UnicodeDecodeError as error:
+        raise swink.MediaError(
+            f"standard input is not UTF-8 text (byte {error.start})",
+            resolution="Pass other files with --image or --attach.",
+        ) from error
+    except OSError:  # a closed or background terminal
+        return ""

@@ -1,0 +1,71 @@
+"""What a vendor's SDK reads through the gateway, held against what swink reads without it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sdks import WORDS, Read, parsed
+
+import swink_core as swink
+from swink_core import ToolCallBlock
+from swink_core.providers import arguments_object, is_synthetic_id
+
+__all__ = ["check"]
+
+
+def check(protocol: str, read: Read, message: swink.AssistantMessage) -> None:
+    """See that an SDK read all of an answer that its protocol has a field for.
+
+    A failure is one that the SDK raises, in the words of whoever failed.
+    """
+    if message.error_kind is not None:
+        assert read.error is not None
+        first_line = (message.error_message or "").partition("\n")[0]
+        assert first_line in read.message
+        return
+    is_native, broken = protocol == "native", not all(map(_is_whole, message.tool_calls))
+    if protocol == "messages" and broken and read.error is not None:
+        assert "Unable to parse tool parameter JSON" in str(read.error)  # its helper wants to
+        return
+    assert read.error is None, repr(read.error)
+    assert read.text == message.text
+    assert read.thinking == message.thinking
+    calls = [call for call in message.tool_calls if protocol != "gemini" or _is_whole(call)]
+    said = [_named(*call) for call in read.calls]
+    if protocol == "messages" and broken:  # its SDK completes what was cut off
+        assert [call[:2] for call in said] == [_call(protocol, call)[:2] for call in calls]
+    else:
+        assert said == [_call(protocol, call) for call in calls]
+    assert message.stop_reason is not None
+    if len(calls) < len(message.tool_calls) and message.stop_reason != "length":
+        assert read.stop == "MALFORMED_FUNCTION_CALL"
+    else:
+        said_so = protocol == "messages" and "stop_sequence" in (message.metadata or {})
+        assert read.stop == ("stop_sequence" if said_so else WORDS[protocol][message.stop_reason])
+    names = [message.model, *([f"{message.provider}/{message.model}"] if is_native else [])]
+    assert read.model in names  # swink's own client knows a model by the name it asked for
+    if message.response_id is not None and protocol != "ollama":
+        assert read.id == message.response_id
+    usage = message.usage
+    if usage is not None and usage.reported:
+        counts = (usage.input, usage.output, usage.cache_read, usage.reasoning)
+        told = tuple(count or 0 for count in counts)
+        assert read.counts is not None
+        assert read.counts == (told if protocol != "ollama" else (*told[:2], 0, 0))
+
+
+def _is_whole(call: ToolCallBlock) -> bool:
+    return call.state == "complete"
+
+
+def _call(protocol: str, call: ToolCallBlock) -> tuple[str | None, str, Any]:
+    """Return a call as a protocol has it."""
+    if protocol == "ollama":
+        return None, call.name, arguments_object(call)
+    given = call.arguments if _is_whole(call) else parsed(call.raw_arguments or "{}")
+    return _named(call.id, call.name, given)
+
+
+def _named(id: str | None, name: str, arguments: Any) -> tuple[str | None, str, Any]:
+    """Return a call, without an id if swink made it up, anew for every answer."""
+    return None if id is None or is_synthetic_id(id) else id, name, arguments

@@ -1,0 +1,74 @@
+"""An upstream that is killed at any frame: one visible failure, as each SDK raises it.
+
+A recorded answer ends after each of its frames, by a connection that is lost. Whoever asked gets
+exactly one failure, never an answer that looks complete. With `SWINK_GATEWAY_CLIENTS` all that
+providers ship are cut, without it one with thinking and calls, and one of each other framing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from sdks import CLIENTS, Ask
+from serving import serving
+from upstream import EVERYTHING, Answers, Upstream, about, shipped
+
+import swink_core as swink
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+ASK = Ask()
+CUT = ("anthropic/thinking-and-tool-call", "ollama/tool-calls")
+
+
+def frames(upstream: Upstream) -> list[bytes]:
+    """Return a recorded body in pieces that end where its frames do, as far as bytes show it."""
+    body = upstream.source.body
+    if b"\n" not in body or upstream.provider == "bedrock":
+        return list(_messages(body))
+    end = b"\n" if upstream.provider == "ollama" else b"\n\n"
+    body = body.replace(b"\r\n", b"\n")
+    return [frame + end for frame in body.split(end) if frame.strip()]
+
+
+def _messages(body: bytes) -> Iterator[bytes]:
+    """Yield the messages of an AWS event stream, each of which begins with its length."""
+    while body:
+        size = int.from_bytes(body[:4], "big")
+        yield body[:size]
+        body = body[size:]
+
+
+ANSWERS = [
+    upstream
+    for group in shipped().values()
+    for upstream in group
+    if upstream.source.status == 200 and (EVERYTHING or upstream.name in CUT)
+]
+
+
+@pytest.mark.parametrize("upstream", ANSWERS, ids=lambda upstream: upstream.name)
+@pytest.mark.parametrize("protocol", CLIENTS)
+async def test_an_upstream_killed_at_any_frame_is_one_visible_failure(
+    protocol: str, upstream: Upstream
+) -> None:
+    answers, pieces, complete = Answers(), frames(upstream), 0
+    async with (
+        serving(http=answers, providers=upstream.providers) as gateway,
+        CLIENTS[protocol](gateway.url) as client,
+    ):
+        for number in range(len(pieces)):
+            before = b"".join(pieces[:number])
+            _, terminal = await upstream.direct(before)
+            answers.next = upstream.answer(before)
+            with about(upstream):
+                found = await client.stream(upstream.model, ASK)
+                if isinstance(terminal, swink.Done):
+                    complete += 1  # it lacks nothing but an end marker
+                    assert found.error is None
+                else:
+                    assert found.error is not None
+                    assert "was cut" not in str(found.error)  # it was told, not left out
+                    assert (terminal.error_message or "").partition("\n")[0] in found.message
+    assert complete <= 2

@@ -1,0 +1,68 @@
+"""A model that computes, behind the gateway, asked by every SDK.
+
+The engine is llama.cpp, the model one whose answers are known, which the tests of
+`swink-provider-local` make; without a checkout there is none.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sdks import CLIENTS, WORDS, Ask, parsed
+from serving import serving
+from test_every_sdk import SCHEMA
+
+import swink_core as swink
+
+MAKER = Path(__file__).parents[3] / "plugins" / "swink-provider-local" / "tests"
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.skipif(not MAKER.is_dir(), reason="the tiny model is made in a checkout"),
+]
+
+TYPES = {"city": str, "days": int}
+
+WEATHER = swink.Tool(
+    "get_weather",
+    "Tells the weather.",
+    {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+)
+
+
+@pytest.fixture(scope="module")
+def maker() -> Any:
+    for name in ("xllamacpp", "gguf", "numpy"):
+        pytest.importorskip(name)
+    sys.path.append(str(MAKER))
+    import make_tiny_gguf
+
+    sys.path.remove(str(MAKER))
+    return make_tiny_gguf
+
+
+async def test_every_sdk_reads_what_the_model_says(maker: Any, tmp_path: Path) -> None:
+    file = tmp_path / "tiny.gguf"
+    maker.write_model(file)
+    settings = {"context": maker.CONTEXT, "gpu_layers": 0, "threads": 1}
+    own = {"local": {"settings": settings, "temperature": 0, "max_tokens": 200}}
+    async with serving(routes={"tiny": [f"local/{file}"]}, providers=own) as gateway:
+        for protocol in CLIENTS:
+            async with CLIENTS[protocol](gateway.url) as client:
+                for read in (client.stream, client.whole):
+                    said = await read("tiny", Ask("Hello"))
+                    assert (said.error, said.text) == (None, maker.ANSWER)
+                    assert said.stop == WORDS[protocol]["stop"]
+                    assert said.counts is not None
+                    assert said.counts[1] == 21  # 15 words, a space, a sign of 4 bytes, the end
+                thought = await client.stream("tiny", Ask("THINK"))
+                assert thought.thinking.strip() == maker.REASONING
+                assert thought.text.strip() == maker.REASONED_ANSWER
+                called = await client.stream("tiny", Ask("TOOL", tool=WEATHER))
+                assert [call[1:] for call in called.calls] == [("get_weather", {"city": "Paris"})]
+                assert called.stop == WORDS[protocol]["tool_use"]
+                typed = parsed((await client.stream("tiny", Ask("Hello", schema=SCHEMA))).text)
+                assert {name: type(value) for name, value in typed.items()} == TYPES

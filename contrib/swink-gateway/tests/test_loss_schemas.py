@@ -1,0 +1,147 @@
+"""Each row of the table of losses against the schema that its vendor publishes, as its SDK has it.
+
+A row says that a type, or a field of one, has no room for something. The SDK's types are made from
+the vendor's schema; so the type must be there, and nothing of it may have a name, a value or a form
+that could hold what is lost. A vendor that makes room makes a test fail, and the row has to go.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, get_args, get_origin
+
+import pytest
+from attrs import define
+from sdks import CLIENTS
+
+from swink_gateway.protocols.losses import (
+    ANSWER_METADATA,
+    BORDERS,
+    BROKEN_CALLS,
+    COST_PARTS,
+    COUNTS,
+    EXTENSIONS,
+    IDS,
+    LOSSES,
+    ORDER,
+    PAUSE,
+    RAW_ARGUMENTS,
+    RETRY,
+    SIGNATURES,
+    TEXT_METADATA,
+    Loss,
+)
+
+BaseModel: Any = pytest.importorskip("pydantic", reason="no SDK is installed").BaseModel
+
+SCHEMAS = {
+    "chat": ("openai.types.chat", "openai.types.chat.chat_completion", "openai.types"),
+    "responses": ("openai.types.responses",),
+    "messages": ("anthropic.types",),
+    "gemini": ("google.genai.types",),
+    "ollama": ("ollama",),
+}
+"""Where the SDKs keep their types."""
+
+ANY = r"^(metadata|extra|extensions?|properties|additional.*|details)$"
+"""Names of fields that would hold anything."""
+
+ROOM: dict[str, str] = {
+    SIGNATURES: r"signature|encrypted|opaque|" + ANY,
+    EXTENSIONS: r"server_tool|opaque|extension|" + ANY,  # media are opaque to swink, too
+    TEXT_METADATA: ANY,
+    ANSWER_METADATA: r"^(extra|extensions?|properties|additional.*|provider.*)$",
+    COST_PARTS: r"cost|price|dollar|usd|amount",
+    COUNTS: ANY,
+    PAUSE: r"pause|continu|again",
+    RETRY: r"retr(y|ie)|restart|reset|replace|discard",
+    BORDERS: r"index|position|^ids?$",
+    IDS: r"^(.*_)?id$",
+}
+"""What a field, a value or an event would be called that has room for what a row names."""
+
+TEXT_FIELDS = {ORDER: str, RAW_ARGUMENTS: dict, BROKEN_CALLS: dict}
+"""Rows that are about what a field is: one text without an order, an object that is no text."""
+
+
+@define
+class Section:
+    """A type of a published schema, and maybe a field of it."""
+
+    type: Any
+    field: str | None
+
+    @classmethod
+    def of(cls, protocol: str, loss: Loss) -> Section:
+        """Find what a row names. It fails where the schema has no such thing."""
+        first, *path = loss.section.split(".")
+        modules = [pytest.importorskip(name) for name in SCHEMAS[protocol]]
+        found: Any = next(getattr(m, first) for m in modules if hasattr(m, first))
+        while path and path[0] not in getattr(found, "model_fields", {}):
+            found = getattr(found, path.pop(0))
+        assert len(path) <= 1, f"{loss.section} is not in the schema"
+        return cls(found, path[0] if path else None)
+
+    def names(self) -> Iterator[str]:
+        """Yield what there is in it: fields of a type, types of a union, values of a field."""
+        if self.field is not None:
+            yield from _values(self.type.model_fields[self.field].annotation)
+        else:
+            for one in _members(self.type):
+                yield from one.model_fields
+                yield from _values(one.model_fields.get("type", _NONE).annotation)
+
+
+class _Without(BaseModel):  # type: ignore[misc]  # it is not there without an SDK
+    type: None = None
+
+
+_NONE = _Without.model_fields["type"]
+
+
+def _members(kind: Any) -> Iterator[Any]:
+    if isinstance(kind, type):
+        yield kind
+    for one in get_args(kind):
+        if (isinstance(one, type) and issubclass(one, BaseModel)) or get_args(one):
+            yield from _members(one)
+
+
+def _values(kind: Any) -> Iterator[str]:
+    if get_origin(kind) is Literal:
+        yield from map(str, get_args(kind))
+    for one in get_args(kind):
+        yield from _values(one)
+
+
+ROWS = [(name, loss) for name, rows in LOSSES.items() if name in CLIENTS for loss in rows]
+
+
+@pytest.mark.parametrize(("protocol", "loss"), ROWS, ids=[f"{p}-{x.what}" for p, x in ROWS])
+def test_the_schema_has_no_room_for_what_is_lost(protocol: str, loss: Loss) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what SDKs deprecate is not our concern
+        section = Section.of(protocol, loss)
+        if loss.what in TEXT_FIELDS:
+            assert section.field is not None
+            assert _forms(section) == {TEXT_FIELDS[loss.what]}
+            return
+        names = list(section.names())
+    room = re.compile(ROOM[loss.what])
+    assert [name for name in names if room.search(name)] == []
+    assert names or section.field is not None
+
+
+def _forms(section: Section) -> set[Any]:
+    annotation = section.type.model_fields[section.field].annotation
+    kinds = [one for one in get_args(annotation) if one is not type(None)] or [annotation]
+    if get_origin(annotation) is not None and type(None) not in get_args(annotation):
+        kinds = [annotation]
+    return {_form(kind) for kind in kinds}
+
+
+def _form(kind: Any) -> Any:
+    origin = get_origin(kind) or kind
+    return dict if isinstance(origin, type) and issubclass(origin, Mapping) else origin

@@ -1,0 +1,126 @@
+"""Tool loops as spans, from the events that `swink` has for them.
+
+    invoke_agent                       INTERNAL
+      chat gpt-5                       a turn: the span of its call
+      execute_tool get_weather         INTERNAL; current in the tool, so that its own are below it
+      chat gpt-5
+
+Tokens and costs are on the spans of the calls alone, as ever.
+"""
+
+from __future__ import annotations
+
+from opentelemetry import context
+from opentelemetry.util.genai.handler import TelemetryHandler
+from opentelemetry.util.genai.invocation import ToolInvocation
+from opentelemetry.util.genai.types import Error, OutputMessage
+
+import swink_core
+from swink.events import RunEnd, RunStart, ToolEnd, ToolStart, TurnStart
+from swink_observer_otel.content import arguments, definitions, input_messages, result, system_parts
+
+__all__ = ["Run", "Runs"]
+
+TOOL_ERROR = "tool_error"
+"""`error.type` of a tool that failed; which way is told to the model, and is content."""
+
+MAX_TURNS = "max_turns"
+"""`error.type` of a run that was stopped at its limit."""
+
+
+class Run:
+    """The span of one run. Its calls tell how they ended."""
+
+    def __init__(self, handler: TelemetryHandler, call: swink_core.Call) -> None:
+        self._handler = handler
+        self._asked = call.context
+        self._invocation = handler.invoke_local_agent(
+            request_model=call.model.id, conversation_id=call.options.session_id
+        )
+        self._invocation.suspend()
+        self._tools: dict[str, ToolInvocation] = {}
+        self._failure: Error | None = None
+
+    @property
+    def context(self) -> context.Context:
+        """What its calls and tools are below."""
+        return self._invocation.context
+
+    def answered(self, reason: str, answer: list[OutputMessage], failure: Error | None) -> None:
+        """Take the end of a call; the last one's is the run's."""
+        self._invocation.finish_reasons, self._failure = [reason], failure
+        self._invocation.output_messages = answer
+
+    def tool_started(self, call: swink_core.ToolCallBlock) -> None:
+        """Begin a tool's span, and make it the current one."""
+        tool = self._tools[call.id] = self._handler.tool(
+            call.name, tool_type="function", context=self.context
+        )
+        tool.suspend()  # so that it ends without asking in which context it began
+        context.attach(tool.context)
+        tool.tool_call_id = call.id
+        told = (each.description for each in self._asked.tools if each.name == call.name)
+        tool.tool_description = next(told, None)
+        if self._handler.should_capture_content():
+            tool.arguments = arguments(call)
+
+    def tool_ended(self, message: swink_core.ToolResultMessage) -> None:
+        """End a tool's span; what went wrong is said where content is captured."""
+        tool = self._tools.pop(message.tool_call_id)
+        is_content = self._handler.should_capture_content()
+        said = result(message) if is_content else None
+        tool.tool_result = said
+        if message.is_error:
+            tool.fail(Error(said if isinstance(said, str) else None, TOOL_ERROR))
+        else:
+            tool.stop()
+
+    def end(self, event: RunEnd) -> None:
+        """End the span, after those of tools that were stopped."""
+        for tool in self._tools.values():
+            tool.stop()
+        ended = self._invocation
+        ended.attributes |= {"swink.turns": event.turns, "swink.outcome": event.outcome}
+        if self._handler.should_capture_content():
+            ended.input_messages = input_messages(self._asked)
+            ended.system_instruction = system_parts(self._asked)
+            ended.tool_definitions = definitions(self._asked)
+        failure = self._failure
+        if event.outcome == MAX_TURNS:
+            failure = Error("in its last turn the model still called tools", MAX_TURNS)
+        if failure is None:
+            ended.stop()
+        else:
+            ended.fail(failure)
+
+
+class Runs:
+    """The runs under way."""
+
+    def __init__(self, handler: TelemetryHandler) -> None:
+        self._handler = handler
+        self._running: dict[str, Run] = {}
+        self._turns: dict[str, Run] = {}  # by calls that are about to begin
+
+    def take(self, event: swink_core.AssistantMessageEvent, call: swink_core.Call) -> None:
+        """Begin and end spans; what is no event of a run, or of one that is watched, is left."""
+        if isinstance(event, RunStart):
+            self._running[event.run_id] = Run(self._handler, call)
+        run = self._running.get(getattr(event, "run_id", ""))
+        if run is None:
+            return
+        match event:
+            case TurnStart():
+                self._turns[call.id] = run
+            case ToolStart(tool_call=tool_call):
+                run.tool_started(tool_call)
+            case ToolEnd(result=message):
+                run.tool_ended(message)
+            case RunEnd(run_id=run_id):
+                self._turns.pop(call.id, None)
+                del self._running[run_id]
+                run.end(event)
+
+    def turn_of(self, call: swink_core.Call) -> Run | None:
+        """Return the run that a call which begins is a turn of."""
+        return self._turns.pop(call.id, None)

@@ -1,0 +1,143 @@
+"""`swink` processes that need not import anew what all of them import: forks of one that has.
+
+Such a process has an environment, a folder and standard streams of its own, runs
+`python -m swink_cli` and ends as an interpreter ends. What an interpreter reads as it starts is
+not its own; `can_run` tells. It has imported no plugin, for those may read the environment.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from tempfile import TemporaryFile
+from typing import IO
+
+__all__ = ["can_run", "run"]
+
+IMPORTED = ("aiohttp", "importlib_metadata", "swink_cli.calling", "swink_cli.main")
+
+AT_START = {"LANG": "C.UTF-8", "PYTHONWARNINGS": "error"}
+"""What the interpreter has read as it started, of all that it reads then."""
+
+MOST_INPUT = 4096
+"""Bytes that every pipe takes before anybody reads (POSIX: PIPE_BUF and more)."""
+
+
+def can_run(environment: Mapping[str, str], stdin: bytes) -> bool:
+    """Tell whether such a process does what a process of its own would do."""
+    read = {n: v for n, v in environment.items() if n.startswith(("LANG", "LC_", "PYTHON"))}
+    folders = read.pop("PYTHONPATH", "").split(os.pathsep)
+    customised = any(os.path.exists(os.path.join(f, "sitecustomize.py")) for f in folders if f)
+    small = len(stdin) <= MOST_INPUT
+    return hasattr(os, "fork") and read == AT_START and small and not customised
+
+
+def run(
+    arguments: Sequence[str], environment: Mapping[str, str], stdin: bytes, seconds: float
+) -> tuple[int, bytes, bytes]:
+    """Run a command line to its end and return its exit code and its output.
+
+    Raises TimeoutError after so many seconds, and ends it.
+    """
+    reader, writer = os.pipe()
+    os.write(writer, stdin)
+    os.close(writer)
+    told, tells = os.pipe()
+    with TemporaryFile() as output, TemporaryFile() as errors, open(told) as answer:
+        request = {"arguments": arguments, "environment": dict(environment), "folder": os.getcwd()}
+        streams = [reader, output.fileno(), errors.fileno(), tells]
+        socket.send_fds(_server(), [json.dumps(request).encode() + b"\n"], streams)
+        os.close(reader)
+        os.close(tells)
+        pid = int(answer.readline())
+        ended, _, _ = select.select([told], [], [], seconds)
+        if not ended:
+            os.kill(pid, signal.SIGKILL)
+            raise TimeoutError(f"swink {' '.join(arguments)} has not ended in {seconds} s")
+        code = int(answer.readline())
+        return code, _all_of(output), _all_of(errors)
+
+
+def _all_of(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    written: bytes = file.read()
+    return written
+
+
+@cache
+def _server() -> socket.socket:
+    """Start the process that forks, and return what it listens at."""
+    ours, theirs = socket.socketpair()
+    environment = {"PATH": os.environ["PATH"], **AT_START}
+    command = [sys.executable, "-m", __spec__.name, str(theirs.fileno())]
+    server = subprocess.Popen(
+        command,
+        env=environment,
+        pass_fds=[theirs.fileno()],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
+    theirs.close()
+
+    def end() -> None:
+        ours.close()
+        server.wait()
+
+    atexit.register(end)
+    return ours
+
+
+def _serve(asked: socket.socket) -> None:
+    """Fork for each request, and return in the process that is to run it."""
+    for name in IMPORTED:
+        import_module(name)
+    gc.freeze()  # so that no fork copies what a collection would only look at
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait
+    while True:
+        data, streams, _, _ = socket.recv_fds(asked, 1 << 16, 4)
+        while data and not data.endswith(b"\n"):
+            data += asked.recv(1 << 16)
+        if not data:
+            asked.close()
+            sys.exit()
+        if os.fork() == 0:
+            break
+        for stream in streams:
+            os.close(stream)
+    asked.close()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    told = streams.pop()
+    if pid := os.fork():
+        os.write(told, b"%d\n" % pid)
+        _, status = os.waitpid(pid, 0)
+        os.write(told, b"%d\n" % os.waitstatus_to_exitcode(status))
+        os._exit(0)
+    os.close(told)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    request = json.loads(data)
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    more = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:1] = [request["folder"], *filter(None, more)]
+    sys.argv[1:] = request["arguments"]
+
+
+if __name__ == "__main__":
+    _serve(socket.socket(fileno=int(sys.argv[1])))
+    runpy.run_module("swink_cli", run_name="__main__", alter_sys=True)

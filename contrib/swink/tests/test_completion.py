@@ -1,0 +1,119 @@
+"""What an editor offers inside the calls of every entry point, as pyright's server has it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swink.client import BatchOptions, RunOptions
+from swink_core import ClientOptions, Options
+
+PROGRAM = """
+import swink
+client, sync, tools, prompts = swink.Client(), swink.SyncClient(), [len], ["Hi"]
+"""
+
+OPTIONS = {*Options.__annotations__, "type"} - {"tools"}
+RUN = {*RunOptions.__annotations__}
+BATCH = {*BatchOptions.__annotations__, "type"}
+
+# (a call, up to where its next argument is written; what is offered there)
+# A list stands in a variable: after `]` pyright offers nothing, of no function's.
+OFFERED: list[tuple[str, set[str]]] = [
+    ("swink.Client(", {*ClientOptions.__annotations__, "providers", "plugins"}),
+    ("swink.SyncClient(", {*ClientOptions.__annotations__}),
+    ('client.stream("a/b", "Hi", ', {*OPTIONS, "tools"}),
+    ('client.complete("a/b", "Hi", ', {*OPTIONS, "tools"}),
+    ('client.complete("a/b", "Hi", type=int, ', OPTIONS - {"type"}),
+    ('client.run("a/b", "Hi", tools=tools, ', RUN),
+    ('client.gather("a/b", prompts, ', BATCH),
+    ('sync.stream("a/b", "Hi", ', {*OPTIONS, "tools"}),
+    ('sync.complete("a/b", "Hi", ', {*OPTIONS, "tools"}),
+    ('sync.run("a/b", "Hi", tools=tools, ', RUN),
+    ('sync.gather("a/b", prompts, ', BATCH),
+    ('swink.stream("a/b", "Hi", ', {*OPTIONS, "tools"}),
+    ('swink.complete("a/b", "Hi", ', {*OPTIONS, "tools"}),
+    ('swink.complete_sync("a/b", "Hi", ', {*OPTIONS, "tools"}),
+    ('swink.gather("a/b", prompts, ', BATCH),
+    ("@swink.tool(", {"name", "description", "timeout", "strict"}),
+    ('client.stream(("a/b", {"', {*ClientOptions.__annotations__, "api_key", "base_url"}),
+]
+
+
+class Server:
+    """A language server, spoken to in the way of editors."""
+
+    def __init__(self, folder: Path) -> None:
+        settings = {"venvPath": str(Path(sys.prefix).parent), "venv": Path(sys.prefix).name}
+        (folder / "pyrightconfig.json").write_text(json.dumps(settings))
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "pyright.langserver", "--stdio"],
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self._count = 0
+        root = folder.as_uri()
+        self.ask("initialize", processId=None, rootUri=root, capabilities={},
+                 workspaceFolders=[{"uri": root, "name": folder.name}])  # fmt: skip
+        self.tell("initialized")
+
+    def _write(self, **message: Any) -> None:
+        assert self._process.stdin is not None
+        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        self._process.stdin.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+        self._process.stdin.flush()
+
+    def _read(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        length = 0
+        while line := self._process.stdout.readline().strip():
+            name, _, value = line.partition(b":")
+            length = int(value) if name == b"Content-Length" else length
+        return dict(json.loads(self._process.stdout.read(length)))
+
+    def tell(self, method: str, **params: Any) -> None:
+        self._write(method=method, params=params)
+
+    def ask(self, method: str, **params: Any) -> Any:
+        self._count += 1
+        self._write(id=self._count, method=method, params=params)
+        while True:
+            message = self._read()
+            if "method" not in message and message["id"] == self._count:
+                return message["result"]
+            if "id" in message:  # the server asks: nothing is configured, nothing is refused
+                self._write(id=message["id"], result=None)
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    server = Server(tmp_path_factory.mktemp("project"))
+    yield server
+    server.close()
+
+
+@pytest.mark.parametrize(("call", "offered"), OFFERED, ids=[call for call, _ in OFFERED])
+def test_an_editor_completes_the_options_of_every_entry_point(
+    server: Server, call: str, offered: set[str], tmp_path: Path
+) -> None:
+    text = PROGRAM + call
+    document = {"uri": (tmp_path / "program.py").as_uri()}
+    server.tell(
+        "textDocument/didOpen",
+        textDocument={**document, "languageId": "python", "version": 1, "text": text},
+    )
+    where = {"line": text.count("\n"), "character": len(call)}
+    found = server.ask("textDocument/completion", textDocument=document, position=where)
+    labels = [item["label"] for item in found["items"]]
+    named = {label.strip('"=') for label in labels if label[-1:] in '"='}  # keywords, and keys
+    assert offered - named == set()

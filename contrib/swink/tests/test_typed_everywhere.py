@@ -1,0 +1,172 @@
+"""Typed answers, and calls without await, over every provider's adapter."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, make_dataclass
+from typing import Any
+
+import pytest
+from test_every_provider import (
+    BY_HTTP,
+    JUDGE,
+    QUESTION,
+    RECORDED,
+    final_of,
+    heard_by,
+    refusals,
+    tool_of,
+)
+
+import swink
+from swink import answers
+from swink_recorder.recording import Recording
+from swink_recorder.replay import ReplayServer
+from swink_testing import strict_answers
+from swink_testing.conformance import Subject
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.strict import strict_server
+
+BUSY = "echo/fail-overloaded"
+"""What fails, in front of each chain, in each turn and each time of asking."""
+
+
+@dataclass
+class Person:
+    name: str
+    age: int | None
+
+
+# -- what is asked -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("subject", BY_HTTP, ids=lambda subject: subject.name)
+async def test_a_typed_answer_is_asked_for_as_every_api_takes_it(subject: Subject) -> None:
+    http = MemoryHTTPClient(MemoryResponse(status=400))
+    with subject.environment():
+        client = swink.Client(host=subject.client(http).host, http=http, retry=False)
+        stream = client.stream(subject.model, "Who?", type=list[Person], **subject.call_options())
+        with pytest.raises(swink.StreamError):
+            await stream.result()
+    assert http.requests, stream.message
+    for request in http.requests:
+        assert refusals(subject.name, request.url, request.body) == []
+        assert b"additionalProperties" in request.body or subject.name in LAX
+
+
+LAX = {"perplexity"}
+"""Whose adapter asks in other words."""
+
+
+# -- what is read --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "subject", [each for each in BY_HTTP if each.name in JUDGE.providers], ids=lambda s: s.name
+)
+def test_json_from_every_api_is_a_value_without_await_too(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces = ('{"name": "Ada", ', '"age": 36}')
+    monkeypatch.setattr(strict_answers, "TEXT", "".join(pieces))
+    monkeypatch.setattr(strict_answers, "_WORDS", pieces)
+    server, sync = strict_server(subject.name), swink.SyncClient(breaker=False, retry=False)
+    with subject.environment(), server, sync as client:
+        there: Any = subject.call_options(base_url=server.url)
+        chain: Any = [BUSY, (subject.model, there)]
+        with client.stream(chain, "Who?", type=Person) as stream:
+            *_, last = stream.partials
+            answer = stream.result()
+        assert server.refused == []
+    assert (last, answer.parsed) == ({"name": "Ada", "age": 36}, Person("Ada", 36))
+    assert client.usage == answer.usage
+
+
+def type_of(values: list[Any]) -> Any:
+    """Return a type that JSON values fit, with every field that any object has."""
+    first = values[0]
+    if isinstance(first, dict):
+        names = dict.fromkeys(name for value in values for name in value)
+        found = {name: type_of([v[name] for v in values if name in v]) for name in names}
+        return make_dataclass(
+            f"With_{'_'.join(names)}",
+            [(name, kind | None, field(default=None)) for name, kind in found.items()],
+        )
+    return list[type_of(first)] if isinstance(first, list) else type(first)
+
+
+def known(value: Any) -> Any:
+    """Return data without what is not known."""
+    if isinstance(value, dict):
+        return {name: known(each) for name, each in value.items() if each is not None}
+    return [known(each) for each in value] if isinstance(value, list) else value
+
+
+def says_all(recording: Recording) -> bool:
+    """Tell whether an answer has text and came to its end, so that another would be asked for."""
+    message = recording.message
+    return bool(message and message.text) and message.stop_reason is swink.StopReason.STOP  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("chained", [False, True], ids=["alone", "behind-a-failure"])
+@pytest.mark.parametrize(
+    ("subject", "recording", "final"), RECORDED, ids=lambda value: getattr(value, "name", "")
+)
+async def test_a_recorded_call_is_a_value_after_a_text_that_was_none(
+    subject: Subject,
+    recording: Recording,
+    final: Recording | None,
+    chained: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert recording.message is not None
+    call = recording.message.tool_calls[0]
+    monkeypatch.setattr(answers, "ANSWER", call.name)
+    repairs = final is not None and says_all(final)
+    with subject.environment():
+        async with ReplayServer() as server, swink.Client(breaker=False, retry=False) as client:
+            address = server.add("it", *([final] if final and repairs else []), recording)
+            there: Any = subject.call_options(base_url=address)
+            model = (subject.model_of(recording), there)
+            chain: Any = [BUSY, model] if chained else [model]
+            answer = await client.complete(chain, [QUESTION], type=type_of([call.arguments]))
+            assert known(asdict(answer.parsed)) == call.arguments
+            assert len(server.exchanges) == 1 + repairs
+            assert b"does not fit the schema" in server.exchanges[-1].body or not repairs
+            for exchange in server.exchanges:
+                assert refusals(subject.name, server.url + exchange.path, exchange.body) == []
+
+
+@pytest.mark.parametrize("subject", BY_HTTP, ids=lambda subject: subject.name)
+def test_a_text_that_stays_one_is_kept_in_the_error(subject: Subject) -> None:
+    recording = next(each for each in heard_by(subject) if says_all(each))
+    assert recording.message is not None
+    with subject.environment(), ReplayServer() as server, swink.SyncClient(retry=False) as client:
+        there: Any = subject.call_options(base_url=server.add("it", recording))
+        with pytest.raises(swink.BadAnswer) as caught:
+            client.complete([BUSY, (subject.model_of(recording), there)], [QUESTION], type=Person)
+        assert len(server.exchanges) == 2
+    assert caught.value.text == recording.message.text
+
+
+# -- without await -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("subject", "recording", "final"), RECORDED, ids=lambda value: getattr(value, "name", "")
+)
+def test_a_run_and_its_text_come_without_await(
+    subject: Subject, recording: Recording, final: Recording | None
+) -> None:
+    assert recording.message is not None
+    calls = recording.message.tool_calls
+    tools = [tool_of(name, calls) for name in dict.fromkeys(call.name for call in calls)]
+    said = final or final_of(subject, recording) or recording
+    assert said.message is not None
+    with subject.environment(), ReplayServer() as server:
+        with swink.SyncClient(breaker=False, retry=False) as client:
+            there: Any = subject.call_options(base_url=server.add("it", recording, said))
+            chain: Any = [BUSY, (subject.model_of(recording), there)]
+            with client.run(chain, [QUESTION], tools=tools, max_turns=2) as run:
+                retries = [event for event in run if isinstance(event, swink.Retry)]
+        assert len(retries) == run.turns == len(server.exchanges) == 2
+    assert run.message.text == said.message.text

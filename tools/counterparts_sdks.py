@@ -1,0 +1,63 @@
+"""Drive the gateway with the vendors' SDKs, newest, each in an environment of its own.
+
+`make counterparts` installs each of `tools/sdks/*.txt` into `.venv-sdks/NAME`, with all that it
+wants, so that none holds another back; what else the tests need comes from `.venv`, after it. All
+recordings that are here go through each SDK, whole and killed at every frame. Exit code 1 where a
+test fails or an environment is missing.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TESTS = ROOT / "contrib" / "swink-gateway" / "tests"
+OF_ALL = ("test_recordings.py", "test_every_sdk.py", "test_killed.py", "test_loss_schemas.py")
+
+SDKS = {
+    "openai": ("chat,responses,socket", ("test_chat.py", "test_responses.py",
+                                         "test_responses_socket.py")),
+    "anthropic": ("messages", ("test_messages.py",)),
+    "google-genai": ("gemini", ("test_sdk_google.py",)),
+    "ollama": ("ollama", ("test_sdk_ollama.py",)),
+}  # fmt: skip
+"""The clients that each SDK is, and the tests of what it alone does."""
+
+ABOUT = "from importlib.metadata import version; import sys; print(version(sys.argv[1]))"
+
+
+def python_of(sdk: str) -> Path:
+    """Return the interpreter of an SDK's environment."""
+    return ROOT / ".venv-sdks" / sdk / "bin" / "python"
+
+
+def passes(sdk: str) -> bool:
+    """Run the tests that an SDK is driven in, and tell whether all passed."""
+    clients, own = SDKS[sdk]
+    python = python_of(sdk)
+    version = subprocess.run([python, "-c", ABOUT, sdk], capture_output=True, text=True, check=True)
+    print(f"{sdk} {version.stdout.strip()}", flush=True)
+    files = [str(TESTS / name) for name in (*OF_ALL, *own)]
+    environ = {**os.environ, "SWINK_GATEWAY_CLIENTS": clients}
+    return (
+        subprocess.run([python, "-m", "pytest", "-q", *files], cwd=ROOT, env=environ).returncode
+        == 0
+    )
+
+
+def main() -> None:
+    """Drive those that are named, or all."""
+    asked = sys.argv[1:] or list(SDKS)
+    missing = [sdk for sdk in asked if not python_of(sdk).exists()]
+    if missing:
+        sys.exit(f"run `make counterparts`, which installs {', '.join(missing)}")
+    failed = [sdk for sdk in asked if not passes(sdk)]
+    if failed:
+        sys.exit(f"not read as it was given: by the SDK of {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()
