@@ -64,10 +64,9 @@ class _Parser:
         if frame == b"[DONE]":
             return
         data = msgspec.json.decode(frame)
-        if isinstance(data, dict) and str(data.get("type")) not in _TYPES:
-            out.notice(
-                "unknown_event", f"the gateway sent what is unknown here: {data.get('type')}"
-            )
+        kind = data.get("type") if isinstance(data, dict) else None
+        if isinstance(kind, str) and kind not in _TYPES:
+            out.notice("unknown_event", f"the gateway sent what is unknown here: {kind}")
             return
         try:
             event = load_event(data)
