@@ -366,3 +366,10 @@ def test_nobody_else_assigns_to_the_fields_of_an_attempt_or_a_driver(path: Path)
         if name in owners.get(base.rpartition(".")[2].strip("_"), ())
     ]
     assert wrong == []
+
+
+def test_every_plugin_with_recordings_lists_what_its_messages_do_not_hold() -> None:
+    shipped = {path.parents[2].name for path in ROOT.glob("plugins/*/src/*/recordings")}
+    listed = {path.parents[1].name for path in ROOT.glob("plugins/*/tests/test_kept_fields.py")}
+    assert shipped
+    assert shipped <= listed

@@ -7,17 +7,15 @@ import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 
+import limits
 import pytest
 import update_catalog
 from genai_prices.data_snapshot import get_snapshot
 
 ROOT = Path(__file__).resolve().parent.parent
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
-UPDATED = sorted(
-    path
-    for path in ROOT.glob("plugins/*/src/*/models.toml")
-    if update_catalog.BEGIN in path.read_text("utf-8")
-)
+CATALOGUES = sorted(ROOT.glob("plugins/*/src/*/models.toml"))
+UPDATED = [path for path in CATALOGUES if update_catalog.BEGIN in path.read_text("utf-8")]
 
 ROWS = """
 [[providers]]
@@ -121,13 +119,91 @@ def test_every_correction_names_its_source_and_the_models_it_is_for() -> None:
             re.compile(fact["match"])
 
 
-@pytest.mark.parametrize("path", UPDATED, ids=lambda path: path.parent.name)
+# Whose models have no limit of their own to an answer, and why.
+WITHOUT_LIMIT = {
+    "echo": "says what it is asked to say",
+    "local": "an answer ends where the window does, which the server's settings make",
+    "ollama": "an answer ends where the window does, which the server's settings make",
+    "claude-code": "an alias is whichever model the installed command takes it for",
+}
+ALIASES = {"default", "fable", "opus", "sonnet", "haiku"}
+
+
+@pytest.mark.parametrize("path", CATALOGUES, ids=lambda path: path.parent.name)
 def test_every_row_has_a_limit_and_capabilities_and_none_is_gone(path: Path) -> None:
     data = tomllib.loads(path.read_text("utf-8"))
     first = [*data.get("providers", ()), data.get("provider")][0]["name"]
-    for row in data["models"]:
+    for row in data.get("models", ()):
         provider = row.get("provider", first)
-        assert provider in update_catalog.UNTOLD or row.get("max_output"), row["id"]
-        assert provider in update_catalog.UNTOLD or row.get("capabilities"), row["id"]
+        limited = provider not in WITHOUT_LIMIT or (
+            provider == "claude-code" and row["id"] not in ALIASES
+        )
+        assert bool(row.get("max_output")) is limited, f"{provider}/{row['id']}"
+        assert row.get("capabilities"), f"{provider}/{row['id']}"
         assert not update_catalog._gone(provider, row["id"], NOW), row["id"]
-        assert (row.get("prices") or {}).get("input") != 0, f"{row['id']} costs nothing"
+        free = (row.get("prices") or {}).get("input") == 0
+        assert free is (provider in {"echo", "local"}), f"{provider}/{row['id']}"
+
+
+LITELLM = {
+    "mine/one": {
+        "litellm_provider": "mine",
+        "max_input_tokens": 900,
+        "max_output_tokens": 100,
+        "supports_pdf_input": True,
+    },
+}
+MODELS_DEV = {
+    "mine": {
+        "models": {
+            "one": {
+                "limit": {"context": 1000, "output": 50},
+                "tool_call": True,
+                "reasoning": False,
+                "modalities": {"input": ["text", "audio"]},
+            },
+            "two": {"limit": {"context": 0, "output": 0}, "tool_call": False},
+        }
+    }
+}
+
+
+def test_the_first_table_has_the_limits_and_all_of_them_the_capabilities() -> None:
+    both = limits.limits_of("mine", "one", [LITELLM, MODELS_DEV])
+
+    assert both == {
+        "context_window": 900,
+        "max_output": 100,
+        "capabilities": ["tools", "documents", "audio"],
+    }
+    assert limits.limits_of("mine", "one", [MODELS_DEV, LITELLM])["max_output"] == 50
+    assert limits.limits_of("mine", "two", [MODELS_DEV]) == {"capabilities": []}
+    assert limits.limits_of("mine", "three", [MODELS_DEV, LITELLM]) == {}
+
+
+def test_what_tables_tell_replaces_what_is_written_and_a_correction_has_the_last_word() -> None:
+    text = """[provider]
+name = "deepseek"
+
+# >>> models
+[[models]]
+id = "deepseek-v4-pro"
+max_output = 7
+capabilities = ["audio"]
+
+[[models]]
+id = "unheard-of"
+max_output = 7
+capabilities = ["audio"]
+# <<< models
+"""
+    told = {"limit": {"context": 9, "output": 9}, "tool_call": True}
+    tables = [{"deepseek": {"models": {"deepseek-v4-pro": told}}}]
+
+    after, _ = update_catalog.updated(text, NOW, tables)
+
+    known, unknown = tomllib.loads(after)["models"]
+    assert known["capabilities"] == ["tools", "json"]
+    assert known["max_output"] == 384_000
+    assert unknown["max_output"] == 7
+    assert unknown["capabilities"] == ["audio", "json"]

@@ -32,7 +32,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import swink_core as swink
+import swink
 from swink_recorder.recording import Recording, bundled_recordings
 from swink_recorder.replay import ReplayServer
 
@@ -103,6 +103,18 @@ def _recording() -> Recording:
 # -- traces --------------------------------------------------------------------------------------
 
 
+RUN = (
+    (None, "invoke_agent", "AGENT"),
+    ("invoke_agent", "chat tool", "LLM"),
+    ("invoke_agent", "execute_tool _tool", "TOOL"),
+)
+"""Parent, name and kind of the spans of a tool loop, as Phoenix reads them."""
+
+
+def _tool() -> str:
+    return "done"
+
+
 async def see_traces(folder: Path) -> list[str]:
     """Return what Phoenix does not show of a recording's call."""
     from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
@@ -132,6 +144,7 @@ async def see_traces(folder: Path) -> list[str]:
         async with ReplayServer() as server, swink.Client(plugins=[observer]) as client:
             there = {"base_url": server.add("case", recording), "api_key": "none"}
             await client.complete(f"anthropic/{recording.model}", "Hi", **there)
+            await client.run("echo/tool", "Hi", tools=[_tool]).result()
         tracers.shutdown()
         expected = {
             "llm.model_name": recording.model,
@@ -141,9 +154,13 @@ async def see_traces(folder: Path) -> list[str]:
 
         def check() -> list[str]:
             spans = _get(f"{url}/v1/projects/default/spans")["data"]
-            shown = [span for span in spans if span["span_kind"] == "LLM"]
+            shown = [span for span in spans if span["name"] == f"chat {recording.model}"]
             found = [{k: span["attributes"].get(k) for k in expected} for span in shown]
-            return [] if found == [expected] else [f"LLM spans are {found}, not {[expected]}"]
+            if found != [expected]:
+                return [f"spans of the call are {found}, not {[expected]}"]
+            names = {span["context"]["span_id"]: span["name"] for span in spans}
+            tree = {(names.get(s["parent_id"]), s["name"], s["span_kind"]) for s in spans}
+            return [f"no {branch} in {tree}" for branch in RUN if branch not in tree]
 
         return await _eventually(check)
 

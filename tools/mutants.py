@@ -46,16 +46,16 @@ PROVIDERS = {
         "swink_provider_cohere:CohereProvider",
         tuple(f"swink_provider_cohere.{part}" for part in ("parser", "converter", "provider")),
         5,
-        0.75,
+        0.76,
     ),
     "ollama": Tried(
         "swink_provider_ollama:OllamaProvider",
         tuple(f"swink_provider_ollama.{part}" for part in ("parser", "conversion", "provider")),
         5,
-        0.6,
+        0.65,
     ),
     "mistral": Tried(
-        "swink_provider_mistral:MistralProvider", ("swink_provider_mistral.provider",), 3, 0.5
+        "swink_provider_mistral:MistralProvider", ("swink_provider_mistral.provider",), 3, 0.75
     ),
 }
 """Of this repository's own providers the kit sees what their recordings show, and no more."""

@@ -1,4 +1,4 @@
-"""Bring plugins' model rows up to date: `update_catalog.py [--table FILE] [plugins/…]`.
+"""Bring plugins' model rows up to date: `update_catalog.py [--table FILE]… [plugins/…]`.
 
 Between two marker comments of its `models.toml` a plugin lists the models that it wants in the
 catalogue. This script fills in, for every plugin or for those that are named, and says what it
@@ -6,8 +6,8 @@ changed:
 
 * from the `genai-prices` package: names, context windows, prices and the ids that a model is also
   known by (`match`), and the day on which it did;
-* from a table of limits, if one is given (the file `model_prices_and_context_window_backup.json`
-  of the litellm package): `max_output`, and `capabilities` where a row has none;
+* from tables of limits, if they are given (models.dev's, litellm's: see limits.py): `max_output`,
+  `capabilities`, and `context_window` where genai-prices has none;
 * from `catalog.toml` beside this script, which has the last word: what a vendor's own page says
   otherwise, each with its source, and when models retire. Those rules it writes between the
   markers `# >>> dates` and `# <<< dates`; a model that is gone leaves the rows.
@@ -28,11 +28,10 @@ neither helps.
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -49,6 +48,7 @@ from genai_prices.types import (
     ClauseStartsWith,
     Provider,
 )
+from limits import Table, in_order, limits_of, tables_of
 from price_rows import prices_of
 from toml_values import toml_of
 
@@ -66,57 +66,27 @@ FIELDS = (
     "api", "prices", "as_of", "extra",
 )  # fmt: skip
 
-PREFIXES = {
-    "together": ["together_ai/"],
-    "fireworks": ["fireworks_ai/"],
-    "bedrock": ["", "bedrock/", "bedrock/us-east-1/"],
-    "vertex": ["vertex_ai/", "gemini-", "gemini/"],
-    "openai": [""],
-    "anthropic": [""],
-}
-"""How the table of limits begins its names of a provider's models, if not by `provider/`."""
-
-FEATURES = {
-    "supports_function_calling": "tools",
-    "supports_vision": "images",
-    "supports_pdf_input": "documents",
-    "supports_audio_input": "audio",
-    "supports_reasoning": "thinking",
-    "supports_response_schema": "structured_output",
-}
-
 KEYS = {"id", "provider", "match", "prices"}
 PRICED = {"prices", "more_cases", "long_writes"}
 
 IN_ARNS = {"bedrock"}
 """Providers that are asked for a model by an ARN too, which ends in the model's id."""
 
-UNTOLD = {
-    "baseten", "claude-code", "cloudflare", "dashscope", "minimax", "moonshot", "sambanova", "zai",
-}  # fmt: skip
-"""Whose sources tell limits and capabilities of some models: what nobody says stays unknown."""
-
-_SCHEMAS = ["structured_output", "json"]
-UNSAID = dict.fromkeys(("groq", "together", "fireworks", "cerebras"), _SCHEMAS) | {
-    "openrouter": ["documents", "structured_output", "json"],
-    "bedrock": ["structured_output", "documents"],
-    "perplexity": ["documents"],
-}
-"""What a provider does for every model, of which the table does not always tell."""
-
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     arguments.add_argument("folders", type=Path, nargs="*", help="plugins' folders; none: all")
-    arguments.add_argument("--table", type=Path, help="litellm's table of limits")
+    arguments.add_argument(
+        "--table", type=Path, action="append", default=[], help="a table of limits; may be repeated"
+    )
     given = arguments.parse_args()
-    table = json.loads(given.table.read_text("utf-8")) if given.table else {}
+    tables = tables_of(given.table)
     for folder in given.folders or sorted((ROOT / "plugins").iterdir()):
         for file in folder.glob("src/*/models.toml"):
             before = file.read_text("utf-8")
             if BEGIN not in before and DATES[0] not in before:
                 continue
-            after, unknown = updated(before, datetime.now(UTC), table)
+            after, unknown = updated(before, datetime.now(UTC), tables)
             file.write_text(after, "utf-8")
             for name in unknown:
                 print(f"genai-prices does not know {name}; its row is kept", file=sys.stderr)
@@ -124,9 +94,7 @@ def main() -> None:
                 print(f"{folder.name}: {line}")
 
 
-def updated(
-    text: str, now: datetime, table: Mapping[str, Any] | None = None
-) -> tuple[str, list[str]]:
+def updated(text: str, now: datetime, tables: Sequence[Table] = ()) -> tuple[str, list[str]]:
     """Return the file's new text, and the models that genai-prices does not know."""
     data = tomllib.loads(text)
     providers = [*data.get("providers", ()), *filter(None, [data.get("provider")])]
@@ -140,7 +108,7 @@ def updated(
             provider = row.get("provider", providers[0]["name"])
             if _gone(provider, row["id"], now):
                 continue
-            if not _fill(row, provider, sources.get(provider), now, table or {}):
+            if not _fill(row, provider, sources.get(provider), now, tables):
                 unknown.append(f"{provider}/{row['id']}")
             rows.append(row)
         _match(rows, providers[0]["name"], sources)
@@ -171,9 +139,10 @@ def _fill(
     provider: str,
     source: Provider | None,
     now: datetime,
-    table: Mapping[str, Any],
+    tables: Sequence[Table],
 ) -> bool:
     """Fill in a row what is known of its model; `False` if genai-prices knows nothing."""
+    row.update(limits_of(provider, row["id"], tables))
     model = source.find_model(row["id"]) if source else None
     if model is not None:
         row["name"] = model.name or row.get("name", row["id"])
@@ -181,13 +150,6 @@ def _fill(
             row["context_window"] = model.context_window
         row["prices"] = prices_of(model)
         row["as_of"] = now.date().isoformat()
-    limits = _limits(provider, row["id"], table)
-    if most := limits.get("max_output_tokens"):
-        row.setdefault("max_output", int(most))
-    if "capabilities" not in row and limits:
-        words = [word for flag, word in FEATURES.items() if limits.get(flag)]
-        words += UNSAID.get(provider, [])
-        row["capabilities"] = [*dict.fromkeys(words)]
     for fact in facts("models"):
         if provider in fact["providers"] and re.search(fact["match"], row["id"]):
             _correct(row, fact, now)
@@ -199,6 +161,9 @@ def _fill(
 def _correct(row: dict[str, Any], fact: Mapping[str, Any], now: datetime) -> None:
     """Lay over a row what a vendor's page says."""
     row.update((name, fact[name]) for name in FIELDS if name in fact and name not in KEYS)
+    if "capabilities" in row:
+        words = {*row["capabilities"], *fact.get("can", ())} - {*fact.get("cannot", ())}
+        row["capabilities"] = in_order(words)
     known = "prices" in fact or "prices" in row
     if not known or not fact.keys() & PRICED:
         return
@@ -221,13 +186,6 @@ def facts(kind: str) -> list[dict[str, Any]]:
 @cache
 def _facts() -> dict[str, list[dict[str, Any]]]:
     return tomllib.loads(FACTS.read_text("utf-8"))
-
-
-def _limits(provider: str, model_id: str, table: Mapping[str, Any]) -> dict[str, Any]:
-    for prefix in PREFIXES.get(provider, [f"{provider}/"]):
-        if found := table.get(prefix + model_id):
-            return dict(found)
-    return {}
 
 
 def _gone(provider: str, model_id: str, now: datetime) -> bool:

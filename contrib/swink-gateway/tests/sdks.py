@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import warnings
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -270,12 +271,19 @@ class Socket(Responses):
 
 
 @asynccontextmanager
-async def openai(kind: type[Client], base: str) -> AsyncIterator[Client]:
+async def openai_client(base: str) -> AsyncIterator[Any]:
+    """Yield the SDK's own client of what is served at `base`."""
     sdk = pytest.importorskip("openai", reason="OpenAI's SDK is not installed")
+    async with sdk.AsyncOpenAI(base_url=f"{base}/v1", **quick(sdk)) as client:
+        yield client
+
+
+@asynccontextmanager
+async def openai(kind: type[Client], base: str) -> AsyncIterator[Client]:
     if kind is Socket:
         pytest.importorskip("websockets", reason="OpenAI's SDK needs it for this")
-    async with sdk.AsyncOpenAI(base_url=f"{base}/v1", **quick(sdk)) as client:
-        yield kind(sdk, client)  # type: ignore[call-arg]  # all of these take them
+    async with openai_client(base) as client:
+        yield kind(sys.modules["openai"], client)  # type: ignore[call-arg]  # all of these take them
 
 
 # -- Anthropic -----------------------------------------------------------------------------------

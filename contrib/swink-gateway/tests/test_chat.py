@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
-import pytest
 from attrs import evolve
 from hypothesis import Phase, given, settings
 from made import CALLS, TEXT, events
-from sdks import quick
+from sdks import openai_client
 from serving import Scripted, serving
 from turned import Said, asked_for, last_attempt, read_by, whole, written
 
@@ -157,24 +154,9 @@ def test_a_whole_answer_says_what_a_streamed_one_does(events: list[Any]) -> None
 # -- by OpenAI's SDK -------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def openai() -> Any:
-    return pytest.importorskip("openai", reason="OpenAI's SDK is not installed")
-
-
-@asynccontextmanager
-async def sdk(openai: Any, *plugins: Any) -> AsyncIterator[Any]:
-    """Yield the SDK's client of a gateway."""
-    async with (
-        serving(*plugins) as gateway,
-        openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", **quick(openai)) as client,
-    ):
-        yield client
-
-
-async def test_the_sdk_reads_a_stream_and_its_helper_the_whole(openai: Any) -> None:
+async def test_the_sdk_reads_a_stream_and_its_helper_the_whole() -> None:
     upstream = Scripted(events(*CALLS, stop_reason=StopReason.TOOL_USE, usage=USAGE, model="m1"))
-    async with sdk(openai, upstream) as client:
+    async with serving(upstream) as gateway, openai_client(gateway.url) as client:
         counted = {"stream_options": {"include_usage": True}}
         async with client.chat.completions.stream(**ASK, **counted) as stream:
             kinds = [event.type async for event in stream]
@@ -194,6 +176,6 @@ async def test_the_sdk_reads_a_stream_and_its_helper_the_whole(openai: Any) -> N
         assert completion.usage.total_tokens == 15
 
 
-async def test_the_sdk_lists_models(openai: Any) -> None:
-    async with sdk(openai) as client:
+async def test_the_sdk_lists_models() -> None:
+    async with serving() as gateway, openai_client(gateway.url) as client:
         assert "echo/echo" in [model.id async for model in client.models.list()]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import Phase, given, settings
 from made import CALLS, TEXT, events
-from sdks import quick
+from sdks import openai_client
 from serving import Scripted, serving
 from turned import asked_for, is_empty, last_attempt, read_by, whole, written
 
@@ -163,22 +161,7 @@ def _plain(block: Any) -> Any:
 # -- by OpenAI's SDK -------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def openai() -> Any:
-    return pytest.importorskip("openai", reason="OpenAI's SDK is not installed")
-
-
-@asynccontextmanager
-async def sdk(openai: Any, *plugins: Any) -> AsyncIterator[Any]:
-    """Yield the SDK's client of a gateway."""
-    async with (
-        serving(*plugins) as gateway,
-        openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", **quick(openai)) as client,
-    ):
-        yield client
-
-
-async def test_the_sdk_reads_a_stream_and_a_whole_answer(openai: Any) -> None:
+async def test_the_sdk_reads_a_stream_and_a_whole_answer() -> None:
     thought = [swink.ThinkingStart(0), swink.ThinkingDelta(0, "hm"), swink.ThinkingEnd(0, "sig")]
     text = [swink.TextStart(1), swink.TextDelta(1, "Hello"), swink.TextEnd(1)]
     call = [
@@ -187,7 +170,7 @@ async def test_the_sdk_reads_a_stream_and_a_whole_answer(openai: Any) -> None:
         swink.ToolCallEnd(2),
     ]
     answer = events(*thought, *text, *call, usage=USAGE, model="m1", response_id="r1")
-    async with sdk(openai, Scripted(answer)) as client:
+    async with serving(Scripted(answer)) as gateway, openai_client(gateway.url) as client:
         async with client.responses.stream(**ASK) as stream:
             kinds = [event.type async for event in stream]
             final = await stream.get_final_response()

@@ -149,6 +149,17 @@ async def test_what_a_tool_does_is_below_its_span_and_nothing_else_is(told: Tele
     assert whole.parent.span_id == outer.get_span_context().span_id
 
 
+def test_without_await_a_run_is_below_the_span_of_its_thread(told: Telemetry) -> None:
+    span = PROGRAM.start_as_current_span("handle")
+    with span as outer, swink.SyncClient(plugins=[told.observer()]) as client:
+        for _ in client.run("echo/tools", "Go.", tools=[a, b, c]):
+            assert trace.get_current_span() is outer
+    run = named(told, "invoke_agent")
+    assert run.parent is not None
+    assert run.parent.span_id == outer.get_span_context().span_id
+    assert len(below(told, run)) == 5
+
+
 async def test_runs_at_the_same_time_keep_apart(told: Telemetry) -> None:
     async with swink.Client(plugins=[told.observer()]) as client:
         runs = [client.run("echo/tools", "Go.", tools=[a, b, c]) for _ in range(5)]
@@ -266,9 +277,9 @@ async def test_the_installed_one_gives_way_to_one_that_the_program_has_made(
 
 async def test_from_a_thread_of_its_own_the_tree_is_the_same(told: Telemetry) -> None:
     async with Background(told.observer()) as observer:
-        await run_of(observer)
-    [run] = below(told, None)
-    assert len(below(told, run)) == 5
+        for _ in range(2):
+            await run_of(observer)
+    assert [len(below(told, run)) for run in below(told, None)] == [5, 5]
 
 
 def test_it_asks_for_the_events_of_runs() -> None:

@@ -17,7 +17,10 @@ from swink_testing.conformance import Subject
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 from swink_testing.judge import Judge, asked_of
 
-EVERY = [Subject.find(name) for name in swink_core.Host(environ={}).provider_names()]
+HOST = swink_core.Host()
+"""What is installed, read once for all clients of these tests."""
+
+EVERY = [Subject.find(name) for name in HOST.provider_names()]
 WITHOUT_TOOLS = {"perplexity"}
 UNRECORDED = {"proxy"}
 """Of whose wire format no recording calls tools."""
@@ -178,7 +181,7 @@ async def test_a_run_over_a_recording_carries_out_its_calls(
     calls = recording.message.tool_calls
     tools = [tool_of(name, calls) for name in dict.fromkeys(call.name for call in calls)]
     with subject.environment():
-        async with ReplayServer() as server, swink.Client(breaker=False) as client:
+        async with ReplayServer() as server, swink.Client(host=HOST, breaker=False) as client:
             address = server.add("it", recording, *([final] if final else []))
             there: Any = subject.call_options(base_url=address)
             model = subject.model_of(recording)
@@ -204,7 +207,7 @@ async def test_a_call_of_a_tool_that_is_not_there_is_told_to_the_model() -> None
     subject, recording, final = RECORDED[0]
     assert final is not None
     with subject.environment():
-        async with ReplayServer() as server, swink.Client() as client:
+        async with ReplayServer() as server, swink.Client(host=HOST) as client:
             there: Any = subject.call_options(base_url=server.add("it", recording, final))
             model = subject.model_of(recording)
             run = client.run(model, [QUESTION], tools=[tool_of("other", [])], **there)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, make_dataclass
 from typing import Any
 
 import pytest
 from test_every_provider import (
     BY_HTTP,
+    HOST,
     JUDGE,
     QUESTION,
     RECORDED,
@@ -28,6 +30,12 @@ from swink_testing.strict import strict_server
 
 BUSY = "echo/fail-overloaded"
 """What fails, in front of each chain, in each turn and each time of asking."""
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[swink.SyncClient]:
+    with swink.SyncClient(breaker=False, retry=False) as client:
+        yield client
 
 
 @dataclass
@@ -64,13 +72,12 @@ LAX = {"perplexity"}
     "subject", [each for each in BY_HTTP if each.name in JUDGE.providers], ids=lambda s: s.name
 )
 def test_json_from_every_api_is_a_value_without_await_too(
-    subject: Subject, monkeypatch: pytest.MonkeyPatch
+    subject: Subject, client: swink.SyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pieces = ('{"name": "Ada", ', '"age": 36}')
     monkeypatch.setattr(strict_answers, "TEXT", "".join(pieces))
     monkeypatch.setattr(strict_answers, "_WORDS", pieces)
-    server, sync = strict_server(subject.name), swink.SyncClient(breaker=False, retry=False)
-    with subject.environment(), server, sync as client:
+    with subject.environment(), strict_server(subject.name) as server:
         there: Any = subject.call_options(base_url=server.url)
         chain: Any = [BUSY, (subject.model, there)]
         with client.stream(chain, "Who?", type=Person) as stream:
@@ -78,7 +85,7 @@ def test_json_from_every_api_is_a_value_without_await_too(
             answer = stream.result()
         assert server.refused == []
     assert (last, answer.parsed) == ({"name": "Ada", "age": 36}, Person("Ada", 36))
-    assert client.usage == answer.usage
+    assert answer.usage == answer.message.usage is not None
 
 
 def type_of(values: list[Any]) -> Any:
@@ -123,7 +130,10 @@ async def test_a_recorded_call_is_a_value_after_a_text_that_was_none(
     monkeypatch.setattr(answers, "ANSWER", call.name)
     repairs = final is not None and says_all(final)
     with subject.environment():
-        async with ReplayServer() as server, swink.Client(breaker=False, retry=False) as client:
+        async with (
+            ReplayServer() as server,
+            swink.Client(host=HOST, breaker=False, retry=False) as client,
+        ):
             address = server.add("it", *([final] if final and repairs else []), recording)
             there: Any = subject.call_options(base_url=address)
             model = (subject.model_of(recording), there)
@@ -137,10 +147,12 @@ async def test_a_recorded_call_is_a_value_after_a_text_that_was_none(
 
 
 @pytest.mark.parametrize("subject", BY_HTTP, ids=lambda subject: subject.name)
-def test_a_text_that_stays_one_is_kept_in_the_error(subject: Subject) -> None:
+def test_a_text_that_stays_one_is_kept_in_the_error(
+    subject: Subject, client: swink.SyncClient
+) -> None:
     recording = next(each for each in heard_by(subject) if says_all(each))
     assert recording.message is not None
-    with subject.environment(), ReplayServer() as server, swink.SyncClient(retry=False) as client:
+    with subject.environment(), ReplayServer() as server:
         there: Any = subject.call_options(base_url=server.add("it", recording))
         with pytest.raises(swink.BadAnswer) as caught:
             client.complete([BUSY, (subject.model_of(recording), there)], [QUESTION], type=Person)
@@ -155,7 +167,7 @@ def test_a_text_that_stays_one_is_kept_in_the_error(subject: Subject) -> None:
     ("subject", "recording", "final"), RECORDED, ids=lambda value: getattr(value, "name", "")
 )
 def test_a_run_and_its_text_come_without_await(
-    subject: Subject, recording: Recording, final: Recording | None
+    subject: Subject, recording: Recording, final: Recording | None, client: swink.SyncClient
 ) -> None:
     assert recording.message is not None
     calls = recording.message.tool_calls
@@ -163,10 +175,9 @@ def test_a_run_and_its_text_come_without_await(
     said = final or final_of(subject, recording) or recording
     assert said.message is not None
     with subject.environment(), ReplayServer() as server:
-        with swink.SyncClient(breaker=False, retry=False) as client:
-            there: Any = subject.call_options(base_url=server.add("it", recording, said))
-            chain: Any = [BUSY, (subject.model_of(recording), there)]
-            with client.run(chain, [QUESTION], tools=tools, max_turns=2) as run:
-                retries = [event for event in run if isinstance(event, swink.Retry)]
+        there: Any = subject.call_options(base_url=server.add("it", recording, said))
+        chain: Any = [BUSY, (subject.model_of(recording), there)]
+        with client.run(chain, [QUESTION], tools=tools, max_turns=2) as run:
+            retries = [event for event in run if isinstance(event, swink.Retry)]
         assert len(retries) == run.turns == len(server.exchanges) == 2
     assert run.message.text == said.message.text

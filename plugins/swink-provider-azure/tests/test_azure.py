@@ -131,7 +131,7 @@ async def test_a_deployment_need_not_be_called_like_its_model(
     given = {"base_url": "https://r.example", "api_key": "k", "api": "chat", **settings}
     async with (
         swink.Client(http=http, providers={"azure": given}) as client,
-        client.stream("azure/gpt-5.4", "Hi", retry=swink.RetryPolicy.none()) as stream,
+        client.stream("azure/gpt-6.1-sol", "Hi", retry=swink.RetryPolicy.none()) as stream,
     ):
         assert [event async for event in stream]
     assert http.requests[0].url == expected

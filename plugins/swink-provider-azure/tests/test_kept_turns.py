@@ -60,3 +60,16 @@ async def test_over_responses_encrypted_reasoning_goes_back_before_what_it_led_t
     assert thought == reasoning
     assert (said["id"], said["content"]) == ("msg_1", [part])
     assert body["include"] == ["reasoning.encrypted_content"]
+
+
+async def test_free_text_for_a_tool_goes_back_as_it_came() -> None:
+    call = {"id": "call_1", "type": "custom", "custom": {"name": "sh", "input": "ls"}}
+    answer = frames(
+        {"choices": [{"delta": {"tool_calls": [{"index": 0, **call}]}}]},
+        {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]},
+    )
+
+    message, body = await two_turns("azure/gpt-4o", answer, **RESOURCE)
+
+    assert message.tool_calls[0].arguments == {"input": "ls"}
+    assert body["messages"][1]["tool_calls"] == [call]

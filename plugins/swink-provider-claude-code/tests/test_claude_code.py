@@ -238,6 +238,36 @@ async def test_what_it_cost_is_counted_from_what_each_model_took(command: Comman
     assert message.cost == swink.Cost(total=2 + 10 + 4)
 
 
+LONG_KEPT = {
+    "service_tier": "standard",
+    "speed": "standard",
+    "inference_geo": "not_available",
+    "cache_creation_input_tokens": 2_000_000,
+    "cache_creation": {"ephemeral_1h_input_tokens": 2_000_000, "ephemeral_5m_input_tokens": 0},
+}
+TERMS = [
+    ("kept for an hour", {}, 4 + 2 * 8),
+    ("kept for five minutes", {"cache_creation": None}, 4 + 2 * 5),
+    ("fast", {"speed": "fast"}, 2 * (4 + 2 * 8)),
+    ("in the US alone", {"inference_geo": "us"}, 1.1 * (4 + 2 * 8)),
+]
+
+
+@pytest.mark.parametrize(("name", "told", "cost"), TERMS, ids=[name for name, *_ in TERMS])
+async def test_what_a_run_says_of_its_terms_is_kept_and_paid(
+    name: str, told: dict[str, Any], cost: float, command: Command
+) -> None:
+    used = {"inputTokens": 1_000_000, "cacheCreationInputTokens": 2_000_000}
+    usage = {**LONG_KEPT, **told}
+    command.says(INIT, WHOLE, {**RESULT, "usage": usage, "modelUsage": {"claude-opus-5-5": used}})
+    _, message = await run()
+    assert message.cost is not None
+    assert message.cost.total == pytest.approx(cost)
+    assert message.usage is not None
+    terms = {word: usage[word] for word in ("service_tier", "speed", "inference_geo")}
+    assert message.usage.extra.items() >= terms.items()
+
+
 async def test_the_commands_own_guess_at_a_price_counts_for_nothing(command: Command) -> None:
     command.says(INIT, WHOLE, took(claude_sonnet_5_5=1, claude_unheard_of=0))
     _, message = await run()
@@ -375,6 +405,39 @@ async def test_a_conversation_goes_as_a_script(command: Command) -> None:
     assert command.asked["prompt"].splitlines()[2:] == [
         "User: One?", "", "Assistant: Two.", "[calls f {}]", "", "Tool f: 42", "", "User: Three?",
     ]  # fmt: skip
+
+
+async def test_an_answer_of_every_kind_is_kept_and_said_again_as_a_script(command: Command) -> None:
+    call = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "ls"}}
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "notes.md"}
+    blocks = [
+        {"type": "thinking", "thinking": "Hm.", "signature": "S"},
+        call,
+        {"type": "text", "text": "One file."},
+    ]
+    lines: list[dict[str, Any]] = [
+        {"type": "assistant", "message": {"model": "claude-opus-5-5", "content": [block]}}
+        for block in blocks
+    ]
+    lines.insert(2, {"type": "user", "message": {"content": [result]}})
+    command.says(INIT, *lines, RESULT)
+    _, first = await run()
+
+    stored = swink.load(swink.AssistantMessage, swink.dump(first))
+    command.says(INIT, WHOLE, RESULT)
+    await run([swink.UserMessage("What is here?"), stored, swink.UserMessage("Read it.")])
+
+    assert stored == first
+    assert first.content == [
+        swink.ThinkingBlock("Hm.", "S"),
+        swink.ExtensionBlock("claude-code", "tool_use", call),
+        swink.ExtensionBlock("claude-code", "tool_result", result),
+        swink.TextBlock("One file."),
+    ]
+    prompt = command.asked["prompt"]
+    assert "Assistant:" in prompt
+    assert "One file." in prompt
+    assert prompt.endswith("User: Read it.")
 
 
 FAILURES = [

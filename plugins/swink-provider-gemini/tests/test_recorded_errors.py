@@ -16,7 +16,7 @@ WAITS = {
 
 class TestGeminiErrors(RecordedErrors):
     models: ClassVar = {
-        "gemini": "gemini/gemini-2.5-flash",
+        "gemini": "gemini/gemini-3.8-flash",
     }
     expected: ClassVar = {
         "gemini/http-400-firebase-vertexai-streaming-failure-http-error": Kind.INVALID_REQUEST,

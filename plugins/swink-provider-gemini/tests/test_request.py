@@ -18,7 +18,7 @@ GOOGLE = "https://generativelanguage.googleapis.com"
 
 
 async def _ask(
-    model: str = "gemini-2.5-flash", answer: MemoryResponse | None = None, **options: Any
+    model: str = "gemini-3.8-flash", answer: MemoryResponse | None = None, **options: Any
 ) -> tuple[Any, list[Any]]:
     http = MemoryHTTPClient(answer or MemoryResponse([body(ANSWER)], headers=SSE))
     async with (
@@ -39,7 +39,7 @@ async def test_a_request_as_it_goes_out(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("GEMINI_API_KEY", "from-the-environment")
     request, _ = await _ask()
     assert request.method == "POST"
-    assert request.url == f"{GOOGLE}/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse"
+    assert request.url == f"{GOOGLE}/v1beta/models/gemini-3.8-flash:streamGenerateContent?alt=sse"
     assert request.headers == {
         "Content-Type": "application/json",
         "Accept": "text/event-stream",
@@ -68,13 +68,13 @@ async def test_addresses(
     if variable is not None:
         monkeypatch.setenv("GEMINI_BASE_URL", variable)
     request, _ = await _ask(api_key="test", base_url=option)
-    assert request.url == f"{base}/models/gemini-2.5-flash:streamGenerateContent?alt=sse"
+    assert request.url == f"{base}/models/gemini-3.8-flash:streamGenerateContent?alt=sse"
 
 
 @pytest.mark.parametrize(
     ("model", "path"),
     [
-        ("models/gemini-2.5-flash", "models/gemini-2.5-flash"),
+        ("models/gemini-3.8-flash", "models/gemini-3.8-flash"),
         ("tunedModels/mine-1", "tunedModels/mine-1"),
         ("odd name?", "models/odd%20name%3F"),
     ],
@@ -119,7 +119,7 @@ async def test_a_whole_answer_is_asked_for_and_read() -> None:
         }
     )
     request, events = await _ask(answer=answer, api_key="test", transport="buffered")
-    assert request.url == f"{GOOGLE}/v1beta/models/gemini-2.5-flash:generateContent"
+    assert request.url == f"{GOOGLE}/v1beta/models/gemini-3.8-flash:generateContent"
     assert request.headers["Accept"] == "application/json"
     last = events[-1]
     assert isinstance(last, Done)
@@ -155,8 +155,8 @@ async def test_an_answer_costs_what_the_catalogue_says() -> None:
     }
     http = MemoryHTTPClient(MemoryResponse([body({**ANSWER, "usageMetadata": usage})], headers=SSE))
     async with client_with(http=http, api_key="test") as client:
-        message: AssistantMessage = await client.complete("gemini/gemini-2.5-flash", "Hi")
-        info = client.catalog.model("gemini", "gemini-2.5-flash")
+        message: AssistantMessage = await client.complete("gemini/gemini-3.8-flash", "Hi")
+        info = client.catalog.model("gemini", "gemini-3.8-flash")
     assert info is not None
     assert info.prices is not None
     assert message.cost is not None

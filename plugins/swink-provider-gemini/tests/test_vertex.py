@@ -15,7 +15,7 @@ from swink_core import StreamErrorKind as Kind
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 GLOBAL = "https://aiplatform.googleapis.com/v1"
-MODEL = "publishers/google/models/gemini-2.5-flash"
+MODEL = "publishers/google/models/gemini-3.8-flash"
 METHOD = ":streamGenerateContent?alt=sse"
 
 
@@ -29,7 +29,7 @@ def _unauthorized() -> MemoryResponse:
 
 
 async def _ask(
-    *answers: MemoryResponse, model: str = "gemini-2.5-flash", **options: Any
+    *answers: MemoryResponse, model: str = "gemini-3.8-flash", **options: Any
 ) -> tuple[MemoryHTTPClient, Any]:
     http = MemoryHTTPClient(*(answers or (_ok(),)))
     async with (
@@ -130,8 +130,8 @@ async def test_addresses(
     [
         ("endpoints/123", "projects/p/locations/global/endpoints/123"),
         (
-            "publishers/google/models/gemini-2.5-pro",
-            "projects/p/locations/global/publishers/google/models/gemini-2.5-pro",
+            "publishers/google/models/gemini-3.1-pro-preview",
+            "projects/p/locations/global/publishers/google/models/gemini-3.1-pro-preview",
         ),
         ("projects/9/locations/us-east5/endpoints/1", "projects/9/locations/us-east5/endpoints/1"),
     ],
@@ -272,10 +272,10 @@ async def test_a_token_is_used_until_it_is_stale(google: _GoogleAuth) -> None:
     http = MemoryHTTPClient(*(_ok() for _ in range(4)))
     async with Client(http=http, retry=RetryPolicy.none()) as client:
         for _ in range(2):
-            await client.complete("vertex/gemini-2.5-flash", "Hi")
+            await client.complete("vertex/gemini-3.8-flash", "Hi")
         google.credentials.token = None
         for _ in range(2):
-            await client.complete("vertex/gemini-2.5-flash", "Hi")
+            await client.complete("vertex/gemini-3.8-flash", "Hi")
     sent = [request.headers["Authorization"] for request in http.requests]
     assert sent == ["Bearer token-1"] * 2 + ["Bearer token-2"] * 2
     assert len(google.asked) == 1
@@ -284,7 +284,7 @@ async def test_a_token_is_used_until_it_is_stale(google: _GoogleAuth) -> None:
 async def test_calls_that_begin_together_ask_for_one_token(google: _GoogleAuth) -> None:
     http = MemoryHTTPClient(*(_ok() for _ in range(5)))
     async with Client(http=http, retry=RetryPolicy.none()) as client:
-        await asyncio.gather(*(client.complete("vertex/gemini-2.5-flash", "Hi") for _ in range(5)))
+        await asyncio.gather(*(client.complete("vertex/gemini-3.8-flash", "Hi") for _ in range(5)))
     assert (len(google.asked), google.credentials.refreshed) == (1, 1)
 
 

@@ -29,3 +29,19 @@ async def test_log_probabilities_are_with_their_block() -> None:
         ThinkingBlock("Hm", metadata={"logprobs": [token("Hm")]}),
         TextBlock("Good day", {"logprobs": [token("Good "), token("day")]}),
     ]
+
+
+async def test_thoughts_and_calls_go_back() -> None:
+    call = {"function": {"name": "look", "arguments": {"at": "noon"}}}
+    said = {"role": "assistant", "content": "", "tool_calls": [call]}
+    answer = line([], thinking="Hm.") + line([], content="I look.")
+    answer += json.dumps({"model": "m", "message": said, "done": False}).encode() + b"\n"
+    answer += line([], done=True)
+
+    message, sent = await two_turns("ollama/qwen3:4b", answer, "application/x-ndjson")
+
+    assert (message.thinking, message.text) == ("Hm.", "I look.")
+    _, back, result, _ = sent["messages"]
+    assert (back["thinking"], back["content"]) == ("Hm.", "I look.")
+    assert back["tool_calls"][0]["function"] == call["function"]
+    assert (result["role"], result["content"]) == ("tool", "done")

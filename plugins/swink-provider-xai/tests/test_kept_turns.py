@@ -68,3 +68,27 @@ async def test_over_chat_completions_calls_go_back_and_reasoning_does_not() -> N
     assert said["content"] == "Hi"
     assert "reasoning_content" not in said
     assert said["tool_calls"][0]["id"] == result["tool_call_id"] == "call_1"
+
+
+async def test_free_text_for_a_tool_goes_back_as_it_came() -> None:
+    call = {"id": "call_1", "type": "custom", "custom": {"name": "sh", "input": "ls"}}
+    answer = frames(
+        {"choices": [{"delta": {"tool_calls": [{"index": 0, **call}]}}]},
+        {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]},
+    )
+
+    message, body = await two_turns("xai/grok-4.7", answer, settings={"api": "chat"})
+
+    assert message.tool_calls[0].arguments == {"input": "ls"}
+    assert body["messages"][1]["tool_calls"] == [call]
+
+
+async def test_log_probabilities_and_the_tier_are_kept() -> None:
+    logprobs = {"content": [{"token": "Hi", "logprob": -0.5, "bytes": None, "top_logprobs": []}]}
+    said = {"delta": {"content": "Hi"}, "logprobs": logprobs, "finish_reason": "stop"}
+    answer = frames({"service_tier": "default", "system_fingerprint": "fp_1", "choices": [said]})
+
+    message, _ = await two_turns("xai/grok-4.7", answer, settings={"api": "chat"})
+
+    assert message.content == [TextBlock("Hi", {"logprobs": logprobs})]
+    assert message.metadata == {"service_tier": "default", "system_fingerprint": "fp_1"}

@@ -13,6 +13,7 @@ import asyncio
 import inspect
 import logging
 import threading
+from contextvars import copy_context
 from queue import SimpleQueue
 from typing import Any, Self
 
@@ -114,7 +115,11 @@ class Background:
 
     def _show(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
         shown = {"event": event, "call": call}
-        self._observer.on_event(**{name: shown[name] for name in self._names})
+        given = {name: shown[name] for name in self._names}
+        if type(event) in EVENTS:
+            self._observer.on_event(**given)
+        else:  # what it sets in the context of such an event would hold for all that follow
+            copy_context().run(self._observer.on_event, **given)
 
 
 def _copied(call: swink.Call) -> swink.Call:

@@ -21,7 +21,8 @@ from typing import Any, ClassVar
 import msgspec
 
 from swink_core import Done, Model, Notice, dump
-from swink_testing.corpus import Case, stream_cases
+from swink_recorder.recording import Recording
+from swink_testing.corpus import Case, shipped_answers, stream_cases
 from swink_testing.driver import drive_bytes, fold
 from swink_testing.request_readers import strings_of
 
@@ -37,6 +38,9 @@ class KeptFields:
     folders: ClassVar[Mapping[str, Model | str]]
     """The folders of the corpus, with the model that each is read for."""
 
+    package: ClassVar[str] = ""
+    """The package whose shipped recordings are read too; none if empty."""
+
     left_out: ClassVar[Mapping[str, str]]
     """The paths of fields that no message holds, and why."""
 
@@ -44,9 +48,13 @@ class KeptFields:
         """Read all streams of the folders."""
         import pytest
 
-        cases = [(c, model) for name, model in self.folders.items() for c in stream_cases(name)]
-        if not cases:
+        cases: list[tuple[Case | Recording, Model | str]] = [
+            (case, model) for name, model in self.folders.items() for case in stream_cases(name)
+        ]
+        if self.folders and not cases:
             pytest.skip("the corpus is not here (SWINK_CORPUS)")
+        if self.package:
+            cases += [(shipped, shipped.model) for shipped in shipped_answers(self.package)]
         missing: dict[str, str] = {}
         for case, model in cases:
             for path, value in self.missing(case, model):
@@ -60,7 +68,7 @@ class KeptFields:
         idle = [p for p in self.left_out if not any(fnmatchcase(path, p) for path in missing)]
         assert not idle, "every stream keeps these, or has none"
 
-    def missing(self, case: Case, model: Model | str) -> list[tuple[str, Any]]:
+    def missing(self, case: Case | Recording, model: Model | str) -> list[tuple[str, Any]]:
         """List the fields of a completed stream that its message does not hold."""
         events = asyncio.run(drive_bytes(self.provider, model, [case.body]))
         if not isinstance(events[-1], Done):
@@ -70,7 +78,7 @@ class KeptFields:
         frames = self.frames(case)
         return missing_fields(frames, [message, *told])
 
-    def frames(self, case: Case) -> list[Any]:
+    def frames(self, case: Case | Recording) -> list[Any]:
         """Decode a stream's frames."""
         decoder = type(self.provider).decoder()
         found = []

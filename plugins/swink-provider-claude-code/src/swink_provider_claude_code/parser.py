@@ -50,6 +50,15 @@ class _Usage(msgspec.Struct):
     output_tokens: int | float | None = None
     cache_read_input_tokens: int | float | None = None
     cache_creation_input_tokens: int | float | None = None
+    cache_creation: dict[str, Any] | None = None
+    service_tier: str | None = None
+    speed: str | None = None
+    inference_geo: str | None = None
+
+    def terms(self) -> dict[str, Any]:
+        """Return what the answer's price goes by, as far as it is told."""
+        told = {name: getattr(self, name) for name in ("service_tier", "speed", "inference_geo")}
+        return {name: word for name, word in told.items() if word is not None}
 
 
 class _ModelUsage(msgspec.Struct, rename="camel"):
@@ -164,13 +173,19 @@ class StreamJsonParser:
         read = _whole(usage.cache_read_input_tokens)
         wrote = _whole(usage.cache_creation_input_tokens)
         fresh = _whole(usage.input_tokens)
+        extra = usage.terms()
+        long = (usage.cache_creation or {}).get("ephemeral_1h_input_tokens")
+        if isinstance(long, int | float):
+            extra["cache_write_long"] = int(long)
+        if line.num_turns is not None:
+            extra["num_turns"] = line.num_turns
         out.usage(
             None if fresh is None else fresh + (read or 0) + (wrote or 0),
             _whole(usage.output_tokens),
             read,
             wrote,
-            cost=self._cost(line.model_usage or {}),
-            extra={} if line.num_turns is None else {"num_turns": line.num_turns},
+            cost=self._cost(line.model_usage or {}, usage),
+            extra=extra,
         )
         if line.is_error or (line.subtype or "success") != "success":
             said = line.result or "; ".join(map(str, line.errors or ())) or line.subtype
@@ -183,9 +198,14 @@ class StreamJsonParser:
         out.stop(STOPS.get(line.stop_reason or "", StopReason.STOP))
         out.finish()
 
-    def _cost(self, used: Mapping[str, _ModelUsage]) -> float | None:
-        """Return what all models took together, in US dollars; `None` where a price is unknown."""
-        total = 0.0
+    def _cost(self, used: Mapping[str, _ModelUsage], whole: _Usage) -> float | None:
+        """Return what all models took together, in US dollars; `None` where a price is unknown.
+
+        How long writes are kept is told of the run: each model's are split as its are.
+        """
+        total, kept = 0.0, (whole.cache_creation or {}).get("ephemeral_1h_input_tokens")
+        written = whole.cache_creation_input_tokens
+        long = kept / written if written and isinstance(kept, int | float) else 0.0
         for id, usage in used.items():
             read, wrote = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
             info = self._info(id)
@@ -194,7 +214,11 @@ class StreamJsonParser:
                 int(usage.output_tokens or 0),
                 int(read),
                 int(wrote),
-                extra={"searches": int(usage.web_search_requests or 0)},
+                extra={
+                    **whole.terms(),
+                    "searches": int(usage.web_search_requests or 0),
+                    "cache_write_long": round(wrote * long),
+                },
             )
             cost = cost_of(counted, info.prices if info else None)
             if cost is None or cost.total is None:

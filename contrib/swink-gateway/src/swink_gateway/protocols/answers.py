@@ -9,7 +9,38 @@ from swink_core import AssistantMessageEvent, Done, Error, Retry, ToolCallBlock
 from swink_gateway.protocols import Facts, Known
 from swink_gateway.protocols.frames import encode
 
-__all__ = ["arguments_text", "id_of", "model_of", "started_anew"]
+__all__ = ["EventEncoder", "arguments_text", "id_of", "model_of", "started_anew"]
+
+
+class EventEncoder:
+    """Writes an answer event by event, which begins before the first of those that are `saying`.
+
+    `ended`: nothing follows. `_begun`: the answer's beginning is written.
+    """
+
+    def __init__(self, saying: frozenset[type]) -> None:
+        self.ended = False
+        self._begun = False
+        self._saying = saying
+
+    def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
+        """Return what the events of one network read are in this protocol."""
+        out: list[bytes] = []
+        for event in batch:
+            if self.ended:
+                break
+            if not self._begun and type(event) in self._saying:
+                self._begin(known, batch, out)
+            self._write(event, batch, out)
+        return b"".join(out)
+
+    def _begin(
+        self, known: Known, batch: Sequence[AssistantMessageEvent], out: list[bytes]
+    ) -> None:
+        raise NotImplementedError
+
+    def _write(self, event: Any, batch: Sequence[Any], out: list[bytes]) -> None:
+        raise NotImplementedError
 
 
 def id_of(known: Known, batch: Sequence[AssistantMessageEvent], facts: Facts, prefix: str) -> str:

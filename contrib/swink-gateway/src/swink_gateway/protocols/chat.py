@@ -29,7 +29,13 @@ from swink_core import (
     Usage,
 )
 from swink_gateway.protocols import Asked, Facts, Known, Reply
-from swink_gateway.protocols.answers import arguments_text, id_of, model_of, started_anew
+from swink_gateway.protocols.answers import (
+    EventEncoder,
+    arguments_text,
+    id_of,
+    model_of,
+    started_anew,
+)
 from swink_gateway.protocols.chat_requests import AUDIO, WIRE_FORMAT, read_chat
 from swink_gateway.protocols.frames import SSE, data_frame, encode
 from swink_gateway.protocols.openai_errors import error_data, error_reply
@@ -78,32 +84,21 @@ class ChatProtocol:
         return error_reply(error, status)
 
 
-class ChatEncoder:
-    """Writes chunks. `_begun`: the first one, which has the role, is written."""
+class ChatEncoder(EventEncoder):
+    """Writes chunks, the first of which has the role."""
 
     content_type = SSE
 
     def __init__(self, asked: Asked, facts: Facts) -> None:
-        self.ended = False
+        super().__init__(_SAYING)
         self._usage = asked.said.get("usage", False)
         self._facts = facts
-        self._begun = False
         self._before, self._after = b"", b',"finish_reason":null}]}\n\n'
         self._head: dict[str, Any] = {}
         self._calls: dict[int, int] = {}
         self._empty: set[int] = set()
 
-    def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
-        """Return the chunks that a batch of events is."""
-        out: list[bytes] = []
-        for event in batch:
-            if not self._begun and type(event) in _SAYING:
-                self._begin(known, batch, out)
-            if not self.ended:
-                self._write(event, out)
-        return b"".join(out)
-
-    def _write(self, event: Any, out: list[bytes]) -> None:
+    def _write(self, event: Any, batch: Sequence[Any], out: list[bytes]) -> None:
         match event:
             case TextDelta(delta=text):
                 self._delta(b'{"content":%b}' % encode(text), out)

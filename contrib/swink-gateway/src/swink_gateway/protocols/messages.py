@@ -14,7 +14,6 @@ from typing import Any
 
 from swink_core import (
     AssistantMessage,
-    AssistantMessageEvent,
     Cost,
     Done,
     Error,
@@ -36,7 +35,7 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_gateway.failures import headers_of, text_of
 from swink_gateway.protocols import Asked, Facts, Known, Reply
-from swink_gateway.protocols.answers import id_of, model_of, started_anew
+from swink_gateway.protocols.answers import EventEncoder, id_of, model_of, started_anew
 from swink_gateway.protocols.frames import SSE, encode, named_frame
 from swink_gateway.protocols.messages_blocks import (
     CONTAINER,
@@ -113,7 +112,7 @@ def error_data(error: Error) -> dict[str, Any]:
     return {"type": "error", "error": said}
 
 
-class MessagesEncoder:
+class MessagesEncoder(EventEncoder):
     """Writes events with names. `_places` are the indices of open blocks, by ours.
 
     A block of thinking begins with its first words, or with its end, which says what it is.
@@ -122,9 +121,8 @@ class MessagesEncoder:
     content_type = SSE
 
     def __init__(self, facts: Facts) -> None:
-        self.ended = False
+        super().__init__(_SAYING)
         self._facts = facts
-        self._begun = False
         self._provider = ""
         self._is_own = False
         self._next = 0
@@ -132,17 +130,6 @@ class MessagesEncoder:
         self._numbers = CallNumbers()
         self._calls: dict[int, CallKey] = {}
         self._container: Any = None
-
-    def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
-        """Return the events that a batch of ours is."""
-        out: list[bytes] = []
-        for event in batch:
-            if self.ended:
-                break
-            if not self._begun and type(event) in _SAYING:
-                self._begin(known, batch, out)
-            self._write(event, batch, out)
-        return b"".join(out)
 
     def _write(self, event: Any, batch: Sequence[Any], out: list[bytes]) -> None:
         match event:

@@ -14,7 +14,6 @@ from attrs import define, field
 
 from swink_core import (
     AssistantMessage,
-    AssistantMessageEvent,
     Done,
     Error,
     Extension,
@@ -37,7 +36,7 @@ from swink_core import (
 )
 from swink_core.providers import parse_arguments
 from swink_gateway.protocols import Asked, Facts, Known, Reply
-from swink_gateway.protocols.answers import id_of, model_of, started_anew
+from swink_gateway.protocols.answers import EventEncoder, id_of, model_of, started_anew
 from swink_gateway.protocols.frames import SSE, encode, named_frame
 from swink_gateway.protocols.openai_errors import error_data, error_reply
 from swink_gateway.protocols.responses_items import Items, ending, text_part, usage_data
@@ -91,33 +90,21 @@ class _Open:
         return "".join(self.text)
 
 
-class ResponsesEncoder:
+class ResponsesEncoder(EventEncoder):
     """Writes numbered events; `_output` are the items by their places, `None` while unfinished."""
 
     content_type = SSE
 
     def __init__(self, asked: Asked, facts: Facts) -> None:
-        self.ended = False
+        super().__init__(_SAYING)
         self._asked = asked
         self._facts = facts
-        self._begun = False
         self._number = 0
         self._response: dict[str, Any] = {}
         self._open: dict[int, _Open] = {}
         self._output: list[dict[str, Any] | None] = []
         self._calls: dict[int, CallKey] = {}
         self._items = Items("", "", False, {})
-
-    def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
-        """Return the events that a batch of ours is."""
-        out: list[bytes] = []
-        for event in batch:
-            if self.ended:
-                break
-            if not self._begun and type(event) in _SAYING:
-                self._begin(known, batch, out)
-            self._write(event, batch, out)
-        return b"".join(out)
 
     def _write(self, event: Any, batch: Sequence[Any], out: list[bytes]) -> None:
         match event:

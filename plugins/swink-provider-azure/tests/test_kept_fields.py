@@ -1,0 +1,18 @@
+"""What recorded answers hold and messages do not, each field with its reason."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from swink_provider_azure import AzureProvider
+from swink_testing.kept_fields import KeptFields
+
+
+class TestAzure(KeptFields):
+    provider = AzureProvider("azure")
+    folders: ClassVar = {}
+    package = "swink_provider_azure"
+    left_out: ClassVar = {
+        "created": "when the frame was made, by the server's clock",
+        "object": "what kind of a frame it is",
+    }

@@ -1,0 +1,18 @@
+"""What recorded answers hold and messages do not, each field with its reason."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from swink_provider_proxy import ProxyProvider
+from swink_testing.kept_fields import KeptFields
+
+
+class TestProxy(KeptFields):
+    provider = ProxyProvider("proxy")
+    folders: ClassVar = {}
+    package = "swink_provider_proxy"
+    left_out: ClassVar = {
+        "type": "what kind of an event it is",
+        "content_index": "which block it is, which the blocks say by their order",
+    }

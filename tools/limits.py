@@ -1,0 +1,106 @@
+"""Limits and capabilities of models, as public tables tell them.
+
+Two shapes are read: that of models.dev (https://models.dev/api.json), by provider and model, and
+that of litellm (`model_prices_and_context_window_backup.json` in its package), by names that begin
+with a provider's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+Table = Mapping[str, Any]
+
+NAMES = {
+    "bedrock": ["amazon-bedrock"],
+    "claude-code": ["anthropic"],
+    "cloudflare": ["cloudflare-workers-ai"],
+    "dashscope": ["alibaba"],
+    "fireworks": ["fireworks-ai"],
+    "gemini": ["google"],
+    "moonshot": ["moonshotai"],
+    "together": ["togetherai"],
+    "vertex": ["google-vertex", "google-vertex-anthropic"],
+}
+"""What models.dev calls a provider, if not by its name here."""
+
+PREFIXES = {
+    "anthropic": [""],
+    "bedrock": ["", "bedrock/", "bedrock/us-east-1/"],
+    "claude-code": [""],
+    "cohere": ["", "cohere/"],
+    "fireworks": ["fireworks_ai/"],
+    "openai": [""],
+    "together": ["together_ai/"],
+    "vertex": ["vertex_ai/", "gemini-", "gemini/"],
+}
+"""How litellm begins its names of a provider's models, if not by `provider/`."""
+
+FEATURES = {
+    "supports_function_calling": "tools",
+    "supports_vision": "images",
+    "supports_pdf_input": "documents",
+    "supports_audio_input": "audio",
+    "supports_reasoning": "thinking",
+    "supports_response_schema": "structured_output",
+}
+FLAGS = {"tool_call": "tools", "reasoning": "thinking", "structured_output": "structured_output"}
+INPUTS = {"image": "images", "pdf": "documents", "audio": "audio"}
+WORDS = ("tools", "images", "documents", "audio", "thinking", "structured_output", "json")
+
+
+def tables_of(files: Iterable[Path]) -> list[Table]:
+    """Return what the files hold."""
+    return [json.loads(file.read_text("utf-8")) for file in files]
+
+
+def limits_of(provider: str, model_id: str, tables: Iterable[Table]) -> dict[str, Any]:
+    """Return the fields of a row that the tables tell.
+
+    Of limits the first table counts that tells one; a capability is there if any table says so,
+    since one that a row lacks is refused before anybody is asked.
+    """
+    row: dict[str, Any] = {}
+    words: set[str] = set()
+    known = False
+    for found, can in _entries(provider, model_id, tables):
+        known = True
+        words |= can
+        for name, most in found.items():
+            if most:
+                row.setdefault(name, int(most))
+    if known:
+        row["capabilities"] = in_order(words)
+    return row
+
+
+def in_order(words: Iterable[str]) -> list[str]:
+    """Return capabilities as rows have them."""
+    return sorted(set(words), key=WORDS.index)
+
+
+def _entries(
+    provider: str, model_id: str, tables: Iterable[Table]
+) -> Iterator[tuple[dict[str, Any], set[str]]]:
+    for table in tables:
+        for name in NAMES.get(provider, [provider]):
+            of_provider = table.get(name, {}).get("models", {})
+            if model := of_provider.get(model_id) or of_provider.get(f"{model_id}@default"):
+                limit = model["limit"]
+                found = {"context_window": limit["context"], "max_output": limit["output"]}
+                can = {word for flag, word in FLAGS.items() if model.get(flag)}
+                taken = model.get("modalities", {}).get("input", ())
+                yield found, can | {word for kind, word in INPUTS.items() if kind in taken}
+                break
+        for prefix in PREFIXES.get(provider, [f"{provider}/"]):
+            model = table.get(prefix + model_id, {})
+            if "litellm_provider" in model:
+                found = {
+                    "context_window": model.get("max_input_tokens"),
+                    "max_output": model.get("max_output_tokens"),
+                }
+                yield found, {word for flag, word in FEATURES.items() if model.get(flag)}
+                break
