@@ -25,7 +25,7 @@ OR_FAIL := || { echo "the installation failed; for all that pip has to say, run 
 PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml contrib/*/pyproject.toml)
 EDITABLE := $(foreach project,$(patsubst %/,%,$(dir $(PROJECTS))),-e ./$(project))
 
-.PHONY: help demo test lint format types wheels reference docs picture bench fuzz judge scoreboard counterparts constraints clean FORCE
+.PHONY: help demo test lint format types wheels reference docs picture bench fuzz judge scoreboard mutants counterparts constraints clean FORCE
 .DELETE_ON_ERROR:
 
 help:
@@ -42,6 +42,7 @@ help:
 	@echo '                  (REFUSALS=…) to all providers, half over HTTP, then run the'
 	@echo '                  property tests with many fresh examples'
 	@echo 'make judge        judge every kind of call to every kind of model (PROVIDERS="openai groq")'
+	@echo 'make mutants    mutate providers by rule, and count what the conformance kit finds (PROVIDERS="sound")'
 	@echo 'make scoreboard   put swink and its peers before the same faults, and before the judge; writes two pages'
 	@echo 'make counterparts show traces to Phoenix and metrics to Prometheus, drive the claude command,'
 	@echo '                  and the gateway with every vendor'\''s newest SDK, installing all (1 GB)'
@@ -88,6 +89,9 @@ fuzz: $(VENV)/.installed-dev
 
 judge: $(VENV)/.installed-dev
 	$(PY) -m swink_testing.matrix $(PROVIDERS)
+
+mutants: $(VENV)/.installed-dev
+	$(PY) tools/mutants.py $(PROVIDERS)
 
 scoreboard: $(VENV)/.installed-dev $(PEERS_INSTALLED)
 	$(PY) -m benchmarks.scoreboard

@@ -14,14 +14,13 @@ class Frame(msgspec.Struct):
     text: str = ""
     id: str | None = None
     name: str | None = None
+    reason: str | None = None
     usage: dict[str, int] = {}
 
 
 class Parser:
-    decode = staticmethod(msgspec.json.Decoder(Frame).decode)
-
     def feed(self, frame: bytes, out: providers.EventWriter) -> None:
-        match (data := self.decode(frame)).type:
+        match (data := msgspec.json.decode(frame, type=Frame)).type:
             case "text":
                 out.text(data.text)
             case "tool_call":
@@ -30,8 +29,9 @@ class Parser:
                 out.fail(swink.Failure("streaming", code=data.id, message=data.text))
             case "done":
                 out.usage(data.usage.get("input"), data.usage.get("output"))
-                out.stop(STOPS.get(data.text, swink.StopReason.STOP))
-                out.finish()
+                if (reason := STOPS.get(data.reason or "")) is None:
+                    out.notice("stop_reason", f"unknown: {data.reason}")
+                out.stop(reason or swink.StopReason.STOP)
 
 
 class {{ cookiecutter.class_name }}(providers.HTTPProvider):
@@ -42,9 +42,9 @@ class {{ cookiecutter.class_name }}(providers.HTTPProvider):
 {%- endif %}
 
     def convert(self, model: swink.Model, context: swink.Context, options: Any) -> Any:
-        messages = [swink.dump(message) for message in providers.normalise(context, self.name)]
-        tools = [swink.dump(tool) for tool in context.tools]
-        return {"system": context.system_prompt, "messages": messages, "tools": tools}
+        messages = providers.normalise(context, self.name)
+        said = swink.dump(swink.Context(messages, context.system_prompt, context.tools))
+        return {name: value for name, value in said.items() if value}
 
     def request(self, model: swink.Model, payload: Any, options: Any) -> providers.HTTPRequest:
         tuning = {n: v for n in self.knobs if (v := getattr(options, n)) is not None}

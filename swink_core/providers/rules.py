@@ -167,7 +167,8 @@ class Fitted:
         wanted = {*self._wanted}
         if (transport := self.options.transport) != "auto" and not getattr(api, transport, True):
             wanted.add(f"{transport}_transport")
-        if "thinking" not in has and self.options.thinking_budget == 0:
+        thinks = model.info is not None and "thinking" in (model.info.capabilities or ())
+        if "thinking" not in has and not thinks and self.options.thinking_budget == 0:
             self._set("thinking", None)  # there is nothing to turn off
         for feature in sorted(wanted - has):
             self._leave_out(feature)
@@ -197,8 +198,7 @@ class Fitted:
             self.refuse(name, f"does not support {name.replace('_', ' ')}")
 
     def _change(self, name: str, value: Any) -> None:
-        given = getattr(self.options, name)
-        if value != given:
+        if value != (given := getattr(self.options, name)):
             self._set(name, value)
             self.tell(f": {name} is {value} here, not {'unset' if given is None else given}")
 

@@ -22,7 +22,8 @@ SOUND = (
 
     def convert(self, model, context, options):
         said = [swink_core.dump(m) for m in swink_core.providers.normalise(context, self.name)]
-        return [context.system_prompt, *said]
+        payload = {"model": model.id, "system": context.system_prompt, "said": said}
+        return swink_core.providers.with_extra(options.extra, payload)
 """
 ).replace("import json\n", "import json\nimport swink_core\nimport swink_core.providers\n")
 ANSWER = [{"say": "Hello "}, {"say": "there, you."}, {"stop": "stop", "heard": 5, "said": 3}]
@@ -33,6 +34,36 @@ MESSAGE = AssistantMessage(
     usage=Usage(5, 3, total=8, reported=True),
     stop_reason=StopReason.STOP,
 )
+ECHO = "echo: level 3 of 3, complete (12 of 24 checks applied)"
+LIVE = "sound: level 2 of 2, answers as recorded (4 of 5 checks applied)"
+
+HOOKLESS = """
+class Hookless:
+    def __init__(self, name):
+        self.name = name
+"""
+ELSEWHERE = """
+import swink_core
+
+class Elsewhere:
+    def __init__(self, name):
+        self.name = name
+
+    @swink_core.hookimpl
+    def stream(self):
+        return self.events()
+
+    async def events(self):
+        yield swink_core.Start()
+        yield swink_core.TextStart(0)
+        yield swink_core.TextDelta(0, "Hello")
+        yield swink_core.TextEnd(0)
+        yield swink_core.Done(swink_core.StopReason.STOP)
+
+    @swink_core.hookimpl
+    def convert_messages(self, context):
+        return swink_core.dump(context)
+"""
 
 
 @pytest.fixture
@@ -66,13 +97,44 @@ def test_echo_is_complete(swink: Any) -> None:
     done = swink("check", "echo")
 
     assert done.returncode == 0, done.stdout
-    assert done.stdout.splitlines()[-1] == "echo: level 3 of 3, complete"
+    assert done.stdout.splitlines()[-1] == ECHO
 
 
 def test_what_does_not_apply_says_why(swink: Any) -> None:
     done = swink("check", "echo")
 
     assert "does not apply  it does not speak HTTP" in row(done.stdout, "http_errors")
+
+
+def test_a_plugin_without_a_hook_has_no_level(checked: Any) -> None:
+    add(checked.site, "hookless", HOOKLESS)
+
+    done = checked("hookless")
+
+    assert done.returncode == 1
+    assert "it has no stream hook" in row(done.stdout, "loads")
+    line = done.stdout.splitlines()[-1]
+    assert line.startswith("hookless: no level, does not stream (")
+
+
+def test_calls_are_made_only_where_they_are_said_to_reach_nothing(checked: Any) -> None:
+    add(checked.site, "elsewhere", ELSEWHERE)
+
+    unseen, seen = checked("elsewhere"), checked("elsewhere", "--offline")
+
+    assert "no level, does not stream" in unseen.stdout.splitlines()[-1]
+    assert "grammar (Elsewhere answers from somewhere else" in unseen.stdout.splitlines()[-1]
+    assert "passed" in row(seen.stdout, "grammar")
+    assert "elsewhere: no level" not in seen.stdout
+
+
+def add(site: Path, name: str, source: str) -> None:
+    install(
+        site,
+        f"swink-provider-{name}",
+        {"swink.providers": {name: f"{name}_provider:{name.title()}"}},
+        {f"{name}_provider/__init__.py": source, f"{name}_provider/models.toml": catalogue(name)},
+    )
 
 
 def test_every_check_is_a_row(swink: Any) -> None:
@@ -86,8 +148,9 @@ def test_a_fault_is_told_and_fails_the_command(checked: Any) -> None:
 
     assert done.returncode == 1
     assert "failed" in row(done.stdout, "nothing_dropped")
-    assert "tool" in row(done.stdout, "nothing_dropped")
-    assert done.stdout.splitlines()[-1].startswith("faulty: level 2 of 3, survives faults; not: ")
+    assert "no JSON object" in row(done.stdout, "nothing_dropped")
+    line = done.stdout.splitlines()[-1]
+    assert line.startswith("faulty: level 2 of 3, survives faults (20 of 24 checks applied); not: ")
 
 
 def test_a_failure_that_the_package_states_does_not_fail_the_command(checked: Any) -> None:
@@ -107,9 +170,9 @@ def test_all_installed_providers_are_a_row_each(checked: Any) -> None:
     done = checked(SWINK_PLUGINS="echo,sound,faulty")  # of many, whatever else is here
 
     rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines()[1:] if line}
-    assert rows["echo"] == ["3", "complete"]
-    assert rows["sound"] == ["3", "complete"]
-    assert rows["faulty"] != ["3", "complete"]
+    assert rows["echo"] == ["3", "12", "of", "24", "complete"]
+    assert rows["sound"][0] == "3"
+    assert rows["faulty"][0] == "2"
     assert done.returncode == 1
     assert "swink check faulty tells more." in done.stderr
 
@@ -124,7 +187,7 @@ def test_json_has_every_check(checked: Any) -> None:
 def test_a_model_names_its_provider(swink: Any) -> None:
     done = swink("check", "-m", "echo/think")
 
-    assert done.stdout.splitlines()[-1] == "echo: level 3 of 3, complete"
+    assert done.stdout.splitlines()[-1] == ECHO
 
 
 @pytest.mark.parametrize(
@@ -133,6 +196,7 @@ def test_a_model_names_its_provider(swink: Any) -> None:
         (("ekho",), 'did you mean "echo"'),
         (("--live",), "about one provider"),
         (("--recordings", "."), "about one provider"),
+        (("--offline",), "about one provider"),
         (("echo", "--base-url", "http://127.0.0.1"), "--base-url means nothing"),
         (("echo", "-m", "openai/gpt-5"), "openai/gpt-5 is not a model of echo"),
     ],
@@ -153,7 +217,7 @@ def test_a_live_answer_that_goes_as_recorded_passes(checked: Any) -> None:
         url = server.add("live", recording)
         done = checked("sound", "--live", "--base-url", url, SOUND_API_KEY="my-own-key")
 
-        assert done.stdout.splitlines()[-1] == "sound: level 2 of 2, answers as recorded"
+        assert done.stdout.splitlines()[-1] == LIVE
         assert done.returncode == 0
         assert {e.headers["authorization"] for e in server.exchanges} == {"Bearer my-own-key"}
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
-from importlib.metadata import EntryPoint
-from pathlib import Path
-from types import SimpleNamespace
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
 
+import importlib_metadata  # noqa: F401 - it may not be imported first in a run within a run
 import pytest
+from conformance_subjects import FIXTURES, subject_of
 
-from swink_core import Host, UnknownProvider
+from swink_core import UnknownProvider
 from swink_testing.conformance import (
     LEVELS,
     PROVIDER_CHECKS,
@@ -21,16 +25,16 @@ from swink_testing.conformance import (
     Outcome,
     Result,
     Subject,
+    idle_lines,
     level_line,
     level_reached,
     require,
     run_check,
     run_checks,
+    streaming,
 )
 
 pytest_plugins = ["pytester"]
-
-FIXTURES = Path(__file__).parent / "fixtures" / "conformance"
 
 BROKEN = [
     # entry point's name, its class, the check that fails
@@ -41,6 +45,8 @@ BROKEN = [
     ("unrecorded", "Sound", "recordings"),
     ("sound", "broken:CutsCharacters", "same_events_however_cut"),
     ("ungrammatical", "broken:ClosesTwice", "grammar"),
+    ("sound", "broken:Sleeps", "never_blocks"),
+    ("sound", "broken:RunsCommands", "never_blocks"),
     ("sound", "broken:ForgetsUsage", "expected_message"),
     ("sound", "broken:EndOfInputIsSuccess", "truncation"),
     ("sound", "broken:IgnoresErrorFrames", "in_stream_errors"),
@@ -55,8 +61,11 @@ BROKEN = [
     ("sound", "broken:SendsForeignSignatures", "nothing_foreign_sent"),
     ("sound", "broken:ChokesOnOrphans", "conversations"),
     ("sound", "broken:AsksAnyway", "unsupported_features"),
-    ("sound", "broken:DropsImages", "nothing_dropped"),
+    ("sound", "broken:DropsImages", "other_models"),
     ("sound", "broken:DropsSeed", "nothing_dropped"),
+    ("sound", "broken:KnowsAllFrames", "unknown_frames"),
+    ("sound", "broken:InventsReasons", "stop_reasons"),
+    ("sound", "broken:ForgetsSignatures", "answers_go_back"),
     ("sound", "broken:SendsUnknownFields", "requests_are_accepted"),
     ("sound", "broken:LogsKey", "no_secret_leaks"),
     ("sound", "broken:ShowsKey", "no_secret_leaks"),
@@ -80,26 +89,21 @@ def _fixture_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(FIXTURES)
 
 
-def subject_of(name: str = "sound", where: str = "Sound", **more: object) -> Subject:
-    """A provider of the fixture package; `where` is `module:Class`, or a class of the package."""
-    module, colon, cls = where.rpartition(":")
-    value = f"sound_provider{'.' * bool(colon)}{module}:{cls}"
-    point = EntryPoint(name, value, "swink.providers")
-    entry = SimpleNamespace(
-        name=name,
-        group=point.group,
-        value=value,
-        load=point.load,
-        dist=SimpleNamespace(name="sound-provider", version="1.0"),
-    )
-    return Subject(name, Host(entry_points=[entry], environ={}), **more)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(("name", "where", "check"), BROKEN, ids=lambda value: value)
 def test_a_fault_fails_its_own_check_and_no_other(name: str, where: str, check: str) -> None:
     results = run_checks(PROVIDER_CHECKS, subject_of(name, where))
 
     assert {result.name: result.detail for result in results if result.is_fault}.keys() == {check}
+
+
+def test_an_event_that_takes_too_much_of_the_processor_blocks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(streaming, "FREEZE", 0.0)
+
+    found = run_check(Check(1, streaming.check_never_blocks), subject_of())
+
+    assert re.match(r"recording .*: an event takes [\d.e-]+ s of the processor", found.detail)
 
 
 def test_every_check_has_a_fixture_that_fails_it() -> None:
@@ -124,8 +128,8 @@ def test_echo_passes_all_that_applies_to_it() -> None:
 # -- levels and expected failures ----------------------------------------------------------------
 
 
-def result(level: int, outcome: Outcome) -> Result:
-    return Result(f"of_level_{level}", level, outcome)
+def result(level: int, outcome: Outcome, needed: bool = False) -> Result:
+    return Result(f"of_level_{level}", level, outcome, "it is something else", needed=needed)
 
 
 @pytest.mark.parametrize(
@@ -137,17 +141,39 @@ def result(level: int, outcome: Outcome) -> Result:
         ("the lowest failure counts", [(3, Outcome.FAILED), (1, Outcome.FAILED)], 0),
         ("a failure stays one when it is expected", [(2, Outcome.EXPECTED_FAILURE)], 1),
         ("an unexpected pass", [(3, Outcome.UNEXPECTED_PASS)], 2),
+        ("what is needed and passes", [(1, Outcome.PASSED, True)], 3),
+        ("what is needed and does not apply", [(2, Outcome.DOES_NOT_APPLY, True)], 1),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_the_level_reached(name: str, results: list[tuple[int, Outcome]], level: int) -> None:
+def test_the_level_reached(name: str, results: list[tuple[Any, ...]], level: int) -> None:
     assert level_reached(result(*given) for given in results) == level
 
 
 def test_the_line_names_the_level_and_what_is_in_the_way() -> None:
-    line = level_line([result(1, Outcome.PASSED), result(2, Outcome.FAILED)])
+    idle = result(2, Outcome.DOES_NOT_APPLY, needed=True)
 
-    assert line == "level 1 of 3, streams; not: of_level_2 (failed)"
+    line = level_line([result(1, Outcome.PASSED), idle, result(3, Outcome.FAILED)])
+
+    assert line == (
+        "level 1 of 3, streams (2 of 3 checks applied); "
+        "not: of_level_2 (it is something else), of_level_3 (failed)"
+    )
+
+
+def test_a_plugin_that_does_not_stream_has_no_level() -> None:
+    assert level_line([result(1, Outcome.FAILED)]).startswith("no level, does not stream (1 of 1")
+
+
+def test_checks_that_did_not_apply_are_told_with_their_reasons() -> None:
+    idle = [Result(name, 1, Outcome.DOES_NOT_APPLY, why) for name, why in (
+        ("grammar", "no recordings"), ("http_errors", "no HTTP"), ("truncation", "no recordings"),
+    )]  # fmt: skip
+
+    assert idle_lines([*idle, result(1, Outcome.PASSED)]) == [
+        "grammar, truncation: no recordings",
+        "http_errors: no HTTP",
+    ]
 
 
 def check_that_fails(subject: Subject) -> None:
@@ -162,6 +188,36 @@ def check_that_passes(subject: Subject) -> None:
 def check_that_does_not_apply(subject: Subject) -> None:
     """About something else."""
     raise DoesNotApply("it is about something else")
+
+
+def check_that_hangs(subject: Subject) -> None:
+    """Never ends, whatever is caught in it."""
+    while True:
+        with suppress(Exception):
+            threading.Event().wait()
+
+
+def check_that_is_busy(subject: Subject) -> None:
+    """Never ends, and waits for nothing."""
+    while True:
+        pass
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["in the main thread", "in another"])
+def test_a_check_that_does_not_end_is_ended(elsewhere: bool) -> None:
+    check = Check(1, check_that_is_busy if elsewhere else check_that_hangs)
+
+    def run() -> Result:
+        return run_check(check, subject_of(), seconds=0.01)
+
+    if elsewhere:
+        with ThreadPoolExecutor(1) as threads:
+            found = threads.submit(run).result()
+    else:
+        found = run()
+
+    assert found.outcome is Outcome.FAILED
+    assert found.detail.startswith("it did not end within 0.01 s")
 
 
 def check_that_crashes(subject: Subject) -> None:
@@ -257,7 +313,11 @@ def test_the_class_makes_a_test_of_each_check_and_tells_the_level(
     counts = outcome.parseoutcomes()
     assert counts["passed"] + counts["skipped"] == len(PROVIDER_CHECKS) + 1
     outcome.stdout.fnmatch_lines(
-        ["echo: level 3 of 3, complete", "SKIPPED * does not apply: it does not speak HTTP"]
+        [
+            "echo: level 3 of 3, complete (12 of 24 checks applied)",
+            "  does not apply: http_errors: it does not speak HTTP",
+            "SKIPPED * does not apply: it does not speak HTTP",
+        ]
     )
 
 

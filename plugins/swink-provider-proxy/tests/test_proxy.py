@@ -172,7 +172,8 @@ async def test_a_setting_that_nobody_has_is_the_gateways_to_refuse() -> None:
 TABLE = [
     ("eof_before_the_terminal_is_a_network_error", frames(*HELLO), Kind.NETWORK),
     ("a_frame_that_is_not_json", [*frames(*HELLO), "{oops"], Kind.PROTOCOL),
-    ("a_frame_that_is_no_event", [*frames(*HELLO), '{"type": "song"}'], Kind.PROTOCOL),
+    ("a_frame_that_is_no_event", [*frames(*HELLO), '{"type": "text_start"}'], Kind.PROTOCOL),
+    ("a_frame_without_a_type", [*frames(*HELLO), '{"song": 1}'], Kind.PROTOCOL),
     ("a_delta_of_a_block_that_is_not_open", frames(swink.Start(), HELLO[2]), Kind.PROTOCOL),
     ("a_second_start", frames(swink.Start(), swink.Start()), Kind.PROTOCOL),
     ("nothing_at_all", [], Kind.NETWORK),
@@ -261,3 +262,10 @@ async def test_opaque_state_goes_back_unchanged() -> None:
     sent = swink.load(swink.AssistantMessage, gateway.requests[0]["messages"][1])
     assert sent.content == answer.content
     assert sent.provider is None
+
+
+async def test_an_event_that_only_a_newer_gateway_knows_is_told_and_changes_nothing() -> None:
+    async with Gateway([*frames(*HELLO), '{"type": "song"}', *frames(DONE)]) as base_url:
+        events, message = await read(base_url)
+    assert [e.code for e in events if isinstance(e, swink.Notice)] == ["unknown_event"]
+    assert (message.text, message.stop_reason) == ("Hello", swink.StopReason.STOP)

@@ -26,6 +26,7 @@ MISSING = (404, 405)
 
 class _Frame(msgspec.Struct):
     choices: Any = None
+    type: Any = None
 
 
 _decode = msgspec.json.Decoder(_Frame).decode
@@ -44,7 +45,7 @@ class EitherAPI(ResponsesAPI):
 
 
 class _EitherParser:
-    """Reads one response, whose first frame says by which API it is."""
+    """Reads one response, whose first frame of a known form says by which API it is."""
 
     def __init__(self, responses: ResponsesParser, chat: ChatParser) -> None:
         self._parser: ResponsesParser | ChatParser = responses
@@ -55,6 +56,7 @@ class _EitherParser:
         """Tell `out` what a frame says."""
         if not self._seen:
             self._look(frame)
+        if self._seen:
             self.feed = self._parser.feed  # type: ignore[method-assign]  # from the next read on
         self._parser.feed(frame, out)
 
@@ -64,6 +66,8 @@ class _EitherParser:
         self._parser.buffered(body, out)
 
     def _look(self, frame: bytes) -> None:
-        if _decode(frame).choices is not None:
+        seen = _decode(frame)
+        if seen.choices is not None:
             self._parser = self._chat
-        self._seen = True
+        own = isinstance(seen.type, str) and seen.type.startswith("response.")
+        self._seen = own or self._parser is self._chat

@@ -6,7 +6,7 @@ deltas itself. They are held against the grammar, an upstream's `Retry` included
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from attrs import asdict, evolve
@@ -19,6 +19,7 @@ from swink_core import (
     Classification,
     CodecError,
     Context,
+    Event,
     Failure,
     Message,
     Model,
@@ -52,6 +53,9 @@ HERE = frozenset({"api_key", "base_url", "headers", "timeouts", "retry", "max_ou
 _UNSET = StreamOptions()
 
 
+_TYPES = frozenset(event.type for event in get_args(Event))
+
+
 class _Parser:
     writer = ForwardingWriter
 
@@ -59,8 +63,13 @@ class _Parser:
         """Pass on the event of a frame; the end marker of other protocols is ignored."""
         if frame == b"[DONE]":
             return
+        data = msgspec.json.decode(frame)
+        kind = data.get("type") if isinstance(data, dict) else None
+        if isinstance(kind, str) and kind not in _TYPES:
+            out.notice("unknown_event", f"the gateway sent what is unknown here: {kind}")
+            return
         try:
-            event = load_event(msgspec.json.decode(frame))
+            event = load_event(data)
         except CodecError as error:
             why = f"a frame is no event: {error}"
             out.fail(Failure("streaming", kind=Kind.PROTOCOL, code="bad_event", message=why))

@@ -36,6 +36,7 @@ KINDS = ("sse", "ndjson", "openai", "stream", "observer", "wrapper")
 )
 @click.option("--title", help="The name for people. Default: NAME, capitalised.")
 @click.option("--base-url", help="The address of the API.")
+@click.option("--author", help="Who writes it, for pyproject.toml and the licence.")
 @click.option(
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
@@ -43,18 +44,29 @@ KINDS = ("sse", "ndjson", "openai", "stream", "observer", "wrapper")
     help="Where to make the package's folder. Default: here.",
 )
 def command(
-    name: str, kind: str, auth: str, title: str | None, base_url: str | None, output: Path
+    name: str,
+    kind: str,
+    auth: str,
+    title: str | None,
+    base_url: str | None,
+    author: str | None,
+    output: Path,
 ) -> int:
     """Make a plugin package called NAME, with tests that pass before you write a line.
 
     \b
       swink new acme --kind sse
-      cd swink-provider-acme && pip install -e . --group dev && pytest
+      cd swink-provider-acme && pip install -e '.[test]' && pytest
     """
     if not NAME.fullmatch(name):
         raise _failed(
             f"{name!r} cannot name a plugin",
             "Use lower-case letters, digits, - and _, and begin with a letter.",
+        )
+    if name in (known := swink.Host(environ={}).provider_names()):
+        raise _failed(
+            f"{name} is a provider that is installed already",
+            f"Choose another name than {', '.join(known)}.",
         )
     try:
         from cookiecutter.exceptions import CookiecutterException, OutputDirExistsException
@@ -65,7 +77,14 @@ def command(
             title="Nothing was made",
             resolution="pip install 'swink-cli[new]'",
         ) from error
-    answers = {"name": name, "kind": kind, "auth": auth, "title": title, "base_url": base_url}
+    answers = {
+        "name": name,
+        "kind": kind,
+        "auth": auth,
+        "title": title,
+        "base_url": base_url,
+        "author": author,
+    }
     given = {key: value for key, value in answers.items() if value is not None}
     try:
         folder = cookiecutter(
@@ -76,7 +95,7 @@ def command(
     except CookiecutterException as error:
         raise _failed(str(error), "") from error
     say(f"made {folder}")
-    say(f"next: cd {folder} && pip install -e . --group dev && pytest")
+    say(f"next: cd {folder} && pip install -e '.[test]' && pytest")
     return 0
 
 

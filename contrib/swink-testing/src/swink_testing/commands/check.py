@@ -51,6 +51,11 @@ __all__ = ["command"]
     metavar="FOLDER",
     help="Recordings to check with, instead of those in the package.",
 )
+@click.option(
+    "--offline",
+    is_flag=True,
+    help="Make calls: they reach nothing outside this machine, though PROVIDER speaks no HTTP.",
+)
 @click.option("--live", is_flag=True, help="Ask the real API three short questions, with your key.")
 @click.option("--base-url", metavar="URL", help="Another address of the real API.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -58,6 +63,7 @@ def command(
     provider: str | None,
     model: str | None,
     recordings: Path | None,
+    offline: bool,
     live: bool,
     base_url: str | None,
     as_json: bool,
@@ -70,7 +76,7 @@ def command(
     """
     if model is not None and provider is None:
         provider = model.partition("/")[0]
-    _refuse_nonsense(provider, model, recordings, live, base_url)
+    _refuse_nonsense(provider, model, recordings, offline, live, base_url)
     if provider is None:
         return _check_all(as_json)
     host = Host()
@@ -78,7 +84,7 @@ def command(
         for entry in host.entries():
             if entry.name == provider:
                 return _check_plugin(entry, as_json)
-    subject = Subject.find(provider, model, recordings=recordings)
+    subject = Subject.find(provider, model, recordings=recordings, offline=offline or None)
     if live:
         options = {} if base_url is None else {"base_url": base_url}
         found = run_checks(LIVE_CHECKS, LiveSubject(subject, options))
@@ -107,11 +113,14 @@ def _refuse_nonsense(
     provider: str | None,
     model: str | None,
     recordings: Path | None,
+    offline: bool,
     live: bool,
     base_url: str | None,
 ) -> None:
-    if provider is None and (live or recordings is not None):
-        raise InvalidOption("--live and --recordings are about one provider", resolution="Name it.")
+    if provider is None and (live or offline or recordings is not None):
+        raise InvalidOption(
+            "--live, --offline and --recordings are about one provider", resolution="Name it."
+        )
     if base_url is not None and not live:
         raise InvalidOption(
             "without --live nothing is sent, so that --base-url means nothing",
@@ -156,7 +165,9 @@ def _check_all(as_json: bool) -> int:
     elif not (results or unfit):
         print_lines(["No provider is installed. Try: pip install swink-provider-openai"])
     else:
-        print_lines(table(_printable(_overview(results, unfit)), ("PROVIDER", "LEVEL", "")))
+        print_lines(
+            table(_printable(_overview(results, unfit)), ("PROVIDER", "LEVEL", "APPLIED", ""))
+        )
         for name in sorted(faulty):
             say(f"swink check {name} tells more.")
     return EXIT_FAILURE if faulty or unfit else 0
@@ -169,8 +180,9 @@ def _overview(
     for name, found in results.items():
         level = level_reached(found)
         faults = [f"{result.name}: {result.detail}" for result in found if not result.holds]
-        rows.append((name, str(level), "; ".join(faults) or LEVELS[level]))
-    return sorted([*rows, *((name, "-", why) for name, why in unfit.items())])
+        applied = f"{sum(result.applied for result in found)} of {len(found)}"
+        rows.append((name, str(level or "-"), applied, "; ".join(faults) or LEVELS[level]))
+    return sorted([*rows, *((name, "-", "-", why) for name, why in unfit.items())])
 
 
 def _printable(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -181,6 +193,7 @@ def _data(provider: str, found: Sequence[Result], levels: Mapping[int, str]) -> 
     return {
         "provider": provider,
         "level": level_reached(found, levels),
+        "applied": sum(result.applied for result in found),
         "checks": [
             {
                 "name": result.name,

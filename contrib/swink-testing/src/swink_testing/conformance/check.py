@@ -14,6 +14,8 @@ from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 from attrs import define, field
 
+from swink_testing.conformance.waiting import TookTooLong, time_limit
+
 __all__ = [
     "LEVELS",
     "Check",
@@ -21,6 +23,7 @@ __all__ = [
     "Outcome",
     "Result",
     "fail",
+    "idle_lines",
     "level_line",
     "level_reached",
     "require",
@@ -35,7 +38,10 @@ LEVELS = {
     2: "survives faults",
     3: "complete",
 }
-"""What a provider's level means; it is reached when every check up to and of it holds."""
+"""What a provider's level means; see `level_reached`."""
+
+CHECK_SECONDS = 60.0
+"""How long a check may take. All of a provider's take a second or two, where nothing hangs."""
 
 
 class DoesNotApply(Exception):
@@ -68,10 +74,14 @@ S = TypeVar("S", bound=Examined)
 
 @define(frozen=True)
 class Check(Generic[S]):
-    """A named check and the level that it belongs to; `about` is one line for people."""
+    """A named check and the level that it belongs to; `about` is one line for people.
+
+    A level means nothing where a check that it `needs` did not apply.
+    """
 
     level: int
     function: Callable[[S], None]
+    needed: bool = False
 
     @property
     def name(self) -> str:
@@ -103,11 +113,20 @@ class Result:
     outcome: Outcome
     detail: str = ""
     error: BaseException | None = field(default=None, repr=False, eq=False)
+    needed: bool = False
+
+    @property
+    def applied(self) -> bool:
+        """Whether the check had anything to say."""
+        return self.outcome is not Outcome.DOES_NOT_APPLY
 
     @property
     def holds(self) -> bool:
-        """Whether the check counts towards its level: a failure that is expected does not."""
-        return self.outcome in (Outcome.PASSED, Outcome.DOES_NOT_APPLY)
+        """Whether the check counts towards its level.
+
+        A failure that is expected does not, nor does a needed check that does not apply.
+        """
+        return self.outcome is Outcome.PASSED or not (self.applied or self.needed)
 
     @property
     def is_fault(self) -> bool:
@@ -115,26 +134,34 @@ class Result:
         return self.outcome in (Outcome.FAILED, Outcome.UNEXPECTED_PASS)
 
 
-def run_check(check: Check[S], subject: S, expected: Mapping[str, str] | None = None) -> Result:
-    """Run one check; whatever goes wrong in it is its result.
+def run_check(
+    check: Check[S],
+    subject: S,
+    expected: Mapping[str, str] | None = None,
+    seconds: float = CHECK_SECONDS,
+) -> Result:
+    """Run one check, for so long at most; whatever goes wrong in it is its result.
 
     `expected` holds a reason for each check that is known to fail. One that passes
     nevertheless is a fault, so that the list cannot outlive its reasons.
     """
     reason = (expected or {}).get(check.name)
+    error: BaseException | None = None
     try:
-        with subject.environment():
+        with subject.environment(), time_limit(seconds):
             check.function(subject)
-    except DoesNotApply as error:
-        return Result(check.name, check.level, Outcome.DOES_NOT_APPLY, str(error))
-    except Exception as error:
+    except DoesNotApply as inapplicable:
+        outcome, detail = Outcome.DOES_NOT_APPLY, str(inapplicable)
+    except (Exception, TookTooLong) as raised:
+        error = raised
+        outcome, detail = Outcome.FAILED, _sentence(raised)
         if reason is not None:
-            return Result(check.name, check.level, Outcome.EXPECTED_FAILURE, reason, error)
-        return Result(check.name, check.level, Outcome.FAILED, _sentence(error), error)
-    if reason is not None:
-        detail = f"it was expected to fail: {reason}"
-        return Result(check.name, check.level, Outcome.UNEXPECTED_PASS, detail)
-    return Result(check.name, check.level, Outcome.PASSED)
+            outcome, detail = Outcome.EXPECTED_FAILURE, reason
+    else:
+        outcome, detail = Outcome.PASSED, ""
+        if reason is not None:
+            outcome, detail = Outcome.UNEXPECTED_PASS, f"it was expected to fail: {reason}"
+    return Result(check.name, check.level, outcome, detail, error, check.needed)
 
 
 def run_checks(
@@ -145,17 +172,32 @@ def run_checks(
 
 
 def level_reached(results: Iterable[Result], levels: Mapping[int, str] = LEVELS) -> int:
-    """Return the highest level at and below which every check holds."""
+    """Return the highest level at and below which every check holds, the needed ones by passing."""
     missed = {result.level for result in results if not result.holds}
     return min(missed, default=max(levels) + 1) - 1
 
 
 def level_line(results: Sequence[Result], levels: Mapping[int, str] = LEVELS) -> str:
-    """Say in one line which level was reached, and which checks were in the way."""
+    """Say in one line which level was reached, how many checks applied, and what is in the way."""
     level = level_reached(results, levels)
-    missed = [f"{r.name} ({r.outcome})" for r in results if not r.holds]
-    line = f"level {level} of {max(levels)}, {levels[level]}"
+    applied = sum(result.applied for result in results)
+    rank = f"level {level} of {max(levels)}" if level else "no level"
+    line = f"{rank}, {levels[level]} ({applied} of {len(results)} checks applied)"
+    missed = [
+        f"{result.name} ({result.outcome if result.applied else result.detail})"
+        for result in results
+        if not result.holds
+    ]
     return f"{line}; not: {', '.join(missed)}" if missed else line
+
+
+def idle_lines(results: Iterable[Result]) -> list[str]:
+    """Say which checks did not apply, a line for each reason."""
+    reasons: dict[str, list[str]] = {}
+    for result in results:
+        if not result.applied:
+            reasons.setdefault(result.detail, []).append(result.name)
+    return [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
 
 
 def unknown_names(checks: Sequence[Check[Any]], names: Iterable[str]) -> list[str]:
@@ -163,7 +205,7 @@ def unknown_names(checks: Sequence[Check[Any]], names: Iterable[str]) -> list[st
     return sorted(set(names) - {check.name for check in checks})
 
 
-def _sentence(error: Exception) -> str:
-    if isinstance(error, AssertionError):
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, AssertionError | TookTooLong):
         return str(error)
     return f"{type(error).__name__}: {error}"

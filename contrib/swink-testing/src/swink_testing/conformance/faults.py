@@ -130,7 +130,7 @@ def check_cancelling_closes(subject: Subject) -> None:
     elif subject.can_be_called:
         asyncio.run(_cancel_in_process(subject))
     else:
-        raise DoesNotApply("it answers from somewhere else: use --live")
+        raise DoesNotApply("it answers from somewhere else: use --offline or --live")
 
 
 def _require_http(subject: Subject) -> None:

@@ -6,21 +6,21 @@ import asyncio
 
 from swink_testing.conformance.check import DoesNotApply, fail
 from swink_testing.conformance.subject import Subject
-from swink_testing.judge import Judge
+from swink_testing.judge import Asked, Judge
 from swink_testing.judge.rules import all_rules, rules_of
 from swink_testing.matrix.ask import Asker
-from swink_testing.matrix.cases import cases_of
+from swink_testing.matrix.cases import Case, cases_of
 from swink_testing.matrix.ids import AskedModel
 
-__all__ = ["check_requests_are_accepted"]
+__all__ = ["check_requests_are_accepted", "judge_of", "require_accepted"]
 
 _SHARE = 3
-"""Of the matrix of one model, one case in so many is asked, the same ones every time."""
+"""Of cases with several options, one in so many is asked, the same ones every time."""
 
 
 def check_requests_are_accepted(subject: Subject) -> None:
     """No request breaks a known rule of its API, nor one of the package's `request_rules.jsonl`."""
-    judge = Judge([*all_rules(), *rules_of(subject.entry.package)])
+    judge = judge_of(subject)
     if not subject.speaks_http:
         raise DoesNotApply("it sends no HTTP request that could be looked at")
     if subject.name not in judge.providers:
@@ -31,13 +31,25 @@ def check_requests_are_accepted(subject: Subject) -> None:
 async def _ask(subject: Subject, judge: Judge) -> None:
     id = subject.model.id
     async with Asker(subject.host, **subject.options) as asker:
-        for case in cases_of(subject.name, [AskedModel(id, "listed", id)], _SHARE):
+        models = [AskedModel(id, "listed", id)]
+        alone = [case for case in cases_of(subject.name, models) if len(case.options) < 2]
+        several = cases_of(subject.name, models, _SHARE)
+        for case in (*alone, *(case for case in several if len(case.options) > 1)):
             outcome = await asker.outcome(case)
             if outcome.fault is not None:
                 fail(f"{case} fails: {outcome.fault}")
             if (asked := outcome.asked) is None:
                 continue
-            broken = judge.refusals(asked.provider, asked.api, asked.model, asked.body)
-            for rule in broken:
-                if rule.refuses:
-                    fail(f"{case} is refused: {rule.message} ({rule.id}, {rule.source})")
+            require_accepted(judge, case, asked)
+
+
+def judge_of(subject: Subject) -> Judge:
+    """Return a judge by the rules that are known, and by those of the provider's package."""
+    return Judge([*all_rules(), *rules_of(subject.entry.package)])
+
+
+def require_accepted(judge: Judge, case: Case, asked: Asked) -> None:
+    """Raise AssertionError where a request breaks a rule of its API."""
+    for rule in judge.refusals(asked.provider, asked.api, asked.model, asked.body):
+        if rule.refuses:
+            fail(f"{case} is refused: {rule.message} ({rule.id}, {rule.source})")

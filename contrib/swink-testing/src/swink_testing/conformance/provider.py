@@ -7,11 +7,17 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from swink_testing.conformance.check import Check
+from swink_testing.conformance.dropped import check_nothing_dropped, check_other_models
 from swink_testing.conformance.faults import (
     check_cancelling_closes,
     check_http_errors,
     check_in_stream_errors,
     check_truncation,
+)
+from swink_testing.conformance.forward import (
+    check_answers_go_back,
+    check_stop_reasons,
+    check_unknown_frames,
 )
 from swink_testing.conformance.judged import check_requests_are_accepted
 from swink_testing.conformance.package import (
@@ -22,7 +28,6 @@ from swink_testing.conformance.package import (
 )
 from swink_testing.conformance.requests import (
     check_conversations,
-    check_nothing_dropped,
     check_nothing_foreign_sent,
     check_unsupported_features,
 )
@@ -31,6 +36,7 @@ from swink_testing.conformance.streaming import (
     check_expected_message,
     check_grammar,
     check_loads,
+    check_never_blocks,
     check_recordings,
     check_same_events_however_cut,
 )
@@ -43,18 +49,23 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(1, check_loads),
     Check(1, check_recordings),
     Check(1, check_same_events_however_cut),
-    Check(1, check_grammar),
+    Check(1, check_grammar, needed=True),
+    Check(1, check_never_blocks),
     Check(1, check_expected_message),
     Check(2, check_truncation),
+    Check(2, check_unknown_frames),
+    Check(2, check_stop_reasons),
     Check(2, check_in_stream_errors),
     Check(2, check_http_errors),
-    Check(2, check_cancelling_closes),
-    Check(3, check_conversations),
+    Check(2, check_cancelling_closes, needed=True),
+    Check(3, check_conversations, needed=True),
     Check(3, check_nothing_foreign_sent),
+    Check(3, check_answers_go_back),
     Check(3, check_unsupported_features),
     Check(3, check_nothing_dropped),
+    Check(3, check_other_models),
     Check(3, check_requests_are_accepted),
-    Check(3, check_no_secret_leaks),
+    Check(3, check_no_secret_leaks, needed=True),
     Check(3, check_hooks_are_decorated),
     Check(3, check_imports_are_light),
     Check(3, check_provider_info),

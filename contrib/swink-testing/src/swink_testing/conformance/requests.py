@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-from attrs import define, evolve, field
+from attrs import define, field
 
 from swink_core import (
     AudioBlock,
@@ -22,7 +22,6 @@ from swink_core import (
     ExtensionBlock,
     FileIdSource,
     ImageBlock,
-    Notice,
     ProviderFailure,
     StreamOptions,
     TextBlock,
@@ -34,11 +33,10 @@ from swink_core.providers import required_features
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.conversations import LOOK_UP, begun_elsewhere, conversations
 from swink_testing.conformance.subject import Subject
-from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.driver import MemoryHTTPClient
 
 __all__ = [
     "check_conversations",
-    "check_nothing_dropped",
     "check_nothing_foreign_sent",
     "check_unsupported_features",
 ]
@@ -64,10 +62,7 @@ _SCHEMA = {
 
 @define
 class _Probe:
-    """A call that needs one feature, or sets one option; `shows` must be in its request.
-
-    Without `shows` the request must differ from that of the plain call.
-    """
+    """A call that needs one feature."""
 
     name: str
     context: Context = field(factory=lambda: Context([UserMessage("Hello")]))
@@ -105,30 +100,6 @@ def _feature_probes(provider: str) -> Iterator[_Probe]:
 def _transport_probes() -> Iterator[_Probe]:
     for transport in ("buffered", "websocket"):
         yield _Probe(f"the transport {transport}", options={"transport": transport})
-
-
-def _option_probes() -> Iterator[_Probe]:
-    for name, value in (
-        ("temperature", 0.25),
-        ("temperature", 0),
-        ("top_p", 0.75),
-        ("top_k", 7),
-        ("presence_penalty", 0.5),
-        ("presence_penalty", 0.0),
-        ("frequency_penalty", 0.5),
-        ("frequency_penalty", 0.0),
-        ("max_tokens", 321),
-        ("seed", 77),
-        ("seed", 0),
-        ("session_id", "swink-session"),
-        ("user", "swink-user"),
-        ("thinking", "low"),
-        ("cache", "auto"),
-    ):
-        yield _Probe(f"{name} {value}", options={name: value})
-    yield _tools("parallel_tool_calls", parallel_tool_calls=False)
-    strict = evolve(LOOK_UP, strict=True)
-    yield _Probe("strict", Context([UserMessage("Hello")], tools=[strict]))
 
 
 def check_conversations(subject: Subject) -> None:
@@ -197,33 +168,6 @@ def check_unsupported_features(subject: Subject) -> None:
     asyncio.run(ask())
 
 
-def check_nothing_dropped(subject: Subject) -> None:
-    """Every feature and option is in the request, refused, or said in a Notice to be ignored."""
-    if not subject.speaks_http:
-        raise DoesNotApply("it sends no HTTP request that could be looked at")
-    asked = (*_feature_probes(subject.model.provider), *_option_probes())
-    probes = [probe for probe in asked if not _lacks(subject, probe)]
-
-    async def ask() -> None:
-        plain, again = [(await _sent(subject, _Probe("plain")))[0] for _ in range(2)]
-        changing = {name for name in plain if plain[name] != again.get(name)}
-        with_tools, _ = await _sent(subject, _tools("tools"))
-        for probe in probes:
-            sent, events = await _sent(subject, probe)
-            terminal = events[-1]
-            refused = isinstance(terminal, Error) and terminal.error_kind is Kind.UNSUPPORTED
-            if refused or any(isinstance(event, Notice) for event in events):
-                continue
-            if probe.shows:
-                there = probe.shows in sent.get("body", "")
-            else:
-                without = with_tools if probe.context.tools else plain
-                there = _without(sent, changing) != _without(without, changing)
-            require(there, f"{probe.name} is neither sent nor refused, and no Notice says so")
-
-    asyncio.run(ask())
-
-
 def _lacks(subject: Subject, probe: _Probe) -> bool:
     """Tells whether the provider, or its catalogue for this model, says that it has it not."""
     options = StreamOptions(**subject.call_options(**probe.options))
@@ -237,20 +181,6 @@ async def _ask(subject: Subject, probe: _Probe, http: MemoryHTTPClient) -> list[
     options = subject.call_options(**probe.options)
     async with subject.client(http).stream(subject.model, probe.context, **options) as stream:
         return [event async for event in stream]
-
-
-async def _sent(subject: Subject, probe: _Probe) -> tuple[dict[str, str], list[Any]]:
-    """Return the parts of a call's request (body, address, headers) and its events."""
-    http = MemoryHTTPClient(MemoryResponse(status=500))
-    events = await _ask(subject, probe, http)
-    if not http.requests:
-        return {}, events
-    request = http.requests[0]
-    return {**request.headers, "url": request.url, "body": _readable(request.body)}, events
-
-
-def _without(parts: dict[str, str], names: set[str]) -> dict[str, str]:
-    return {name: value for name, value in parts.items() if name not in names}
 
 
 def _texts(where: str, payload: Any) -> str:

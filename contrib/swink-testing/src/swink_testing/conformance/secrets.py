@@ -36,7 +36,7 @@ def check_no_secret_leaks(subject: Subject) -> None:
             f"recording {recording.name} holds what looks like a credential",
         )
     if not (subject.speaks_http or subject.can_be_called):
-        raise DoesNotApply("it answers from somewhere else: use --live")
+        raise DoesNotApply("it answers from somewhere else: use --offline or --live")
     asyncio.run(_look(subject, subject.call_options()))
     info = subject.info
     if info is not None and info.api_key_env:

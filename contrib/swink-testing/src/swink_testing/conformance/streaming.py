@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
 from attrs import evolve, fields
@@ -14,22 +15,21 @@ from swink_recorder.recording import Recording
 from swink_testing.chunking import chunkings, every_cut, random_cuts
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.subject import PATIENCE, Subject
-from swink_testing.driver import (
-    MemoryHTTPClient,
-    MemoryResponse,
-    comparable,
-    comparable_events,
-    fold,
-)
+from swink_testing.conformance.waiting import waits
+from swink_testing.driver import MemoryHTTPClient, comparable, comparable_events, fold
 
 __all__ = [
     "broken_rule",
     "check_expected_message",
     "check_grammar",
     "check_loads",
+    "check_never_blocks",
     "check_recordings",
     "check_same_events_however_cut",
 ]
+
+FREEZE = 0.1
+"""Seconds of the processor that one event may take."""
 
 SMALL = 1024
 """Bytes up to which a body is cut in two at every place; a longer one at as many as this / 16."""
@@ -41,6 +41,10 @@ LONGEST_BYTE_BY_BYTE = 128 * 1024
 def check_loads(subject: Subject) -> None:
     """The plugin imports, fits the hooks, and is written for this level of the plugin API."""
     require(subject.fault is None, subject.fault or "")
+    require(
+        subject.binding.hook.stream.get_hookimpls(),
+        "it has no stream hook: a method `stream` with @hookimpl, or a base such as HTTPProvider",
+    )
 
 
 def check_recordings(subject: Subject) -> None:
@@ -76,30 +80,63 @@ def check_same_events_however_cut(subject: Subject) -> None:
 
 def check_grammar(subject: Subject) -> None:
     """What the `stream` hook yields keeps to the event grammar."""
-    provider = subject.provider
-    if subject.speaks_http:
-        cases = [
-            (f"recording {recording.name}", MemoryResponse.of_recording(recording), recording)
-            for recording in subject.recordings
-        ]
-        if not cases:
-            raise DoesNotApply("there are no recordings")
-    elif subject.can_be_called:
-        cases = []
-    else:
-        raise DoesNotApply(f"{type(provider).__name__} answers from somewhere else: use --live")
 
     async def follow() -> None:
-        for where, response, recording in cases:
-            events = subject.raw_events(MemoryHTTPClient(response), subject.model_of(recording))
+        for where, events in _streams(subject):
             if (broken := broken_rule(await _to_the_end(events))) is not None:
                 fail(f"{where}: {broken}")
-        if subject.can_be_called:
-            events = subject.raw_events(MemoryHTTPClient(), subject.model)
-            if (broken := broken_rule(await _to_the_end(events))) is not None:
-                fail(broken)
 
     asyncio.run(follow())
+
+
+def check_never_blocks(subject: Subject) -> None:
+    """Neither `stream` nor a parser holds the event loop, where every other call waits."""
+
+    async def listen() -> list[str]:
+        with waits() as found:
+            for where, events in _streams(subject):
+                await _to_the_end(events)
+                if found:
+                    fail(f"{where}: it waits in the thread of the event loop: {found[0]}")
+        return found
+
+    asyncio.run(listen())
+    for _ in range(_ROUNDS):
+        where, seconds = asyncio.run(_longest_step(subject))
+        if seconds < FREEZE:
+            return
+    fail(f"{where}: an event takes {seconds:.2g} s of the processor, every other call waits")
+
+
+_ROUNDS = 3
+"""A busy machine can make one round look slow, hardly all of them."""
+
+
+async def _longest_step(subject: Subject) -> tuple[str, float]:
+    longest = ("", 0.0)
+    for where, events in _streams(subject):
+        source = aiter(events)
+        begun = time.thread_time()
+        async for _ in source:
+            longest = max(longest, (where, time.thread_time() - begun), key=lambda step: step[1])
+            begun = time.thread_time()
+    return longest
+
+
+def _streams(subject: Subject) -> Iterator[tuple[str, AsyncIterator[Event]]]:
+    """Yield what the `stream` hook makes of each recording, and of a call in this process."""
+    calls = subject.can_be_called
+    recordings = subject.recordings if subject.speaks_http or subject.reads_elsewhere else []
+    if not (recordings or calls):
+        if subject.speaks_http:
+            raise DoesNotApply("there are no recordings")
+        made = type(subject.provider).__name__
+        raise DoesNotApply(f"{made} answers from somewhere else: use --offline or --live")
+    for recording in recordings:
+        if subject.speaks_http or recording.status == 200:
+            yield f"recording {recording.name}", subject.recorded_events(recording)
+    if calls:
+        yield "a call", subject.raw_events(MemoryHTTPClient(), subject.model)
 
 
 def check_expected_message(subject: Subject) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, aclosing, nullcontext
+from contextlib import AbstractContextManager, AsyncExitStack, aclosing, nullcontext
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -47,7 +47,7 @@ from swink_recorder.recording import Recording, bundled_recordings, find_recordi
 from swink_testing.calls import call_of
 from swink_testing.clock import DatedClock
 from swink_testing.conformance.check import DoesNotApply
-from swink_testing.driver import MemoryHTTPClient, drive_bytes
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes
 
 __all__ = ["CANARY_KEY", "NOWHERE", "PATIENCE", "LoopbackClient", "Subject"]
 
@@ -166,6 +166,11 @@ class Subject:
         return issubclass(made, HTTPProvider) and made.request is not HTTPProvider.request
 
     @property
+    def reads_elsewhere(self) -> bool:
+        """Whether its bytes come from something else than HTTP, such as a child process."""
+        return isinstance(self.provider, HTTPProvider) and not self.speaks_http
+
+    @property
     def parses(self) -> bool:
         """Whether it has a decoder and a parser, so that bytes can be put through it."""
         return all(
@@ -259,6 +264,21 @@ class Subject:
         given = {"api_key": CANARY_KEY, "base_url": NOWHERE, "timeouts": PATIENCE}
         return {**given, **self.options, **more}
 
+    async def recorded_events(self, recording: Recording) -> AsyncIterator[Event]:
+        """Yield what the provider's `stream` hook itself yields where it reads a recording.
+
+        Where the bytes do not come over HTTP, they take the place of what `chunks` yields.
+        """
+        http = MemoryHTTPClient(MemoryResponse.of_recording(recording))
+        model = self.model_of(recording)
+        async with AsyncExitStack() as stack:
+            if self.reads_elsewhere:
+                pieces = [piece for _, piece in recording.pieces()]
+                instead = patch.object(self.provider, "chunks", lambda *_: _yielded(pieces))
+                stack.enter_context(instead)
+            async for event in self.raw_events(http, model):
+                yield event
+
     async def raw_events(
         self, http: HTTPClient, model: Model, context: Context | str = "Hello"
     ) -> AsyncIterator[Event]:
@@ -279,6 +299,11 @@ class Subject:
         hidden = {*_PROXIES, USER_FILE_ENV, *own}
         kept = {name: value for name, value in os.environ.items() if name not in hidden}
         return patch.dict(os.environ, kept, clear=True)
+
+
+async def _yielded(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece
 
 
 class LoopbackClient(AiohttpClient):

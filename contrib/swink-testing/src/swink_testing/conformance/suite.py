@@ -10,6 +10,7 @@ from swink_testing.conformance.check import (
     Check,
     Outcome,
     Result,
+    idle_lines,
     level_line,
     run_check,
     unknown_names,
@@ -83,6 +84,8 @@ class ConformanceSuite:
             "check": result.name,
             "level": result.level,
             "outcome": str(result.outcome),
+            "detail": result.detail,
+            "needed": result.needed,
         }
 
     def test_expected_failures_have_reasons(self) -> None:
@@ -98,14 +101,24 @@ class ConformanceSuite:
 
 
 def summary(told: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return a line for each subject among reported results: the level it reached."""
+    """Return lines for each subject among reported results: its level, and what did not apply."""
     by_subject: dict[str, list[Result]] = {}
     levels: dict[str, dict[int, str]] = {}
     for row in told:
-        result = Result(row["check"], row["level"], Outcome(row["outcome"]))
+        result = Result(
+            row["check"],
+            row["level"],
+            Outcome(row["outcome"]),
+            row["detail"],
+            needed=row["needed"],
+        )
         by_subject.setdefault(row["subject"], []).append(result)
         levels[row["subject"]] = dict(enumerate(row["levels"]))
-    return [f"{name}: {level_line(found, levels[name])}" for name, found in by_subject.items()]
+    lines = []
+    for name, found in by_subject.items():
+        lines.append(f"{name}: {level_line(found, levels[name])}")
+        lines += [f"  does not apply: {line}" for line in idle_lines(found)]
+    return lines
 
 
 _subjects: dict[type[ConformanceSuite], Any] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any, Self
 from unittest.mock import patch
@@ -64,6 +64,11 @@ class Outcome:
     refusal: Error | None = None
     usage_error: UsageError | None = None
     fault: str | None = None
+
+    @property
+    def headers(self) -> Iterable[str]:
+        """What the request's headers say."""
+        return self.request.headers.values() if self.request is not None else ()
 
 
 class _Wall:

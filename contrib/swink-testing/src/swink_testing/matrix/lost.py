@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from swink_core import CacheStrategy, ThinkingLevel
+from swink_core import AssistantMessage, CacheStrategy, ThinkingLevel, ToolResultMessage, dump
 from swink_testing.matrix.ask import Outcome
 from swink_testing.request_readers import READERS, read_request, strings_of
 
@@ -47,6 +48,7 @@ def lost_values(outcome: Outcome, plain: Outcome) -> list[str]:
     texts = "\n".join(strings_of(outcome.asked.body))
     values = (value if isinstance(value, tuple) else (value,) for value in outcome.said.values)
     missing = [forms[0] for forms in values if not any(form in texts for form in forms)]
+    missing += _wrong_types(outcome, texts)
     if fault := _unpaired(outcome):
         missing.append(fault)
     if plain.asked is not None:
@@ -60,9 +62,19 @@ def lost_values(outcome: Outcome, plain: Outcome) -> list[str]:
             if name not in _SENT_AS_GIVEN or too_long:
                 if not (sent or gone):
                     missing.append(f"{name}={value!r}")
-            elif not _all_sent(value, [leaf for _, leaf in sent]):
+            elif not _all_sent(value, [*outcome.headers, *(leaf for _, leaf in sent)]):
                 missing.append(f"{name}={value!r:.80}")
     return missing
+
+
+_IMAGE_TYPE = re.compile(r"\bimage/(\w+)")
+
+
+def _wrong_types(outcome: Outcome, texts: str) -> list[str]:
+    """Name the media types of images that go out as another type."""
+    own = set(_IMAGE_TYPE.findall("\n".join(strings_of(dump(outcome.said.context)))))
+    sent = set(_IMAGE_TYPE.findall(texts))
+    return [f"image/{name}" for name in own - sent] if sent else []
 
 
 def _all_sent(value: Any, sent: list[Any]) -> bool:
@@ -77,13 +89,26 @@ def _unpaired(outcome: Outcome) -> str | None:
     asked = outcome.asked
     assert asked is not None
     if asked.wire_format not in READERS:
-        return None
+        return _alone(outcome)
     try:
         reading = read_request(asked.wire_format, asked.body)
     except (KeyError, TypeError) as error:
         return f"a request that cannot be read: {error!r}"
     calls, results = Counter(reading.ids("call")), Counter(reading.ids("result"))
+    if None in calls:
+        return "the id of a call"
     return None if calls == results else f"calls {dict(calls)} and results {dict(results)}"
+
+
+def _alone(outcome: Outcome) -> str | None:
+    """Name a call's id that stands once: in the call without its result, or the other way round."""
+    assert outcome.asked is not None
+    messages = outcome.said.context.messages
+    given = {m.tool_call_id for m in messages if isinstance(m, ToolResultMessage)}
+    given |= {c.id for m in messages if isinstance(m, AssistantMessage) for c in m.tool_calls}
+    counts = Counter(text for text in strings_of(outcome.asked.body) if text in given)
+    alone = sorted(id for id, count in counts.items() if count % 2)
+    return f"the other half of {', '.join(alone)}" if alone else None
 
 
 def _leaves(outcome: Outcome) -> Counter[tuple[str, Any]]:

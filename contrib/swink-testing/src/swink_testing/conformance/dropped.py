@@ -1,0 +1,171 @@
+"""Level 3, what is sent: all of a conversation and its options, to whichever model.
+
+Every name, description, schema, argument, result, text and medium is one of its kind, so that it
+can be looked for in the request; see `swink_testing.matrix`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+from urllib.parse import unquote
+
+from attrs import define, field
+
+from swink_core import UnknownProvider
+from swink_testing.conformance.check import DoesNotApply, fail, require
+from swink_testing.conformance.judged import judge_of, require_accepted
+from swink_testing.conformance.subject import Subject
+from swink_testing.judge import Asked, Judge
+from swink_testing.matrix.ask import Asker, Outcome
+from swink_testing.matrix.cases import Case, cases_of
+from swink_testing.matrix.conversations import LOOK_UP
+from swink_testing.matrix.exceptions import excuses
+from swink_testing.matrix.ids import AskedModel
+from swink_testing.matrix.lost import lost_values
+from swink_testing.request_readers import strings_of
+
+__all__ = ["check_nothing_dropped", "check_other_models"]
+
+_MORE: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("plain", {"temperature": 0.25, "extra": {"temperature": 0.75}}),
+    ("plain", {"extra": {"nonce_extra": {"nonce_name": ["nonce_value", False, 0]}}}),
+)
+"""What is asked besides: a field of the caller's own, and one that is set twice."""
+
+_OF_A_MODEL = ("thinking", "tool_choice", "response_format")
+"""Options of which one model may take what another does not."""
+
+
+def check_nothing_dropped(subject: Subject) -> None:
+    """All of a conversation and every option is in the request, refused, or told in a Notice."""
+    _require_http(subject)
+    id = subject.model.id
+    asyncio.run(_ask(subject, id, _cases(subject.name, id)))
+
+
+def check_other_models(subject: Subject) -> None:
+    """Nothing is dropped or refused with another model, and one of each class of capabilities."""
+    _require_http(subject)
+    others = _of_each_class(subject)
+    if not others:
+        raise DoesNotApply("models.toml lists no other model")
+
+    async def ask() -> None:
+        for id in others:
+            cases = [
+                case
+                for case in _cases(subject.name, id)
+                if not case.options or set(case.options) <= {*_OF_A_MODEL}
+            ]
+            await _ask(subject, id, cases, judge)
+
+    judge = judge_of(subject)
+    asyncio.run(ask())
+
+
+def _require_http(subject: Subject) -> None:
+    if not subject.speaks_http:
+        raise DoesNotApply("it sends no HTTP request that could be looked at")
+
+
+def _of_each_class(subject: Subject) -> list[str]:
+    """Return models whose capabilities are others than those of the first, at least one model."""
+    try:
+        infos = subject.catalog.models(subject.name)
+    except UnknownProvider:
+        return []
+    first = subject.model.id
+    seen = {info.capabilities for info in infos if info.id == first}
+    found = []
+    for info in infos:
+        if info.id != first and info.capabilities not in seen:
+            seen.add(info.capabilities)
+            found.append(info.id)
+    return found or [info.id for info in infos if info.id != first][-1:]
+
+
+def _cases(provider: str, id: str) -> Iterator[Case]:
+    model = AskedModel(id, "listed", id)
+    for case in cases_of(provider, [model]):
+        if len(case.options) < 2:
+            yield case
+    for conversation, options in _MORE:
+        yield Case(provider, model, conversation, options)
+
+
+@define
+class _Session:
+    """What became of the calls to one model; `plain` is each conversation without options."""
+
+    thinks: bool
+    plain: dict[str, Outcome] = field(factory=dict)
+    required: Asked | None = None
+
+    def missing(self, outcome: Outcome) -> Iterator[str]:
+        """Say what is not in a request, though nothing told of it."""
+        assert outcome.asked is not None
+        assert outcome.request is not None
+        case, body = outcome.case, outcome.asked.body
+        named = rf"(?<![\w.-]){re.escape(case.model.id)}(?![\w.-])"
+        if not re.search(named, "\n".join((unquote(outcome.request.url), *strings_of(body)))):
+            yield f"the model's name: {case.model.id} is nowhere in the request"
+        if outcome.notices:
+            return
+        plain = self.plain.get(case.conversation, outcome)
+        yield from (str(value) for value in lost_values(outcome, plain))
+        same = plain.asked is not None and body == plain.asked.body
+        if "nonce_extra" in case.options.get("extra", ()):
+            kept = body.get("nonce_extra", _found(body, "nonce_extra"))
+            if kept != case.options["extra"]["nonce_extra"]:
+                yield "extra"
+        if case.options.get("thinking") == "off" and self.thinks and same:
+            yield "thinking=off, on a model that thinks,"
+        names_one = case.options.get("tool_choice") == LOOK_UP.name
+        if names_one and self.required is not None and body == self.required.body:
+            yield "the tool that tool_choice names"
+
+
+def _found(data: Any, name: str) -> Any:
+    """Return what a name holds anywhere in JSON data, `None` if nothing does."""
+    if isinstance(data, dict):
+        inner: Iterable[Any] = data.values()
+        if name in data:
+            return data[name]
+    else:
+        inner = data if isinstance(data, list) else ()
+    return next((found for each in inner if (found := _found(each, name)) is not None), None)
+
+
+async def _ask(
+    subject: Subject, id: str, cases: Iterable[Case], judge: Judge | None = None
+) -> None:
+    infos = {info.id: info for info in subject.catalog.models(subject.name)}
+    thinks = id in infos and "thinking" in (infos[id].capabilities or ())
+    asked = _Session(thinks)
+    async with Asker(subject.host, **subject.options) as asker:
+        for case in cases:
+            outcome = await asker.outcome(case)
+            if outcome.fault is not None:
+                fail(f"{case} fails: {outcome.fault}")
+            if outcome.asked is None:
+                continue
+            if judge is not None:
+                require_accepted(judge, case, outcome.asked)
+            if case.conversation not in asked.plain:
+                without = Case(case.provider, case.model, case.conversation, {})
+                plain = await asker.outcome(without) if case.options else outcome
+                asked.plain[case.conversation] = plain
+            if case.options.get("tool_choice") == "required" and not outcome.notices:
+                asked.required = asked.required or outcome.asked
+            for what in asked.missing(outcome):
+                require(
+                    _is_excused(case, what),
+                    f"{what} is neither sent nor refused, and no Notice says so: {case}",
+                )
+
+
+def _is_excused(case: Case, what: str) -> bool:
+    return any(each.covers("lost", case.provider, what, case.model.id) for each in excuses())

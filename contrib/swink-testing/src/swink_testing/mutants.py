@@ -1,0 +1,235 @@
+"""Mutants of a provider: copies with one fault each, made by rule, that the kit has to find.
+
+    for mutant in mutants_of("acme_provider", "acme_provider.plugin"):
+        with mutant.installed():
+            print(mutant.name, killed_by(Subject.find("acme")))
+
+A mutant is a module whose source is changed in one place. While it is installed, the package is
+imported anew with it, and every other module of it as it is. Names say the rule and the place and
+hold no line's number, so that a list of them outlives most changes.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.util import find_spec, spec_from_file_location
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+from attrs import define, field
+
+from swink_testing.conformance import PROVIDER_CHECKS, Check, Outcome, Subject, run_check
+
+__all__ = ["RULES", "Mutant", "killed_by", "mutants_of"]
+
+SECONDS = 20.0
+"""How long a check of a mutant may take, one of which may hang."""
+
+NOT_ASKED = ("hooks_are_decorated", "imports_are_light", "provider_info", "catalogue")
+"""Checks of what a package is, which no mutant changes."""
+
+
+@define(frozen=True)
+class Mutant:
+    """A module with one fault; `name` is `module.function rule number`."""
+
+    name: str
+    module: str
+    source: str = field(repr=False)
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        """Let imports of the package find the mutant, and put everything back afterwards."""
+        package = self.module.partition(".")[0]
+        own = [name for name in sys.modules if name.partition(".")[0] == package]
+        before = {name: sys.modules.pop(name) for name in own}
+        finder = _Finder(self.module, self.source)
+        sys.meta_path.insert(0, finder)
+        try:
+            yield
+        finally:
+            sys.meta_path.remove(finder)
+            for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+                del sys.modules[name]
+            sys.modules.update(before)
+
+
+def mutants_of(module: str) -> Iterator[Mutant]:
+    """Yield every mutant of a module that the rules make, in order."""
+    spec = find_spec(module)
+    assert spec is not None, module
+    assert spec.origin is not None, module
+    tree = ast.parse(Path(spec.origin).read_text("utf-8"))
+    counts: dict[tuple[str, str], int] = {}
+    for path, where in _places(tree, (), module):
+        for rule, change in RULES.items():
+            if rule == "renamed" and not (where == module or where.endswith(".classify")):
+                continue
+            node = _at(tree, path)
+            if not change(deepcopy(node)):
+                continue
+            copy = deepcopy(tree)
+            if change(_at(copy, path)):
+                number = counts[where, rule] = counts.get((where, rule), 0) + 1
+                name = f"{where} {rule} {number}"
+                yield Mutant(name, module, ast.unparse(ast.fix_missing_locations(copy)))
+
+
+def killed_by(
+    subject: Subject, checks: Sequence[Check[Subject]] = PROVIDER_CHECKS, seconds: float = SECONDS
+) -> str | None:
+    """Return the first check that a provider fails; `None` where it passes them all."""
+    for check in checks:
+        if check.name not in NOT_ASKED:
+            result = run_check(check, subject, subject.known_failures, seconds)
+            if result.outcome in (Outcome.FAILED, Outcome.UNEXPECTED_PASS):
+                return result.name
+    return None
+
+
+# -- the rules: each changes a node in place, or says that it does not apply ----------------------
+
+
+def _truth(node: ast.AST) -> bool:
+    """Take `x is not None` for `x`: 0, False and the empty string are lost."""
+    for name, value in ast.iter_fields(node):
+        if isinstance(value, ast.Compare) and isinstance(value.ops[0], ast.IsNot):
+            setattr(node, name, value.left)
+            return True
+    if isinstance(node, ast.comprehension):
+        for place, value in enumerate(node.ifs):
+            if isinstance(value, ast.Compare) and isinstance(value.ops[0], ast.IsNot):
+                node.ifs[place] = value.left
+                return True
+    return False
+
+
+def _negated(node: ast.AST) -> bool:
+    """Take a condition the other way round."""
+    if isinstance(node, ast.If | ast.IfExp):
+        node.test = ast.UnaryOp(ast.Not(), node.test)
+        return True
+    return False
+
+
+def _unsaid(node: ast.AST) -> bool:
+    """Leave a call out that is made for its effect."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        node.value = ast.Constant(None)
+        return True
+    return False
+
+
+def _keyless(node: ast.AST) -> bool:
+    """Leave the last entry of a dictionary out that has a name of its own."""
+    if isinstance(node, ast.Dict) and node.keys and isinstance(node.keys[-1], ast.Constant):
+        del node.keys[-1], node.values[-1]
+        return True
+    return False
+
+
+def _renamed(node: ast.AST) -> bool:
+    """Misspell the first name of a table; how an API calls its fields, only the API knows."""
+    match node:
+        case ast.Dict(keys=[ast.Constant(value=str(name)), *_]):
+            node.keys[0] = ast.Constant(f"{name}_")
+            return True
+    return False
+
+
+def _nothing(node: ast.AST) -> bool:
+    """Return nothing at all."""
+    if isinstance(node, ast.Return) and not isinstance(node.value, ast.Constant | None):
+        node.value = ast.Constant(None)
+        return True
+    return False
+
+
+def _shortened(node: ast.AST) -> bool:
+    """Leave the last argument of a call out, where it has several."""
+    if isinstance(node, ast.Call) and len(node.args) > 1 and not node.keywords:
+        del node.args[-1]
+        return True
+    return False
+
+
+def _deaf(node: ast.AST) -> bool:
+    """Leave a case out."""
+    if isinstance(node, ast.match_case) and not isinstance(node.body[0], ast.Pass):
+        node.body = [ast.Pass()]
+        return True
+    return False
+
+
+RULES: dict[str, Callable[[ast.AST], bool]] = {
+    function.__name__[1:]: function
+    for function in (
+        _truth, _negated, _unsaid, _keyless, _renamed, _nothing, _shortened, _deaf,
+    )
+}  # fmt: skip
+"""What is changed: a node's kind, and how it is changed for the worse."""
+
+
+# -- where they apply ----------------------------------------------------------------------------
+
+_Path = tuple[tuple[str, int | None], ...]
+
+
+def _places(node: ast.AST, path: _Path, where: str) -> Iterator[tuple[_Path, str]]:
+    """Yield the way to every node, and the function that it is in."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        where = f"{where}.{node.name}"
+    yield path, where
+    for name, value in ast.iter_fields(node):
+        if name in ("decorator_list", "annotation", "returns", "bases"):
+            continue
+        if isinstance(value, ast.AST):
+            yield from _places(value, (*path, (name, None)), where)
+        elif isinstance(value, list):
+            for place, item in enumerate(value):
+                if isinstance(item, ast.AST):
+                    yield from _places(item, (*path, (name, place)), where)
+
+
+def _at(tree: ast.AST, path: _Path) -> ast.AST:
+    node: Any = tree
+    for name, place in path:
+        node = getattr(node, name)
+        if place is not None:
+            node = node[place]
+    assert isinstance(node, ast.AST)
+    return node
+
+
+class _Loader(SourceFileLoader):
+    source = ""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return compile(self.source, self.path, "exec", dont_inherit=True)
+
+
+class _Finder(MetaPathFinder):
+    def __init__(self, module: str, source: str) -> None:
+        self._module, self._source = module, source
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != self._module:
+            return None
+        found = PathFinder.find_spec(fullname, path)
+        assert found is not None, fullname
+        assert found.origin is not None, fullname
+        loader = _Loader(fullname, found.origin)
+        loader.source = self._source
+        where = found.submodule_search_locations
+        return spec_from_file_location(
+            fullname, found.origin, loader=loader, submodule_search_locations=where
+        )

@@ -1,0 +1,90 @@
+"""The kit finds faults: those that an earlier one missed, and mutants made by rule."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import msgspec
+import pytest
+from conformance_subjects import FIXTURES, subject_of
+
+from swink_testing.conformance import PROVIDER_CHECKS
+from swink_testing.mutants import RULES, killed_by, mutants_of
+
+sys.path.append(str(FIXTURES))  # modules are mutated before a fixture could do it
+
+FOUND_BY = {
+    "temperature_zero_dropped": "nothing_dropped",
+    "arguments_emptied": "nothing_dropped",
+    "ids_of_results_dropped": "nothing_dropped",
+    "tool_descriptions_dropped": "nothing_dropped",
+    "tool_schemas_dropped": "nothing_dropped",
+    "thinking_not_sent_back": "answers_go_back",
+    "plans_not_sent_back": "answers_go_back",
+    "thinking_off_ignored": "nothing_dropped",
+    "tool_choice_none_ignored": "nothing_dropped",
+    "named_tool_is_any_tool": "nothing_dropped",
+    "extra_dropped": "nothing_dropped",
+    "extra_overrides_options": "nothing_dropped",
+    "another_model_asked": "nothing_dropped",
+    "images_of_another_type": "other_models",
+    "images_dropped": "other_models",
+    "image_bytes_dropped": "other_models",
+    "normalise_not_called": "nothing_dropped",
+    "unknown_frame_raises": "unknown_frames",
+    "missing_reason_is_stop": "stop_reasons",
+}
+"""What an earlier kit called complete, and the check that finds it now."""
+
+EQUIVALENT = {"blocks_merged_into_one": "a model reads the same words in the same order"}
+
+
+def _survivors() -> dict[str, type]:
+    found: dict[str, type] = import_module("sound_provider.survivors").SURVIVORS
+    return found
+
+
+def test_every_survivor_of_an_earlier_kit_is_here() -> None:
+    assert _survivors().keys() == FOUND_BY.keys() | EQUIVALENT.keys()
+    assert len(_survivors()) == 20
+
+
+@pytest.mark.parametrize(("fault", "name"), FOUND_BY.items(), ids=list(FOUND_BY))
+def test_a_fault_that_was_missed_once_is_found(fault: str, name: str) -> None:
+    subject = subject_of(load=lambda: _survivors()[fault])
+    check = [check for check in PROVIDER_CHECKS if check.name == name]
+
+    assert killed_by(subject, check) == name
+
+
+MUTANTS = {mutant.name: mutant for mutant in mutants_of("sound_provider")}
+LISTED = msgspec.toml.decode(
+    (Path(__file__).parent / "equivalent_mutants.toml").read_bytes(), type=dict[str, str]
+)
+
+
+@pytest.mark.parametrize("name", [n for n in [*MUTANTS][::4] if n not in LISTED])
+def test_a_mutant_is_found(name: str) -> None:
+    """One in four of those that `make mutants` tries of the sound provider."""
+    with MUTANTS[name].installed():
+        assert killed_by(subject_of()) is not None
+
+
+def test_a_mutant_is_gone_when_it_is_not_installed() -> None:
+    mutant = MUTANTS["sound_provider.Sound.parser nothing 1"]
+    before = import_module("sound_provider")
+
+    with mutant.installed():
+        mutated = import_module("sound_provider")
+        assert mutated.Sound("sound").parser(subject_of().model) is None
+
+    assert import_module("sound_provider") is before
+
+
+def test_every_rule_makes_mutants() -> None:
+    rules = {name.split(" ")[1] for name in MUTANTS}
+    assert RULES.keys() - rules <= {"deaf", "negated"}
+    assert all(ast.parse(mutant.source) for mutant in MUTANTS.values())
