@@ -127,7 +127,8 @@ def test_what_pip_is_told_to_install_is_there() -> None:
     for page in TYPED:
         for line in shell_lines(page):
             for word in shlex.split(line)[2:] if line.startswith("pip install ") else ():
-                if word.startswith(("-", "dev")) or (word[0] == "." and (ROOT / word).exists()):
+                folder = word.partition("[")[0]  # of ours, or the one that the page made
+                if word.startswith(("-", "dev")) or (word[0] == "." and (ROOT / folder).exists()):
                     continue
                 try:
                     asked = Requirement(word)

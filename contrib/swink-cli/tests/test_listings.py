@@ -234,9 +234,8 @@ def telling(swink: Any, tmp_path: Path) -> Any:
     return lambda *arguments: swink(*arguments, PYTHONPATH=str(tmp_path))
 
 
-@pytest.mark.parametrize("names", [("telling",), ()])
-def test_what_a_server_has_is_asked_of_it(telling: Any, names: tuple[str, ...]) -> None:
-    done = telling("models", *names)
+def test_what_a_server_has_is_asked_of_it(telling: Any) -> None:
+    done = telling("models", "telling")
     lines = rows(done.stdout)
     start = lines.index("telling CONTEXT OUTPUT $ IN $ OUT AS OF FEATURES")
     assert lines[start + 1 : start + 3] == [
@@ -244,6 +243,12 @@ def test_what_a_server_has_is_asked_of_it(telling: Any, names: tuple[str, ...]) 
         "tuned 4k - - - - [pulled]",
     ]
     assert "silent" not in done.stderr
+
+
+def test_a_list_of_everything_says_who_could_be_asked(telling: Any) -> None:
+    done = telling("models")
+    assert "tuned" not in done.stdout
+    assert "swink models telling asks its server which models it has" in done.stderr
 
 
 def test_a_server_that_does_not_answer_is_told_of_to_who_asked_for_it(telling: Any) -> None:

@@ -30,20 +30,26 @@ class Page:
 
     async def run(self, script: str) -> Any:
         """Return what a script's promise comes to."""
-        self._number += 1
         said = {"expression": script, "awaitPromise": True, "returnByValue": True}
-        asked = {"id": self._number, "method": "Runtime.evaluate", "params": said}
-        await self._socket.send_json(asked)
-        while (answer := await self._socket.receive_json()).get("id") != self._number:
-            pass
-        assert "exceptionDetails" not in answer["result"], answer
-        return answer["result"]["result"].get("value")
+        result = (await self._ask("Runtime.evaluate", said))["result"]
+        assert "exceptionDetails" not in result, result
+        return result["result"].get("value")
 
     async def go(self, url: str) -> None:
-        await self._socket.send_json({"id": 0, "method": "Page.enable"})
-        await self._socket.send_json({"id": 0, "method": "Page.navigate", "params": {"url": url}})
-        while (await self._socket.receive_json()).get("method") != "Page.loadEventFired":
+        """Show a page; return when all of it is there."""
+        await self._ask("Page.navigate", {"url": url})
+        where = {"expression": "`${document.readyState} ${location}`"}
+        place = ""
+        while not place.startswith(f"complete {url}"):
+            answer = await self._ask("Runtime.evaluate", where)  # none, in the moment between two
+            place = answer.get("result", {}).get("result", {}).get("value", "")
+
+    async def _ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        self._number += 1
+        await self._socket.send_json({"id": self._number, "method": method, "params": params})
+        while (answer := await self._socket.receive_json()).get("id") != self._number:
             pass
+        return dict(answer)
 
 
 @asynccontextmanager

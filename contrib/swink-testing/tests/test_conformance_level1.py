@@ -207,9 +207,14 @@ async def test_its_observer_and_its_wrappers_are_asked(site: Path) -> None:
     assert watcher.asked == [1]
 
 
-@pytest.mark.parametrize("name", ["level-one", "level-one-own"])
-def test_todays_kit_finds_no_fault_in_it(site: Path, name: str) -> None:
-    results = run_checks(PROVIDER_CHECKS, Subject.find(name))
+BY_URL = {"nothing_dropped": "it has never thought of images by URL, and raises at them"}
+
+
+@pytest.mark.parametrize(("name", "faults"), [("level-one", BY_URL), ("level-one-own", {})])
+def test_todays_kit_finds_no_other_fault_in_it(
+    site: Path, name: str, faults: dict[str, str]
+) -> None:
+    results = run_checks(PROVIDER_CHECKS, Subject.find(name), faults)
 
     # recordings are what the kit asks for since; they are no part of the plugin API
     assert [r for r in results if r.is_fault and r.name != "recordings"] == []

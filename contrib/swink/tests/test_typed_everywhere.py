@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, make_dataclass
 from typing import Any
 
 import pytest
-from test_every_provider import (
+from test_app_on_every_provider import (
     BY_HTTP,
     HOST,
     JUDGE,

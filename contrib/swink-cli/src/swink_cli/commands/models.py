@@ -38,7 +38,7 @@ def command(provider: str | None, as_json: bool) -> None:
     """List known models: limits in tokens, US dollars per million tokens, features.
 
     A provider may serve more models than its catalogue knows; they can be asked all the same.
-    Those that a server of your own has are asked of it and marked as pulled.
+    Of a provider named here, a server of your own is asked for those that it has pulled.
     """
     host = Host()
     catalog = Catalog(host)
@@ -69,20 +69,22 @@ def command(provider: str | None, as_json: bool) -> None:
 
 
 def _models(host: Host, catalog: Catalog, name: str, asked_for: bool) -> list[ModelInfo]:
-    """List a provider's models, those among them that its server has as the server knows them.
+    """List a provider's models, with those that its server has where it was asked for by name.
 
-    Whether there is a server that can tell is a word of the catalogue, `lists_models`; without
-    one that answers, only those who asked for this very provider are told.
+    Whether there is a server that can tell is a word of the catalogue, `lists_models`. A list of
+    everything imports no plugin and asks nobody.
     """
     known = {info.id: info for info in catalog.models(name)}
     info = catalog.provider(name)
     if info is not None and info.dialect.get("lists_models"):
+        if not asked_for:
+            say(f"swink models {name} asks its server which models it has")
+            return list(known.values())
         try:
             served = asyncio.run(_served(host.bind(name).provider))
             known |= {model.id: model for model in served}
         except (SwinkError, ProviderFailure, TimeoutError) as error:
-            if asked_for:
-                say(f"notice: the server of {name} does not say what it has: {error}")
+            say(f"notice: the server of {name} does not say what it has: {error}")
     return list(known.values())
 
 

@@ -104,7 +104,7 @@ class Asker:
         self._host = host or Host(environ={})
         self.catalog = Catalog(self._host, environ={})
         self._wall = _Wall()
-        self._options = {"api_key": "none", **options}
+        self._options = {"api_key": "test", **options}
         self._models: dict[tuple[str, str], Model] = {}
         self._said: dict[tuple[str, str], Said] = {}
         self._stack = AsyncExitStack()

@@ -165,7 +165,7 @@ RECORDED = [
 ]
 
 
-def test_every_provider_that_has_tools_is_among_them() -> None:
+def test_app_on_every_provider_that_has_tools_is_among_them() -> None:
     names = {subject.name for subject in BY_HTTP} - WITHOUT_TOOLS - UNRECORDED
     assert {subject.name for subject, _, _ in RECORDED} == names
 
