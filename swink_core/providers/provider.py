@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
+from operator import is_
 from typing import Any, final
 
 import msgspec
@@ -75,6 +76,7 @@ class HTTPProvider:
     def __init__(self, name: str) -> None:
         self.name = name
         self._renewals = 0
+        self._fitted: Any = None  # the call that was last begun, until it is converted
         self._renewing = asyncio.Lock()
         catalog = package_catalog(type(self).__module__.partition(".")[0])
         self.info = catalog.providers.get(name) or ProviderInfo(name, name)
@@ -199,7 +201,11 @@ class HTTPProvider:
     @hookimpl
     def convert_messages(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Delegate to `convert`, with the call as API and model take it."""
-        call = self.fit(model, context, options)
+        known, self._fitted = self._fitted, None
+        if known is not None and all(map(is_, known, (model, context, options))):
+            call: Fitted = known[3]
+        else:
+            call = self.fit(model, context, options)
         return self.convert(model, call.context, call.options)
 
     @final
@@ -218,6 +224,7 @@ class HTTPProvider:
         fit.age(call.clock.now().date())
         if fit.failure is not None:
             raise ProviderFailure(fit.failure)
+        self._fitted = model, context, options, fit
         options = fit.options
         notices = (*fit.notices, *self.notices(model, options))
         api = self.api(model, options)

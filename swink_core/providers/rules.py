@@ -50,6 +50,7 @@ LIFTED = "Change the call, or the model; where this is out of date, rules=False 
 _JOINED = frozenset({"takes", "least", "most", "facts"})
 _NO_CALL_FORCED = (None, "auto", "none")
 _NONE_REFUSED = re.compile("(?!)")
+_NOTHING_SAID = Context([])
 _ORDER = [*ThinkingLevel]
 _NOT_IN_NAMES = re.compile(r"^[^a-zA-Z_]|[^a-zA-Z0-9_-]")
 
@@ -59,16 +60,18 @@ def rule_of(model: Model, api: API | None = None, call: Fitted | None = None) ->
 
     Of rules for some APIs, those for `api`; of rules with a condition, those that `call` meets.
     """
-    hold, some = _for(model.rules, getattr(api, "api_name", None))
-    unmet = {rule for rule in some if call is None or not call.meets(rule)}
-    return _laid_over(*(rule for rule in hold if rule not in unmet) if unmet else hold)
+    hold, some, plain = _for(model.rules, getattr(api, "api_name", None))
+    met = [rule for rule in some if call is not None and call.meets(rule)]
+    return _laid_over(*(rule for rule in hold if not rule.when or rule in met)) if met else plain
 
 
 @lru_cache(maxsize=4096)
-def _for(rules: tuple[Rule, ...], api: str | None) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
-    """Return the rules for an API, and those of them that have a condition."""
+def _for(
+    rules: tuple[Rule, ...], api: str | None
+) -> tuple[tuple[Rule, ...], tuple[Rule, ...], Rule]:
+    """Return the rules for an API, those of them with a condition, and what the others say."""
     hold = tuple(rule for rule in rules if not rule.apis or api in rule.apis)
-    return hold, tuple(rule for rule in hold if rule.when)
+    return hold, tuple(r for r in hold if r.when), _laid_over(*(r for r in hold if not r.when))
 
 
 @lru_cache(maxsize=4096)
@@ -81,9 +84,20 @@ def _laid_over(*rules: Rule) -> Rule:
     return Rule(**said)
 
 
-def api_of(model: Model, options: StreamOptions) -> str | None:
+def api_of(
+    model: Model, options: StreamOptions, context: Context = _NOTHING_SAID
+) -> str | None:
     """Return the API that rules want a call asked over; `None` where they say nothing."""
-    return rule_of(model, call=Fitted(model, Context([]), options)).api
+    if not (rules := _that_choose(model.rules)):
+        return None
+    call = Fitted(model, context, options)
+    return next((rule.api for rule in rules if call.meets(rule)), None)
+
+
+@lru_cache(maxsize=4096)
+def _that_choose(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    """Return the rules that name an API to ask over, the last one first."""
+    return tuple(rule for rule in reversed(rules) if rule.api and not rule.apis)
 
 
 def fitted(api: API, model: Model, context: Context, options: StreamOptions) -> Fitted:
@@ -131,7 +145,7 @@ class Fitted:
 
     def meets(self, rule: Rule) -> bool:
         """Tell whether the call meets a rule's condition."""
-        return all(self.words(name) & set(wanted) for name, wanted in rule.when.items())
+        return not any(self.words(n).isdisjoint(wanted) for n, wanted in rule.when.items())
 
     def tell(self, what: str, code: str = "option_changed") -> None:
         """Say how the call goes out otherwise than it was given."""
