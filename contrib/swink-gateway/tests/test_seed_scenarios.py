@@ -17,6 +17,7 @@ from attrs import evolve
 from serving import Scripted, ask, serving
 
 import swink_core as swink
+from swink_gateway.relay import Limits
 from swink_recorder.recording import Recording, bundled_recordings
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
@@ -257,7 +258,7 @@ async def test_stream_backpressure_records_metric_when_channel_full() -> None:
 
 async def test_stream_abort_on_persistent_backpressure() -> None:
     upstream = Flood(80)
-    async with serving(upstream, patience=0.01) as gateway:
+    async with serving(upstream, limits=Limits(patience=0.01)) as gateway:
         reader, writer = await open_slowly(gateway.url)
         await upstream.left.wait()
         assert gateway.counters["ccr_stream_aborted_total"] == 1

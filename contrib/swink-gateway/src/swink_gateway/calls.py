@@ -1,19 +1,17 @@
 """One request of a client's: read, asked of a provider, and written as it comes.
 
-A batch of events, which is one network read of the upstream, becomes one write. Nothing is read
-ahead: a client that reads slowly stops the reading of the upstream. The response begins with the
-first bytes that the answer makes, so that its headers can say what is known by then. An upstream
-that fails is told in the client's own protocol: inside the stream where one was asked for, as an
-HTTP status where not.
+There is a place for each answer under way, taken before the body is read, and no more than so many
+places. An upstream that fails is told in the client's own protocol: inside the stream where one was
+asked for, as an HTTP status where not.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from secrets import token_hex
 from typing import Any
 
@@ -35,13 +33,15 @@ from swink_core import (
 )
 from swink_gateway.addressing import addressed, spoken_by
 from swink_gateway.counting import ESTIMATED, estimated_tokens
-from swink_gateway.failures import of_exception, status_of
-from swink_gateway.protocols import Asked, BadRequest, ClientProtocol, Encoder, Facts, Reply
+from swink_gateway.failures import of_bad_request, of_exception, passed_on, status_of
+from swink_gateway.protocols import Asked, BadRequest, ClientProtocol, Facts, Reply
 from swink_gateway.protocols.frames import JSON
+from swink_gateway.relay import Limits, StreamRelay, relayed
 
-__all__ = ["Calls", "read_json", "read_request", "respond", "written"]
+__all__ = ["Calls", "Refused", "read_json", "respond"]
 
-log = logging.getLogger(__name__)
+Answering = Callable[[web.Request, Asked], Awaitable[web.StreamResponse]]
+"""What makes an answer to a request that was read."""
 
 DROPPED = "x-swink-dropped"
 """The response header that names, as paths into the request, what was not carried further."""
@@ -49,22 +49,38 @@ DROPPED = "x-swink-dropped"
 NOTICES = "x-swink-notices"
 """The response header with what the adapter of the provider says of the request."""
 
-PATIENCE_SECONDS = 60.0
+REQUESTS = "ccr_requests_total"
+"""Counts calls that were asked for."""
 
-MOST_UNREAD_BYTES = 64 * 1024
-"""That a client has not read, before its upstream has to wait for it."""
+ACTIVE = "ccr_active_streams"
+"""How many answers are under way."""
 
-BACKPRESSURE = "ccr_stream_backpressure_total"
-"""Counts writes that had to wait for their client."""
+PEAK = "ccr_peak_active_streams"
+"""How many were at most."""
 
-ABORTED = "ccr_stream_aborted_total"
-"""Counts answers whose client did not read."""
+REJECTED = "ccr_rejected_streams_total"
+"""Counts requests that found as many answers under way as there may be."""
+
+COME_AGAIN_SECONDS = 1.0
+"""After which who found no place may ask again: answers end all the time."""
+
+UNAVAILABLE = 503
 
 _PATHS = ("/", "\\", "~", ".")
 """How paths begin, which some providers take for models."""
 
 MOST_HEADER = 2000
 """Characters of a header of ours."""
+
+
+class Refused(Exception):
+    """A request that nobody is asked about, and how its client is told."""
+
+    def __init__(self, error: Error, status: int, code: str | None = None) -> None:
+        super().__init__(error.error_message)
+        self.error = error
+        self.status = status
+        self.code = code  # the protocol's own word, where the kind of the error has none
 
 
 async def read_json(request: web.Request) -> Any:
@@ -90,22 +106,45 @@ class Calls:
     """Asks what clients ask for.
 
     `routes` are names of the gateway's own and the models that they stand for, a chain each.
-    `patience` is for how many seconds a client may read nothing; `counters` count by name.
+    `counters` count by name.
     """
 
     client: Client
     routes: Mapping[str, Sequence[str]]
     retry: RetryPolicy
-    patience: float = PATIENCE_SECONDS
+    limits: Limits = field(factory=Limits)
     counters: Counter[str] = field(factory=Counter)
 
-    async def answer(self, request: web.Request, protocol: ClientProtocol) -> web.StreamResponse:
-        """Answer a request that has been let in."""
+    async def answer(
+        self, request: web.Request, protocol: ClientProtocol, go_on: Answering | None = None
+    ) -> web.StreamResponse:
+        """Answer a request that has been let in; `go_on` does, where it is not all the same."""
         try:
-            asked = await read_request(request, protocol)
-        except BadRequest as error:
-            return respond(_refusal(protocol, error))
-        return await self.answer_to(request, protocol, asked)
+            with self.place():
+                asked = await self.read_request(request, protocol)
+                if go_on is not None:
+                    return await go_on(request, asked)
+                return await self.answer_to(request, protocol, asked)
+        except Refused as refusal:
+            return respond(protocol.failure(refusal.error, refusal.status))
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """Hold one of the places for answers. Raises Refused where there is none."""
+        counters, most = self.counters, self.limits.streams
+        if counters[ACTIVE] >= most:
+            counters[REJECTED] += 1
+            full = Error(
+                error_message=f"{most} answers are under way here, as many as there may be"
+            )
+            full.error_kind, full.retry_after = StreamErrorKind.THROTTLED, COME_AGAIN_SECONDS
+            raise Refused(full, UNAVAILABLE)
+        counters[ACTIVE] += 1
+        counters[PEAK] = max(counters[PEAK], counters[ACTIVE])
+        try:
+            yield
+        finally:
+            counters[ACTIVE] -= 1
 
     async def answer_to(
         self,
@@ -115,11 +154,7 @@ class Calls:
         done: Callable[[AssistantMessage, Facts], None] | None = None,
     ) -> web.StreamResponse:
         """Answer what is asked; `done` is told of an answer that was completed."""
-        try:
-            stream, facts, models = self.begin(protocol, asked)
-        except SwinkError as error:
-            wrong = of_exception(error)
-            return respond(protocol.failure(wrong, status_of(wrong)))
+        stream, facts, models = self.begin(protocol, asked)
         answer = _Answer(self, request, protocol, asked, facts, models)
         async with stream:
             response = await (answer.streamed(stream) if asked.stream else answer.whole(stream))
@@ -131,18 +166,26 @@ class Calls:
         self, request: web.Request, protocol: ClientProtocol, name: str
     ) -> web.StreamResponse:
         """Answer how long a conversation is, in the field `name`."""
-        try:
-            asked = await read_request(request, protocol)
-        except BadRequest as error:
-            return respond(_refusal(protocol, error))
-        counted = {name: estimated_tokens(asked.context)}
-        return web.json_response(counted, headers={ESTIMATED: name})
+
+        async def counted(request: web.Request, asked: Asked) -> web.StreamResponse:
+            found = {name: estimated_tokens(asked.context)}
+            return web.json_response(found, headers={ESTIMATED: name})
+
+        return await self.answer(request, protocol, counted)
 
     def begin(self, protocol: ClientProtocol, asked: Asked) -> tuple[EventStream, Facts, int]:
         """Return the stream of a call, and how many models may answer it.
 
-        Raises SwinkError for a call that cannot be made.
+        Raises Refused for a call that cannot be made.
         """
+        self.counters[REQUESTS] += 1
+        try:
+            return self._begin(protocol, asked)
+        except SwinkError as error:
+            wrong = of_exception(error)
+            raise Refused(wrong, status_of(wrong)) from error
+
+    def _begin(self, protocol: ClientProtocol, asked: Asked) -> tuple[EventStream, Facts, int]:
         models = list(self.routes.get(asked.model, (asked.model,)))
         catalog = self.client.catalog
         targets = [catalog.resolve(model) for model in models]
@@ -163,31 +206,22 @@ class Calls:
             target.extra, target.inherited = asked.extra, target.inherited | asked.inherited
         return stream, Facts(stream.call.id, int(time.time()), wire_formats), len(models)
 
+    async def read_request(self, request: web.Request, protocol: ClientProtocol) -> Asked:
+        """Return what a request asks for. Raises Refused."""
+        try:
+            async with asyncio.timeout(self.limits.patience):
+                body = await read_json(request)
+            path = {**request.query, **request.match_info}
+            return protocol.read(body, path, request.headers)
+        except BadRequest as error:
+            raise Refused(of_bad_request(error), 400) from error
+        except TimeoutError as error:
+            why = f"the body did not come within {self.limits.patience:g} s"
+            raise Refused(of_bad_request(why), 408) from error
+
     def new_id(self) -> str:
         """Return an id for an answer that no call makes."""
         return token_hex(6)
-
-
-async def read_request(request: web.Request, protocol: ClientProtocol) -> Asked:
-    """Return what a request asks for. Raises BadRequest."""
-    path = {**request.query, **request.match_info}
-    return protocol.read(await read_json(request), path, request.headers)
-
-
-def written(encoder: Encoder, batch: Sequence[Any], stream: EventStream, protocol: str) -> bytes:
-    """Return what the encoder makes of a batch; a fault of its own is a failure in words."""
-    try:
-        return encoder.feed(batch, stream.call.attempt)
-    except Exception:
-        log.exception("the encoder of %s failed", protocol)
-        fault = Error(error_message="the gateway failed to translate the answer")
-        fault.error_kind = StreamErrorKind.INTERNAL
-        return encoder.feed([fault], stream.call.attempt)
-
-
-def _refusal(protocol: ClientProtocol, error: BadRequest) -> Reply:
-    wrong = Error(error_message=str(error), error_kind=StreamErrorKind.INVALID_REQUEST)
-    return protocol.failure(wrong, 400)
 
 
 class _Answer:
@@ -212,28 +246,22 @@ class _Answer:
         self.completed = False
 
     async def streamed(self, stream: EventStream) -> web.StreamResponse:
-        encoder = self._encoder
-        response: web.StreamResponse | None = None
-        async for batch in stream.batches():
-            data = written(encoder, batch, stream, self._protocol.name)
-            if response is None:
+        encoder, calls = self._encoder, self._calls
+        kind, name = encoder.content_type, self._protocol.name
+
+        def headers() -> dict[str, str]:
+            return self._headers(stream)
+
+        line = StreamRelay(self._request, kind, headers, calls.limits, calls.counters)
+
+        def heard(batch: Sequence[Any]) -> None:
+            if line.response is None:
                 self._listen(batch)
-            if data:
-                if response is None:
-                    response = web.StreamResponse(headers=self._headers(stream))
-                    response.content_type = encoder.content_type
-                    response.headers["Cache-Control"] = "no-cache"
-                    await response.prepare(self._request)
-                try:
-                    await self._write(data)
-                except ConnectionResetError:
-                    if not encoder.ended:  # who leaves after the end has had all there was
-                        return response
-            if encoder.ended:
-                self.completed = isinstance(batch[-1], Done)
-                break
-        assert response is not None  # the last event always says something
-        return response
+
+        with suppress(ConnectionResetError):
+            self.completed = await relayed(stream, encoder, line, name, heard)
+        assert line.response is not None  # the last event always says something
+        return line.response
 
     async def whole(self, stream: EventStream) -> web.Response:
         terminal: Any = None
@@ -248,28 +276,13 @@ class _Answer:
         reply = self._protocol.failure(terminal, status_of(terminal, self._models))
         return respond(evolve(reply, headers={**headers, **reply.headers}))
 
-    async def _write(self, data: bytes) -> None:
-        """Write, and wait for a client that reads more slowly; one that does not read is left."""
-        writer, transport = self._request.writer, self._request.transport
-        await writer.write(data, drain=False)  # type: ignore[call-arg]  # aiohttp's own has it
-        if transport is None or transport.get_write_buffer_size() <= MOST_UNREAD_BYTES:
-            return
-        self._calls.counters[BACKPRESSURE] += 1
-        try:
-            async with asyncio.timeout(self._calls.patience):
-                await writer.drain()
-        except TimeoutError:
-            self._calls.counters[ABORTED] += 1
-            log.warning("a client read nothing for %s s; it is left", self._calls.patience)
-            transport.abort()
-            raise ConnectionResetError("the client does not read") from None
-
     def _listen(self, batch: Sequence[Any]) -> None:
         self._notices += [event.detail for event in batch if isinstance(event, Notice)]
 
     def _headers(self, stream: EventStream) -> dict[str, str]:
         """Return headers with what is known before the first byte of the answer."""
         headers = {"x-swink-model": str(stream.call.model)}
+        headers |= passed_on(stream.call.attempt.response)
         if request_id := stream.call.request_id:
             headers["x-request-id"] = request_id
         if self._asked.dropped:

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from swink_core import Error, InvalidModel, StreamError, SwinkError, UnknownProvider, UsageError
+from math import ceil
+
+from swink_core import (
+    Error,
+    InvalidModel,
+    ResponseHead,
+    StreamError,
+    SwinkError,
+    UnknownProvider,
+    UsageError,
+)
 from swink_core import StreamErrorKind as Kind
 
-__all__ = ["STATUSES", "headers_of", "of_exception", "status_of", "text_of"]
+__all__ = ["PASSING", "STATUSES", "headers_of", "of_exception", "status_of", "text_of"]
+__all__ += ["is_exhausted", "of_bad_request", "passed_on"]
 
 STATUSES: dict[Kind, int] = {
     Kind.THROTTLED: 429,
@@ -29,8 +40,23 @@ STATUSES: dict[Kind, int] = {
 }
 """RFC 9110 section 15: what a client does about each kind is up to it, by these."""
 
-PASSING = (Kind.THROTTLED, Kind.OVERLOADED, Kind.NETWORK, Kind.TIMEOUT, Kind.QUOTA_EXHAUSTED)
-"""What leaves nobody to ask when the last of several models failed so."""
+PASSING = (
+    Kind.THROTTLED, Kind.OVERLOADED, Kind.NETWORK, Kind.TIMEOUT, Kind.EMPTY_RESPONSE, Kind.RESOURCE,
+    Kind.QUOTA_EXHAUSTED,
+)  # fmt: skip
+"""What another model, or another time, may do better: nobody is left to ask when all failed so."""
+
+NOT_AGAIN = "x-should-retry"
+"""The header by which the SDKs of OpenAI and Anthropic, and Claude Code, let `false` keep them from
+asking again, whatever the status."""
+
+UNAVAILABLE_SECONDS = 30
+"""When to come again where nobody said: as long as a model that keeps failing is passed over."""
+
+LIMITS_OF_PROVIDERS = ("x-ratelimit-", "anthropic-ratelimit-", "ratelimit")
+"""How the names of headers begin in which providers say what a client has left."""
+
+MOST_PASSED_ON = 32
 
 
 def status_of(error: Error, models: int = 1) -> int:
@@ -42,15 +68,45 @@ def status_of(error: Error, models: int = 1) -> int:
 
 def headers_of(error: Error) -> dict[str, str]:
     """Return headers that go with a failure."""
-    if error.retry_after is None:
-        return {}
-    return {"Retry-After": str(max(1, round(error.retry_after)))}
+    headers = {}
+    if is_exhausted(error):
+        headers = {"Retry-After": str(UNAVAILABLE_SECONDS), NOT_AGAIN: "false"}
+    if error.retry_after is not None:
+        headers["Retry-After"] = str(max(1, ceil(error.retry_after)))
+    return headers
+
+
+def passed_on(response: ResponseHead | None) -> dict[str, str]:
+    """Return the headers in which a provider says what is left of its limits."""
+    names = [] if response is None else [n for n in response.headers if _says_limits(n)]
+    return {name: response.headers[name] for name in names[:MOST_PASSED_ON] if response}
+
+
+def _says_limits(name: str) -> bool:
+    return name.lower().startswith(LIMITS_OF_PROVIDERS)
+
+
+def is_exhausted(error: Error) -> bool:
+    """Tell whether a failure before any words is what the gateway has tried to get round.
+
+    It has asked again, and others, as often as is sensible. Who asks once more at once gets the
+    same; only a limit whose end is known is something to wait for.
+    """
+    waits = error.error_kind is Kind.THROTTLED and error.retry_after is not None
+    return error.error_kind in PASSING and not waits
 
 
 def text_of(error: Error) -> str:
     """Return what went wrong and what to do, for people."""
-    lines = (error.error_message or error.title, error.resolution)
-    return "\n".join(line for line in lines if line)
+    what = error.error_message or error.title
+    if error.error_kind in PASSING and error.error_kind is not Kind.QUOTA_EXHAUSTED:
+        return what or ""  # "try again", as is advised then, is what some clients look for, and do
+    return "\n".join(line for line in (what, error.resolution) if line)
+
+
+def of_bad_request(why: object) -> Error:
+    """Return the failure that a request is which cannot be read."""
+    return Error(error_message=str(why), error_kind=Kind.INVALID_REQUEST)
 
 
 def of_exception(error: SwinkError) -> Error:

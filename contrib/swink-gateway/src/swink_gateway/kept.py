@@ -16,6 +16,10 @@ MOST_KEPT_BYTES = 256 * 1024 * 1024
 """Of the requests that led to them, all together."""
 
 
+Owner = object
+"""Whose an answer is: a connection's, which alone may go on from it; `None`: anybody's."""
+
+
 class Kept:
     """Messages up to an answer, by the answer's id; what was asked for longest ago goes first."""
 
@@ -23,23 +27,28 @@ class Kept:
         self._most = most
         self._most_bytes = most_bytes
         self._bytes = 0
-        self._held: OrderedDict[str, tuple[list[Message], int]] = OrderedDict()
+        self._held: OrderedDict[tuple[Owner, str], tuple[list[Message], int]] = OrderedDict()
 
-    def keep(self, id: str, messages: Sequence[Message], size: int) -> None:
+    def keep(self, id: str, messages: Sequence[Message], size: int, owner: Owner = None) -> None:
         """Keep a conversation that ends in the answer `id`; `size` is its request's, in bytes."""
-        self._forget(id)
-        self._held[id] = (list(messages), size)
+        self._drop((owner, id))
+        self._held[owner, id] = (list(messages), size)
         self._bytes += size
         while len(self._held) > self._most or self._bytes > self._most_bytes:
-            self._forget(next(iter(self._held)))
+            self._drop(next(iter(self._held)))
 
-    def messages(self, id: str) -> list[Message] | None:
+    def messages(self, id: str, owner: Owner = None) -> list[Message] | None:
         """Return the messages up to an answer, it included; `None` where it is not kept."""
-        if id not in self._held:
+        if (owner, id) not in self._held:
             return None
-        self._held.move_to_end(id)
-        return self._held[id][0]
+        self._held.move_to_end((owner, id))
+        return self._held[owner, id][0]
 
-    def _forget(self, id: str) -> None:
-        if (held := self._held.pop(id, None)) is not None:
+    def forget(self, owner: Owner) -> None:
+        """Forget what was an owner's."""
+        for key in [key for key in self._held if key[0] is owner]:
+            self._drop(key)
+
+    def _drop(self, key: tuple[Owner, str]) -> None:
+        if (held := self._held.pop(key, None)) is not None:
             self._bytes -= held[1]

@@ -17,25 +17,28 @@ import msgspec
 from aiohttp import WSMsgType, web
 from attrs import evolve
 
-from swink_core import Done, Error, StreamErrorKind, SwinkError
-from swink_gateway.calls import Calls, read_request, respond, written
-from swink_gateway.failures import of_exception, status_of
+from swink_gateway.calls import Calls, Refused
+from swink_gateway.failures import of_bad_request
 from swink_gateway.kept import Kept
 from swink_gateway.protocols import Asked, BadRequest, Facts
-from swink_gateway.protocols.frames import encode
+from swink_gateway.protocols.frames import named_frame
 from swink_gateway.protocols.openai_errors import error_data
 from swink_gateway.protocols.responses import PREFIX, ResponsesProtocol
+from swink_gateway.relay import MOST_UNREAD_BYTES, Line, relayed
 
 __all__ = ["ResponsesRoutes"]
 
 UPGRADE = 426
 """What a client that asks for a WebSocket takes for: use HTTP."""
 
-MOST_WAITING = 16
-"""Requests of one connection that wait for the one before them."""
+HEARTBEAT_SECONDS = 30.0
+"""After which a connection is looked after that may have vanished."""
 
-MOST_PER_CONNECTION = 100
-"""Answers that one connection may go on from."""
+MOST_WAITING = 1
+"""Requests of one connection that wait for the one before them: each may be large."""
+
+MOST_OF_SOCKETS = 10_000
+"""Answers that all connections together may go on from."""
 
 
 class ResponsesRoutes:
@@ -46,15 +49,15 @@ class ResponsesRoutes:
         self._most_bytes = most_bytes
         self._protocol = ResponsesProtocol()
         self._kept = Kept()
+        self._of_sockets = Kept(MOST_OF_SOCKETS)
 
     async def post(self, request: web.Request) -> web.StreamResponse:
         """Answer one request over HTTP."""
-        try:
-            asked = await read_request(request, self._protocol)
-            _go_on(asked, self._kept)
-        except BadRequest as error:
-            return respond(self._protocol.failure(_wrong(error), 400))
-        size = request.content_length or 0
+        return await self._calls.answer(request, self._protocol, self._answer)
+
+    async def _answer(self, request: web.Request, asked: Asked) -> web.StreamResponse:
+        _go_on(asked, self._kept)
+        size = len(await request.read())
 
         def done(message: Any, facts: Facts) -> None:
             if asked.said["store"]:
@@ -64,7 +67,7 @@ class ResponsesRoutes:
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         """Open a WebSocket; anything else is told to."""
-        socket = web.WebSocketResponse(max_msg_size=self._most_bytes)
+        socket = web.WebSocketResponse(max_msg_size=self._most_bytes, heartbeat=HEARTBEAT_SECONDS)
         if not socket.can_prepare(request).ok:
             return web.json_response(
                 {"error": {"message": "this is for WebSockets; ask by POST", "type": "upgrade"}},
@@ -73,7 +76,8 @@ class ResponsesRoutes:
             )
         await socket.prepare(request)
         waiting: asyncio.Queue[str] = asyncio.Queue(MOST_WAITING)
-        answering = asyncio.ensure_future(_Connection(socket, self._calls).answer(waiting))
+        connection = _Connection(_SocketLine(socket, request, self._calls), self._of_sockets)
+        answering = asyncio.ensure_future(connection.answer(waiting))
         try:
             async for frame in socket:
                 if frame.type is WSMsgType.TEXT:
@@ -82,30 +86,54 @@ class ResponsesRoutes:
             answering.cancel()
             with suppress(asyncio.CancelledError):
                 await answering
+            self._of_sockets.forget(connection)
         return socket
+
+
+class _SocketLine(Line):
+    """A WebSocket, each frame of which is an event."""
+
+    def __init__(self, socket: web.WebSocketResponse, request: web.Request, calls: Calls) -> None:
+        super().__init__(calls.limits, calls.counters)
+        self.calls = calls
+        self._socket = socket
+        self._transport = request.transport
+
+    async def send(self, data: bytes) -> None:
+        events = [event.partition(b"\ndata: ")[2] for event in data.split(b"\n\n")[:-1]]
+
+        async def sent() -> None:
+            for event in events:
+                await self._socket.send_str(event.decode())
+
+        transport = self._transport
+        if transport is None or transport.get_write_buffer_size() <= MOST_UNREAD_BYTES:
+            await sent()
+        else:
+            await self._wait(sent, transport)
 
 
 class _Connection:
     """One WebSocket, whose requests are answered one after the other."""
 
-    def __init__(self, socket: web.WebSocketResponse, calls: Calls) -> None:
-        self._socket = socket
-        self._calls = calls
+    def __init__(self, line: _SocketLine, kept: Kept) -> None:
+        self._line = line
+        self._calls = line.calls
         self._protocol = ResponsesProtocol()
-        self._kept = Kept(MOST_PER_CONNECTION)
+        self._kept = kept
 
     async def answer(self, waiting: asyncio.Queue[str]) -> None:
         while True:
             frame = await waiting.get()
             try:
-                asked = self._read(frame)
-                _go_on(asked, self._kept)
-                await self._create(asked, len(frame))
+                with self._calls.place():
+                    asked = self._read(frame)
+                    _go_on(asked, self._kept, self)
+                    await self._create(asked, len(frame))
             except BadRequest as error:
-                await self._refuse(_wrong(error), 400, getattr(error, "code", None))
-            except SwinkError as error:
-                wrong = of_exception(error)
-                await self._refuse(wrong, status_of(wrong))
+                await self._refuse(Refused(of_bad_request(error), 400))
+            except Refused as refusal:
+                await self._refuse(refusal)
             except ConnectionResetError:
                 return
 
@@ -126,50 +154,38 @@ class _Connection:
         stream, facts, _ = self._calls.begin(self._protocol, asked)
         encoder = self._protocol.encoder(asked, facts)
         async with stream:
-            async for batch in stream.batches():
-                await self._send(written(encoder, batch, stream, self._protocol.name))
-                if encoder.ended:
-                    if isinstance(batch[-1], Done):
-                        _keep(self._kept, asked, stream.message, facts, size)
-                    break
+            if await relayed(stream, encoder, self._line, self._protocol.name):
+                _keep(self._kept, asked, stream.message, facts, size, self)
 
     async def _warm_up(self, asked: Asked, size: int) -> None:
         """Answer with nothing, under an id to go on from."""
         facts = Facts(self._calls.new_id(), int(time.time()))
-        for frame in self._protocol.nothing(asked, facts):
-            await self._socket.send_str(encode(frame).decode())
-        self._kept.keep(PREFIX + facts.id, asked.context.messages, size)
+        frames = self._protocol.nothing(asked, facts)
+        await self._line.send(b"".join(map(named_frame, frames)))
+        self._kept.keep(PREFIX + facts.id, asked.context.messages, size, self)
 
-    async def _send(self, data: bytes) -> None:
-        for event in data.split(b"\n\n")[:-1]:
-            await self._socket.send_str(event.partition(b"\ndata: ")[2].decode())
-
-    async def _refuse(self, error: Error, status: int, code: str | None = None) -> None:
-        said = {**error_data(error), **({"code": code} if code else {})}
-        frame = {"type": "error", "status": status, "error": said}
-        await self._socket.send_str(encode(frame).decode())
+    async def _refuse(self, refusal: Refused) -> None:
+        said = error_data(refusal.error)
+        said["code"] = refusal.code or said["code"]
+        frame = {"type": "error", "status": refusal.status, "error": said}
+        await self._line.send(named_frame(frame))
 
 
-class _UnknownAnswer(BadRequest):
-    code = "previous_response_not_found"
-
-
-def _go_on(asked: Asked, kept: Kept) -> None:
-    """Put what came before in front of what is asked. Raises BadRequest for an unknown id."""
+def _go_on(asked: Asked, kept: Kept, owner: object = None) -> None:
+    """Put what came before in front of what is asked. Raises Refused for an unknown id."""
     previous = asked.said["previous"]
     if previous is None:
         return
-    messages = kept.messages(previous)
+    messages = kept.messages(previous, owner)
     if messages is None:
-        raise _UnknownAnswer(f"previous_response_id: no answer {previous!r:.100} is kept here")
+        why = f"previous_response_id: no answer {previous!r:.100} is kept here"
+        raise Refused(of_bad_request(why), 400, "previous_response_not_found")
     asked.context = evolve(asked.context, messages=[*messages, *asked.context.messages])
 
 
-def _keep(kept: Kept, asked: Asked, message: Any, facts: Facts, size: int) -> None:
+def _keep(
+    kept: Kept, asked: Asked, message: Any, facts: Facts, size: int, owner: object = None
+) -> None:
     messages = [*asked.context.messages, message]
     for id in {message.response_id, PREFIX + facts.id} - {None}:
-        kept.keep(id, messages, size)
-
-
-def _wrong(error: BadRequest) -> Error:
-    return Error(error_message=str(error), error_kind=StreamErrorKind.INVALID_REQUEST)
+        kept.keep(id, messages, size, owner)

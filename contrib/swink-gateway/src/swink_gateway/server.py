@@ -14,7 +14,7 @@ from typing import Self
 from aiohttp import web
 
 from swink_core import Client, RetryPolicy, SwinkError
-from swink_gateway.calls import PATIENCE_SECONDS, Calls, read_json
+from swink_gateway.calls import Calls, read_json
 from swink_gateway.guard import Guard, is_loopback
 from swink_gateway.listing import listed_models
 from swink_gateway.ollama_lists import API_VERSION, ollama_model, ollama_models
@@ -26,6 +26,7 @@ from swink_gateway.protocols.gemini import GeminiProtocol
 from swink_gateway.protocols.messages import MessagesProtocol
 from swink_gateway.protocols.native import NativeProtocol
 from swink_gateway.protocols.ollama import OllamaGenerateProtocol, OllamaProtocol
+from swink_gateway.relay import Limits
 from swink_gateway.responses_serving import ResponsesRoutes
 
 __all__ = ["LOOPBACK", "MOST_BODY_BYTES", "Gateway"]
@@ -67,8 +68,8 @@ class Gateway:
     `keys` are those that clients show; without one only this machine can be served. `hosts` are
     names, beside loopback's, by which the gateway is reached. `routes` are further model names, a
     chain of models each; `settings` are names of settings that clients of swink's own protocol may
-    say; a client that reads nothing for `patience` seconds is left. Port 0 is a free one. Raises
-    SwinkError for an address beyond this machine without a key.
+    say; `limits` bound what clients may take. Port 0 is a free one. Raises SwinkError for an
+    address beyond this machine without a key.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class Gateway:
         routes: Mapping[str, Sequence[str]] | None = None,
         settings: Iterable[str] = (),
         retry: RetryPolicy | None = None,
-        patience: float = PATIENCE_SECONDS,
+        limits: Limits | None = None,
     ) -> None:
         self.guard = Guard(keys, [host, *hosts])
         if not is_loopback(host) and not self.guard.wants_key:
@@ -93,7 +94,7 @@ class Gateway:
             )
         self.client = client
         self._routes = dict(routes or {})
-        self._calls = Calls(client, self._routes, retry or RetryPolicy(), patience)
+        self._calls = Calls(client, self._routes, retry or RetryPolicy(), limits or Limits())
         self._host, self._port = host, port
         self._native = NativeProtocol(settings)
         self._runner = web.AppRunner(

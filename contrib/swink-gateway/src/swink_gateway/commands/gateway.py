@@ -12,6 +12,7 @@ import click
 
 import swink_core as swink
 from swink_cli.terminal import say
+from swink_gateway.cooldowns import Cooldowns
 from swink_gateway.server import LOOPBACK, Gateway
 
 __all__ = ["command"]
@@ -67,7 +68,7 @@ def _route(text: str) -> tuple[str, list[str]]:
 
 
 async def _serve(host: str, port: int, routes: dict[str, list[str]], given: dict[str, Any]) -> None:
-    async with swink.Client() as client:
+    async with swink.Client(gates=[Cooldowns()]) as client:
         gateway = Gateway(client, host=host, port=port, routes=routes, **given)
         for chain in routes.values():
             for model in chain:

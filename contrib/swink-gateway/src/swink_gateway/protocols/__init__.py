@@ -98,6 +98,9 @@ class Encoder(Protocol):
     def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
         """Return what the events of one network read are in this protocol, often nothing."""
 
+    def alive(self, known: Known) -> bytes:
+        """Return what tells the client that its answer is still being made, and nothing else."""
+
     def whole(self, message: AssistantMessage) -> bytes:
         """Return the body of an answer that is not streamed."""
 

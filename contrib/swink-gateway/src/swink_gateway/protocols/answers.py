@@ -56,7 +56,7 @@ def model_of(known: Known, batch: Sequence[AssistantMessageEvent]) -> str:
 
 
 def _end(batch: Sequence[AssistantMessageEvent], name: str) -> Any:
-    return getattr(batch[-1], name) if isinstance(batch[-1], Done | Error) else None
+    return getattr(batch[-1], name) if batch and isinstance(batch[-1], Done | Error) else None
 
 
 def arguments_text(call: ToolCallBlock) -> str:

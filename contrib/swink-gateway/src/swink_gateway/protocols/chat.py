@@ -38,7 +38,7 @@ from swink_gateway.protocols.answers import (
 )
 from swink_gateway.protocols.chat_requests import AUDIO, WIRE_FORMAT, read_chat
 from swink_gateway.protocols.frames import SSE, data_frame, encode
-from swink_gateway.protocols.openai_errors import error_data, error_reply
+from swink_gateway.protocols.openai_errors import error_data, error_reply, final_in_chat
 
 __all__ = ["ChatProtocol"]
 
@@ -57,6 +57,8 @@ _SAYING = frozenset({TextDelta, TextEnd, ThinkingDelta, ToolCallStart, Extension
 """Events that say something here."""
 
 DONE = b"data: [DONE]\n\n"
+
+ALIVE = b": alive\n\n"
 
 PREDICTED = ("accepted_prediction_tokens", "rejected_prediction_tokens")
 """Counts that the API's own services alone have."""
@@ -97,6 +99,10 @@ class ChatEncoder(EventEncoder):
         self._head: dict[str, Any] = {}
         self._calls: dict[int, int] = {}
         self._empty: set[int] = set()
+
+    def alive(self, known: Known) -> bytes:
+        """Return a comment."""
+        return ALIVE
 
     def _write(self, event: Any, batch: Sequence[Any], out: list[bytes]) -> None:
         match event:
@@ -170,7 +176,8 @@ class ChatEncoder(EventEncoder):
 
     def _fail(self, error: Error, out: list[bytes]) -> None:
         self.ended = True
-        out += (data_frame({"error": error_data(error)}), DONE)
+        data = error_data(error, final_in_chat(error, self._begun))
+        out += (data_frame({"error": data}), DONE)
 
     def _sound(self, said: Extension | ExtensionBlock) -> dict[str, Any]:
         """Return what was said aloud, for which the API has a field."""

@@ -85,6 +85,13 @@ class GeminiEncoder:
         self._thinking: dict[int, list[str]] = {}
         self._calls = WholeCalls()
 
+    def alive(self, known: Known) -> bytes:
+        """Return a response without candidates, since Google's SDKs read no comments; in an array,
+        white space."""
+        if self._array:
+            return b"\r\n"
+        return data_frame({"modelVersion": model_of(known, ())})
+
     def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
         """Return the response that a batch of events is."""
         out: list[bytes] = []

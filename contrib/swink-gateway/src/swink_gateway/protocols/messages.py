@@ -33,7 +33,7 @@ from swink_core import (
     Usage,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_gateway.failures import headers_of, text_of
+from swink_gateway.failures import headers_of, is_exhausted, text_of
 from swink_gateway.protocols import Asked, Facts, Known, Reply
 from swink_gateway.protocols.answers import EventEncoder, id_of, model_of, started_anew
 from swink_gateway.protocols.frames import SSE, encode, named_frame
@@ -73,8 +73,10 @@ ERRORS = {
 }
 """https://platform.claude.com/docs/en/api/errors; any other kind is an `api_error`."""
 
-OVERLOADED = 529
-"""The status that this API has for it."""
+UNAVAILABLE = 503
+"""The one status with which Claude Code lets `x-should-retry: false` keep it from asking again."""
+
+PING = named_frame({"type": "ping"})
 
 COUNTED_APART = ("cache_creation", "server_tool_use")
 """Counts that the API's own services alone have."""
@@ -98,14 +100,21 @@ class MessagesProtocol:
 
     def failure(self, error: Error, status: int) -> Reply:
         """Return what says that there is no answer, with this HTTP status."""
-        if error.error_kind is Kind.OVERLOADED and status != 503:
-            status = OVERLOADED
-        return Reply(status, encode(error_data(error)), headers_of(error))
+        exhausted = is_exhausted(error)
+        if exhausted and status > 500:
+            status = UNAVAILABLE
+        return Reply(status, encode(error_data(error, exhausted)), headers_of(error))
 
 
-def error_data(error: Error) -> dict[str, Any]:
-    """Return a failure as the body of an error or the data of its event."""
+def error_data(error: Error, exhausted: bool = False) -> dict[str, Any]:
+    """Return a failure as the body of an error or the data of its event.
+
+    An `overloaded_error` is asked for again by every client; where there is nobody left to ask
+    (`exhausted`), it is an `api_error`.
+    """
     word = ERRORS.get(error.error_kind or Kind.UNKNOWN, "api_error")
+    if exhausted and error.error_kind is Kind.OVERLOADED:
+        word = "api_error"
     said: dict[str, Any] = {"type": word, "message": text_of(error)}
     if error.retry_after is not None:
         said["retry_after"] = error.retry_after
@@ -130,6 +139,10 @@ class MessagesEncoder(EventEncoder):
         self._numbers = CallNumbers()
         self._calls: dict[int, CallKey] = {}
         self._container: Any = None
+
+    def alive(self, known: Known) -> bytes:
+        """Return a ping."""
+        return PING
 
     def _write(self, event: Any, batch: Sequence[Any], out: list[bytes]) -> None:
         match event:
@@ -198,7 +211,8 @@ class MessagesEncoder(EventEncoder):
 
     def _fail(self, error: Error, out: list[bytes]) -> None:
         self.ended = True
-        out.append(named_frame(error_data(error)))
+        exhausted = is_exhausted(error) and not self._begun
+        out.append(named_frame(error_data(error, exhausted)))
 
     # -- blocks ------------------------------------------------------------------------------------
 

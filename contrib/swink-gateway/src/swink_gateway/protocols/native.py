@@ -121,6 +121,10 @@ class NativeEncoder:
     def __init__(self) -> None:
         self.ended = False
 
+    def alive(self, known: Known) -> bytes:
+        """Return a comment."""
+        return b": alive\n\n"
+
     def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
         """Return a frame for each event."""
         return b"".join(map(self._frame, batch))

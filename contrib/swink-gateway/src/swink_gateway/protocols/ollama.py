@@ -84,6 +84,13 @@ class OllamaEncoder:
         self._calls = WholeCalls()
         self._numbered = 0
 
+    def alive(self, known: Known) -> bytes:
+        """Return a line that says nothing: its clients read JSON on every line."""
+        out: list[bytes] = []
+        head = {"model": model_of(known, ()), "created_at": self._created}
+        self._line({**head, **self._said({"content": ""}), "done": False}, out)
+        return b"".join(out)
+
     def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
         """Return the lines that a batch of events is."""
         out: list[bytes] = []

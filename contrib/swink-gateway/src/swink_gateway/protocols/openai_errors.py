@@ -6,11 +6,11 @@ from typing import Any
 
 from swink_core import Error
 from swink_core import StreamErrorKind as Kind
-from swink_gateway.failures import headers_of, text_of
+from swink_gateway.failures import headers_of, is_exhausted, text_of
 from swink_gateway.protocols import Reply
 from swink_gateway.protocols.frames import encode
 
-__all__ = ["error_code", "error_data", "error_reply"]
+__all__ = ["error_data", "error_reply", "final_in_chat", "final_in_responses"]
 
 _WORDS: dict[Kind, tuple[str, str]] = {
     Kind.THROTTLED: ("rate_limit_error", "rate_limit_exceeded"),
@@ -26,15 +26,48 @@ _WORDS: dict[Kind, tuple[str, str]] = {
 """Type and code of a failure; of any other kind, `server_error`."""
 
 
-def error_code(error: Error) -> str:
-    """Return the word by which clients decide whether to ask again."""
-    return _WORDS.get(error.error_kind or Kind.UNKNOWN, ("", "server_error"))[1]
+Words = tuple[str, str]
+
+_NOBODY_LEFT: Words = ("upstream_error", "upstream_failed")
+"""In a chunk: opencode takes words such as `server_error` and `overloaded`, wherever they stand,
+for a reason to ask five times more."""
+
+_OVERLOADED: Words = ("server_error", "server_is_overloaded")
+_WRONG: Words = ("invalid_request_error", "invalid_prompt")
+
+_FINAL: dict[Kind, Words] = {
+    Kind.AUTH: _WRONG,
+    Kind.CONTENT_FILTERED: _WRONG,
+    Kind.INVALID_REQUEST: _WRONG,
+    Kind.MODEL_NOT_FOUND: _WRONG,
+    Kind.UNSUPPORTED: _WRONG,
+}
+"""In `response.failed`: Codex asks five times more for any code that it does not know."""
 
 
-def error_data(error: Error) -> dict[str, Any]:
-    """Return an error as the value of the field `error`; `retry_after` is in seconds."""
-    kind, code = _WORDS.get(error.error_kind or Kind.UNKNOWN, ("server_error", "server_error"))
-    data: dict[str, Any] = {"message": text_of(error), "type": kind, "param": None, "code": code}
+def final_in_chat(error: Error, begun: bool) -> Words | None:
+    """Return type and code of a failure in a stream of chunks that is the last word."""
+    return _NOBODY_LEFT if is_exhausted(error) and not begun else None
+
+
+def final_in_responses(error: Error, begun: bool) -> Words | None:
+    """Return type and code of a failed response that is the last word."""
+    if is_exhausted(error) and not begun:
+        return None if error.error_kind is Kind.QUOTA_EXHAUSTED else _OVERLOADED
+    return _FINAL.get(error.error_kind or Kind.UNKNOWN)
+
+
+def error_data(error: Error, final: Words | None = None) -> dict[str, Any]:
+    """Return an error as the value of the field `error`; `retry_after` is in seconds.
+
+    `final` are type and code of what clients must not ask for again.
+    """
+    known = _WORDS.get(error.error_kind or Kind.UNKNOWN, ("server_error", "server_error"))
+    kind, code = final or known
+    text = text_of(error)
+    if error.retry_after is not None and error.error_kind is Kind.THROTTLED:
+        text = f"{text} Please try again in {error.retry_after:g}s."  # Codex reads this, and waits
+    data: dict[str, Any] = {"message": text, "type": kind, "param": None, "code": code}
     if error.retry_after is not None:
         data["retry_after"] = error.retry_after
     return data

@@ -38,7 +38,7 @@ from swink_core.providers import parse_arguments
 from swink_gateway.protocols import Asked, Facts, Known, Reply
 from swink_gateway.protocols.answers import EventEncoder, id_of, model_of, started_anew
 from swink_gateway.protocols.frames import SSE, encode, named_frame
-from swink_gateway.protocols.openai_errors import error_data, error_reply
+from swink_gateway.protocols.openai_errors import error_data, error_reply, final_in_responses
 from swink_gateway.protocols.responses_items import Items, ending, text_part, usage_data
 from swink_gateway.protocols.responses_requests import WIRE_FORMAT, read_responses
 from swink_gateway.protocols.sealing import CallKey
@@ -139,26 +139,41 @@ class ResponsesEncoder(EventEncoder):
             case Done():
                 self._finish(event, out)
             case Error():
-                if not self._begun:
-                    self._begin_failed(event)
+                id = event.response_id or PREFIX + self._facts.id
+                self._response = self._response or self._head(id, event.model or self._asked.model)
                 self._fail(event, out)
 
     # -- the response ------------------------------------------------------------------------------
+
+    def alive(self, known: Known) -> bytes:
+        """Return an event: Codex and SDKs wait for events, and pass comments over.
+
+        An answer that has not begun is announced under an id of the gateway's, which it keeps.
+        """
+        out: list[bytes] = []
+        if not self._response:
+            self._announce(PREFIX + self._facts.id, model_of(known, ()), out)
+        else:
+            self._say_in_progress("in_progress", out)
+        return b"".join(out)
 
     def _begin(self, known: Known, batch: Sequence[Any], out: list[bytes]) -> None:
         provider = known.model.provider
         is_own = self._facts.wire_formats.get(provider) == WIRE_FORMAT
         self._items = Items(self._facts.id, provider, is_own, self._asked.tools)
-        id = id_of(known, batch, self._facts, PREFIX)
-        self._response = self._head(id, model_of(known, batch))
         self._begun = True
-        for word in ("created", "in_progress"):
-            self._say(word, out, response={**self._response, "status": "in_progress"})
+        if not self._response:
+            id = id_of(known, batch, self._facts, PREFIX)
+            self._announce(id, model_of(known, batch), out)
+        self._response["model"] = model_of(known, batch)
 
-    def _begin_failed(self, error: Error) -> None:
-        """Name an answer that failed before it began."""
-        id = error.response_id or PREFIX + self._facts.id
-        self._response = self._head(id, error.model or self._asked.model)
+    def _announce(self, id: str, model: str, out: list[bytes]) -> None:
+        self._response = self._head(id, model)
+        self._say_in_progress("created", out)
+        self._say_in_progress("in_progress", out)
+
+    def _say_in_progress(self, word: str, out: list[bytes]) -> None:
+        self._say(word, out, response={**self._response, "status": "in_progress"})
 
     def _head(self, id: str, model: str | None) -> dict[str, Any]:
         echo: dict[str, Any] = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
@@ -195,7 +210,7 @@ class ResponsesEncoder(EventEncoder):
 
     def _fail(self, error: Error, out: list[bytes]) -> None:
         self.ended = True
-        data = error_data(error)
+        data = error_data(error, final_in_responses(error, self._begun))
         usage = usage_data(error.usage, error.cost)
         said = {"status": "failed", "error": data, "usage": usage}
         self._say("failed", out, response={**self._ended(), **said})

@@ -1,0 +1,62 @@
+"""Signs of life: what a client gets while its upstream thinks.
+
+A client, or a proxy on the way, takes a silent connection for a dead one. What the sign is, each
+protocol's encoder says (`Encoder.alive`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Self
+
+from swink_core.providers import Clock, Timer
+
+__all__ = ["SILENT_SECONDS", "Pulse"]
+
+SILENT_SECONDS = 10.0
+"""After which a client is told that its answer is still being made."""
+
+
+class Pulse:
+    """Calls `beat` whenever nothing was said for `SILENT_SECONDS`, while it is entered.
+
+    One timer looks at the time of the last `touch`, which costs nothing but a look at the clock.
+    """
+
+    def __init__(self, clock: Clock, beat: Callable[[], Awaitable[None]]) -> None:
+        self._clock = clock
+        self._beat = beat
+        self._last = clock.time()
+        self._timer: Timer | None = None
+        self._beating: asyncio.Future[None] | None = None
+
+    def touch(self) -> None:
+        """Take note that something was said."""
+        self._last = self._clock.time()
+
+    def __enter__(self) -> Self:
+        self._arm()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._beating is not None:
+            self._beating.cancel()
+
+    def _arm(self) -> None:
+        self._timer = self._clock.call_at(self._last + SILENT_SECONDS, self._look)
+
+    def _look(self) -> None:
+        if self._clock.time() - self._last >= SILENT_SECONDS:
+            self.touch()
+            if self._beating is None or self._beating.done():
+                self._beating = asyncio.ensure_future(self._beat())
+        self._arm()
