@@ -21,12 +21,14 @@ from typing import Any
 from attrs import define, field
 from scripted_vendor import Tool
 
-__all__ = ["CLIENTS", "MODEL", "Client", "Run"]
+__all__ = ["CLIENTS", "FOLDER", "KEY", "MODEL", "ROOT", "Client", "Run", "version_of"]
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".venv-clients"
 BIN = FOLDER / "npm" / "node_modules" / ".bin"
 AIDER = FOLDER / "aider" / "bin" / "aider"
+
+PINS = Path(__file__).parent
 
 KEY = "k1"
 MODEL = "stub-model"
@@ -236,3 +238,11 @@ CLIENTS = [
     ),
 ]  # fmt: skip
 """In the order of the table."""
+
+
+def version_of(package: str) -> str:
+    """Return the version to which a client is pinned."""
+    pinned = json.loads((PINS / "package.json").read_text())["dependencies"]
+    if package in pinned:
+        return str(pinned[package])
+    return (PINS / "aider.txt").read_text().rpartition("==")[2].strip()

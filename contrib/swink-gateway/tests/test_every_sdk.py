@@ -152,6 +152,33 @@ WORDS: dict[str, Callable[[Kind], str | None]] = {
     "ollama": lambda kind: None,
 }
 
+EXHAUSTED = (Kind.OVERLOADED, Kind.NETWORK, Kind.TIMEOUT, Kind.EMPTY_RESPONSE, Kind.RESOURCE)
+"""What the gateway has tried to get round before it tells: the last word for a client."""
+
+WRONG = (Kind.AUTH, Kind.CONTENT_FILTERED, Kind.INVALID_REQUEST, Kind.MODEL_NOT_FOUND)
+IN_RESPONSES = {
+    **dict.fromkeys(EXHAUSTED, "server_is_overloaded"),
+    **dict.fromkeys((*WRONG, Kind.UNSUPPORTED), "invalid_prompt"),
+}
+FINAL_WORDS: dict[str, dict[Kind, str]] = {
+    "chat": dict.fromkeys(EXHAUSTED, "upstream_failed"),
+    "responses": IN_RESPONSES,
+    "socket": IN_RESPONSES,
+    "messages": {Kind.OVERLOADED: "api_error"},
+}
+"""Words in a stream with which real clients do not ask again, before the answer has begun."""
+
+
+def word(protocol: str, kind: Kind, streamed: bool, begun: bool) -> str | None:
+    """Return what a vendor calls a failure there."""
+    final = FINAL_WORDS.get(protocol, {})
+    if protocol == "messages":
+        final = final if not begun or not streamed else {}
+    elif not streamed or (begun and kind in EXHAUSTED):
+        final = {}
+    return final.get(kind) or WORDS[protocol](kind)
+
+
 Reading = Callable[[str, Ask], Awaitable[Read]]
 
 
@@ -175,6 +202,9 @@ async def raised(protocol: str, client: Any, kind: Kind, begun: bool) -> None:
         assert found.error is not None
         assert "it is so" in found.message
         late = blocked and begun and read == client.stream  # a prompt is blocked before an answer
-        assert found.code == ("INVALID_ARGUMENT" if late else WORDS[protocol](kind))
+        streamed = read == client.stream or protocol == "socket"
+        expected = "INVALID_ARGUMENT" if late else word(protocol, kind, streamed, begun)
+        assert found.code == expected
         if read == client.whole and protocol not in ("native", "socket") and not blocked:
-            assert found.status == FAILURES[kind][0]
+            whole = 503 if protocol == "messages" and kind in EXHAUSTED else FAILURES[kind][0]
+            assert found.status == whole

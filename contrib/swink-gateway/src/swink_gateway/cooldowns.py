@@ -11,6 +11,7 @@ ask get the last failure at once, with the time until it is asked again.
 from __future__ import annotations
 
 from collections import OrderedDict
+from math import ceil
 
 from attrs import define
 
@@ -53,7 +54,7 @@ class Cooldowns:
         last = circuit.last
         why = f"{last.error_message} ({circuit.failures} times in a row)"
         refusal = Failure("connect", code="cooldown", message=why, kind=last.error_kind)
-        refusal.retry_after = rest
+        refusal.retry_after = ceil(rest)
         raise ProviderFailure(refusal)
 
     def leave(self, target: Target, terminal: Done | Error, response: ResponseHead | None) -> None:

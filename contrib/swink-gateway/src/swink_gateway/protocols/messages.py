@@ -211,7 +211,7 @@ class MessagesEncoder(EventEncoder):
 
     def _fail(self, error: Error, out: list[bytes]) -> None:
         self.ended = True
-        exhausted = is_exhausted(error) and not self._begun
+        exhausted = is_exhausted(error) and not self._next
         out.append(named_frame(error_data(error, exhausted)))
 
     # -- blocks ------------------------------------------------------------------------------------
@@ -278,9 +278,10 @@ class MessagesEncoder(EventEncoder):
 
 
 _SAYING = frozenset(
-    {TextStart, ThinkingStart, ThinkingDelta, ThinkingEnd, ToolCallStart, Extension, Done}
+    {TextStart, ThinkingStart, ThinkingDelta, ThinkingEnd, ToolCallStart, Extension, Done, Error}
 )
-"""Events before which the answer has begun."""
+"""Events before which the answer has begun; an error, too: opencode asks again, five times, for an
+answer that begins with one."""
 
 
 def _delta(place: int, said: bytes) -> bytes:

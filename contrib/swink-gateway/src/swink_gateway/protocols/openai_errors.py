@@ -47,14 +47,19 @@ _FINAL: dict[Kind, Words] = {
 
 def final_in_chat(error: Error, begun: bool) -> Words | None:
     """Return type and code of a failure in a stream of chunks that is the last word."""
-    return _NOBODY_LEFT if is_exhausted(error) and not begun else None
+    return _NOBODY_LEFT if not begun and _is_passing(error) else None
 
 
 def final_in_responses(error: Error, begun: bool) -> Words | None:
     """Return type and code of a failed response that is the last word."""
-    if is_exhausted(error) and not begun:
-        return None if error.error_kind is Kind.QUOTA_EXHAUSTED else _OVERLOADED
+    if not begun and _is_passing(error):
+        return _OVERLOADED
     return _FINAL.get(error.error_kind or Kind.UNKNOWN)
+
+
+def _is_passing(error: Error) -> bool:
+    """Tell whether nobody is left to ask; a quota that is used up has a word of its own."""
+    return is_exhausted(error) and error.error_kind is not Kind.QUOTA_EXHAUSTED
 
 
 def error_data(error: Error, final: Words | None = None) -> dict[str, Any]:

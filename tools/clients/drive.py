@@ -1,0 +1,151 @@
+"""Drive real coding agents, headless and offline, at a vendor and through the gateway.
+
+    python tools/clients/drive.py                    # all of them: half an hour
+    python tools/clients/drive.py codex aider        # those whose names begin so
+    python tools/clients/drive.py --write            # and write the table of the docs anew
+
+Each client gets each scene twice: straight from a scripted vendor that speaks its protocol, and
+through the gateway, behind which the same vendor is asked in another protocol. Exit code 1 where an
+answer or a tool's run is missing, where a client does not end, or where one asks the gateway more
+often than docs/reference/real-clients.md says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from typing import Any
+
+import table
+from attrs import define
+from installed import CLIENTS, FOLDER, KEY, MODEL, Client, Run
+from scripted_vendor import ANSWER, MODES, Vendor
+
+import swink_core as swink
+from swink_gateway.calls import REQUESTS
+from swink_gateway.cooldowns import Cooldowns
+from swink_gateway.server import Gateway
+
+AT_A_TIME = 2
+
+BEHIND = {
+    "responses": "anthropic/claude-haiku-4-5",
+    "chat": "anthropic/claude-haiku-4-5",
+    "messages": "openai/m",
+    "gemini": "openai/m",
+}
+"""The model behind the gateway, by what the client speaks: always another protocol."""
+
+
+@define
+class Result:
+    """What came of a scene. `asked` is how often the client did, `upstream` how often the gateway
+    had to ask on; `None` where there was no gateway."""
+
+    client: Client
+    mode: str
+    run: Run
+    asked: int
+    upstream: int | None
+
+    @property
+    def fault(self) -> str | None:
+        """What is wrong with it, through the gateway; `None`: nothing."""
+        run = self.run
+        if self.mode in ("answer", "tool"):
+            if run.code != 0 or ANSWER not in run.output:
+                return "the answer is missing"
+            return "the tool did not run" if self.mode == "tool" and not run.ran else None
+        if not run.ended:
+            return f"it did not end within {self.client.patience:g} s"
+        return (
+            "the failure is not told"
+            if "the model broke" not in run.output and not _told(run.output)
+            else None
+        )
+
+
+def _told(output: str) -> bool:
+    """Tell whether an output speaks of a failure, in any client's words."""
+    said = output.lower()
+    return any(word in said for word in ("error", "at capacity", "failed"))
+
+
+async def directly(client: Client, mode: str) -> Result:
+    """Play a scene without the gateway."""
+    async with Vendor(mode, client.tool) as vendor:
+        run = await client.run(vendor.url)
+    return Result(client, mode, run, vendor.asked, None)
+
+
+async def through(client: Client, mode: str) -> Result:
+    """Play a scene through the gateway."""
+    async with Vendor(mode, client.tool) as vendor:
+        own: dict[str, Any] = {
+            "anthropic": {"base_url": vendor.url, "api_key": "test"},
+            "openai": {"base_url": f"{vendor.url}/v1", "api_key": "test", "api": "chat"},
+        }
+        routes = {MODEL: [BEHIND[client.protocol]]}
+        async with (
+            swink.Client(providers=own, gates=[Cooldowns()]) as asking,
+            Gateway(asking, keys=[KEY], routes=routes) as gateway,
+        ):
+            run = await client.run(gateway.url)
+            return Result(client, mode, run, gateway.counters[REQUESTS], vendor.asked)
+
+
+def scenes(client: Client) -> list[str]:
+    """Return the scenes that a client can play."""
+    return [mode for mode in MODES if mode != "tool" or client.tool is not None]
+
+
+async def play(clients: list[Client], direct: bool) -> list[tuple[Result | None, Result]]:
+    """Play all scenes; return what came of each without and with the gateway."""
+    places = asyncio.Semaphore(AT_A_TIME)
+
+    async def both(client: Client, mode: str) -> tuple[Result | None, Result]:
+        async with places:
+            without = await directly(client, mode) if direct else None
+            result = await through(client, mode)
+            asked = f"asked {result.asked} times, {result.upstream} upstream"
+            print(f"{client.name}, {mode}: {asked}, {result.run.seconds:.0f} s", flush=True)
+            return without, result
+
+    found = [both(client, mode) for client in clients for mode in scenes(client)]
+    return await asyncio.gather(*found)
+
+
+def faults(results: list[tuple[Result | None, Result]]) -> list[str]:
+    """Say what is wrong, and which client asked more often than the table has it."""
+    said = []
+    allowed = table.read()
+    for _, result in results:
+        name = f"{result.client.name}, {result.mode}"
+        if (fault := result.fault) is not None:
+            said.append(f"{name}: {fault}\n{result.run.output[-2000:]}")
+        most = allowed.get((result.client.name, result.mode))
+        if most is None or result.asked > most:
+            said.append(f"{name}: asked {result.asked} times; the table has {most}")
+    return said
+
+
+def main() -> None:
+    """Play what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="beginnings of clients' names; none: all")
+    parser.add_argument("--write", action="store_true", help="write the table anew")
+    asked = parser.parse_args()
+    wanted = tuple(name.lower() for name in asked.names)
+    clients = [c for c in CLIENTS if not wanted or c.name.lower().startswith(wanted)]
+    if not FOLDER.exists():
+        sys.exit("run `make clients`, which installs them")
+    results = asyncio.run(play(clients, asked.write))
+    if asked.write:
+        table.write(results)
+    if said := faults(results):
+        sys.exit("\n".join(said))
+
+
+if __name__ == "__main__":
+    main()
