@@ -4,6 +4,7 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
+CLIENTS_ARGS ?=
 STREAMS ?= 1000000
 REFUSALS ?= 100000
 WORKERS ?= auto
@@ -14,6 +15,7 @@ PEERS := .venv-peers
 PEERS_INSTALLED := $(patsubst benchmarks/peers/%.txt,$(PEERS)/%/.installed,$(wildcard benchmarks/peers/*.txt))
 COUNTERPARTS := .venv-counterparts
 SDKS := .venv-sdks
+CLIENTS := .venv-clients
 SDKS_INSTALLED := $(patsubst tools/sdks/%.txt,$(SDKS)/%/.installed,$(wildcard tools/sdks/*.txt))
 SITE := .venv-site
 PY := $(VENV)/bin/python
@@ -25,7 +27,7 @@ OR_FAIL := || { echo "the installation failed; for all that pip has to say, run 
 PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml contrib/*/pyproject.toml)
 EDITABLE := $(foreach project,$(patsubst %/,%,$(dir $(PROJECTS))),-e ./$(project))
 
-.PHONY: help demo test lint format types wheels reference docs picture bench fuzz judge scoreboard mutants counterparts constraints clean FORCE
+.PHONY: help demo test lint format types wheels reference docs picture bench fuzz judge scoreboard mutants counterparts clients constraints clean FORCE
 .DELETE_ON_ERROR:
 
 help:
@@ -46,6 +48,8 @@ help:
 	@echo 'make scoreboard   put swink and its peers before the same faults, and before the judge; writes two pages'
 	@echo 'make counterparts show traces to Phoenix and metrics to Prometheus, drive the claude command,'
 	@echo '                  and the gateway with every vendor'\''s newest SDK, installing all (1 GB)'
+	@echo 'make clients      drive real coding agents through the gateway, installing them (1.2 GB);'
+	@echo '                  CLIENTS_ARGS="codex", or --write for a new table'
 	@echo 'make constraints  resolve all dependencies anew and write constraints.txt'
 	@echo 'make clean        remove .venv, caches and build products'
 
@@ -110,6 +114,22 @@ counterparts: $(VENV)/.installed-dev $(COUNTERPARTS)/.installed $(SDKS_INSTALLED
 	$(PY) tools/counterparts_claude_code.py
 	$(PY) tools/counterparts_sdks.py
 
+clients: $(VENV)/.installed-dev $(CLIENTS)/npm/.installed $(CLIENTS)/aider/.installed
+	$(PY) tools/clients/drive.py $(CLIENTS_ARGS)
+
+$(CLIENTS)/npm/.installed: tools/clients/package.json
+	@command -v npm >/dev/null || { echo "coding agents come from npm, which is not here: install Node.js 20 or newer" >&2; exit 1; }
+	@echo "installing coding agents into $(@D)"
+	@mkdir -p $(@D) && cp $< $(@D)
+	@npm install --prefix $(@D) --silent --no-audit --no-fund $(OR_FAIL)
+	@touch $@
+
+$(CLIENTS)/aider/.installed: tools/clients/aider.txt $(VENV)/.checkout
+	@echo "installing aider into $(@D)"
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
+	@touch $@
+
 # The SDK and all that it wants are its environment's own; swink and pytest come from .venv.
 $(SDKS)/%/.installed: tools/sdks/%.txt $(VENV)/.installed-dev
 	@echo "installing the SDK $* into $(@D)"
@@ -161,5 +181,5 @@ constraints:
 	$(PYTHON) tools/constraints.py
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(COUNTERPARTS) $(SDKS) $(SITE) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(COUNTERPARTS) $(SDKS) $(CLIENTS) $(SITE) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -38,7 +38,7 @@ from swink_gateway.protocols import Asked, BadRequest, ClientProtocol, Facts, Re
 from swink_gateway.protocols.frames import JSON
 from swink_gateway.relay import Limits, StreamRelay, relayed
 
-__all__ = ["Calls", "Refused", "read_json", "respond"]
+__all__ = ["Calls", "Refused", "json_of", "read_body", "respond"]
 
 Answering = Callable[[web.Request, Asked], Awaitable[web.StreamResponse]]
 """What makes an answer to a request that was read."""
@@ -66,6 +66,11 @@ COME_AGAIN_SECONDS = 1.0
 
 UNAVAILABLE = 503
 
+LARGE_BODY_BYTES = 128 * 1024
+
+MOST_BLOCKS = 10_000
+"""Of a conversation, and tools: each is looked at before a provider is asked."""
+
 _PATHS = ("/", "\\", "~", ".")
 """How paths begin, which some providers take for models."""
 
@@ -83,12 +88,39 @@ class Refused(Exception):
         self.code = code  # the protocol's own word, where the kind of the error has none
 
 
-async def read_json(request: web.Request) -> Any:
-    """Return a request's JSON data, whatever its type is called. Raises BadRequest."""
+def json_of(body: bytes | str) -> Any:
+    """Return JSON data. Raises BadRequest."""
     try:
-        return msgspec.json.decode(await request.read())
-    except (msgspec.DecodeError, RecursionError) as error:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError as error:
         raise BadRequest(f"the body is no JSON: {error}") from error
+
+
+async def read_body(
+    protocol: ClientProtocol,
+    body: bytes | str,
+    path: Mapping[str, str],
+    headers: Mapping[str, str],
+) -> Asked:
+    """Return what a body asks for, whatever its type is called. Raises Refused.
+
+    A large one is read in a thread: what a stranger sends does not keep others waiting.
+    """
+
+    def read() -> Asked:
+        asked = protocol.read(json_of(body), path, headers)
+        contents = [message.content for message in asked.context.messages]
+        blocks = sum(1 if isinstance(content, str) else len(content) for content in contents)
+        if max(blocks, len(contents)) + len(asked.context.tools) > MOST_BLOCKS:
+            raise BadRequest(f"the conversation has more than {MOST_BLOCKS} messages and blocks")
+        return asked
+
+    try:
+        return await asyncio.to_thread(read) if len(body) > LARGE_BODY_BYTES else read()
+    except BadRequest as error:
+        raise Refused(of_bad_request(error), 400) from error
+    except RecursionError as error:
+        raise Refused(of_bad_request("the body is nested too deeply"), 400) from error
 
 
 def respond(reply: Reply) -> web.Response:
@@ -210,14 +242,12 @@ class Calls:
         """Return what a request asks for. Raises Refused."""
         try:
             async with asyncio.timeout(self.limits.patience):
-                body = await read_json(request)
-            path = {**request.query, **request.match_info}
-            return protocol.read(body, path, request.headers)
-        except BadRequest as error:
-            raise Refused(of_bad_request(error), 400) from error
+                body = await request.read()
         except TimeoutError as error:
             why = f"the body did not come within {self.limits.patience:g} s"
             raise Refused(of_bad_request(why), 408) from error
+        path = {**request.query, **request.match_info}
+        return await read_body(protocol, body, path, request.headers)
 
     def new_id(self) -> str:
         """Return an id for an answer that no call makes."""

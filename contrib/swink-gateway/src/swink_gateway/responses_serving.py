@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-import msgspec
 from aiohttp import WSMsgType, web
 from attrs import evolve
 
-from swink_gateway.calls import Calls, Refused
+from swink_gateway.calls import Calls, Refused, read_body
 from swink_gateway.failures import of_bad_request
 from swink_gateway.kept import Kept
 from swink_gateway.protocols import Asked, BadRequest, Facts
@@ -113,13 +113,22 @@ class _SocketLine(Line):
             await self._wait(sent, transport)
 
 
+class _FrameProtocol(ResponsesProtocol):
+    """Requests as frames, which say what they are."""
+
+    def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
+        if not isinstance(body, dict) or body.get("type") != "response.create":
+            raise BadRequest("the frame is not of the type response.create")
+        return super().read(body, path, headers)
+
+
 class _Connection:
     """One WebSocket, whose requests are answered one after the other."""
 
     def __init__(self, line: _SocketLine, kept: Kept) -> None:
         self._line = line
         self._calls = line.calls
-        self._protocol = ResponsesProtocol()
+        self._protocol = _FrameProtocol()
         self._kept = kept
 
     async def answer(self, waiting: asyncio.Queue[str]) -> None:
@@ -127,24 +136,13 @@ class _Connection:
             frame = await waiting.get()
             try:
                 with self._calls.place():
-                    asked = self._read(frame)
+                    asked = await read_body(self._protocol, frame, {}, {})
                     _go_on(asked, self._kept, self)
                     await self._create(asked, len(frame))
-            except BadRequest as error:
-                await self._refuse(Refused(of_bad_request(error), 400))
             except Refused as refusal:
                 await self._refuse(refusal)
             except ConnectionResetError:
                 return
-
-    def _read(self, frame: str) -> Asked:
-        try:
-            body = msgspec.json.decode(frame)
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise BadRequest(f"the frame is no JSON: {error}") from error
-        if not isinstance(body, dict) or body.get("type") != "response.create":
-            raise BadRequest("the frame is not of the type response.create")
-        return self._protocol.read(body, {}, {})
 
     async def _create(self, asked: Asked, size: int) -> None:
         asked.stream = True

@@ -8,13 +8,14 @@ One `swink_core.Client` answers everything; its plugins, gates and credentials a
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Self
 
 from aiohttp import web
 
 from swink_core import Client, RetryPolicy, SwinkError
-from swink_gateway.calls import Calls, read_json
+from swink_gateway.calls import Calls, json_of
 from swink_gateway.guard import Guard, is_loopback
 from swink_gateway.listing import listed_models
 from swink_gateway.ollama_lists import API_VERSION, ollama_model, ollama_models
@@ -30,6 +31,8 @@ from swink_gateway.relay import Limits
 from swink_gateway.responses_serving import ResponsesRoutes
 
 __all__ = ["LOOPBACK", "MOST_BODY_BYTES", "Gateway"]
+
+log = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
 
@@ -171,7 +174,7 @@ class Gateway:
 
     async def _show(self, request: web.Request) -> web.Response:
         try:
-            said = Fields(await read_json(request))
+            said = Fields(json_of(await request.read()))
             name = said.text("model") or said.required("name")
         except BadRequest as error:
             return web.json_response({"error": str(error)}, status=400)
@@ -197,6 +200,9 @@ class Gateway:
             if error.status < 400:
                 raise
             return self._refuse(error.status, error.reason)
+        except Exception:
+            log.exception("the gateway failed at %s", request.path)
+            return self._refuse(500, "the gateway failed to answer")
 
     def _refuse(self, status: int, why: str) -> web.Response:
         """Answer in a form that the SDKs of all protocols read a message from."""

@@ -169,7 +169,7 @@ class _Reader:
     # -- items -------------------------------------------------------------------------------------
 
     def _item(self, said: Fields) -> None:
-        kind = said.data("type") or "message"
+        kind = said.text("type") or "message"
         if kind == "message":
             self._message(said)
         elif kind == "reasoning":

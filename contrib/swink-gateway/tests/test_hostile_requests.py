@@ -1,0 +1,268 @@
+"""Requests that are made to hurt: enormous, malformed, or after what is not theirs.
+
+The freeze meter counts what the thread of the event loop spends on a request: from its bytes to a
+call that could begin. Every place of a request is made large in every way that JSON allows. With
+`SWINK_GATEWAY_CLIENTS` each is tried with all texts, without it with those that look like JSON.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from math import inf
+from typing import Any
+
+import pytest
+from serving import ask, serving
+from upstream import EVERYTHING
+
+import swink_core as swink
+from swink_gateway.calls import MOST_BLOCKS, Calls, Refused, read_body
+from swink_gateway.protocols import ClientProtocol
+from swink_gateway.protocols.chat import ChatProtocol
+from swink_gateway.protocols.gemini import GeminiProtocol
+from swink_gateway.protocols.messages import MessagesProtocol
+from swink_gateway.protocols.native import NativeProtocol
+from swink_gateway.protocols.ollama import OllamaGenerateProtocol, OllamaProtocol
+from swink_gateway.protocols.responses import ResponsesProtocol
+from swink_testing.canaries import SONG, given_to
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.freeze import FREEZE, HOSTILE_SIZE, PER_BYTE
+from swink_testing.inflated import TEXTS, inflated
+
+MODEL = "echo/echo"
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+FUNCTION = {"name": "look", "description": "Looks.", "parameters": SCHEMA}
+PIXEL = "data:image/png;base64,iVBORw0KGgo="
+
+REQUESTS: dict[str, tuple[ClientProtocol, dict[str, str], dict[str, Any]]] = {
+    "chat": (ChatProtocol(), {}, {
+        "model": MODEL, "temperature": 0.5, "stop": ["x"], "stream": True,
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": [
+                {"type": "text", "text": "Hi"},
+                {"type": "image_url", "image_url": {"url": PIXEL}},
+            ]},
+            {"role": "assistant", "content": None, "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}},
+            ]},
+            {"role": "tool", "tool_call_id": "c1", "content": "Rain."},
+        ],
+        "tools": [{"type": "function", "function": FUNCTION}],
+    }),
+    "messages": (MessagesProtocol(), {}, {
+        "model": MODEL, "max_tokens": 99, "stop_sequences": ["x"], "stream": True,
+        "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
+            {"role": "assistant", "content": [
+                {"type": "thinking", "thinking": "Hm.", "signature": "abcd"},
+                {"type": "tool_use", "id": "c1", "name": "look", "input": {"city": "Rome"}},
+            ]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "c1", "content": "Rain."},
+            ]},
+        ],
+        "tools": [{"name": "look", "description": "Looks.", "input_schema": SCHEMA}],
+    }),
+    "responses": (ResponsesProtocol(), {}, {
+        "model": MODEL, "instructions": "Be brief.", "stream": True,
+        "input": [
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
+            {"type": "reasoning", "id": "r1", "summary": [], "encrypted_content": "abcd"},
+            {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c1", "output": "Rain."},
+        ],
+        "tools": [{"type": "function", **FUNCTION}],
+    }),
+    "gemini": (GeminiProtocol(), {"model": MODEL, "method": "generateContent"}, {
+        "systemInstruction": {"parts": [{"text": "Be brief."}]},
+        "contents": [
+            {"role": "user", "parts": [{"text": "Hi"}]},
+            {"role": "model", "parts": [
+                {"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "abcd"},
+            ]},
+            {"role": "user", "parts": [
+                {"functionResponse": {"name": "look", "response": {"output": "Rain."}}},
+            ]},
+        ],
+        "generationConfig": {"temperature": 0.5, "stopSequences": ["x"]},
+        "tools": [{"functionDeclarations": [FUNCTION]}],
+    }),
+    "ollama": (OllamaProtocol(), {}, {
+        "model": MODEL, "options": {"temperature": 0.5, "stop": ["x"]},
+        "messages": [
+            {"role": "user", "content": "Hi", "images": ["iVBORw0KGgo="]},
+            {"role": "assistant", "content": "", "tool_calls": [
+                {"function": {"name": "look", "arguments": {"city": "Rome"}}},
+            ]},
+            {"role": "tool", "tool_name": "look", "content": "Rain."},
+        ],
+        "tools": [{"type": "function", "function": FUNCTION}],
+    }),
+    "ollama generate": (OllamaGenerateProtocol(), {}, {
+        "model": MODEL, "prompt": "Hi", "system": "Be brief.", "format": SCHEMA,
+    }),
+    "native": (NativeProtocol(), {}, {
+        "model": MODEL, "system": "Be brief.", "options": {"temperature": 0.5, "stop": ["x"]},
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
+            {"role": "assistant", "content": [
+                {"type": "tool_call", "id": "c1", "name": "look", "arguments": {"city": "Rome"}},
+            ]},
+            {"role": "tool_result", "tool_call_id": "c1", "tool_name": "look", "content": "Rain."},
+        ],
+        "tools": [{"name": "look", "description": "Looks.", "parameters": SCHEMA}],
+    }),
+}  # fmt: skip
+
+PATHS = {
+    "chat": "/v1/chat/completions",
+    "messages": "/v1/messages",
+    "responses": "/v1/responses",
+    "gemini": f"/v1beta/models/{MODEL}:generateContent",
+    "ollama": "/api/chat",
+    "ollama generate": "/api/generate",
+    "native": "/v1/stream",
+}
+
+TIMES, MOST = (64, 3) if EVERYTHING else (8, 1)
+"""How many times as large an enormous request is, and how many of the dearest are tried."""
+
+LOOKS_LIKE_JSON = TEXTS if EVERYTHING else ("x", "[")
+
+EACH = pytest.mark.parametrize("name", REQUESTS)
+
+
+async def loop_seconds(calls: Calls, name: str, body: bytes, enough: float = FREEZE / 2) -> float:
+    """Return for how long the event loop works on a request before anybody is asked."""
+    protocol, path, _ = REQUESTS[name]
+    best = FREEZE * 1000
+    gc.disable()
+    try:
+        for _ in range(3):
+            begun = time.thread_time()
+            with suppress(Refused):
+                calls.begin(protocol, await read_body(protocol, body, path, {}))
+            best = min(best, time.thread_time() - begun)
+            if best < enough:
+                break
+    finally:
+        gc.enable()
+    return best
+
+
+def odd(data: Any) -> Iterator[Any]:
+    """Yield data with each of its places something that does not belong there."""
+    if isinstance(data, dict | list):
+        keys = list(data) if isinstance(data, dict) else range(len(data))
+        for key in keys:
+            values = [*ODD, *odd(data[key])]
+            for value in values:
+                made = data.copy()
+                made[key] = value
+                yield made
+
+
+NO_REQUESTS = (b"", b"{", b"[]", b"0", b"\xff", b"[" * 200_000, b'{"a":' * 50_000)
+
+ODD = (None, True, -1, 1e308, 10**30, "", "\ud800", [], {}, [None], [[]], {"type": None}, {"": {}})
+
+
+@asynccontextmanager
+async def calling() -> AsyncIterator[Calls]:
+    async with swink.Client() as client:
+        yield Calls(client, {}, swink.RetryPolicy())
+
+
+@EACH
+async def test_the_sample_is_a_request(name: str) -> None:
+    protocol, path, body = REQUESTS[name]
+    async with calling() as calls:
+        stream, *_ = calls.begin(protocol, protocol.read(body, path, {}))
+        await stream.aclose()
+
+
+@EACH
+async def test_no_request_holds_the_loop(name: str) -> None:
+    slow = []
+    async with calling() as calls:
+        for where, body in inflated(REQUESTS[name][2], HOSTILE_SIZE, LOOKS_LIKE_JSON):
+            if (seconds := await loop_seconds(calls, name, body)) > FREEZE:
+                slow.append(f"{where}: {seconds:.2f} s")
+    assert not slow
+
+
+@EACH
+async def test_enormous_requests_cost_no_more_by_the_byte(name: str) -> None:
+    size = HOSTILE_SIZE // 4
+    small = dict(inflated(REQUESTS[name][2], size, ("x",)))
+    async with calling() as calls:
+        dearest = [
+            (await loop_seconds(calls, name, body, inf), where) for where, body in small.items()
+        ]
+        for _, where in sorted(dearest)[-MOST:]:
+            ((_, large),) = inflated(REQUESTS[name][2], TIMES * size, ("x",), {where})
+            enough = PER_BYTE * TIMES * await loop_seconds(calls, name, small[where], 0.0)
+            assert await loop_seconds(calls, name, large, enough) <= enough, where
+
+
+async def test_a_conversation_has_only_so_many_blocks() -> None:
+    many = [{"role": "user", "content": "Hi"}] * (MOST_BLOCKS + 1)
+    async with serving() as gateway:
+        answer = await ask(gateway, PATHS["chat"], {"model": MODEL, "messages": many})
+        assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_request")
+        assert str(MOST_BLOCKS) in answer.json["error"]["message"]
+        answer = await ask(gateway, PATHS["chat"], b"x" * (32 * 1024 * 1024 + 1))
+        assert answer.status == 413
+
+
+@EACH
+async def test_what_does_not_belong_there_is_refused_or_left_out(name: str) -> None:
+    protocol, path, body = REQUESTS[name]
+    refusals = []
+    async with calling() as calls:
+        for made in odd(body):
+            try:
+                calls.begin(protocol, await read_body(protocol, encoded(made), path, {}))
+            except Refused as refusal:
+                refusals.append(refusal)
+    assert len(refusals) > 20
+    assert all(400 <= refusal.status < 500 for refusal in refusals)
+
+
+def encoded(data: Any) -> bytes:
+    return json.dumps(data).encode()
+
+
+@EACH
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b"0", b"\xff", b"[" * 200_000, b'{"a":' * 50_000]
+)
+async def test_what_is_no_request_is_refused_in_the_protocols_words(name: str, body: bytes) -> None:
+    async with serving() as gateway:
+        answer = await ask(gateway, PATHS[name], body)
+    assert answer.status == 400
+    assert answer.json["error"]
+
+
+@EACH
+async def test_no_secret_of_the_gateways_is_told(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    own = {"openai": given_to("openai")}
+    echoed = own["openai"]["api_key"] + own["openai"]["headers"]["Cookie"]
+    refused = MemoryResponse.of_json({"error": {"message": f"bad key {echoed}"}}, 401)
+    body = {**REQUESTS[name][2], "model": "openai/gpt-4.1-mini"}
+    path = PATHS[name].replace(MODEL, "openai/gpt-4.1-mini")
+    async with serving(http=MemoryHTTPClient(refused), providers=own) as gateway:
+        answer = await ask(gateway, path, body)
+    assert b"bad key" in answer.body
+    for text in (answer.body.decode(), str(answer.headers), caplog.text):
+        assert not SONG.search(text)
