@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from io import BytesIO
 from typing import Any
@@ -102,3 +103,11 @@ async def ask(
         session.request(method, gateway.url + path, data=data, **more) as response,
     ):
         return Answer(response.status, response.headers, await response.read())
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Let the event loop run until something holds."""
+    while True:
+        if holds():
+            return
+        await asyncio.sleep(0)

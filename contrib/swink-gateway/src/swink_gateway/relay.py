@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
@@ -31,6 +32,7 @@ __all__ = [
     "Limits",
     "Line",
     "StreamRelay",
+    "hold_little",
     "relayed",
 ]
 
@@ -111,6 +113,7 @@ class StreamRelay(Line):
 
     async def send(self, data: bytes) -> None:
         if self.response is None:
+            hold_little(self._request.transport)
             self.response = web.StreamResponse(headers=self._headers())
             self.response.content_type = self._content_type
             self.response.headers["Cache-Control"] = "no-cache"
@@ -130,6 +133,16 @@ def _written(encoder: Encoder, batch: Sequence[Any], stream: EventStream, protoc
         fault = Error(error_message="the gateway failed to translate the answer")
         fault.error_kind = StreamErrorKind.INTERNAL
         return encoder.feed([fault], stream.call.attempt)
+
+
+def hold_little(transport: asyncio.Transport | None) -> None:
+    """Let the system keep little of what a client has not read.
+
+    By itself it would keep some MB for each, and the upstream would not wait for anybody.
+    """
+    held = None if transport is None else transport.get_extra_info("socket")
+    if held is not None:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MOST_UNREAD_BYTES)
 
 
 async def relayed(

@@ -24,7 +24,7 @@ from swink_gateway.protocols import Asked, BadRequest, Facts
 from swink_gateway.protocols.frames import named_frame
 from swink_gateway.protocols.openai_errors import error_data
 from swink_gateway.protocols.responses import PREFIX, ResponsesProtocol
-from swink_gateway.relay import MOST_UNREAD_BYTES, Line, relayed
+from swink_gateway.relay import MOST_UNREAD_BYTES, Line, hold_little, relayed
 
 __all__ = ["ResponsesRoutes"]
 
@@ -98,6 +98,7 @@ class _SocketLine(Line):
         self.calls = calls
         self._socket = socket
         self._transport = request.transport
+        hold_little(self._transport)
 
     async def send(self, data: bytes) -> None:
         events = [event.partition(b"\ndata: ")[2] for event in data.split(b"\n\n")[:-1]]

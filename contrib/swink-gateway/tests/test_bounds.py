@@ -1,0 +1,254 @@
+"""What clients may take of the gateway: places, time, memory, and what they leave behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from serving import Answer, ask, serving, until
+from test_seed_scenarios import CHAT, Flood, open_slowly
+from test_signs_of_life import BEGUN, ENDED, HI, Thinking
+
+import swink_core as swink
+from swink_gateway.calls import ACTIVE, PEAK, REJECTED, REQUESTS
+from swink_gateway.outbox import MOST_QUEUED, Outbox, read_ahead
+from swink_gateway.relay import ABORTED, BACKPRESSURE, Limits
+
+PATH = "/v1/chat/completions"
+
+
+# -- places ----------------------------------------------------------------------------------------
+
+
+async def test_with_all_places_taken_a_request_is_503_and_says_when_to_come_again() -> None:
+    upstream = Thinking()
+    async with serving(upstream, limits=Limits(streams=1)) as gateway:
+        first = asyncio.ensure_future(ask(gateway, PATH, HI))
+        await upstream.asked.wait()
+        for path, body in (
+            (PATH, HI),
+            ("/v1/messages", {**HI, "max_tokens": 9}),
+            ("/v1/responses", {"model": "echo/echo", "input": "Hi"}),
+            ("/v1/messages/count_tokens", HI),
+        ):
+            refused = await ask(gateway, path, body)
+            assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
+            assert "x-should-retry" not in refused.headers
+            assert "1 answers are under way" in refused.json["error"]["message"]
+        async with (
+            aiohttp.ClientSession() as session,
+            session.ws_connect(f"{gateway.url}/v1/responses") as socket,
+        ):
+            await socket.send_json({"type": "response.create", "model": "m", "input": "Hi"})
+            frame = await socket.receive_json()
+            assert (frame["type"], frame["status"]) == ("error", 503)
+        await upstream.say(*BEGUN)
+        await upstream.say(*ENDED)
+        assert (await first).status == 200
+        found = [gateway.counters[name] for name in (REQUESTS, ACTIVE, PEAK, REJECTED)]
+        assert found == [1, 0, 1, 5]
+
+
+async def test_a_client_that_does_not_send_its_body_is_left() -> None:
+    async with serving(limits=Limits(patience=0.01, streams=1)) as gateway:
+        port = int(gateway.url.rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(
+            f"POST {PATH} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n{{".encode()
+        )
+        assert b" 408 " in await reader.readline()
+        writer.close()
+        assert gateway.counters[ACTIVE] == 0
+
+
+# -- leaving ---------------------------------------------------------------------------------------
+
+
+async def test_hanging_up_right_after_the_end_is_success() -> None:
+    async with serving() as gateway:
+        port = int(gateway.url.rpartition(":")[2])
+        body = msgspec.json.encode({"model": "echo/echo", "stream": True, "input": "one"})
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        head = f"POST /v1/responses HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}"
+        writer.write(f"{head}\r\n\r\n".encode() + body)
+        came = b""
+        while b"response.completed" not in came:
+            came += await reader.read(100_000)
+        writer.transport.abort()
+        await until(lambda: not gateway.counters[ACTIVE])
+        id = came.partition(b'"id":"')[2].partition(b'"')[0].decode()
+        more = {"model": "echo/echo", "input": "two", "previous_response_id": id}
+        answer: Answer = await ask(gateway, "/v1/responses", more)
+        assert answer.status == 200
+        assert gateway.counters[ABORTED] == 0
+
+
+async def test_a_client_that_leaves_stops_an_upstream_that_hangs() -> None:
+    upstream = Hanging()
+    async with serving(upstream) as gateway:
+        _, writer = await open_slowly(gateway.url)
+        await upstream.reached(1)
+        writer.transport.abort()
+        await until(lambda: not upstream.waiting and not gateway.counters[ACTIVE])
+
+
+class Hanging:
+    """Answers with nothing, for ever; `waiting` counts who waits for it."""
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self._more = asyncio.Event()
+
+    @swink.hookimpl(tryfirst=True)
+    def stream(self, call: swink.Call) -> Any:
+        return self._hang()
+
+    async def _hang(self) -> Any:
+        self.waiting += 1
+        self._more.set()
+        try:
+            await asyncio.Event().wait()
+            yield swink.Start()
+        finally:
+            self.waiting -= 1
+
+    async def reached(self, count: int) -> None:
+        while self.waiting < count:
+            self._more.clear()
+            await self._more.wait()
+
+
+# -- coalescing ------------------------------------------------------------------------------------
+
+DELTAS = (swink.TextDelta, swink.ThinkingDelta, swink.ToolCallDelta)
+OTHERS = (swink.Notice("a", "b"), swink.TextEnd(0), swink.ToolCallStart(1, "c", "f"))
+
+EVENTS = st.lists(
+    st.one_of(
+        st.builds(
+            lambda kind, index, text: kind(index, text),
+            st.sampled_from(DELTAS), st.integers(0, 1), st.text("ab", max_size=3),
+        ),
+        st.sampled_from(OTHERS),
+    ),
+    max_size=120,
+)  # fmt: skip
+
+
+def said(events: Iterable[Any]) -> tuple[list[Any], dict[Any, str]]:
+    """Return the events that are no pieces, each with the pieces before it, and all pieces."""
+    others, texts = [], dict[Any, str]()
+    for event in events:
+        if isinstance(event, DELTAS):
+            key = (type(event), event.content_index)
+            texts[key] = texts.get(key, "") + event.delta
+        else:
+            others.append((event, dict(texts)))
+    return others, texts
+
+
+@given(EVENTS, st.integers(1, 5))
+def test_a_full_queue_joins_pieces_of_a_block_and_drops_nothing(
+    events: list[Any], most: int
+) -> None:
+    async def relay() -> list[Any]:
+        box = Outbox(lambda: None, most)
+
+        async def fill() -> None:
+            for event in events:
+                await box.put(event)
+            box.close()
+
+        filling = asyncio.ensure_future(fill())
+        taken: list[Any] = []
+        while True:
+            await asyncio.sleep(0)  # the queue fills up first
+            batch = await box.take()
+            assert len(batch) <= most
+            if not batch:
+                await filling
+                return taken
+            taken += batch
+
+    taken = asyncio.run(relay())
+    assert said(taken) == said(events)
+    assert len(taken) <= len(events)
+
+
+async def test_a_slow_client_that_lets_pieces_be_joined_gets_every_character() -> None:
+    upstream = Flood(40)
+    async with serving(upstream, limits=Limits(coalesce=True)) as gateway:
+        reader, writer = await open_slowly(gateway.url)
+        await until(lambda: gateway.counters[BACKPRESSURE] > 0)
+        answer = await reader.read()
+        writer.close()
+    assert answer.endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n")
+    assert answer.count(b"x") >= 40 * 256_000
+
+
+async def test_reading_ahead_ends_with_its_reader() -> None:
+    upstream = Hanging()
+
+    async def hang() -> Any:
+        async for event in upstream._hang():
+            yield [event]
+
+    ahead = read_ahead(hang(), lambda: None)
+    reading = asyncio.ensure_future(anext(ahead))
+    await upstream.reached(1)
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    assert upstream.waiting == 0
+
+
+def test_the_queue_is_as_long_as_the_contract_says() -> None:
+    assert MOST_QUEUED == 32
+
+
+# -- security --------------------------------------------------------------------------------------
+
+
+async def test_headers_have_a_bound() -> None:
+    async with serving() as gateway:
+        many = {f"x-{number}": "a" for number in range(1000)}
+        for headers in ({"x-long": "a" * 100_000}, many):
+            answer = await ask(gateway, PATH, {**CHAT, "model": "echo/echo"}, headers=headers)
+            assert answer.status == 400
+
+
+async def test_no_other_origin_is_told_that_it_may() -> None:
+    asked = {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
+    async with serving() as gateway:
+        for headers in (asked, {}):
+            for method in ("OPTIONS", "POST", "GET"):
+                answer = await ask(gateway, PATH, HI, method=method, headers=headers)
+                assert not [name for name in answer.headers if name.lower().startswith("access-")]
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9/secret.png", "file:///etc/passwd"])
+async def test_no_address_from_a_client_is_fetched_or_read(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fetched(*anything: Any, **more: Any) -> Any:
+        raise AssertionError(f"somebody looked at {anything}")
+
+    upstream = Thinking()
+    await upstream.say(*BEGUN)
+    await upstream.say(*ENDED)
+    image = {"type": "image_url", "image_url": {"url": url}}
+    body = {**HI, "messages": [{"role": "user", "content": [image]}]}
+    source = {"type": "image", "source": {"type": "file", "path": "/etc/passwd"}}
+    native = {**HI, "messages": [{"role": "user", "content": [source]}]}
+    async with serving(upstream) as gateway:
+        monkeypatch.setattr("swink_core.providers.media.read_files", fetched)
+        monkeypatch.setattr("builtins.open", fetched)
+        answer = await ask(gateway, PATH, body)
+        assert answer.status in (200, 400)
+        assert (await ask(gateway, "/v1/stream", native)).status == 400

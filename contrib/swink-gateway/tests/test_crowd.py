@@ -1,0 +1,138 @@
+"""Crowds of clients that read slowly, vanish, or wait for an upstream that hangs, leave nothing.
+
+What is counted before they come and after they have gone is the same: tasks, descriptors, and the
+memory that Python holds, but for what a first crowd leaves in caches and pools. While they are here
+each takes no more than a bounded amount. `SWINK_GATEWAY_CROWD` is how many come (20; `make clients`
+has 1,000).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import tracemalloc
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+from attrs import define
+from serving import serving, until
+from test_bounds import Hanging
+from test_seed_scenarios import open_slowly
+
+import swink_core as swink
+from swink_gateway.calls import ACTIVE, PEAK
+from swink_gateway.relay import BACKPRESSURE, Limits
+from swink_gateway.server import Gateway
+
+CROWD = int(os.environ.get("SWINK_GATEWAY_CROWD", "20"))
+
+MOST_OF_EACH = 1024 * 1024
+"""Bytes of Python's memory that one client may take, its own end included."""
+
+LEFT_OVER = 64 * 1024 + 200 * CROWD
+"""Bytes that may be more than after the first crowd: tables that have grown."""
+
+DESCRIPTORS = "/proc/self/fd"
+
+Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Endless:
+    """Talks as long as somebody listens; `listeners` counts them."""
+
+    def __init__(self) -> None:
+        self.listeners = 0
+
+    @swink.hookimpl(tryfirst=True)
+    def stream(self, call: swink.Call) -> Any:
+        return self._talk()
+
+    async def _talk(self) -> AsyncIterator[Any]:
+        self.listeners += 1
+        try:
+            yield swink.Start()
+            yield swink.TextStart(0)
+            while True:
+                yield swink.TextDelta(0, "word " * 2000)
+                await asyncio.sleep(0)
+        finally:
+            self.listeners -= 1
+
+
+@define
+class Held:
+    """What the process holds."""
+
+    tasks: int
+    descriptors: int
+    memory: int
+
+    @classmethod
+    def now(cls) -> Held:
+        gc.collect()
+        descriptors = len(os.listdir(DESCRIPTORS)) if os.path.isdir(DESCRIPTORS) else 0
+        return cls(len(asyncio.all_tasks()), descriptors, tracemalloc.get_traced_memory()[0])
+
+
+async def slow(gateway: Gateway, upstream: Any) -> None:
+    """Come, read nothing, and leave."""
+    clients = [await open_slowly(gateway.url) for _ in range(CROWD)]
+    await until(lambda: gateway.counters[BACKPRESSURE] >= CROWD)
+    await leave(gateway, upstream, clients)
+
+
+async def vanishing(gateway: Gateway, upstream: Any) -> None:
+    """Come one after the other, read a little, and be gone."""
+    for number in range(CROWD):
+        reader, writer = await open_slowly(gateway.url)
+        if number % 2:
+            await reader.read(100)
+        writer.transport.abort()
+    await leave(gateway, upstream, [])
+
+
+async def waiting(gateway: Gateway, upstream: Any) -> None:
+    """Come, wait, and leave."""
+    clients = [await open_slowly(gateway.url) for _ in range(CROWD)]
+    await until(lambda: gateway.counters[ACTIVE] == CROWD)
+    await upstream.reached(CROWD)
+    await leave(gateway, upstream, clients)
+
+
+async def leave(gateway: Gateway, upstream: Any, clients: list[Client]) -> None:
+    held = tracemalloc.get_traced_memory()[0]
+    assert held < 16 * 1024 * 1024 + CROWD * MOST_OF_EACH
+    for _, writer in clients:
+        writer.transport.abort()
+    clients.clear()
+    at = "waiting" if isinstance(upstream, Hanging) else "listeners"
+    await until(lambda: not gateway.counters[ACTIVE] and not getattr(upstream, at))
+    for _ in range(10):
+        await asyncio.sleep(0)  # connections that are closed are let go in the next rounds
+
+
+CROWDS: list[tuple[Callable[[Gateway, Any], Awaitable[None]], type]] = [
+    (slow, Endless), (vanishing, Endless), (waiting, Hanging),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("come", "upstream"), CROWDS, ids=[row[0].__name__ for row in CROWDS])
+@pytest.mark.parametrize("coalesce", [False, True])
+async def test_a_crowd_leaves_nothing(come: Any, upstream: type, coalesce: bool) -> None:
+    talks = upstream()
+    limits = Limits(streams=CROWD, coalesce=coalesce)
+    tracemalloc.start()
+    try:
+        async with serving(talks, limits=limits) as gateway:
+            await come(gateway, talks)
+            before = Held.now()
+            await come(gateway, talks)
+            after = Held.now()
+            assert gateway.counters[PEAK] <= CROWD
+    finally:
+        tracemalloc.stop()
+    assert after.tasks == before.tasks
+    assert after.descriptors <= before.descriptors
+    assert after.memory < before.memory + LEFT_OVER

@@ -1,0 +1,190 @@
+"""Failures, told so that clients do what is right: wait, ask again, or stop.
+
+What real clients do with these words is measured by `make clients`, and stands in
+docs/reference/real-clients.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from serving import ONCE, Scripted, ask, serving
+
+import swink_core as swink
+from swink_core import StreamErrorKind as Kind
+from swink_gateway.cooldowns import MOST_REMEMBERED, Cooldowns
+from swink_gateway.failures import UNAVAILABLE_SECONDS
+from swink_gateway.server import Gateway
+from swink_testing.clock import ManualClock
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+
+MODEL = "echo/echo"
+CHAT = {"messages": [{"role": "user", "content": "Hi"}]}
+CONTENTS = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
+
+ASKING: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "chat": ("/v1/chat/completions",) * 2 + (CHAT,),
+    "messages": ("/v1/messages",) * 2 + ({**CHAT, "max_tokens": 9},),
+    "responses": ("/v1/responses",) * 2 + ({"input": "Hi"},),
+    "gemini": (
+        f"/v1beta/models/{MODEL}:streamGenerateContent?alt=sse",
+        f"/v1beta/models/{MODEL}:generateContent", CONTENTS,
+    ),
+    "ollama": ("/api/chat",) * 2 + (CHAT,),
+    "native": ("/v1/stream",) * 2 + (CHAT,),
+}  # fmt: skip
+"""Where each protocol asks for a stream and for a whole answer, and what."""
+
+EACH = pytest.mark.parametrize("protocol", ASKING)
+
+TRIGGERS = ("try again", "overloaded", "unavailable", "exhausted", "server_error", "503")
+"""Words for which opencode asks again, five times, wherever they stand in an error."""
+
+
+def failing(kind: Kind, wait: float | None = None, *before: Any) -> Scripted:
+    error = swink.Error(error_message="it broke", error_kind=kind, retry_after=wait)
+    return Scripted([swink.Start(), *before, error])
+
+
+async def asked(gateway: Gateway, protocol: str, stream: bool, model: str = MODEL) -> Any:
+    streamed, whole, body = ASKING[protocol]
+    return await ask(
+        gateway, streamed if stream else whole, {"model": model, "stream": stream, **body}
+    )
+
+
+@EACH
+@pytest.mark.parametrize("kind", [Kind.OVERLOADED, Kind.RESOURCE])
+async def test_with_nobody_left_to_ask_a_whole_answer_is_503_and_says_when(
+    protocol: str, kind: Kind
+) -> None:
+    async with serving(failing(kind)) as gateway:
+        answer = await asked(gateway, protocol, False)
+    assert answer.status == 503
+    assert "it broke" in str(answer.json["error"])
+    assert answer.headers["Retry-After"] == str(UNAVAILABLE_SECONDS)
+    assert answer.headers["x-should-retry"] == "false"
+
+
+@EACH
+async def test_with_nobody_left_to_ask_a_stream_says_so_inside_a_200(protocol: str) -> None:
+    async with serving(failing(Kind.OVERLOADED)) as gateway:
+        answer = await asked(gateway, protocol, True)
+    text = answer.body.decode().lower()
+    assert answer.status == 200
+    assert "it broke" in text
+    if protocol in ("chat", "messages"):
+        assert not [word for word in TRIGGERS if word in text]
+    if protocol == "responses":
+        assert '"code":"server_is_overloaded"' in text
+
+
+async def test_a_limit_whose_end_is_known_is_something_to_wait_for() -> None:
+    async with serving(failing(Kind.THROTTLED, 6.5)) as gateway:
+        whole = await asked(gateway, "chat", False)
+        codex = await asked(gateway, "responses", True)
+    assert (whole.status, whole.headers["Retry-After"]) == (429, "7")
+    assert "x-should-retry" not in whole.headers
+    error = codex.frames[-1]["response"]["error"]
+    assert error["code"] == "rate_limit_exceeded"
+    assert error["message"].endswith("Please try again in 6.5s.")
+
+
+async def test_what_a_provider_says_of_its_limits_is_passed_on() -> None:
+    said = {"x-ratelimit-remaining-requests": "0", "Anthropic-RateLimit-Tokens-Reset": "soon"}
+    refused = MemoryResponse.of_json({"error": {"message": "no"}}, 429, {**said, "Set-Cookie": "a"})
+    own = {"openai": {"base_url": "http://upstream.invalid/v1", "api_key": "k"}}
+    async with serving(http=MemoryHTTPClient(refused), providers=own) as gateway:
+        answer = await asked(gateway, "chat", False, "openai/gpt-4.1-mini")
+    assert answer.status == 429
+    assert {name: answer.headers[name] for name in said} == said
+    assert "Set-Cookie" not in answer.headers
+
+
+@EACH
+async def test_an_error_in_the_first_frames_falls_back_and_one_after_words_does_not(
+    protocol: str,
+) -> None:
+    words = (swink.TextStart(0), swink.TextDelta(0, "Hel"), swink.TextEnd(0))
+    answer = (swink.TextStart(0), swink.TextDelta(0, "Hello"), swink.TextEnd(0))
+    done = swink.Done(swink.StopReason.STOP)
+    for before in ((), words):
+        upstream = failing(Kind.OVERLOADED, None, *before)
+        upstream.answers.append([[swink.Start(), *answer, done]])
+        async with serving(upstream, routes={"two": ["echo/echo", "echo/think"]}) as gateway:
+            streamed, _, body = ASKING[protocol]
+            path = streamed.replace(MODEL, "two")
+            found = await ask(gateway, path, {"model": "two", "stream": True, **body})
+        assert len(upstream.calls) == (1 if before else 2)
+        assert ("it broke" in found.body.decode()) == (bool(before) or protocol == "native")
+        assert ("Hello" in found.body.decode()) != bool(before)
+
+
+class Refusing:
+    """Answers no request; `asked` counts them."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    @swink.hookimpl(tryfirst=True)
+    def stream(self, call: swink.Call) -> Any:
+        self.asked += 1
+        error = swink.Error(error_message="full", error_kind=Kind.OVERLOADED)
+        return Scripted([swink.Start(), error]).stream(call)
+
+
+async def test_that_all_are_down_is_remembered_and_told_without_asking() -> None:
+    clock, upstream = ManualClock(jump=True), Refusing()
+    gates = [Cooldowns(clock)]
+    route = {"two": ["echo/echo", "echo/think"]}
+    async with (
+        swink.Client(plugins=[upstream], gates=gates, clock=clock) as client,
+        Gateway(client, retry=ONCE, routes=route) as gateway,
+    ):
+        for _ in range(ONCE.circuit_threshold):
+            assert (await asked(gateway, "chat", False, "two")).status == 503
+        before = upstream.asked
+        for protocol in ("chat", "messages", "responses", "ollama", "native"):
+            answer = await asked(gateway, protocol, False, "two")
+            assert answer.status == 503
+            assert 0 < int(answer.headers["Retry-After"]) <= ONCE.circuit_cooldown
+            assert "full" in answer.body.decode()
+        assert upstream.asked == before
+        await clock.advance(ONCE.circuit_cooldown)
+        await asked(gateway, "chat", False, "two")
+        assert before < upstream.asked <= before + 2
+
+
+class Aim:
+    """As much of a target as a gate looks at."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.options = swink.StreamOptions()
+
+
+async def test_a_circuit_closes_with_an_answer_and_after_a_cooldown_lets_one_ask() -> None:
+    clock = ManualClock()
+    gate, target, policy = Cooldowns(clock), Aim("a"), swink.RetryPolicy()
+    down = swink.Error(error_message="full", error_kind=Kind.OVERLOADED)
+    for _ in range(policy.circuit_threshold):
+        await gate.enter(target)  # type: ignore[arg-type]  # it is all that the gate looks at
+        gate.leave(target, down, None)  # type: ignore[arg-type]  # the same
+    with pytest.raises(swink.ProviderFailure) as refused:
+        await gate.enter(target)  # type: ignore[arg-type]  # the same
+    assert refused.value.failure.retry_after == policy.circuit_cooldown
+    await clock.advance(policy.circuit_cooldown)
+    await gate.enter(target)  # type: ignore[arg-type]  # the same
+    with pytest.raises(swink.ProviderFailure):
+        await gate.enter(target)  # type: ignore[arg-type]  # the same
+    gate.leave(target, swink.Done(swink.StopReason.STOP), None)  # type: ignore[arg-type]  # the same
+    await gate.enter(target)  # type: ignore[arg-type]  # the same
+
+
+def test_what_is_remembered_has_a_bound() -> None:
+    gate = Cooldowns(ManualClock())
+    down = swink.Error(error_message="full", error_kind=Kind.OVERLOADED)
+    for number in range(2 * MOST_REMEMBERED):
+        gate.leave(Aim(str(number)), down, None)  # type: ignore[arg-type]  # as above
+    assert len(gate._circuits) == MOST_REMEMBERED
