@@ -20,7 +20,10 @@ __all__ = ["ANSWER", "MODES", "PARTIAL", "Tool", "Vendor"]
 ANSWER = "CANNED-ANSWER-42: all is well."
 PARTIAL = "PARTIAL "
 FAULT = "the model broke down"
-MODES = ("answer", "tool", "503", "error", "cut")
+MODES = ("answer", "tool", "pause", "503", "error", "cut")
+
+PAUSE_SECONDS = 1.5
+"""Before each frame of an answer that is thought about."""
 
 Tool = tuple[str, dict[str, Any]]
 """A tool's name and the arguments to call it with."""
@@ -70,6 +73,8 @@ class Vendor:
             response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
             await response.prepare(request)
             for name, data in frames:
+                if self.mode == "pause":
+                    await asyncio.sleep(PAUSE_SECONDS)
                 head = f"event: {name}\n" if name else ""
                 await response.write(f"{head}data: {json.dumps(data)}\n\n".encode())
             if self.mode == "cut":
@@ -98,6 +103,8 @@ class Vendor:
                 self.asked += 1
                 frames = responses(self._mode(body), self._tool)
             for _, data in frames:
+                if self.mode == "pause" and body.get("generate") is not False:
+                    await asyncio.sleep(PAUSE_SECONDS)
                 await socket.send_str(json.dumps(data))
             if self.mode == "cut" and body.get("generate") is not False:
                 assert request.transport is not None
@@ -111,7 +118,7 @@ class Vendor:
                          '"function_call_output"', '"functionResponse"'))  # fmt: skip
         if self.mode == "tool" and (has_result or not body.get("tools")):
             return "answer"
-        return self.mode
+        return "answer" if self.mode == "pause" else self.mode
 
 
 def unavailable() -> web.Response:

@@ -27,6 +27,7 @@ this table has it."""
 SCENES = {
     "answer": "an answer",
     "tool": "a call of its shell tool, then an answer",
+    "pause": "an answer that is thought about, with the gateway's signs of life",
     "503": "503 with `Retry-After: 1`, every time",
     "error": "words, then the protocol's own error, every time",
     "cut": "words, then the connection is lost, every time",

@@ -21,7 +21,7 @@ __all__ = ["MOST_QUEUED", "Outbox", "read_ahead"]
 MOST_QUEUED = 32
 """Events that wait for their client."""
 
-MOST_JOINED = 64 * 1024
+MOST_JOINED = 16 * 1024
 """Characters of pieces that are joined to one."""
 
 Delta = TextDelta | ThinkingDelta | ToolCallDelta

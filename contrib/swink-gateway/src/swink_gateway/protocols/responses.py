@@ -139,8 +139,9 @@ class ResponsesEncoder(EventEncoder):
             case Done():
                 self._finish(event, out)
             case Error():
-                id = event.response_id or PREFIX + self._facts.id
-                self._response = self._response or self._head(id, event.model or self._asked.model)
+                if not self._response:
+                    id = event.response_id or PREFIX + self._facts.id
+                    self._announce(id, event.model or self._asked.model, out)
                 self._fail(event, out)
 
     # -- the response ------------------------------------------------------------------------------
