@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from swink_core import AssistantMessageEvent, Done, Error, Retry, ToolCallBlock
+from swink_core import (
+    AssistantMessageEvent,
+    Done,
+    Error,
+    Retry,
+    TextEnd,
+    ThinkingEnd,
+    ToolCallBlock,
+    ToolCallEnd,
+)
 from swink_gateway.protocols import Facts, Known
 from swink_gateway.protocols.frames import encode
 
@@ -26,6 +35,8 @@ class EventEncoder:
     def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
         """Return what the events of one network read are in this protocol."""
         out: list[bytes] = []
+        if batch and type(batch[-1]) is Error:
+            batch = _cut_short(batch)
         for event in batch:
             if self.ended:
                 break
@@ -41,6 +52,21 @@ class EventEncoder:
 
     def _write(self, event: Any, batch: Sequence[Any], out: list[bytes]) -> None:
         raise NotImplementedError
+
+
+def _cut_short(batch: Sequence[AssistantMessageEvent]) -> list[AssistantMessageEvent]:
+    """Leave out the ends of blocks that a failure ended, as vendors do.
+
+    A block that is ended is whole to a client: Claude Code would keep it, and not ask for the
+    answer again.
+    """
+    *events, error = batch
+    while events and type(events[-1]) in _ENDS:
+        events.pop()
+    return [*events, error]
+
+
+_ENDS = (TextEnd, ThinkingEnd, ToolCallEnd)
 
 
 def id_of(known: Known, batch: Sequence[AssistantMessageEvent], facts: Facts, prefix: str) -> str:
