@@ -48,7 +48,8 @@ help:
 	@echo 'make scoreboard   put swink and its peers before the same faults, and before the judge; writes two pages'
 	@echo 'make counterparts show traces to Phoenix and metrics to Prometheus, drive the claude command,'
 	@echo '                  and the gateway with every vendor'\''s newest SDK, installing all (1 GB)'
-	@echo 'make clients      drive real coding agents through the gateway, installing them (1.2 GB);'
+	@echo 'make clients      drive real coding agents through the gateway, installing them (2 GB), and'
+	@echo '                  1,000 clients that are slow, that vanish, and whose upstream hangs;'
 	@echo '                  CLIENTS_ARGS="codex", or --write for a new table'
 	@echo 'make constraints  resolve all dependencies anew and write constraints.txt'
 	@echo 'make clean        remove .venv, caches and build products'
@@ -115,6 +116,7 @@ counterparts: $(VENV)/.installed-dev $(COUNTERPARTS)/.installed $(SDKS_INSTALLED
 	$(PY) tools/counterparts_sdks.py
 
 clients: $(VENV)/.installed-dev $(CLIENTS)/npm/.installed $(CLIENTS)/aider/.installed
+	ulimit -n $$(ulimit -Hn) || true; SWINK_GATEWAY_CROWD=1000 $(PY) -m pytest -q contrib/swink-gateway/tests/test_crowd.py
 	$(PY) tools/clients/drive.py $(CLIENTS_ARGS)
 
 $(CLIENTS)/npm/.installed: tools/clients/package.json

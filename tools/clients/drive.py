@@ -17,11 +17,15 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
+from runpy import run_path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
 
 import table
 from attrs import define
-from installed import CLIENTS, FOLDER, KEY, MODEL, Client, Run
+from installed import CLIENTS, FOLDER, KEY, MODEL, PATIENCE, ROOT, Client, Run
 from scripted_vendor import ANSWER, MODES, Vendor
 
 import swink_core as swink
@@ -31,7 +35,10 @@ from swink_gateway.cooldowns import Cooldowns
 from swink_gateway.relay import Limits
 from swink_gateway.server import Gateway
 
+MAKER = ROOT / "plugins" / "swink-provider-local" / "tests" / "make_tiny_gguf.py"
+
 AT_A_TIME = 2
+MODEL_PATIENCE = 900.0
 HASTE = 20
 
 BEHIND = {
@@ -58,12 +65,12 @@ class Result:
     def fault(self) -> str | None:
         """What is wrong with it, through the gateway; `None`: nothing."""
         run = self.run
-        if self.mode in ("answer", "tool", "pause"):
+        if self.mode in ("answer", "tool", "pause", "model"):
             if run.code != 0 or ANSWER not in run.output:
                 return "the answer is missing"
             return "the tool did not run" if self.mode == "tool" and not run.ran else None
         if not run.ended:
-            return f"it did not end within {self.client.patience:g} s"
+            return f"it did not end within {PATIENCE:g} s"
         return None if _told(run.output) else "the failure is not told"
 
 
@@ -106,6 +113,26 @@ async def through(client: Client, mode: str) -> Result:
             return Result(client, mode, run, gateway.counters[REQUESTS], vendor.asked)
 
 
+async def through_to_a_model(client: Client, folder: Path) -> Result:
+    """Have an agent answered by a model that computes, the tiny one of `swink-provider-local`.
+
+    It reads prompts of 100,000 characters one by one, which takes minutes.
+    """
+    maker = SimpleNamespace(**run_path(str(MAKER)))
+    file = folder / "tiny.gguf"
+    if not file.exists():
+        maker.write_model(file)
+    settings = {"context": 2 * maker.CONTEXT, "gpu_layers": 0, "threads": 2}
+    own = {"local": {"settings": settings, "temperature": 0}}
+    async with (
+        swink.Client(providers=own) as asking,
+        Gateway(asking, keys=[KEY], routes={MODEL: [f"local/{file}"]}) as gateway,
+    ):
+        run = await client.run(gateway.url, patience=MODEL_PATIENCE)
+        run.output = run.output.replace(maker.ANSWER, ANSWER)
+        return Result(client, "model", run, gateway.counters[REQUESTS], gateway.counters[REQUESTS])
+
+
 def scenes(client: Client) -> list[str]:
     """Return the scenes that a client can play."""
     return [mode for mode in MODES if mode != "tool" or client.tool is not None]
@@ -118,13 +145,22 @@ async def play(clients: list[Client], direct: bool) -> list[tuple[Result | None,
     async def both(client: Client, mode: str) -> tuple[Result | None, Result]:
         async with places:
             without = await directly(client, mode) if direct else None
-            result = await through(client, mode)
-            asked = f"asked {result.asked} times, {result.upstream} upstream"
-            print(f"{client.name}, {mode}: {asked}, {result.run.seconds:.0f} s", flush=True)
-            return without, result
+            return without, _said(await through(client, mode))
 
     found = [both(client, mode) for client in clients for mode in scenes(client)]
     return await asyncio.gather(*found)
+
+
+async def play_a_model(clients: list[Client]) -> list[tuple[Result | None, Result]]:
+    """Have all answered by the tiny model, one after the other."""
+    with TemporaryDirectory(prefix="swink-model-") as folder:
+        return [(None, _said(await through_to_a_model(c, Path(folder)))) for c in clients]
+
+
+def _said(result: Result) -> Result:
+    asked = f"asked {result.asked} times, {result.upstream} upstream"
+    print(f"{result.client.name}, {result.mode}: {asked}, {result.run.seconds:.0f} s", flush=True)
+    return result
 
 
 def faults(results: list[tuple[Result | None, Result]]) -> list[str]:
@@ -151,10 +187,13 @@ def main() -> None:
     clients = [c for c in CLIENTS if not wanted or c.name.lower().startswith(wanted)]
     if not FOLDER.exists():
         sys.exit("run `make clients`, which installs them")
-    results = asyncio.run(play(clients, asked.write))
-    if asked.write:
-        table.write(results)
-    if said := faults(results):
+    said = []
+    for playing in (play(clients, asked.write), play_a_model(clients)):
+        results = asyncio.run(playing)
+        if asked.write:
+            table.write(results)
+        said += faults(results)
+    if said:
         sys.exit("\n".join(said))
 
 

@@ -18,10 +18,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from attrs import define, field
+from attrs import define
 from scripted_vendor import Tool
 
-__all__ = ["CLIENTS", "FOLDER", "KEY", "MODEL", "ROOT", "Client", "Run", "version_of"]
+__all__ = ["CLIENTS", "FOLDER", "KEY", "MODEL", "PATIENCE", "ROOT", "Client", "Run", "version_of"]
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".venv-clients"
@@ -35,6 +35,9 @@ MODEL = "stub-model"
 RAN = "ran.txt"
 """What the tool is told to write."""
 
+PATIENCE = 100.0
+PROMPT = "Say hello"
+
 COMMAND = f"echo ran > {RAN}"
 SHELL = {"command": COMMAND, "description": "Write a file"}
 NOWHERE = "http://127.0.0.1:9"
@@ -42,7 +45,7 @@ NOWHERE = "http://127.0.0.1:9"
 
 @define
 class Run:
-    """What became of a run. `ended`: by itself, before it was stopped; `ran`: the tool did."""
+    """What became of a run. `code` is `None` where it was stopped; `ran`: the tool did."""
 
     code: int | None
     output: str
@@ -67,10 +70,9 @@ class Client:
     environ: Mapping[str, str]
     files: Callable[[str], Mapping[str, str]] = lambda url: {}
     tool: Tool | None = None
-    patience: float = field(default=100.0, kw_only=True)
 
-    async def run(self, url: str, prompt: str = "Say hello") -> Run:
-        """Give it one prompt, and wait until it has ended, or has not for too long."""
+    async def run(self, url: str, patience: float = PATIENCE) -> Run:
+        """Give it one prompt, and wait until it has ended, or has not for so many seconds."""
         with tempfile.TemporaryDirectory(prefix="swink-client-") as folder:
             home = Path(folder)
             work = home / "work"
@@ -81,7 +83,7 @@ class Client:
                 file.write_text(text)
             begun = time.monotonic()
             process = await asyncio.create_subprocess_exec(
-                *(part.format(prompt=prompt) for part in self.command),
+                *(part.format(prompt=PROMPT) for part in self.command),
                 cwd=work,
                 env=self._environ(url, folder),
                 stdin=asyncio.subprocess.DEVNULL,
@@ -92,7 +94,7 @@ class Client:
             output = bytearray()
             assert process.stdout is not None
             try:
-                async with asyncio.timeout(self.patience):
+                async with asyncio.timeout(patience):
                     while piece := await process.stdout.read(65536):
                         output += piece
                     await process.wait()

@@ -28,6 +28,7 @@ SCENES = {
     "answer": "an answer",
     "tool": "a call of its shell tool, then an answer",
     "pause": "an answer that is thought about, with the gateway's signs of life",
+    "model": "an answer of the tiny local model of `swink-provider-local`, which computes",
     "503": "503 with `Retry-After: 1`, every time",
     "error": "words, then the protocol's own error, every time",
     "cut": "words, then the connection is lost, every time",
@@ -79,7 +80,9 @@ def _order(rows: dict[tuple[str, str], str]) -> list[tuple[str, str]]:
 
 
 def _row(direct: Any, gateway: Any) -> str:
-    asked = f"{direct.asked}" + ("" if direct.run.ended else ", stopped")
+    asked = "" if direct is None else str(direct.asked)
+    if direct is not None and not direct.run.ended:
+        asked += ", stopped"
     cells = (gateway.client.name, f"`{gateway.mode}`", asked, gateway.asked, gateway.upstream)
     return "| " + " | ".join(map(str, cells)) + " |"
 

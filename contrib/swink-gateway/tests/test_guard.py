@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
+
 import aiohttp
 import pytest
 from serving import ask, serving
 
 import swink_core as swink
-from swink_gateway.guard import is_loopback
+from swink_gateway.guard import Guard, is_loopback
 from swink_gateway.server import Gateway
 
 HI = {"model": "echo/echo", "stream": False, "messages": [{"role": "user", "content": "Hi"}]}
@@ -80,6 +82,26 @@ async def test_a_key_is_wanted_in_any_of_the_vendors_headers(
             assert (await ask(gateway, path, headers=headers)).status == status
         assert (await ask(gateway, "/v1/stream", HI, headers=headers)).status == status
         assert (await ask(gateway, "/health", headers=headers)).status == 200
+
+
+def test_keys_are_kept_as_digests_and_compared_in_constant_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared: list[tuple[bytes, bytes]] = []
+
+    def compare(shown: bytes, ours: bytes) -> bool:
+        compared.append((shown, ours))
+        return shown == ours
+
+    guard = Guard(["first-secret", "second-secret"])
+    assert b"secret" not in pickle.dumps(vars(guard))
+    monkeypatch.setattr("hmac.compare_digest", compare)
+    counts = []
+    for key in ("first-secret", "second-secret", "nobody's", "x" * 1000):
+        compared.clear()
+        assert guard.knows({"x-api-key": key}, {}) is key.endswith("-secret")
+        counts.append((len(compared), {len(digest) for pair in compared for digest in pair}))
+    assert counts == [(2, {32})] * 4  # as many and as long, whatever is shown
 
 
 async def test_a_key_in_the_address_lets_a_browser_in() -> None:

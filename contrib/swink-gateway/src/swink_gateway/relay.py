@@ -28,6 +28,7 @@ from swink_gateway.pulse import Pulse
 __all__ = [
     "ABORTED",
     "BACKPRESSURE",
+    "MOST_STREAMS",
     "MOST_UNREAD_BYTES",
     "Limits",
     "Line",

@@ -13,6 +13,7 @@ import click
 import swink_core as swink
 from swink_cli.terminal import say
 from swink_gateway.cooldowns import Cooldowns
+from swink_gateway.relay import MOST_STREAMS, Limits
 from swink_gateway.server import LOOPBACK, Gateway
 
 __all__ = ["command"]
@@ -41,17 +42,32 @@ PORT = 8117
     "--setting", "settings", multiple=True, metavar="NAME",
     help="A setting of providers that clients of swink's own protocol may say, too.",
 )  # fmt: skip
+@click.option(
+    "--streams", default=MOST_STREAMS, show_default=True, type=click.IntRange(1),
+    help="How many answers may be under way at a time; more are told to come again.",
+)  # fmt: skip
+@click.option(
+    "--coalesce", is_flag=True,
+    help="Read on while a client reads slowly, and join the pieces that wait for it.",
+)  # fmt: skip
 def command(
-    host: str, port: int, names: Sequence[str], routes: Sequence[str], settings: Sequence[str]
+    host: str,
+    port: int,
+    names: Sequence[str],
+    routes: Sequence[str],
+    settings: Sequence[str],
+    streams: int,
+    coalesce: bool,
 ) -> int:
     """Serve any installed model to clients of OpenAI, Anthropic, Google, Ollama and swink.
 
     Models are named provider/model, or by their bare names. Only this machine is served, unless
     SWINK_GATEWAY_KEY holds a key that clients have to show; several are separated by spaces.
     """
-    keys = os.environ.get(KEY_ENV, "").split()
+    keys = os.environ.pop(KEY_ENV, "").split()  # programs that providers start do not get it
     with suppress(KeyboardInterrupt):
         given: dict[str, Any] = {"hosts": names, "keys": keys, "settings": settings}
+        given["limits"] = Limits(streams=streams, coalesce=coalesce)
         asyncio.run(_serve(host, port, dict(map(_route, routes)), given))
     return 0
 
