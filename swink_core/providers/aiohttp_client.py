@@ -76,9 +76,8 @@ class AiohttpClient:
         loop = asyncio.get_running_loop()
         known = self._sessions.get(loop)
         if known is None or known[1].closed:
-            for other in list(self._sessions):
-                if other.is_closed():
-                    self._sessions.pop(other, None)
+            for other in [other for other in self._sessions if other.is_closed()]:
+                self._sessions.pop(other, None)
             life = _open_session()
             known = self._sessions[loop] = life, await anext(life)
         return known[1]

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from datetime import date
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 from attrs import define, evolve, field
 from msgspec.structs import asdict
@@ -24,6 +24,7 @@ from swink_core.providers.conversion import (
     required_features,
 )
 from swink_core.providers.features import API, KNOBS, PER_MODEL, context_notices
+from swink_core.providers.media import unsupported
 from swink_core.providers.schemas import joined_root
 from swink_core.vocabulary.events import Notice
 from swink_core.vocabulary.messages import (
@@ -84,9 +85,7 @@ def _laid_over(*rules: Rule) -> Rule:
     return Rule(**said)
 
 
-def api_of(
-    model: Model, options: StreamOptions, context: Context = _NOTHING_SAID
-) -> str | None:
+def api_of(model: Model, options: StreamOptions, context: Context = _NOTHING_SAID) -> str | None:
     """Return the API that rules want a call asked over; `None` where they say nothing."""
     if not (rules := _that_choose(model.rules)):
         return None
@@ -98,13 +97,6 @@ def api_of(
 def _that_choose(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
     """Return the rules that name an API to ask over, the last one first."""
     return tuple(rule for rule in reversed(rules) if rule.api and not rule.apis)
-
-
-def fitted(api: API, model: Model, context: Context, options: StreamOptions) -> Fitted:
-    """Return a call as this API and this model take it. Pure."""
-    call = Fitted(model, context, options)
-    call.fit(api)
-    return call
 
 
 @define
@@ -153,9 +145,7 @@ class Fitted:
 
     def refuse(self, feature: str, what: str) -> None:
         """Refuse the call, whose meaning would be lost; the first reason stays."""
-        failure = Failure("request", kind=Kind.UNSUPPORTED, code=feature)
-        failure.message = f"{self.model} {what}"
-        self.failure = self.failure or failure
+        self.failure = self.failure or unsupported(feature, f"{self.model} {what}").failure
 
     def age(self, today: date) -> None:
         """Refuse the call of a model that is gone, and tell of one that will be before long."""
@@ -169,7 +159,7 @@ class Fitted:
         elif left <= NOTICE_DAYS:
             self.tell(f" will be gone on {rule.retires}{instead}", "model_retires")
 
-    def fit(self, api: API) -> None:
+    def fit(self, api: API) -> Self:
         """Fit it to what the API has, then to the rules."""
         model, known = self.model, self.options.rules
         rule = rule_of(model, api) if known else Rule()
@@ -200,6 +190,7 @@ class Fitted:
                     self._apply(rule)
         if self.failure is not None and self.failure.code in {*api.features, "prefill"}:
             self.failure.resolution = LIFTED
+        return self
 
     def _set(self, name: str, value: Any) -> None:
         self.options = evolve(self.options, **{name: value})

@@ -10,7 +10,7 @@ from types import NoneType
 from typing import Any, ClassVar, get_args, get_type_hints
 
 import msgspec
-from attrs import Attribute, define, fields, has
+from attrs import define, fields, has
 
 
 @cache
@@ -67,7 +67,7 @@ def _words(annotation: Any) -> Iterator[str]:
 
 
 @cache
-def _held(kind: Any) -> list[tuple[Attribute[Any], Any]]:
+def _held(kind: Any) -> list[tuple[Any, Any]]:
     return [(field, annotations_of(kind)[field.name]) for field in fields(kind)]
 
 

@@ -119,8 +119,9 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         """Return the sum of two attempts; a number unknown in both stays unknown."""
-        sums = (_add(getattr(self, name), getattr(other, name)) for name in TOKENS)
-        return Usage(*sums, {**self.extra, **other.extra}, self.reported or other.reported)
+        sums = {name: _add(getattr(self, name), getattr(other, name)) for name in TOKENS}
+        extra, reported = {**self.extra, **other.extra}, self.reported or other.reported
+        return Usage(**sums, extra=extra, reported=reported)
 
     def __radd__(self, start: int) -> Usage:
         """Return itself, so that `sum()`, which starts with 0, adds up any number of them."""
