@@ -98,6 +98,19 @@ async def test_a_client_that_leaves_stops_an_upstream_that_hangs() -> None:
         await until(lambda: not upstream.waiting and not gateway.counters[ACTIVE])
 
 
+async def test_a_websocket_whose_client_does_not_read_is_left_with_its_upstream() -> None:
+    upstream = Flood(10_000)
+    async with (
+        serving(upstream, limits=Limits(patience=0.01)) as gateway,
+        aiohttp.ClientSession() as session,
+        session.ws_connect(f"{gateway.url}/v1/responses") as socket,
+    ):
+        await socket.send_json({"type": "response.create", "model": "echo/echo", "input": "Hi"})
+        await upstream.left.wait()
+        assert gateway.counters[ABORTED] == 1
+        await until(lambda: not gateway.counters[ACTIVE])
+
+
 class Hanging:
     """Answers with nothing, for ever; `waiting` counts who waits for it."""
 

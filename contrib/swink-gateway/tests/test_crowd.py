@@ -11,10 +11,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import time
 import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
+from statistics import median
 from typing import Any
 
+import msgspec
 import pytest
 from attrs import define
 from serving import serving, until
@@ -25,7 +28,9 @@ import swink_core as swink
 from swink_gateway.calls import ACTIVE, PEAK
 from swink_gateway.relay import BACKPRESSURE, Limits
 from swink_gateway.server import Gateway
+from swink_recorder.loopback import Exchange, LoopbackServer
 
+FULL = 1000
 CROWD = int(os.environ.get("SWINK_GATEWAY_CROWD", "20"))
 
 MOST_OF_EACH = 1024 * 1024
@@ -136,3 +141,36 @@ async def test_a_crowd_leaves_nothing(come: Any, upstream: type, coalesce: bool)
     assert after.tasks == before.tasks
     assert after.descriptors <= before.descriptors
     assert after.memory < before.memory + LEFT_OVER
+
+
+class Talking(LoopbackServer):
+    """A vendor that talks for ever; `last` is the exchange that came last."""
+
+    last: Exchange
+
+    async def respond(self, exchange: Exchange) -> None:
+        self.last = exchange
+        await exchange.start(200, {"Content-Type": "text/event-stream"})
+        chunk = {"id": "c", "choices": [{"index": 0, "delta": {"content": "word "}}]}
+        while True:
+            await exchange.write(b"data: %b\n\n" % msgspec.json.encode(chunk))
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.skipif(CROWD < FULL, reason="times are measured by `make clients` alone")
+@pytest.mark.parametrize("coalesce", [False, True])
+async def test_a_vendor_is_left_within_100_ms_of_the_client(coalesce: bool) -> None:
+    took = []
+    async with Talking() as vendor:
+        own = {"openai": {"base_url": f"{vendor.url}/v1", "api_key": "k", "api": "chat"}}
+        routes = {"echo/echo": ["openai/m"]}
+        limits = Limits(coalesce=coalesce)
+        async with serving(providers=own, routes=routes, limits=limits) as gateway:
+            for _ in range(20):
+                reader, writer = await open_slowly(gateway.url)
+                await reader.readuntil(b"word")
+                left = time.monotonic()
+                writer.transport.abort()
+                took.append(await vendor.last.disconnected() - left)
+    print(f"a vendor is left after {1000 * median(took):.1f} ms")
+    assert median(took) < 0.1

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from sdks import CLIENTS, Ask
 from serving import Scripted, serving
+from test_seed_scenarios import CHAT, PARALLEL, asked, timeless
 
 import swink_core as swink
 from swink_gateway.pulse import SILENT_SECONDS
@@ -160,3 +161,15 @@ async def test_a_sign_of_life_keeps_no_failure_from_falling_back() -> None:
     assert frames[-1]["type"] == "response.completed"
     assert {f["response"]["id"] for f in frames if "response" in f} == {frames[0]["response"]["id"]}
     assert frames[-1]["response"]["output"][0]["content"][0]["text"] == "Hello you"
+
+
+async def test_an_upstreams_comments_are_nobodys_data() -> None:
+    said = b": are you there\n\n"
+    frames = [frame + b"\n\n" for frame in PARALLEL.body.split(b"\n\n") if frame]
+    chunks = [piece for frame in frames for piece in (said, frame)]
+    for path, fields in (("/v1/chat/completions", CHAT), ("/v1/messages", CHAT)):
+        answer = await asked(chunks, PARALLEL, path, **fields)
+        assert b"are you there" not in answer.body
+        assert timeless(answer.frames) == timeless(
+            (await asked(frames, PARALLEL, path, **fields)).frames
+        )

@@ -82,16 +82,18 @@ class Line:
         """
         raise NotImplementedError
 
-    async def _wait(self, read: Callable[[], Any], transport: asyncio.Transport) -> None:
+    async def _wait(self, read: Callable[[], Any], transport: asyncio.Transport | None) -> None:
         """Wait until the client has read, or leave one that reads nothing."""
-        self.counters[BACKPRESSURE] += 1
+        if transport is not None and transport.get_write_buffer_size() > MOST_UNREAD_BYTES:
+            self.counters[BACKPRESSURE] += 1
         try:
             async with asyncio.timeout(self.limits.patience):
                 await read()
         except TimeoutError:
             self.counters[ABORTED] += 1
             log.warning("a client read nothing for %s s; it is left", self.limits.patience)
-            transport.abort()
+            if transport is not None:
+                transport.abort()
             raise ConnectionResetError("the client does not read") from None
 
 

@@ -24,7 +24,7 @@ from swink_gateway.protocols import Asked, BadRequest, Facts
 from swink_gateway.protocols.frames import named_frame
 from swink_gateway.protocols.openai_errors import error_data
 from swink_gateway.protocols.responses import PREFIX, ResponsesProtocol
-from swink_gateway.relay import MOST_UNREAD_BYTES, Line, hold_little, relayed
+from swink_gateway.relay import Line, hold_little, relayed
 
 __all__ = ["ResponsesRoutes"]
 
@@ -107,11 +107,7 @@ class _SocketLine(Line):
             for event in events:
                 await self._socket.send_str(event.decode())
 
-        transport = self._transport
-        if transport is None or transport.get_write_buffer_size() <= MOST_UNREAD_BYTES:
-            await sent()
-        else:
-            await self._wait(sent, transport)
+        await self._wait(sent, self._transport)
 
 
 class _FrameProtocol(ResponsesProtocol):
