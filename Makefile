@@ -116,7 +116,8 @@ counterparts: $(VENV)/.installed-dev $(COUNTERPARTS)/.installed $(SDKS_INSTALLED
 	$(PY) tools/counterparts_sdks.py
 
 clients: $(VENV)/.installed-dev $(CLIENTS)/npm/.installed $(CLIENTS)/aider/.installed
-	ulimit -n $$(ulimit -Hn) || true; SWINK_GATEWAY_CROWD=1000 $(PY) -m pytest -q contrib/swink-gateway/tests/test_crowd.py
+	ulimit -n $$(ulimit -Hn) || true; SWINK_GATEWAY_CROWD=1000 SWINK_GATEWAY_CLIENTS=chat \
+		$(PY) -m pytest -q contrib/swink-gateway/tests/test_crowd.py contrib/swink-gateway/tests/test_hostile_requests.py
 	$(PY) tools/clients/drive.py $(CLIENTS_ARGS)
 
 $(CLIENTS)/npm/.installed: tools/clients/package.json

@@ -118,13 +118,14 @@ async def leave(gateway: Gateway, upstream: Any, clients: list[Client]) -> None:
         await asyncio.sleep(0)  # connections that are closed are let go in the next rounds
 
 
-CROWDS: list[tuple[Callable[[Gateway, Any], Awaitable[None]], type]] = [
-    (slow, Endless), (vanishing, Endless), (waiting, Hanging),
+CROWDS: list[tuple[Callable[[Gateway, Any], Awaitable[None]], type, bool]] = [
+    (slow, Endless, False), (slow, Endless, True), (vanishing, Endless, False),
+    (waiting, Hanging, False),
 ]  # fmt: skip
+"""How they come, to whom, and whether pieces are joined for them."""
 
 
-@pytest.mark.parametrize(("come", "upstream"), CROWDS, ids=[row[0].__name__ for row in CROWDS])
-@pytest.mark.parametrize("coalesce", [False, True])
+@pytest.mark.parametrize(("come", "upstream", "coalesce"), CROWDS)
 async def test_a_crowd_leaves_nothing(come: Any, upstream: type, coalesce: bool) -> None:
     talks = upstream()
     limits = Limits(streams=CROWD, coalesce=coalesce)

@@ -15,7 +15,6 @@ from contextlib import contextmanager, suppress
 from secrets import token_hex
 from typing import Any
 
-import msgspec
 from aiohttp import web
 from attrs import define, evolve, field
 
@@ -34,11 +33,12 @@ from swink_core import (
 from swink_gateway.addressing import addressed, spoken_by
 from swink_gateway.counting import ESTIMATED, estimated_tokens
 from swink_gateway.failures import of_bad_request, of_exception, passed_on, status_of
-from swink_gateway.protocols import Asked, BadRequest, ClientProtocol, Facts, Reply
+from swink_gateway.protocols import Asked, ClientProtocol, Facts, Reply
 from swink_gateway.protocols.frames import JSON
+from swink_gateway.reading import Refused, read_body
 from swink_gateway.relay import Limits, StreamRelay, relayed
 
-__all__ = ["Calls", "Refused", "json_of", "read_body", "respond"]
+__all__ = ["Calls", "respond"]
 
 Answering = Callable[[web.Request, Asked], Awaitable[web.StreamResponse]]
 """What makes an answer to a request that was read."""
@@ -66,61 +66,11 @@ COME_AGAIN_SECONDS = 1.0
 
 UNAVAILABLE = 503
 
-LARGE_BODY_BYTES = 128 * 1024
-
-MOST_BLOCKS = 10_000
-"""Of a conversation, and tools: each is looked at before a provider is asked."""
-
 _PATHS = ("/", "\\", "~", ".")
 """How paths begin, which some providers take for models."""
 
 MOST_HEADER = 2000
 """Characters of a header of ours."""
-
-
-class Refused(Exception):
-    """A request that nobody is asked about, and how its client is told."""
-
-    def __init__(self, error: Error, status: int, code: str | None = None) -> None:
-        super().__init__(error.error_message)
-        self.error = error
-        self.status = status
-        self.code = code  # the protocol's own word, where the kind of the error has none
-
-
-def json_of(body: bytes | str) -> Any:
-    """Return JSON data. Raises BadRequest."""
-    try:
-        return msgspec.json.decode(body)
-    except msgspec.DecodeError as error:
-        raise BadRequest(f"the body is no JSON: {error}") from error
-
-
-async def read_body(
-    protocol: ClientProtocol,
-    body: bytes | str,
-    path: Mapping[str, str],
-    headers: Mapping[str, str],
-) -> Asked:
-    """Return what a body asks for, whatever its type is called. Raises Refused.
-
-    A large one is read in a thread: what a stranger sends does not keep others waiting.
-    """
-
-    def read() -> Asked:
-        asked = protocol.read(json_of(body), path, headers)
-        contents = [message.content for message in asked.context.messages]
-        blocks = sum(1 if isinstance(content, str) else len(content) for content in contents)
-        if max(blocks, len(contents)) + len(asked.context.tools) > MOST_BLOCKS:
-            raise BadRequest(f"the conversation has more than {MOST_BLOCKS} messages and blocks")
-        return asked
-
-    try:
-        return await asyncio.to_thread(read) if len(body) > LARGE_BODY_BYTES else read()
-    except BadRequest as error:
-        raise Refused(of_bad_request(error), 400) from error
-    except RecursionError as error:
-        raise Refused(of_bad_request("the body is nested too deeply"), 400) from error
 
 
 def respond(reply: Reply) -> web.Response:

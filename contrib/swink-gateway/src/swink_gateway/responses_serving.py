@@ -17,13 +17,14 @@ from typing import Any
 from aiohttp import WSMsgType, web
 from attrs import evolve
 
-from swink_gateway.calls import Calls, Refused, read_body
+from swink_gateway.calls import Calls
 from swink_gateway.failures import of_bad_request
 from swink_gateway.kept import Kept
 from swink_gateway.protocols import Asked, BadRequest, Facts
 from swink_gateway.protocols.frames import named_frame
 from swink_gateway.protocols.openai_errors import error_data
 from swink_gateway.protocols.responses import PREFIX, ResponsesProtocol
+from swink_gateway.reading import Refused, read_body
 from swink_gateway.relay import Line, hold_little, relayed
 
 __all__ = ["ResponsesRoutes"]
@@ -133,7 +134,7 @@ class _Connection:
             frame = await waiting.get()
             try:
                 with self._calls.place():
-                    asked = await read_body(self._protocol, frame, {}, {})
+                    asked = await read_body(self._protocol, frame.encode(), {}, {})
                     _go_on(asked, self._kept, self)
                     await self._create(asked, len(frame))
             except Refused as refusal:

@@ -15,7 +15,7 @@ from typing import Self
 from aiohttp import web
 
 from swink_core import Client, RetryPolicy, SwinkError
-from swink_gateway.calls import Calls, json_of
+from swink_gateway.calls import Calls
 from swink_gateway.guard import Guard, is_loopback
 from swink_gateway.listing import listed_models
 from swink_gateway.ollama_lists import API_VERSION, ollama_model, ollama_models
@@ -27,6 +27,7 @@ from swink_gateway.protocols.gemini import GeminiProtocol
 from swink_gateway.protocols.messages import MessagesProtocol
 from swink_gateway.protocols.native import NativeProtocol
 from swink_gateway.protocols.ollama import OllamaGenerateProtocol, OllamaProtocol
+from swink_gateway.reading import json_of
 from swink_gateway.relay import Limits
 from swink_gateway.responses_serving import ResponsesRoutes
 
