@@ -39,12 +39,14 @@ READING = """\
 after 100 seconds and was killed. Behind the gateway, *upstream* is how often the vendor was asked:
 the gateway asks again by itself, as its retry policy has it, and remembers who is down, so that an
 agent that comes again costs nothing. opencode asks for a title first, which is a request of its
-own, and Qwen Code asks for suggestions after the answer.
+own; Qwen Code may ask something of its own after an answer.
 
-Clients that are told `503` wait, and ask again and again; so a failure before the first word is
-told inside an answer with status 200, in the protocol's own way and in words that the agent takes
-as final. A failure after words is one that the gateway cannot ask again for: the agent may, and
-most do a few times."""
+Agents that are told `503` wait, and ask again and again; so a failure before the first word is told
+inside an answer with status 200, in the protocol's own way and in words that the agent takes as
+final. Two do not take any: opencode asks five times more for the very code with which Codex stops,
+and aider for whatever litellm reads out of a stream; both wait longer each time. A failure after
+words is one that the gateway cannot ask again for: the agent may, and most do a few times. Claude
+Code then asks for the whole answer without `stream`, which the gateway does try again."""
 
 _ROW = re.compile(r"^\| ([^|]+) \| `(\w+)` \| [^|]* \| (\d+) \|", re.M)
 
