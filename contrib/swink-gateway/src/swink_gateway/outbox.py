@@ -24,18 +24,21 @@ MOST_QUEUED = 32
 MOST_JOINED = 16 * 1024
 """Characters of pieces that are joined to one."""
 
+MOST_TAKEN = 64 * 1024
+"""Characters of pieces that are written at a time, give or take one event."""
+
 Delta = TextDelta | ThinkingDelta | ToolCallDelta
 _DELTAS = (TextDelta, ThinkingDelta, ToolCallDelta)
 
 
 class _Joined:
-    """Pieces of one block that wait together."""
+    """Pieces of one block that wait together; `size` is how many characters they have."""
 
     def __init__(self, delta: Delta) -> None:
         self._kind = type(delta)
         self._index = delta.content_index
         self._texts = [delta.delta]
-        self._size = len(delta.delta)
+        self.size = len(delta.delta)
 
     def of(self, other: Delta) -> bool:
         """Tell whether a piece belongs to the same block."""
@@ -43,10 +46,10 @@ class _Joined:
 
     def add(self, other: Delta) -> bool:
         """Join another piece; tell whether there was room."""
-        if self._size + len(other.delta) > MOST_JOINED:
+        if self.size + len(other.delta) > MOST_JOINED:
             return False
         self._texts.append(other.delta)
-        self._size += len(other.delta)
+        self.size += len(other.delta)
         return True
 
     def event(self) -> Delta:
@@ -81,11 +84,17 @@ class Outbox:
         self._changed.set()
 
     async def take(self) -> Sequence[AssistantMessageEvent]:
-        """Return all that waits, as soon as there is something; nothing at the end."""
+        """Return what waits, as soon as there is something; nothing at the end."""
         while not self._waiting and not self._closed:
             await self._change()
-        taken = [one.event() if isinstance(one, _Joined) else one for one in self._waiting]
-        self._waiting.clear()
+        taken: list[AssistantMessageEvent] = []
+        size = 0
+        while self._waiting and size < MOST_TAKEN:
+            one = self._waiting.popleft()
+            if isinstance(one, _Joined):
+                size += one.size
+                one = one.event()
+            taken.append(one)
         self._changed.set()
         return taken
 
