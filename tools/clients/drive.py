@@ -152,9 +152,10 @@ async def play(clients: list[Client], direct: bool) -> list[tuple[Result | None,
 
 
 async def play_a_model(clients: list[Client]) -> list[tuple[Result | None, Result]]:
-    """Have all answered by the tiny model, one after the other."""
+    """Have those answered by the tiny model that are one of a protocol's, one after the other."""
+    chosen = [client for client in clients if client.answered_by_a_model]
     with TemporaryDirectory(prefix="swink-model-") as folder:
-        return [(None, _said(await through_to_a_model(c, Path(folder)))) for c in clients]
+        return [(None, _said(await through_to_a_model(c, Path(folder)))) for c in chosen]
 
 
 def _said(result: Result) -> Result:

@@ -61,7 +61,8 @@ class Run:
 @define
 class Client:
     """A coding agent. `files` are written first, below its home; `tool` is what it can be called
-    to run; `protocol` is what it speaks."""
+    to run; `protocol` is what it speaks; `answered_by_a_model`: it plays the scene that takes
+    minutes."""
 
     name: str
     package: str
@@ -70,6 +71,7 @@ class Client:
     environ: Mapping[str, str]
     files: Callable[[str], Mapping[str, str]] = lambda url: {}
     tool: Tool | None = None
+    answered_by_a_model: bool = False
 
     async def run(self, url: str, patience: float = PATIENCE) -> Run:
         """Give it one prompt, and wait until it has ended, or has not for so many seconds."""
@@ -175,7 +177,8 @@ def _codex(name: str, sockets: bool) -> Client:
                "--dangerously-bypass-approvals-and-sandbox", "{prompt}"]  # fmt: skip
     tool = ("exec_command", {"cmd": COMMAND})
     environ = {"SWINK_KEY": KEY}
-    return Client(name, "@openai/codex", "responses", command, environ, codex(sockets), tool)
+    files = codex(sockets)
+    return Client(name, "@openai/codex", "responses", command, environ, files, tool, not sockets)
 
 
 def _opencode(name: str, protocol: str, package: str) -> Client:
@@ -200,6 +203,7 @@ CLIENTS = [
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         },
         tool=("Bash", SHELL),
+        answered_by_a_model=True,
     ),
     _opencode("opencode, Chat", "chat", "@ai-sdk/openai-compatible"),
     _opencode("opencode, Messages", "messages", "@ai-sdk/anthropic"),
@@ -216,6 +220,7 @@ CLIENTS = [
         },
         gemini,
         ("run_shell_command", SHELL),
+        answered_by_a_model=True,
     ),
     Client(
         "Qwen Code",
@@ -237,6 +242,7 @@ CLIENTS = [
             "OPENAI_API_KEY": KEY,
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         },
+        answered_by_a_model=True,
     ),
 ]  # fmt: skip
 """In the order of the table."""

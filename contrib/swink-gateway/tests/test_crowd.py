@@ -33,8 +33,9 @@ from swink_recorder.loopback import Exchange, LoopbackServer
 FULL = 1000
 CROWD = int(os.environ.get("SWINK_GATEWAY_CROWD", "20"))
 
-MOST_OF_EACH = 1024 * 1024
-"""Bytes of Python's memory that one client may take, its own end included."""
+MOST_OF_EACH = 2 * 1024 * 1024
+"""Bytes of Python's memory that one client may take: what waits for it, the answer so far, and its
+own end, which is in this process."""
 
 LEFT_OVER = 64 * 1024 + 200 * CROWD
 """Bytes that may be more than after the first crowd: tables that have grown."""
