@@ -108,10 +108,10 @@ def _deltas(kind: str) -> list[bytes]:
     made = []
     for number in range(DELTAS):
         token = TOKENS[number % len(TOKENS)]
-        call = {"index": 0, "function": {"arguments": "1" if number else '{"a": 1'}}
+        said = {"arguments": "1"} if number else {"name": "add", "arguments": '{"a": 1'}
+        call: dict[str, Any] = {"index": 0, "function": said}
         if not number:
-            call = {**call, "id": "call_1", "type": "function"}
-            call["function"] = {"name": "add", "arguments": '{"a": 1'}
+            call |= {"id": "call_1", "type": "function"}
         delta: dict[str, Any] = {
             "text": {"content": token},
             "thinking": {"reasoning_content": token},
