@@ -87,7 +87,7 @@ class Swink:
         return "".join(parts), first
 
 
-CONTENDERS = {"floor": Floor, "swink": Swink}
+CONTENDERS: dict[str, Any] = {"floor": Floor, "swink": Swink}
 
 
 def _resident() -> float:
