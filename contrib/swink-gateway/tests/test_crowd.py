@@ -1,7 +1,7 @@
 """Crowds of clients that read slowly, vanish, or wait for an upstream that hangs, leave nothing.
 
 What is counted before they come and after they have gone is the same: tasks, descriptors, and the
-memory that Python holds, but for what a first crowd leaves in caches and pools. While they are here
+memory that Python holds, but for what a first few leave in caches and pools. While they are here
 each takes no more than a bounded amount. `SWINK_GATEWAY_CROWD` is how many come (20; `make clients`
 has 1,000).
 """
@@ -31,14 +31,16 @@ from swink_gateway.server import Gateway
 from swink_recorder.loopback import Exchange, LoopbackServer
 
 FULL = 1000
+FEW = 10
 CROWD = int(os.environ.get("SWINK_GATEWAY_CROWD", "20"))
 
 MOST_OF_EACH = 2 * 1024 * 1024
 """Bytes of Python's memory that one client may take: what waits for it, the answer so far, and its
 own end, which is in this process."""
 
-LEFT_OVER = 64 * 1024 + 200 * CROWD
-"""Bytes that may be more than after the first crowd: tables that have grown."""
+LEFT_OVER = 64 * 1024 + 1024 * CROWD
+"""Bytes that may be more than after the first few: tables that have grown, and timers that were
+cancelled, which the event loop lets go when their time comes."""
 
 PATIENCE = 3600.0
 """Seconds: nobody is left because the machine is slow."""
@@ -85,16 +87,16 @@ class Held:
         return cls(len(asyncio.all_tasks()), descriptors, tracemalloc.get_traced_memory()[0])
 
 
-async def slow(gateway: Gateway, upstream: Any) -> None:
+async def slow(gateway: Gateway, upstream: Any, crowd: int) -> None:
     """Come, read nothing, and leave."""
-    clients = [await open_slowly(gateway.url) for _ in range(CROWD)]
-    await until(lambda: gateway.counters[BACKPRESSURE] >= CROWD)
+    clients = [await open_slowly(gateway.url) for _ in range(crowd)]
+    await until(lambda: gateway.counters[BACKPRESSURE] >= crowd)
     await leave(gateway, upstream, clients)
 
 
-async def vanishing(gateway: Gateway, upstream: Any) -> None:
+async def vanishing(gateway: Gateway, upstream: Any, crowd: int) -> None:
     """Come one after the other, read a little, and be gone."""
-    for number in range(CROWD):
+    for number in range(crowd):
         reader, writer = await open_slowly(gateway.url)
         if number % 2:
             await reader.read(100)
@@ -102,11 +104,11 @@ async def vanishing(gateway: Gateway, upstream: Any) -> None:
     await leave(gateway, upstream, [])
 
 
-async def waiting(gateway: Gateway, upstream: Any) -> None:
+async def waiting(gateway: Gateway, upstream: Any, crowd: int) -> None:
     """Come, wait, and leave."""
-    clients = [await open_slowly(gateway.url) for _ in range(CROWD)]
-    await until(lambda: gateway.counters[ACTIVE] == CROWD)
-    await upstream.reached(CROWD)
+    clients = [await open_slowly(gateway.url) for _ in range(crowd)]
+    await until(lambda: gateway.counters[ACTIVE] == crowd)
+    await upstream.reached(crowd)
     await leave(gateway, upstream, clients)
 
 
@@ -122,7 +124,7 @@ async def leave(gateway: Gateway, upstream: Any, clients: list[Client]) -> None:
     assert held < 16 * 1024 * 1024 + CROWD * MOST_OF_EACH
 
 
-CROWDS: list[tuple[Callable[[Gateway, Any], Awaitable[None]], type, bool]] = [
+CROWDS: list[tuple[Callable[[Gateway, Any, int], Awaitable[None]], type, bool]] = [
     (slow, Endless, False), (slow, Endless, True), (vanishing, Endless, False),
     (waiting, Hanging, False),
 ]  # fmt: skip
@@ -136,9 +138,10 @@ async def test_a_crowd_leaves_nothing(come: Any, upstream: type, coalesce: bool)
     tracemalloc.start()
     try:
         async with serving(talks, limits=limits) as gateway:
-            await come(gateway, talks)
+            await come(gateway, talks, FEW)
             before = Held.now()
-            await come(gateway, talks)
+            gateway.counters.clear()  # type: ignore[attr-defined]  # it is a Counter
+            await come(gateway, talks, CROWD)
             after = Held.now()
             assert gateway.counters[PEAK] <= CROWD
     finally:
