@@ -45,7 +45,8 @@ help:
 	@echo 'make mutants    mutate providers by rule, and count what the conformance kit finds (PROVIDERS="sound")'
 	@echo 'make scoreboard   put swink and its peers before the same faults, and before the judge; writes two pages'
 	@echo 'make counterparts show traces to Phoenix and metrics to Prometheus, drive the claude command,'
-	@echo '                  and the gateway with every vendor'\''s newest SDK, installing all (1 GB)'
+	@echo '                  the gateway with every vendor'\''s newest SDK, and them beside the'
+	@echo '                  providers, installing all (1.5 GB)'
 	@echo 'make constraints  resolve all dependencies anew and write constraints.txt'
 	@echo 'make clean        remove .venv, caches and build products'
 
