@@ -41,7 +41,8 @@ help:
 	@echo 'make fuzz         feed 1,000,000 broken answers (STREAMS=…) and 100,000 broken errors'
 	@echo '                  (REFUSALS=…) to all providers, half over HTTP, then run the'
 	@echo '                  property tests with many fresh examples'
-	@echo 'make judge        judge every kind of call to every kind of model (PROVIDERS="openai groq")'
+	@echo 'make judge        judge every kind of call to every kind of model (PROVIDERS="openai groq");'
+	@echo '                  all of it writes the page of what each provider takes'
 	@echo 'make mutants    mutate providers by rule, and count what the conformance kit finds (PROVIDERS="sound")'
 	@echo 'make scoreboard   put swink and its peers before the same faults, and before the judge; writes two pages'
 	@echo 'make counterparts show traces to Phoenix and metrics to Prometheus, drive the claude command,'
@@ -89,7 +90,7 @@ fuzz: $(VENV)/.installed-dev
 	$(PY) -m pytest -q -m hypothesis --hypothesis-profile=swink-fuzz $(PYTEST_ARGS)
 
 judge: $(VENV)/.installed-dev
-	$(PY) -m swink_testing.matrix $(PROVIDERS)
+	$(PY) tools/generate_takes.py $(PROVIDERS)
 
 mutants: $(VENV)/.installed-dev
 	$(PY) tools/mutants.py $(PROVIDERS)
