@@ -267,6 +267,10 @@ OPTIONS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("DeepSeek's off", "deepseek/any", {"thinking": "off"}, {"thinking": {"type": "disabled"}}),
     ("a template's switch", "vllm/any", {"thinking": "low"},
      {"chat_template_kwargs": {"enable_thinking": True}, "reasoning_effort": "low"}),
+    ("Together's off", "together/deepseek-ai/DeepSeek-V4-Pro-0813", {"thinking": "off"},
+     {"reasoning": {"enabled": False}}),
+    ("Together's on", "together/moonshotai/Kimi-K3", {"thinking": "extra_high"},
+     {"reasoning_effort": "max"}),
     ("a template's off", "vllm/any", {"thinking": "off"},
      {"chat_template_kwargs": {"enable_thinking": False}}),
 ]  # fmt: skip

@@ -39,7 +39,8 @@ class Dialect:
     object of that name with `effort` or `max_tokens`; `switch` adds `thinking: {type}` to the
     effort; `type` sends that object alone where the model's word is a type, and the effort
     elsewhere; `template` adds `chat_template_kwargs: {enable_thinking}` to the effort; `budget`
-    sends `enable_thinking` and `thinking_budget`. `replay` is the field of an assistant message
+    sends `enable_thinking` and `thinking_budget`; `enabled` turns reasoning off by `reasoning:
+    {enabled}` and sends the effort otherwise. `replay` is the field of an assistant message
     that takes earlier reasoning back. `think_tags`: reasoning may come as `<think>…</think>` at
     the start of the content.
 
@@ -72,7 +73,9 @@ class Dialect:
     file_urls: bool = False
     alternates: bool = False
     tool_id_length: int | None = None
-    thinking: Literal["effort", "reasoning", "switch", "type", "template", "budget"] = "effort"
+    thinking: Literal["effort", "reasoning", "switch", "type", "template", "budget", "enabled"] = (
+        "effort"
+    )
     replay: Literal["reasoning_content", "reasoning", "reasoning_details"] | None = None
     think_tags: bool = False
     api: Literal["chat", "responses"] = "chat"
