@@ -96,7 +96,6 @@ class ChatEncoder(EventEncoder):
         self._before, self._after = b"", b',"finish_reason":null}]}\n\n'
         self._head: dict[str, Any] = {}
         self._calls: dict[int, int] = {}
-        self._empty: set[int] = set()
 
     def _write(self, event: Any, batch: Sequence[Any], out: list[bytes]) -> None:
         match event:
@@ -105,18 +104,16 @@ class ChatEncoder(EventEncoder):
             case ThinkingDelta(delta=text):
                 self._delta(b'{"reasoning_content":%b}' % encode(text), out)
             case ToolCallDelta(content_index=index, delta=text):
-                self._empty.discard(index)
                 call = {"index": self._calls[index], "function": {"arguments": text}}
                 self._delta(encode({"tool_calls": [call]}), out)
             case ToolCallStart(content_index=index):
                 self._calls[index] = number = len(self._calls)
-                self._empty.add(index)
                 called = {"name": event.name, "arguments": ""}
                 call = {"index": number, "id": event.id, "type": "function", "function": called}
                 self._delta(encode({"tool_calls": [call]}), out)
             case ToolCallEnd(content_index=index):
                 call = {"index": self._calls[index], **_beside(event.metadata)}
-                if index in self._empty:  # nothing is no JSON
+                if index in self._silent and not self._cut:  # nothing is no JSON
                     call["function"] = {"arguments": "{}"}
                 if len(call) > 1:
                     self._delta(encode({"tool_calls": [call]}), out)

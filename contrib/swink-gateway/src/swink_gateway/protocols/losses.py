@@ -42,6 +42,7 @@ PAUSE = "that the provider wants to be called again"
 RETRY = "a restart after words were shown, which is told as a failure"
 RAW_ARGUMENTS = "arguments that are no JSON; their text is the field `INVALID_JSON` of an object"
 BROKEN_CALLS = "a call whose arguments are no JSON, which is told in words"
+CUT_CALLS = "that a call was cut off before its arguments, beside why the answer ended"
 COUNTS = "counts of tokens that the protocol has no field for"
 IDS = "the id of a call, for clients that know the schema alone"
 
@@ -51,6 +52,7 @@ LOSSES: dict[str, tuple[Loss, ...]] = {
         Loss(ORDER, "ChatCompletionMessage.content"),
         Loss(SIGNATURES, "ChatCompletionMessage"),
         Loss(EXTENSIONS, "ChatCompletionMessage"),
+        Loss(CUT_CALLS, "ChatCompletionMessageFunctionToolCall"),
         Loss(TEXT_METADATA, "ChatCompletionMessage"),
         Loss(ANSWER_METADATA, "ChatCompletion"),
         Loss(COUNTS, "CompletionUsage"),

@@ -249,9 +249,9 @@ class ResponsesEncoder(EventEncoder):
         self._done(opened, self._items.thought(opened.item, block), out)
 
     def _end_call(self, opened: _Open, event: ToolCallEnd, out: list[bytes]) -> None:
-        arguments = parse_arguments(opened.said) or {}
-        name = opened.item["name"]
-        block = ToolCallBlock("", name, arguments, opened.said, metadata=event.metadata)
+        arguments, name = parse_arguments(opened.said), opened.item["name"]
+        state: Any = "truncated" if self._cut or arguments is None else "complete"
+        block = ToolCallBlock("", name, arguments or {}, opened.said, state, event.metadata)
         item = self._items.called(opened.item, block)
         if opened.kind == "input":
             self._say("custom_tool_call_input.delta", out, opened, delta=item["input"])

@@ -101,7 +101,7 @@ class Items:
         """Return a call with its arguments, and the provider's own names for it."""
         own = _item(block.metadata) if self.is_own else {}
         own.pop("type", None)
-        whole = {**item, **own, "status": "completed"}
+        whole = {**item, **own, "status": _status(block)}
         if "input" in item:
             return {**whole, "input": str(block.arguments.get("input", block.raw_arguments or ""))}
         return {**whole, "arguments": arguments_text(block)}
@@ -151,6 +151,10 @@ def text_part(text: str, sources: Any = None, chances: Any = None) -> dict[str, 
     if isinstance(chances, list):
         part["logprobs"] = chances
     return part
+
+
+def _status(call: ToolCallBlock) -> str:
+    return "completed" if call.state == "complete" else "incomplete"
 
 
 def _item(metadata: Mapping[str, Any] | None) -> dict[str, Any]:

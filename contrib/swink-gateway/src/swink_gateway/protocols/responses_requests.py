@@ -240,7 +240,8 @@ class _Reader:
             answer.content.append(load(ThinkingBlock, sealed.data["thought"]))
 
     def _call(self, said: Fields, kind: str) -> ToolCallBlock:
-        for name in ("type", "id", "status"):
+        cut = said.data("status") == "incomplete"
+        for name in ("type", "id"):
             said.data(name)
         id = said.required("call_id")
         name = flat_name(said.text("namespace") or "", said.required("name"))
@@ -250,8 +251,8 @@ class _Reader:
             return ToolCallBlock(id, name, given, encode(given).decode())
         raw = said.text("arguments") or ""
         arguments = parse_arguments(raw)
-        if arguments is None:
-            return ToolCallBlock(id, name, {}, raw, "invalid")
+        if arguments is None or (cut and not raw):
+            return ToolCallBlock(id, name, {}, raw, "truncated" if cut else "invalid")
         return ToolCallBlock(id, name, arguments, raw)
 
     def _result(self, said: Fields) -> ToolResultMessage:
