@@ -166,8 +166,8 @@ def _plain(block: Any) -> Any:
         raw = block.raw_arguments
         if block.state == "complete":
             raw = msgspec.json.encode(block.arguments).decode()
-        state = "complete" if block.state == "complete" else "invalid"
-        block = evolve(block, raw_arguments=raw or "", state=state)
+        block = evolve(block, raw_arguments=raw or "")
+        block.state = "complete" if block.state == "complete" else "invalid"
     return evolve(block, metadata=block.metadata or None)
 
 

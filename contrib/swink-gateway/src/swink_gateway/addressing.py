@@ -16,32 +16,37 @@ from attrs import evolve
 from swink_core import (
     AssistantMessage,
     Block,
+    Client,
     Context,
     ExtensionBlock,
     FileIdSource,
     Message,
     Model,
-    StreamOptions,
     Tool,
 )
-from swink_core.providers import Catalog, api_of
+from swink_core.providers import Fitted, rule_of
 from swink_gateway.protocols import Asked
 
 __all__ = ["addressed", "spoken_by"]
 
 
-def spoken_by(catalog: Catalog, model: Model) -> str:
-    """Return the wire format in which a model is asked.
+def spoken_by(client: Client, model: Model, asked: Asked) -> str:
+    """Return the wire format in which a model is asked this.
 
-    A provider with several APIs is asked over the one that the model's rules name, or else its
-    dialect.
+    A provider with several APIs is asked over the one that its owner set, or else the model's own
+    row names, its rules for such a call, or its dialect. Raises UsageError for a call that cannot
+    be made.
     """
-    info = catalog.provider(model.provider)
+    info = client.catalog.provider(model.provider)
     if info is None:
         return ""
     if "api" not in info.settings:
         return info.wire_format
-    api = api_of(model, StreamOptions()) or info.dialect.get("api")
+    options = client.stream(model, asked.context, **asked.options).call.options
+    api = options.settings.get("api") or (model.info.api if model.info else None)
+    if api is None:
+        ruled = rule_of(model, call=Fitted(model, asked.context, options))
+        api = ruled.api or info.dialect.get("api")
     family = info.wire_format.rpartition("-")[0]
     return f"{family}-{api}" if api else info.wire_format
 

@@ -151,7 +151,11 @@ class Calls:
                 f"{asked.model!r} is a path, and clients name no files of this machine",
                 resolution="Have its owner give it a name: swink gateway --route NAME=MODEL.",
             )
-        wire_formats = {target.provider: spoken_by(catalog, target) for target in targets}
+        wire_formats: dict[str, str] = {}
+        for one in targets:
+            spoken = spoken_by(self.client, one, asked)
+            if wire_formats.setdefault(one.provider, spoken) != spoken:
+                wire_formats[one.provider] = ""  # what is sealed is right for both
         first = targets[0].provider
         found = addressed(asked, protocol.wire_format, first, wire_formats[first])
         asked.dropped = found.dropped

@@ -44,16 +44,16 @@ class EventEncoder:
         for event in batch:
             if self.ended:
                 break
-            kind = type(event)
-            if not self._begun and kind in self._saying:
+            if not self._begun and type(event) in self._saying:
                 self._begin(known, batch, out)
-            if kind is ToolCallStart:
-                self._silent.add(event.content_index)
-            elif kind is ToolCallDelta:
-                self._silent.discard(event.content_index)
-            elif kind is ToolCallEnd and event.content_index in self._silent:
-                self._kept.append(event)
-                continue
+            match event:
+                case ToolCallStart():
+                    self._silent.add(event.content_index)
+                case ToolCallDelta():
+                    self._silent.discard(event.content_index)
+                case ToolCallEnd() if event.content_index in self._silent:
+                    self._kept.append(event)
+                    continue
             if self._kept:
                 self._end_silent(event, batch, out)
             self._write(event, batch, out)
