@@ -111,14 +111,14 @@ class ResponsesEncoder(EventEncoder):
             case TextDelta() | ThinkingDelta() | ToolCallDelta():
                 self._delta(self._open[event.content_index], event.delta, out)
             case TextStart(content_index=index):
-                self._add(index, self._items.message(), "text", out)
+                self._add(index, self._items.message(_notes(index, batch)), "text", out)
                 part = text_part("")
                 self._say("content_part.added", out, self._open[index], content_index=0, part=part)
             case TextEnd(content_index=index):
                 self._end_text(self._open.pop(index), event, out)
             case ThinkingStart(content_index=index):
                 kind = "summary" if self._items.is_own else "reasoning"
-                self._add(index, self._items.reasoning(), kind, out)
+                self._add(index, self._items.reasoning(_notes(index, batch)), kind, out)
             case ThinkingEnd(content_index=index):
                 self._end_thinking(self._open.pop(index), event, out)
             case ToolCallStart(content_index=index, id=id, name=name):
@@ -126,7 +126,7 @@ class ResponsesEncoder(EventEncoder):
                 for end in batch:
                     if isinstance(end, ToolCallEnd) and end.content_index == index:
                         self._seal_call(end, out)
-                item = self._items.call(id, name)
+                item = self._items.call(id, name, _notes(index, batch))
                 self._add(index, item, "input" if "input" in item else "arguments", out)
             case ToolCallEnd(content_index=index):
                 self._end_call(self._open.pop(index), event, out)
@@ -286,6 +286,15 @@ class ResponsesEncoder(EventEncoder):
         response["output"] = [item for block in message.content for item in items.of(block)]
         response["usage"] = usage_data(message.usage, message.cost)
         return encode(response)
+
+
+def _notes(index: int, batch: Sequence[Any]) -> Mapping[str, Any] | None:
+    """Return what is said of a block at its end, if that came with its beginning."""
+    ends = (e for e in batch if isinstance(e, _ENDS) and e.content_index == index)
+    return next((end.metadata for end in ends), None)
+
+
+_ENDS = (TextEnd, ThinkingEnd, ToolCallEnd)
 
 
 def _head_of_deltas(opened: _Open) -> bytes:

@@ -6,7 +6,7 @@ items, messages among them; what the model said, thought and called are items of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from swink_core import (
@@ -35,6 +35,7 @@ from swink_gateway.protocols.chat_requests import EFFORTS, SOUNDS, response_form
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.frames import encode
 from swink_gateway.protocols.media import source_of
+from swink_gateway.protocols.responses_items import is_made
 from swink_gateway.protocols.sealing import Sealed, unsealed, with_sealed
 from swink_gateway.protocols.tool_names import FREE_TEXT, Known, flat_name, free_text_schema
 
@@ -81,10 +82,9 @@ class _Reader:
         else:
             for item in said.objects("input"):
                 self._item(item)
-        for place, beside in self._beside.items():
-            answer = self._messages[place]
-            assert isinstance(answer, AssistantMessage)
-            with_sealed(answer.tool_calls, beside)
+        for place, answer in enumerate(self._messages):
+            if isinstance(answer, AssistantMessage):
+                _settle(answer, self._beside.get(place, ()))
         context.messages = self._messages
         asked = Asked(said.required("model"), context)
         asked.stream = bool(said.flag("stream"))
@@ -200,8 +200,8 @@ class _Reader:
         return last
 
     def _message(self, said: Fields) -> None:
-        role = said.required("role")
-        for name in ("type", "id", "status", "phase"):
+        role, phase = said.required("role"), said.text("phase")
+        for name in ("type", "id", "status"):
             said.data(name)
         content: Any = said.take("content", (str, list))
         if isinstance(content, list):
@@ -214,16 +214,26 @@ class _Reader:
                 self._messages.append(UserMessage(content or ""))
             case "assistant":
                 blocks = [TextBlock(content)] if isinstance(content, str) else content or []
-                self._answer().content += [b for b in blocks if getattr(b, "text", True)]
+                self._say([b for b in blocks if getattr(b, "text", True)], phase)
             case _:
                 raise BadRequest(f"{said.place('role')} is {role!r}, which is no role")
+
+    def _say(self, blocks: list[Any], phase: str | None) -> None:
+        """Add what the model said, each text with what this API says of it."""
+        answer = self._answer()
+        for block in blocks:
+            if phase is not None:
+                block.metadata = {**(block.metadata or {}), "item": {"phase": phase}}
+            if block.metadata:
+                answer.provider = answer.provider or WIRE_FORMAT
+        answer.content += blocks
 
     def _reasoning(self, said: Fields) -> None:
         opaque = said.text("encrypted_content")
         answer = self._answer()
         parts = said.take("content", list) or said.take("summary", list) or []
         shown = "\n\n".join(str(p.get("text") or "") for p in parts if isinstance(p, dict))
-        item = said.all()
+        item = {name: value for name, value in said.all().items() if not _is_made(name, value)}
         sealed = unsealed(opaque)
         if sealed is None:
             if not (shown or opaque):
@@ -269,9 +279,9 @@ class _Reader:
         kind = said.text("type")
         match kind:
             case "input_text" | "output_text" | "text" | "refusal":
-                said.take("annotations", list)
-                said.take("logprobs", list)
-                return TextBlock(said.text("refusal" if kind == "refusal" else "text") or "")
+                beside = {n: v for n in ("annotations", "logprobs") if (v := said.take(n, list))}
+                text = said.text("refusal" if kind == "refusal" else "text") or ""
+                return TextBlock(text, beside or None)
             case "input_image":
                 detail = said.text("detail")
                 metadata = {"detail": detail} if detail else None
@@ -294,3 +304,17 @@ class _Reader:
             return DocumentBlock(FileIdSource(WIRE_FORMAT, id), name)
         field = "file_url" if "file_url" in said else "file_data"
         return DocumentBlock(source_of(said.required(field), said.place(field)), name)
+
+
+def _settle(answer: AssistantMessage, beside: Sequence[Sealed]) -> None:
+    """Give the calls of an answer what was sealed beside them; what this API says of its texts and
+    calls means nothing to another provider, whose answer it is then."""
+    if answer.provider != WIRE_FORMAT:
+        for block in answer.content:
+            if isinstance(block, TextBlock | ToolCallBlock):
+                block.metadata = None
+    with_sealed(answer.tool_calls, beside)
+
+
+def _is_made(name: str, value: Any) -> bool:
+    return name == "id" and is_made(value)
