@@ -25,6 +25,7 @@ from swink_gateway.protocols.losses import (
     CUT_CALLS,
     EXTENSIONS,
     IDS,
+    LAST_TEXT_METADATA,
     LOSSES,
     ORDER,
     PAUSE,
@@ -53,6 +54,7 @@ ROOM: dict[str, str] = {
     SIGNATURES: r"signature|encrypted|opaque|" + ANY,
     EXTENSIONS: r"server_tool|opaque|extension|" + ANY,  # media are opaque to swink, too
     TEXT_METADATA: ANY,
+    LAST_TEXT_METADATA: ANY,
     ANSWER_METADATA: r"^(extra|extensions?|properties|additional.*|provider.*)$",
     COST_PARTS: r"cost|price|dollar|usd|amount",
     COUNTS: ANY,

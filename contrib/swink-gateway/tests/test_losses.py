@@ -129,6 +129,9 @@ REDUCTIONS: dict[str, Callable[[Blocks], Blocks]] = {
     losses.TEXT_METADATA: lambda bs: [
         TextBlock(b.text) if isinstance(b, TextBlock) else b for b in bs
     ],
+    losses.LAST_TEXT_METADATA: lambda bs: [
+        TextBlock(b.text) if isinstance(b, TextBlock) and b is bs[-1] else b for b in bs
+    ],
     losses.CUT_CALLS: lambda bs: [_cut(b) for b in bs],
     losses.RAW_ARGUMENTS: lambda bs: [_parsed(b) if _is_broken(b) else b for b in bs],
     losses.BROKEN_CALLS: lambda bs: [b for b in bs if not _is_broken(b)],

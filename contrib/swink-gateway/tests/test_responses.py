@@ -146,13 +146,14 @@ def test_nothing_is_lost_but_what_is_declared(events: list[Any]) -> None:
 
 
 def _is_empty(block: Any) -> bool:
-    return getattr(block, "text", None) == "" or is_empty(block)
+    nothing = isinstance(block, swink.TextBlock) and not (block.text or block.metadata)
+    return nothing or is_empty(block)
 
 
 def _plain(block: Any) -> Any:
     """Return what of a block has a field here, or is sealed."""
     if isinstance(block, swink.TextBlock):
-        return block.text
+        return block.text, block.metadata or None
     if isinstance(block, swink.ToolCallBlock):
         return block.id, block.name, block.arguments, block.metadata or None
     return block

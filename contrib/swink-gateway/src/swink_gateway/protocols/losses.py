@@ -36,6 +36,7 @@ BORDERS = "where one text ends and the next begins"
 SIGNATURES = "signatures and other opaque data of thinking and calls"
 EXTENSIONS = "server-side tools, generated media and other opaque blocks of other providers"
 TEXT_METADATA = "facts of a text that the protocol has no field for"
+LAST_TEXT_METADATA = "facts of the text that ends an answer, beside its sources"
 ANSWER_METADATA = "facts of a whole answer that the protocol has no field for"
 COST_PARTS = "parts of the cost; its total stands beside the counts"
 PAUSE = "that the provider wants to be called again"
@@ -61,7 +62,7 @@ LOSSES: dict[str, tuple[Loss, ...]] = {
         Loss(RETRY, "ChatCompletionChunk"),
     ),
     "messages": (
-        Loss(TEXT_METADATA, "TextBlock"),
+        Loss(LAST_TEXT_METADATA, "TextBlock"),
         Loss(RAW_ARGUMENTS, "ToolUseBlock.input"),
         Loss(ANSWER_METADATA, "Message"),
         Loss(COUNTS, "Usage"),
@@ -69,7 +70,6 @@ LOSSES: dict[str, tuple[Loss, ...]] = {
         Loss(RETRY, "RawMessageStreamEvent"),
     ),
     "responses": (
-        Loss(TEXT_METADATA, "ResponseOutputText"),
         Loss(ANSWER_METADATA, "Response"),
         Loss(COUNTS, "ResponseUsage"),
         Loss(COST_PARTS, "ResponseUsage"),

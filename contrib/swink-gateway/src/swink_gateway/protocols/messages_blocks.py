@@ -11,11 +11,11 @@ from typing import Any
 
 from swink_core import ExtensionBlock, TextBlock, ThinkingBlock, ThinkingEnd, ToolCallBlock, dump
 from swink_core.providers import arguments_object
-from swink_gateway.protocols.sealing import CallKey, CallNumbers, seal, seal_beside
+from swink_gateway.protocols.sealing import Key, Numbers, seal, seal_beside
 
 __all__ = [
     "CONTAINER", "block_data", "citations", "extension_data", "opaque_of", "says_more",
-    "sealed_call",
+    "sealed_beside",
 ]  # fmt: skip
 
 CONTAINER = "container"
@@ -45,9 +45,9 @@ def opaque_of(
     return seal(provider, signature=block.signature, redacted=redacted, metadata=block.metadata)
 
 
-def sealed_call(provider: str, call: CallKey, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the block that keeps what a provider wants back with a call."""
-    return {"type": "redacted_thinking", "data": seal_beside(provider, call, metadata)}
+def sealed_beside(provider: str, key: Key, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the block that keeps what a provider wants back with a call or a text."""
+    return {"type": "redacted_thinking", "data": seal_beside(provider, key, metadata)}
 
 
 def says_more(metadata: Mapping[str, Any] | None) -> bool:
@@ -63,16 +63,20 @@ def extension_data(block: ExtensionBlock, is_own: bool) -> dict[str, Any] | None
     return None if block.kind == CONTAINER else block.data
 
 
-def block_data(
-    block: Any, provider: str, is_own: bool, numbers: CallNumbers
-) -> list[dict[str, Any]]:
+def block_data(block: Any, provider: str, is_own: bool, numbers: Numbers) -> list[dict[str, Any]]:
     """Return a block of a whole message, with what is sealed beside it."""
     match block:
+        case TextBlock() if not (block.text or block.metadata):
+            return []
         case TextBlock():
             native: dict[str, Any] = {"type": "text", "text": block.text}
             if is_own and (sources := citations(block.metadata)):
                 native["citations"] = sources
-            return [native]
+            key, notes = numbers.next(None), block.metadata
+            return [
+                native,
+                *([sealed_beside(provider, key, notes)] if notes and not is_own else []),
+            ]
         case ThinkingBlock():
             opaque = opaque_of(block, provider, is_own, bool(block.thinking))
             if not (block.thinking or opaque):
@@ -87,7 +91,7 @@ def block_data(
             if is_own:
                 return [{**call, **(block.metadata or {})}]
             key, notes = numbers.next(block.id), block.metadata
-            return [*([sealed_call(provider, key, notes)] if notes else []), call]
+            return [*([sealed_beside(provider, key, notes)] if notes else []), call]
         case ExtensionBlock():
             extension = extension_data(block, is_own)
             return [] if extension is None else [extension]

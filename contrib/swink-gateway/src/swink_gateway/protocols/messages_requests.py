@@ -252,7 +252,7 @@ class _Reader:
         beside: list[Sealed] = []
         for block in said.objects("content"):
             self._answered(block, answer, beside)
-        with_sealed(answer.tool_calls, beside)
+        with_sealed(answer.content, beside)
         if any(map(_is_own, answer.content)):
             answer.provider = answer.provider or WIRE_FORMAT
         return answer

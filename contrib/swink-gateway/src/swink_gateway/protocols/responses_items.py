@@ -21,7 +21,7 @@ from swink_core import (
     dump,
 )
 from swink_gateway.protocols.answers import arguments_text
-from swink_gateway.protocols.sealing import CallKey, CallNumbers, seal, seal_beside
+from swink_gateway.protocols.sealing import Key, Numbers, seal, seal_beside
 from swink_gateway.protocols.tool_names import Known
 
 __all__ = ["Items", "ending", "is_made", "text_part", "usage_data"]
@@ -59,7 +59,7 @@ class Items:
         self.is_own = is_own
         self._tools = tools
         self._made = 0
-        self._numbers = CallNumbers()
+        self._numbers = Numbers()
 
     def message(self, notes: Notes = None) -> dict[str, Any]:
         """Return a message that is begun."""
@@ -114,15 +114,15 @@ class Items:
             return {**whole, "input": str(block.arguments.get("input", block.raw_arguments or ""))}
         return {**whole, "arguments": arguments_text(block)}
 
-    def key(self, id: str) -> CallKey:
-        """Return what tells the call that comes next from the others of the answer."""
+    def key(self, id: str | None) -> Key:
+        """Return what tells the call, or the text (`None`), that comes next from the others."""
         return self._numbers.next(id)
 
-    def beside(self, call: CallKey, metadata: Notes) -> dict[str, Any] | None:
-        """Return the item that keeps what another provider wants back with a call."""
+    def beside(self, key: Key, metadata: Notes) -> dict[str, Any] | None:
+        """Return the item that keeps what another provider wants back with a call or a text."""
         if self.is_own or not metadata:
             return None
-        held = seal_beside(self._provider, call, metadata)
+        held = seal_beside(self._provider, key, metadata)
         return {**self.reasoning(), "encrypted_content": held}
 
     def extension(self, block: ExtensionBlock) -> dict[str, Any]:
@@ -136,7 +136,9 @@ class Items:
         """Return the items of a block of a whole message."""
         match block:
             case TextBlock():
-                return [self.said(self.message(block.metadata), block)]
+                said = self.said(self.message(block.metadata), block)
+                beside = self.beside(self.key(None), block.metadata)
+                return [said] if beside is None else [said, beside]
             case ThinkingBlock():
                 return [self.thought(self.reasoning(block.metadata), block)]
             case ToolCallBlock():

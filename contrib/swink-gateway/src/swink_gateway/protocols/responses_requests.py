@@ -214,7 +214,7 @@ class _Reader:
                 self._messages.append(UserMessage(content or ""))
             case "assistant":
                 blocks = [TextBlock(content)] if isinstance(content, str) else content or []
-                self._say([b for b in blocks if getattr(b, "text", True)], phase)
+                self._say(blocks, phase)
             case _:
                 raise BadRequest(f"{said.place('role')} is {role!r}, which is no role")
 
@@ -313,7 +313,12 @@ def _settle(answer: AssistantMessage, beside: Sequence[Sealed]) -> None:
         for block in answer.content:
             if isinstance(block, TextBlock | ToolCallBlock):
                 block.metadata = None
-    with_sealed(answer.tool_calls, beside)
+    with_sealed(answer.content, beside)
+    answer.content = [b for b in answer.content if not isinstance(b, TextBlock) or _says(b)]
+
+
+def _says(text: TextBlock) -> bool:
+    return bool(text.text or text.metadata)
 
 
 def _is_made(name: str, value: Any) -> bool:
