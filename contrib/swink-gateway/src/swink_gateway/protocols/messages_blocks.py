@@ -72,11 +72,10 @@ def block_data(block: Any, provider: str, is_own: bool, numbers: Numbers) -> lis
             native: dict[str, Any] = {"type": "text", "text": block.text}
             if is_own and (sources := citations(block.metadata)):
                 native["citations"] = sources
-            key, notes = numbers.next(None), block.metadata
-            return [
-                native,
-                *([sealed_beside(provider, key, notes)] if notes and not is_own else []),
-            ]
+            key = numbers.next(None)
+            if is_own or not block.metadata:
+                return [native]
+            return [native, sealed_beside(provider, key, block.metadata)]
         case ThinkingBlock():
             opaque = opaque_of(block, provider, is_own, bool(block.thinking))
             if not (block.thinking or opaque):
