@@ -109,7 +109,7 @@ class _Connection:
         """Have a request wait for its turn; reading goes on, so that a close is seen."""
         try:
             body: Any = msgspec.json.decode(frame)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             body = BadRequest(f"the frame is no JSON: {error}")
         lane = _lane(body)
         if isinstance(body, dict) and body.get("type") == STEER:

@@ -23,12 +23,15 @@ from swink_core import (
     TextDelta,
     TextEnd,
     ThinkingDelta,
+    ToolCallBlock,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
     Usage,
 )
-from swink_gateway.protocols import Asked, Facts, Known, Reply
+from swink_core.providers import parse_arguments
+from swink_gateway.protocols import Asked, Facts, Reply
+from swink_gateway.protocols import Known as KnownAnswer
 from swink_gateway.protocols.answers import (
     EventEncoder,
     arguments_text,
@@ -36,9 +39,10 @@ from swink_gateway.protocols.answers import (
     model_of,
     started_anew,
 )
-from swink_gateway.protocols.chat_requests import AUDIO, WIRE_FORMAT, read_chat
+from swink_gateway.protocols.chat_requests import AUDIO, FREE_TEXT, WIRE_FORMAT, read_chat
 from swink_gateway.protocols.frames import SSE, data_frame, encode
 from swink_gateway.protocols.openai_errors import error_data, error_reply
+from swink_gateway.protocols.tool_names import Known
 
 __all__ = ["ChatProtocol"]
 
@@ -95,7 +99,9 @@ class ChatEncoder(EventEncoder):
         self._facts = facts
         self._before, self._after = b"", b',"finish_reason":null}]}\n\n'
         self._head: dict[str, Any] = {}
+        self._tools = asked.tools
         self._calls: dict[int, int] = {}
+        self._texts: dict[int, list[str]] = {}
 
     def _write(self, event: Any, batch: Sequence[Any], out: list[bytes]) -> None:
         match event:
@@ -103,17 +109,23 @@ class ChatEncoder(EventEncoder):
                 self._delta(b'{"content":%b}' % encode(text), out)
             case ThinkingDelta(delta=text):
                 self._delta(b'{"reasoning_content":%b}' % encode(text), out)
+            case ToolCallDelta(content_index=index, delta=text) if index in self._texts:
+                self._texts[index].append(text)  # JSON that the client knows nothing of
             case ToolCallDelta(content_index=index, delta=text):
                 call = {"index": self._calls[index], "function": {"arguments": text}}
                 self._delta(encode({"tool_calls": [call]}), out)
             case ToolCallStart(content_index=index):
                 self._calls[index] = number = len(self._calls)
-                called = {"name": event.name, "arguments": ""}
-                call = {"index": number, "id": event.id, "type": "function", "function": called}
+                call = {"index": number, "id": event.id, **self._called(event.name, "")}
+                if call["type"] == FREE_TEXT:
+                    self._texts[index] = []
                 self._delta(encode({"tool_calls": [call]}), out)
             case ToolCallEnd(content_index=index):
                 call = {"index": self._calls[index], **_beside(event.metadata)}
-                if index in self._silent and not self._cut:  # nothing is no JSON
+                if index in self._texts:
+                    raw = "".join(self._texts.pop(index))
+                    call[FREE_TEXT] = {"input": _free_text(parse_arguments(raw), raw)}
+                elif index in self._silent and not self._cut:  # nothing is no JSON
                     call["function"] = {"arguments": "{}"}
                 if len(call) > 1:
                     self._delta(encode({"tool_calls": [call]}), out)
@@ -133,7 +145,7 @@ class ChatEncoder(EventEncoder):
         out += (self._before, delta, self._after)
 
     def _begin(
-        self, known: Known, batch: Sequence[AssistantMessageEvent], out: list[bytes]
+        self, known: KnownAnswer, batch: Sequence[AssistantMessageEvent], out: list[bytes]
     ) -> None:
         self._begun = True
         self._head = {
@@ -169,6 +181,18 @@ class ChatEncoder(EventEncoder):
         self.ended = True
         out += (data_frame({"error": error_data(error)}), DONE)
 
+    def _called(self, name: str, arguments: str) -> dict[str, Any]:
+        """Return what is called, as the client knows the tool."""
+        if self._tools.get(name, Known(name)).is_free_text:
+            return {"type": FREE_TEXT, FREE_TEXT: {"name": name, "input": arguments}}
+        return {"type": "function", "function": {"name": name, "arguments": arguments}}
+
+    def _whole_call(self, call: ToolCallBlock) -> dict[str, Any]:
+        called = self._called(call.name, arguments_text(call))
+        if FREE_TEXT in called:
+            called[FREE_TEXT]["input"] = _free_text(call.arguments, call.raw_arguments)
+        return called
+
     def _sound(self, said: Extension | ExtensionBlock) -> dict[str, Any]:
         """Return what was said aloud, for which the API has a field."""
         is_own = self._facts.wire_formats.get(said.provider) == WIRE_FORMAT
@@ -181,12 +205,7 @@ class ChatEncoder(EventEncoder):
             said["reasoning_content"] = message.thinking
         if message.tool_calls:
             said["tool_calls"] = [
-                {
-                    "id": call.id,
-                    "type": "function",
-                    "function": {"name": call.name, "arguments": arguments_text(call)},
-                    **_beside(call.metadata),
-                }
+                {"id": call.id, **self._whole_call(call), **_beside(call.metadata)}
                 for call in message.tool_calls
             ]
         for block in message.content:
@@ -211,6 +230,11 @@ class ChatEncoder(EventEncoder):
         if counts := usage_data(message.usage, message.cost):
             body["usage"] = counts
         return encode(body)
+
+
+def _free_text(arguments: Mapping[str, Any] | None, raw: str | None) -> str:
+    """Return the text that a call has for its arguments, also of one that was cut short."""
+    return str((arguments or {}).get("input", raw or ""))
 
 
 def _beside(metadata: Mapping[str, Any] | None) -> dict[str, Any]:

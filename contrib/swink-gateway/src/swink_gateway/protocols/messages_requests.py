@@ -29,7 +29,6 @@ from swink_core import (
     ToolCallBlock,
     ToolResultMessage,
     UserMessage,
-    load,
 )
 from swink_core.providers import Source
 from swink_gateway.protocols import Asked, BadRequest
@@ -37,7 +36,7 @@ from swink_gateway.protocols.chat_requests import EFFORTS
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.frames import encode
 from swink_gateway.protocols.media import source_of
-from swink_gateway.protocols.sealing import Sealed, unsealed, with_sealed
+from swink_gateway.protocols.sealing import Sealed, opened, unsealed, with_sealed
 
 __all__ = ["BETA", "WIRE_FORMAT", "read_messages"]
 
@@ -96,7 +95,7 @@ class _Reader:
     def _options(self) -> dict[str, Any]:
         said = self._said
         options: dict[str, Any] = {
-            "max_tokens": said.whole_number("max_tokens"),
+            "max_tokens": self._most(),
             "temperature": said.number("temperature"),
             "top_p": said.number("top_p"),
             "top_k": said.whole_number("top_k"),
@@ -113,6 +112,14 @@ class _Reader:
             if (alone := choice.flag("disable_parallel_tool_use")) is not None:
                 options["parallel_tool_calls"] = not alone
         return {name: value for name, value in options.items() if value is not None}
+
+    def _most(self) -> int | None:
+        """Return how long the answer may be: one token where none is, which fills a cache."""
+        most = self._said.whole_number("max_tokens")
+        if most == 0:
+            self._said.drop("max_tokens", "0")
+            return 1
+        return most
 
     def _thinking(self) -> dict[str, Any]:
         """Return how hard to think; without a word about it, the API's default is high."""
@@ -293,14 +300,15 @@ def _open(sealed: Sealed, thought: str, answer: AssistantMessage, beside: list[S
     """Take what was sealed back into an answer: thinking, a whole block, a call's metadata."""
     answer.provider = sealed.provider
     held = sealed.data
-    if "block" in held:
-        answer.content.append(load(ExtensionBlock, held["block"]))
-    elif "of" in held:
+    if "of" in held:
         beside.append(sealed)
+        return
+    block: Block | None
+    if "block" in held:
+        block = opened(ExtensionBlock, held["block"])
     else:
-        hidden = bool(held.get("redacted"))
-        block = ThinkingBlock(thought, held.get("signature"), hidden, held.get("metadata"))
-        answer.content.append(block)
+        block = opened(ThinkingBlock, {"type": "thinking", **held, "thinking": thought})
+    answer.content += [block] if block is not None else []
 
 
 def _is_own(block: Block) -> bool:

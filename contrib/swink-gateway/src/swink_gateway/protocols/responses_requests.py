@@ -27,7 +27,6 @@ from swink_core import (
     ToolCallBlock,
     ToolResultMessage,
     UserMessage,
-    load,
 )
 from swink_core.providers import parse_arguments
 from swink_gateway.protocols import Asked, BadRequest
@@ -36,7 +35,7 @@ from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.frames import encode
 from swink_gateway.protocols.media import source_of
 from swink_gateway.protocols.responses_items import is_made
-from swink_gateway.protocols.sealing import Sealed, unsealed, with_sealed
+from swink_gateway.protocols.sealing import Sealed, opened, unsealed, with_sealed
 from swink_gateway.protocols.tool_names import FREE_TEXT, Known, flat_name, free_text_schema
 
 __all__ = ["WIRE_FORMAT", "read_responses"]
@@ -169,7 +168,7 @@ class _Reader:
     # -- items -------------------------------------------------------------------------------------
 
     def _item(self, said: Fields) -> None:
-        kind = said.data("type") or "message"
+        kind = said.text("type") or "message"
         if kind == "message":
             self._message(said)
         elif kind == "reasoning":
@@ -242,12 +241,15 @@ class _Reader:
             answer.content.append(ThinkingBlock(shown, metadata={"item": item}))
             return
         answer.provider = sealed.provider
-        if "block" in sealed.data:
-            answer.content.append(load(ExtensionBlock, sealed.data["block"]))
-        elif "of" in sealed.data:
+        if "of" in sealed.data:
             self._beside.setdefault(len(self._messages) - 1, []).append(sealed)
+            return
+        block: Block | None
+        if "block" in sealed.data:
+            block = opened(ExtensionBlock, sealed.data["block"])
         else:
-            answer.content.append(load(ThinkingBlock, sealed.data["thought"]))
+            block = opened(ThinkingBlock, sealed.data.get("thought"))
+        answer.content += [block] if block is not None else []
 
     def _call(self, said: Fields, kind: str) -> ToolCallBlock:
         cut = said.data("status") == "incomplete"

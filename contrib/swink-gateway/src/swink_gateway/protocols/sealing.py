@@ -12,13 +12,17 @@ from __future__ import annotations
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from swink_core import Block, TextBlock, ToolCallBlock
+from swink_core import Block, CodecError, TextBlock, ToolCallBlock, load
 
-__all__ = ["Key", "Numbers", "Sealed", "seal", "seal_beside", "unsealed", "with_sealed"]
+__all__ = [
+    "Key", "Numbers", "Sealed", "opened", "seal", "seal_beside", "unsealed", "with_sealed",
+]  # fmt: skip
+
+T = TypeVar("T")
 
 _MARK = "swink1."
 
@@ -43,6 +47,14 @@ def unsealed(text: str | None) -> Sealed | None:
     try:
         return msgspec.json.decode(urlsafe_b64decode(text[len(_MARK) :]), type=Sealed)
     except (ValueError, msgspec.DecodeError):
+        return None
+
+
+def opened(kind: type[T], data: Any) -> T | None:
+    """Return the block that was sealed as `data`; `None` where nobody sealed one."""
+    try:
+        return load(kind, data)
+    except CodecError:
         return None
 
 
@@ -78,4 +90,5 @@ def with_sealed(content: Sequence[Block], beside: Sequence[Sealed]) -> None:
     for block in content:
         if isinstance(block, TextBlock | ToolCallBlock):
             key = numbers.next(block.id if isinstance(block, ToolCallBlock) else None)
-            block.metadata = held.get(encode(key), block.metadata)
+            if isinstance(metadata := held.get(encode(key)), dict):
+                block.metadata = metadata
