@@ -58,6 +58,10 @@ ACCEPTED: list[tuple[str, dict[str, Any], str]] = [
         "chat", {"messages": [HI], "tools": [{"type": "x:search"}], "tool_choice": "required"},
         "tools (x:search), tool_choice",
     ),
+    (
+        "chat", {"messages": [HI, {"role": "assistant", "audio": {"id": "audio_1"}}, HI]},
+        "messages (audio)",
+    ),
     ("chat", {"messages": parts({"type": "input_audio", "input_audio": MP3})}, ""),
     ("chat", {"messages": parts({"type": "file", "file": {"file_data": "JVBERg=="}})}, ""),
     (
@@ -65,7 +69,8 @@ ACCEPTED: list[tuple[str, dict[str, Any], str]] = [
         "tools (web_search), tool_choice",
     ),
     (
-        "responses", {"input": [{"type": "of the future", "id": "x"}, HI]}, "",
+        "responses", {"input": [{"type": "of the future", "id": "x"}, HI]},
+        "messages (of the future)",
     ),
     (
         "messages",

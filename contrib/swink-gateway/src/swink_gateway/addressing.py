@@ -71,7 +71,9 @@ def answerable(asked: Asked) -> Context:
 def addressed(asked: Asked, wire_format: str, provider: str, speaks: str | None) -> Asked:
     """Return what is asked of `provider`, which speaks the wire format `speaks`."""
     if speaks != wire_format:
-        dropped = [*asked.dropped, *_named(asked), *(["anthropic-beta"] if asked.headers else [])]
+        dropped = [*asked.dropped, *_named(asked)]
+        dropped += [] if asked.own_places else _own_blocks(asked.context, wire_format)
+        dropped += ["anthropic-beta"] if asked.headers else []
         options = dict(asked.options)
         if "tools" in asked.own and _names_none(options.get("tool_choice"), asked.context.tools):
             dropped.append("tool_choice")  # it is about what is dropped
@@ -114,6 +116,16 @@ def _named(asked: Asked) -> list[str]:
                 names = [name for name in ("format",) if name in inner]
             named += [f"tools.{tool.name}.{name}" for name in names]
     return named
+
+
+def _own_blocks(context: Context, wire_format: str) -> list[str]:
+    """Name what a model said in blocks of the protocol's own, which nobody else is told.
+
+    Such as sound that is known by its id alone.
+    """
+    said = [m.content for m in context.messages if isinstance(m, AssistantMessage)]
+    own = [b for content in said for b in content if isinstance(b, ExtensionBlock)]
+    return list(dict.fromkeys(f"messages ({b.kind})" for b in own if b.provider == wire_format))
 
 
 def _message(message: Message, wire_format: str, provider: str) -> Message:
