@@ -150,11 +150,12 @@ class MessagesEncoder(EventEncoder):
                 self._texts[index] = self._numbers.next(None)
                 self._open(index, {"type": "text", "text": ""}, out)
             case TextEnd(content_index=index, metadata=metadata):
-                for source in citations(metadata) if self._is_own else ():
+                sources = citations(metadata, self._provider, self._is_own)
+                for source in sources:
                     said = b'"citations_delta","citation":%b' % encode(source)
                     out.append(_delta(self._places[index], said))
                 self._close(index, out)
-                if metadata and not self._is_own:
+                if metadata and not self._is_own and not sources:
                     self._sealed.append(sealed_beside(self._provider, self._texts[index], metadata))
             case ThinkingEnd():
                 self._end_thinking(event, out)

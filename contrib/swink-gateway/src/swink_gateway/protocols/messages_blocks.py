@@ -12,6 +12,7 @@ from typing import Any
 from swink_core import ExtensionBlock, TextBlock, ThinkingBlock, ThinkingEnd, ToolCallBlock, dump
 from swink_core.providers import arguments_object
 from swink_gateway.protocols.sealing import Key, Numbers, seal, seal_beside
+from swink_gateway.protocols.sources import sources_of
 
 __all__ = [
     "CONTAINER", "block_data", "citations", "extension_data", "opaque_of", "says_more",
@@ -25,9 +26,23 @@ _DIRECT = {"caller": {"type": "direct"}}
 """Who called, where nobody else did."""
 
 
-def citations(metadata: Mapping[str, Any] | None) -> list[Any]:
-    sources = (metadata or {}).get("citations")
-    return sources if isinstance(sources, list) else []
+def citations(metadata: Mapping[str, Any] | None, provider: str, is_own: bool) -> list[Any]:
+    """Return what a text cites; what another provider says of it is sealed into the first.
+
+    `encrypted_index` is what the API calls opaque there.
+    """
+    if is_own:
+        sources = (metadata or {}).get("citations")
+        return sources if isinstance(sources, list) else []
+    sealed = [{"text": metadata}]
+    return [
+        {
+            "type": "web_search_result_location", "url": one.url, "title": one.title,
+            "cited_text": "",  # which is the page's
+            "encrypted_index": seal(provider, **(sealed.pop() if sealed else {})),
+        }
+        for one in sources_of(metadata, "")
+    ]  # fmt: skip
 
 
 def opaque_of(
@@ -70,10 +85,10 @@ def block_data(block: Any, provider: str, is_own: bool, numbers: Numbers) -> lis
             return []
         case TextBlock():
             native: dict[str, Any] = {"type": "text", "text": block.text}
-            if is_own and (sources := citations(block.metadata)):
+            if sources := citations(block.metadata, provider, is_own):
                 native["citations"] = sources
             key = numbers.next(None)
-            if is_own or not block.metadata:
+            if is_own or sources or not block.metadata:
                 return [native]
             return [native, sealed_beside(provider, key, block.metadata)]
         case ThinkingBlock():

@@ -215,8 +215,8 @@ class _Reader:
     def _text(self, said: Fields) -> TextBlock:
         said.text("type")
         metadata = self._mark(said) or {}
-        if (sources := said.take("citations", list)) is not None:
-            metadata["citations"] = sources
+        if own := [c for c in said.take("citations", list) or () if _sealed_in(c) is None]:
+            metadata["citations"] = own
         return TextBlock(said.text("text") or "", metadata or None)
 
     def _document(self, said: Fields, source: Fields) -> Block:
@@ -267,7 +267,10 @@ class _Reader:
     def _answered(self, said: Fields, answer: AssistantMessage, beside: list[Sealed]) -> None:
         kind = said.data("type")
         if kind == "text":
-            answer.content.append(self._text(said))
+            answer.content.append(text := self._text(said))
+            for held in filter(None, map(_sealed_in, said.data("citations") or ())):
+                answer.provider = held.provider
+                text.metadata = held.data.get("text") or text.metadata
         elif kind == "tool_use":
             answer.content.append(self._call(said))
         elif kind in ("thinking", "redacted_thinking"):
@@ -309,6 +312,12 @@ def _open(sealed: Sealed, thought: str, answer: AssistantMessage, beside: list[S
     else:
         block = opened(ThinkingBlock, {"type": "thinking", **held, "thinking": thought})
     answer.content += [block] if block is not None else []
+
+
+def _sealed_in(citation: Any) -> Sealed | None:
+    """Return what was sealed into a citation, which is one of another provider's then."""
+    opaque = citation.get("encrypted_index") if isinstance(citation, dict) else None
+    return unsealed(opaque) if isinstance(opaque, str) else None
 
 
 def _is_own(block: Block) -> bool:

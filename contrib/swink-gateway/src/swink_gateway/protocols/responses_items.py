@@ -22,6 +22,7 @@ from swink_core import (
 )
 from swink_gateway.protocols.answers import arguments_text
 from swink_gateway.protocols.sealing import Key, Numbers, seal, seal_beside
+from swink_gateway.protocols.sources import flat_annotation, sources_of
 from swink_gateway.protocols.tool_names import Known
 
 __all__ = ["Items", "ending", "is_made", "text_part", "usage_data"]
@@ -85,7 +86,10 @@ class Items:
         metadata = block.metadata or {}
         own = _item(metadata) if self.is_own else {}
         refused = own.pop("refused", False)
-        part = text_part(block.text, metadata.get("annotations"), metadata.get("logprobs"))
+        sources: Any = metadata.get("annotations")
+        if not self.is_own:
+            sources = [flat_annotation(one) for one in sources_of(metadata, block.text)]
+        part = text_part(block.text, sources, metadata.get("logprobs"))
         if refused:
             part = {"type": "refusal", "refusal": block.text}
         return {**item, **own, "id": item["id"], "status": "completed", "content": [part]}
