@@ -34,17 +34,18 @@ from swink_gateway.protocols.tool_names import Known
 __all__ = ["addressed", "answerable", "spoken_by"]
 
 
-def spoken_by(client: Client, model: Model, asked: Asked) -> str:
-    """Return the wire format in which a model is asked this.
+def spoken_by(client: Client, model: Model, asked: Asked, wire_format: str) -> str:
+    """Return the wire format in which a model is asked this by a client that speaks `wire_format`.
 
     A provider with several APIs is asked over the one that its owner set, or else the model's own
-    row names, its rules for such a call, or its dialect. Raises UsageError for a call that cannot
-    be made.
+    row names, its rules for such a call, or its dialect; where none of them is the client's it does
+    not matter which. Raises UsageError for a call that cannot be made.
     """
     info = client.catalog.provider(model.provider)
     if info is None:
         return ""
-    if "api" not in info.settings:
+    family = info.wire_format.rpartition("-")[0]
+    if wire_format not in [f"{family}-{api}" for api in info.settings.get("api", ())]:
         return info.wire_format
     said = {**asked.options, "extra": asked.own}
     options = client.stream(model, asked.context, **said).call.options
@@ -52,7 +53,6 @@ def spoken_by(client: Client, model: Model, asked: Asked) -> str:
     if api is None:
         ruled = rule_of(model, call=Fitted(model, asked.context, options))
         api = ruled.api or info.dialect.get("api")
-    family = info.wire_format.rpartition("-")[0]
     return f"{family}-{api}" if api else info.wire_format
 
 

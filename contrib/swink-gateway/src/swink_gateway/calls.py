@@ -150,7 +150,7 @@ class Calls:
         asked.context = answerable(asked)
         wire_formats: dict[str, str] = {}
         for one in targets:
-            spoken = spoken_by(self.client, one, asked)
+            spoken = spoken_by(self.client, one, asked, protocol.wire_format)
             if wire_formats.setdefault(one.provider, spoken) != spoken:
                 wire_formats[one.provider] = ""  # what is sealed is right for both
         first = targets[0].provider
