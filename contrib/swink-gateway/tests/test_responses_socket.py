@@ -84,6 +84,13 @@ class Silent:
     def stream(self, call: swink.Call) -> AsyncIterator[Any]:
         return self._answer()
 
+    async def crowd(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        """Ask once, and then once more than may wait."""
+        await socket.send_json(CREATE)
+        await self.asked.wait()
+        for _ in range(MOST_WAITING + 1):
+            await socket.send_json(CREATE)
+
     async def _answer(self) -> AsyncIterator[Any]:
         self.asked.set()
         try:
@@ -97,10 +104,7 @@ class Silent:
 async def test_who_asks_too_much_is_told_and_all_else_is_answered() -> None:
     upstream = Silent()
     async with connected(upstream) as socket:
-        await socket.send_json(CREATE)
-        await upstream.asked.wait()
-        for _ in range(MOST_WAITING + 1):
-            await socket.send_json(CREATE)
+        await upstream.crowd(socket)
         refused = await socket.receive_json()
         assert (refused["status"], refused["error"]["code"]) == (429, "rate_limit_exceeded")
         upstream.speak.set()
@@ -112,10 +116,7 @@ async def test_who_asks_too_much_is_told_and_all_else_is_answered() -> None:
 async def test_a_close_is_seen_while_requests_wait() -> None:
     upstream = Silent()
     async with connected(upstream) as socket:
-        await socket.send_json(CREATE)
-        await upstream.asked.wait()
-        for _ in range(MOST_WAITING + 1):
-            await socket.send_json(CREATE)
+        await upstream.crowd(socket)
         await socket.close()
         await upstream.left.wait()
 
