@@ -10,5 +10,7 @@ names in `__all__` of the following modules are public; everything else may chan
     prompts      what is asked: the prompt, what is piped in and attached
     calling      a call, shown as it streams, stopped by Ctrl-C
     display      where a call is shown
+    memory       where calls and conversations are kept
+    summary      the numbers of an answer
     completion   providers and models, for a shell
 """

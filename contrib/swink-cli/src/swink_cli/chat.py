@@ -17,9 +17,10 @@ import swink_core as swink
 from swink_cli.calling import name_broken_plugins, name_unknown_models, show_call, show_end
 from swink_cli.completion import model_names
 from swink_cli.conversation import Conversation, read_conversation
-from swink_cli.display import make_sink
+from swink_cli.display import Display, make_sink
 from swink_cli.exits import EXIT_FAILURE, EXIT_INTERRUPTED
 from swink_cli.files import media_block
+from swink_cli.memory import Memory
 from swink_cli.options import CallOptions
 from swink_cli.reader import Reader
 from swink_cli.settings import chosen
@@ -34,13 +35,21 @@ _PERSONAL = ("api_key", "base_url", "headers", "settings", "extra")
 class Chat:
     """A conversation, the models that answer it, and the commands that change either."""
 
-    def __init__(self, call: CallOptions, *, plain: bool = False) -> None:
+    def __init__(
+        self,
+        call: CallOptions,
+        history: list[swink.Message],
+        memory: Memory,
+        *,
+        plain: bool = False,
+    ) -> None:
         self._call = call
+        self._memory = memory
         self._plain = plain
         self._models = call.models
         self._owner = call.models[0].partition("/")[0]
-        self._client = swink.Client()
-        self._conversation = Conversation(call.context([]))
+        self._client = swink.Client(plugins=memory.plugins)
+        self._conversation = Conversation(call.context(history))
         self._leaving = self._interactive = False
         self._failed = self._interrupted = False
         self._runner = asyncio.Runner()
@@ -60,9 +69,11 @@ class Chat:
                 self._interactive = reader.interactive
                 if reader.interactive:
                     say(f"{', '.join(self._models)} · /help lists the commands, Ctrl-D leaves")
+                if self._conversation.context.messages:
+                    say(f"{self._count()} so far in conversation {self._memory.id}")
                 self._loop(reader)
             finally:
-                self._runner.run(self._client.aclose())
+                self._runner.run(self._close())
         if reader.interactive:
             return 0
         return EXIT_INTERRUPTED if self._interrupted else EXIT_FAILURE if self._failed else 0
@@ -111,13 +122,15 @@ class Chat:
     def _answer(self) -> None:
         stream = self._open(self._models, self._conversation.context)
         try:
-            display = self._runner.run(show_call(stream, make_sink(plain=self._plain)))
+            display = self._runner.run(self._shown(stream))
         except KeyboardInterrupt:
             self._leaving = True  # the stream would not be closed; nothing more can be asked
             raise
         finally:
             message = stream.message
             self._conversation.answer(message)
+            context = self._conversation.context
+            self._memory.keep(context, self._models, stream.call.secrets)
             self._interrupted = message.stop_reason is swink.StopReason.ABORTED
         if not show_end(stream, display):
             self._failed = True
@@ -125,6 +138,14 @@ class Chat:
                 say("the conversation is kept: /retry asks again, /undo takes the question back")
         if self._interactive:
             say("")
+
+    async def _shown(self, stream: swink.EventStream) -> Display:
+        self._memory.mark()
+        return await show_call(stream, make_sink(plain=self._plain))
+
+    async def _close(self) -> None:
+        async with self._memory:
+            await self._client.aclose()
 
     def _open(self, models: list[str], conversation: swink.Context | str) -> swink.EventStream:
         """Make a call, of which nothing is sent before it is read. Raises for a wrong one."""
@@ -174,6 +195,7 @@ class Chat:
             conversation.context.system_prompt = self._call.system
         conversation.context.tools += self._call.tools
         self._conversation = conversation
+        self._memory.begin()
         say(f"loaded {self._count()}")
 
     def _retry(self, _: str) -> None:

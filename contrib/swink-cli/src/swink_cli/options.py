@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import click
 from attrs import define, field, fields_dict
+from click.core import ParameterSource
 
 import swink_core as swink
 from swink_cli.completion import complete_model
@@ -110,10 +111,23 @@ class CallOptions:
     system: str | None = None
     tools: list[swink.Tool] = field(factory=list)
     options: dict[str, Any] = field(factory=dict, repr=False)
+    is_default: bool = False
+    """Whether the models are those of calls that name none."""
 
     def context(self, messages: list[swink.Message]) -> swink.Context:
         """Make a conversation of messages with the system prompt and tools given."""
         return swink.Context(messages, self.system, self.tools)
+
+    def go_on(self, found: tuple[swink.Context, list[str]] | None) -> list[swink.Message]:
+        """Go on with a conversation and its models, where no other ones were named."""
+        if found is None:
+            return []
+        context, models = found
+        if self.is_default:
+            self.models = models
+        if self.system is None:
+            self.system = context.system_prompt
+        return context.messages
 
     def require_model(self) -> None:
         """Refuse a call without a model, saying what this machine could ask."""
@@ -136,7 +150,10 @@ def call_options(command: Function) -> Function:
             "models", "system", "temperature", "max_tokens", "thinking", "as_json", "schema",
             "tool_files", "base_url", "api_key", "timeout", "pairs",
         )  # fmt: skip
-        return command(call=_parse(**{name: given.pop(name) for name in names}), **given)
+        call = _parse(**{name: given.pop(name) for name in names})
+        source = click.get_current_context().get_parameter_source("models")
+        call.is_default = source in (ParameterSource.ENVIRONMENT, ParameterSource.DEFAULT)
+        return command(call=call, **given)
 
     return apply_options(_CALL_OPTIONS, with_options)
 

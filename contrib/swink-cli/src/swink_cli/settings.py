@@ -34,6 +34,8 @@ class Settings:
 
     default: list[str] = field(factory=list)
     aliases: dict[str, list[str]] = field(factory=dict)
+    log: bool = True
+    mcp: dict[str, Any] = field(factory=dict)
 
 
 def settings_path() -> Path:
@@ -62,6 +64,10 @@ def read_settings() -> Settings:
             settings.aliases = {
                 alias: _models(path, f"aliases.{alias}", models) for alias, models in value.items()
             }
+        elif (name == "log" and isinstance(value, bool)) or (
+            name == "mcp" and isinstance(value, dict)
+        ):
+            setattr(settings, name, value)
         else:
             raise _wrong(path, f"it may hold `default` and a table `aliases`, not {name!r}")
     return settings

@@ -12,6 +12,7 @@ import swink_core as swink
 from swink_cli.calling import name_broken_plugins, name_unknown_models, show_call, show_end
 from swink_cli.display import Sink, make_sink
 from swink_cli.exits import EXIT_FAILURE, EXIT_INCOMPLETE, EXIT_INTERRUPTED
+from swink_cli.memory import Memory, memory_options
 from swink_cli.options import CallOptions, call_options
 from swink_cli.prompts import prompt_message, prompt_options
 
@@ -21,6 +22,7 @@ __all__ = ["command"]
 @click.command("ask")
 @call_options
 @prompt_options
+@memory_options
 @click.option("--plain", is_flag=True, help="Show text as it comes, not as formatted Markdown.")
 @click.option(
     "--restart",
@@ -29,6 +31,7 @@ __all__ = ["command"]
 )
 def command(
     call: CallOptions,
+    memory: Memory,
     prompt: Sequence[str],
     images: Sequence[str],
     attachments: Sequence[str],
@@ -44,24 +47,27 @@ def command(
       swink ask -m openai/gpt-5.4-mini Why is the sky blue?
       git diff | swink ask -m anthropic/claude-sonnet-5-5 Review this change
     """
+    history = call.go_on(memory.found)
     call.require_model()
     message = prompt_message(prompt, images, attachments)
     if restart:
         policy = call.options.get("retry", swink.RetryPolicy())
         call.options["retry"] = evolve(policy, restart_after_output=True)
     sink = make_sink(plain=plain, held=restart)
-    return asyncio.run(_ask(call, message, sink))
+    return asyncio.run(_ask(call, call.context([*history, message]), sink, memory))
 
 
-async def _ask(call: CallOptions, message: swink.UserMessage, sink: Sink) -> int:
-    async with swink.Client() as client:
-        context = call.context([message])
+async def _ask(call: CallOptions, context: swink.Context, sink: Sink, memory: Memory) -> int:
+    async with swink.Client(plugins=memory.plugins) as client, memory:
         stream = client.stream(call.models, context, **call.options)
         name_broken_plugins(client)
         if "base_url" not in call.options:
             name_unknown_models(client, call.models)
         display = await show_call(stream, sink)
         is_done = show_end(stream, display)
+        if is_done:
+            context.messages.append(stream.message)
+            memory.keep(context, call.models, stream.call.secrets)
         reason = stream.message.stop_reason
         if is_done:
             return EXIT_INCOMPLETE if reason in _INCOMPLETE else 0
