@@ -21,15 +21,12 @@ from swink_cli.display import Display, make_sink
 from swink_cli.exits import EXIT_FAILURE, EXIT_INTERRUPTED
 from swink_cli.files import media_block
 from swink_cli.memory import Memory
-from swink_cli.options import CallOptions
+from swink_cli.options import PERSONAL, CallOptions
 from swink_cli.reader import Reader
 from swink_cli.settings import chosen
 from swink_cli.terminal import say, show_error, table
 
 __all__ = ["Chat"]
-
-_PERSONAL = ("api_key", "base_url", "headers", "settings", "extra")
-"""Options that are meant for one provider."""
 
 
 class Chat:
@@ -150,7 +147,7 @@ class Chat:
     def _open(self, models: list[str], conversation: swink.Context | str) -> swink.EventStream:
         """Make a call, of which nothing is sent before it is read. Raises for a wrong one."""
         options = dict(self._call.options)
-        personal = {name: options.pop(name) for name in _PERSONAL if name in options}
+        personal = {name: options.pop(name) for name in PERSONAL if name in options}
         chain: list[Any] = [
             (model, personal) if model.partition("/")[0] == self._owner else model
             for model in models

@@ -40,6 +40,8 @@ COMMANDS = {
     "models": "List known models with their limits and prices.",
     "default": "Show or choose the model that is asked where none is named.",
     "alias": "List short names for models, or give one.",
+    "template": "List or show templates, or write one.",
+    "tools": "List tools that models may call, with what each does.",
     "plugins": "List all installed plugins.",
     "new": "Make a plugin package whose tests pass before you write a line.",
 }

@@ -11,6 +11,7 @@ cannot be written costs no answer, and is told.
 
 from __future__ import annotations
 
+import copy
 import functools
 import os
 import secrets
@@ -83,6 +84,12 @@ class Memory:
     def begin(self) -> None:
         """Have what follows belong to a new conversation."""
         self.id = secrets.token_hex(6)
+
+    def branch(self) -> Memory:
+        """Return the memory of another conversation, kept by the same recorder."""
+        other = copy.copy(self)
+        other.begin()
+        return other
 
     @property
     def plugins(self) -> list[Any]:

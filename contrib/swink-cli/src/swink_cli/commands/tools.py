@@ -1,0 +1,44 @@
+"""`swink tools`: what models may call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import click
+
+from swink_cli.listing import print_json, print_lines
+from swink_cli.options import apply_options
+from swink_cli.terminal import printable, table
+from swink_cli.tools import TOOL_SOURCES, ToolOptions, installed_tools
+from swink_core import Tool, dump
+
+__all__ = ["command"]
+
+
+@click.command("tools")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@lambda command: apply_options(TOOL_SOURCES, command)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, as a model is told of them.")
+def command(
+    names: Sequence[str], files: Sequence[str], servers: Sequence[str], as_json: bool
+) -> None:
+    """List tools: those of plugins, or those of a file or an MCP server.
+
+    \b
+      swink tools --functions tools.py
+      swink tools --mcp "npx -y @modelcontextprotocol/server-everything"
+    """
+    if not (names or files or servers):
+        names = [*installed_tools()]
+    tools = asyncio.run(_definitions(ToolOptions(names, files, servers)))
+    if as_json:
+        print_json(dump(tool) for tool in tools)
+        return
+    rows = [(tool.name, " ".join(printable(tool.description).split())) for tool in tools]
+    print_lines(table(rows) or ["No plugin brings tools. --functions FILE has those of a file."])
+
+
+async def _definitions(named: ToolOptions) -> list[Tool]:
+    async with named.opened() as tools:
+        return [tool.definition for tool in tools]
