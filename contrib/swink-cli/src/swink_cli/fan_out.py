@@ -156,7 +156,7 @@ def _show(one: _Asked, console: Console) -> None:
         console.print(Text(one.name, style="bold"))
         console.print(Markdown(printable(text)))
     else:
-        click.echo(f"## {one.name}\n\n{text.rstrip()}\n")
+        click.echo("\n\n".join(filter(None, (f"## {one.name}", text.rstrip()))) + "\n")
     sys.stdout.flush()
     for note in one.display.notes:
         say(f"{one.name}: {note}")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
 import swink_core as swink
-from swink import Client, Run, ToolEnd, TurnStart
+from swink import Client, FunctionTool, Run, ToolEnd, TurnStart
 from swink_cli.approval import Approval
 from swink_cli.calling import explain, name_broken_plugins, name_unknown_models, show_call
 from swink_cli.display import Display, Sink
@@ -16,7 +17,7 @@ from swink_cli.summary import run_summary
 from swink_cli.terminal import one_screen, printable, say
 from swink_cli.tools import ToolOptions
 
-__all__ = ["ask_with_tools", "show_run"]
+__all__ = ["OpenTools", "ask_with_tools", "show_run"]
 
 RESULT_SHOWN = 200
 """Characters of a tool's result that are shown."""
@@ -62,6 +63,47 @@ async def ask_with_tools(
             context.messages[:] = run.conversation
             memory.keep(context, call.models, run.call.secrets)
     return run
+
+
+class OpenTools:
+    """Tools that stay open from one turn of a chat to the next, in a task of their own.
+
+    Raises UsageError where nobody can be asked for leave.
+    """
+
+    def __init__(self, tools: ToolOptions) -> None:
+        self.approval = Approval(yes=tools.yes)
+        self._tools = tools
+        self._found: list[FunctionTool[..., Any]] = []
+        self._is_over = asyncio.Event()
+        self._holding: asyncio.Task[None] | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of a run that has them at hand."""
+        turns = self._tools.max_turns
+        return {"tools": self._found, "approve": self.approval, "max_turns": turns}
+
+    async def open(self) -> None:
+        """Load tools and start servers. Raises UsageError and PluginError."""
+        is_ready = asyncio.Event()
+        self._holding = asyncio.create_task(self._hold(is_ready))
+        ready = asyncio.create_task(is_ready.wait())
+        await asyncio.wait([self._holding, ready], return_when=asyncio.FIRST_COMPLETED)
+        ready.cancel()
+        if self._holding.done():
+            self._holding.result()
+
+    async def aclose(self) -> None:
+        """Stop the servers."""
+        self._is_over.set()
+        if self._holding is not None:
+            await asyncio.wait([self._holding])
+
+    async def _hold(self, is_ready: asyncio.Event) -> None:
+        async with self._tools.opened() as self._found:
+            is_ready.set()
+            await self._is_over.wait()
 
 
 async def show_run(run: Run, sink: Sink) -> None:
