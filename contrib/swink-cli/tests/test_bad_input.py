@@ -38,7 +38,7 @@ TABLE: list[tuple[str, list[str], list[str]]] = [
     ),
     (
         "unknown provider in a chain",
-        ["-m", "echo/echo", "-m", "nobody/x"],
+        ["-m", "echo/echo,nobody/x"],
         ["Unknown provider", 'no provider "nobody"'],
     ),
     ("model without provider", ["-m", "gpt"], ["Not a model name", "'gpt'", "provider/id"]),
@@ -275,7 +275,7 @@ TYPED = "antropic"
         [TYPED],
         ["ask", "-m", f"{TYPED}/claude", "Hi"],
         ["ask", "-m", TYPED, "Hi"],
-        ["ask", "-m", "echo/echo", "-m", f"{TYPED}/claude", "Hi"],
+        ["ask", "-m", f"echo/echo,{TYPED}/claude", "Hi"],
         ["chat", "-m", f"{TYPED}/claude"],
         ["events", "-m", f"{TYPED}/claude", "Hi"],
         ["demo", TYPED],

@@ -11,7 +11,7 @@ import click
 
 import swink_core as swink
 from swink_cli.display import Sink
-from swink_cli.terminal import is_terminal, printable, say, styled
+from swink_cli.terminal import is_terminal, say
 
 __all__ = ["Approval"]
 
@@ -54,9 +54,8 @@ class Approval:
         if self.sink is not None:
             self.sink.step_aside()
         while True:
-            question = printable(f"Run {call.name} {arguments}? ")
-            choices = styled("[y]es, [n]o, [a]lways this tool, or why not: ", dim=True)
-            click.echo(styled(question, fg="yellow") + choices, nl=False, err=True)
+            say(f"Run {call.name} {arguments}?", fg="yellow")
+            click.echo("[y]es, [n]o, [a]lways, or why not: ", nl=False, err=True)
             answer = (await _line()).strip()
             match answer.lower():
                 case "y" | "yes":
@@ -87,6 +86,9 @@ async def _line() -> str:
         return await asyncio.to_thread(sys.stdin.readline) or "n"
     try:
         await ready.wait()
+    except asyncio.CancelledError:
+        click.echo(err=True)  # the cursor stands behind the question
+        raise
     finally:
         loop.remove_reader(file)
     # a terminal hands on whole lines; none is the end of input, which allows nothing

@@ -190,13 +190,10 @@ def _table(asked: list[_Asked], width: int) -> Table:
         cells = [seconds(took), amount(usage.output) if usage else ""]
         if width >= ROOMY:
             cells.append(money(cost.total) if cost and cost.total is not None else "")
-        style, words = "green" if terminal else "yellow", one.sink.end
+        style, words = "green" if terminal else "yellow", one.sink.end[-max(8, width // 3) :]
         if isinstance(terminal, swink.Error):
             style, words = "red", terminal.error_message
-        table.add_row(Text(one.name, style), *map(Text, cells), _end_of(words, width))
+        elif not words and one.display.first_token_at is not None:
+            words = "thinking…"
+        table.add_row(Text(one.name, style), *map(Text, cells), Text(words))
     return table
-
-
-def _end_of(words: str, width: int) -> Text:
-    """Return the last words that have a chance to be seen."""
-    return Text(words[-max(8, width // 3) :])

@@ -113,6 +113,8 @@ async def show_run(run: Run, sink: Sink) -> None:
         say("")
     if isinstance(display.terminal, swink.Error):
         explain(display.terminal)
+    elif run.outcome == "aborted":
+        say("stopped")
     elif run.outcome == "max_turns":
         say(f"stopped after {run.turns} turns: the model still calls tools (--max-turns)")
     say(run_summary(run))
