@@ -30,17 +30,23 @@ def conversations(swink: Any) -> list[Any]:
     return listed
 
 
-def test_a_question_goes_on_with_the_last_conversation_or_with_any(swink: Any) -> None:
+def test_a_question_goes_on_with_the_last_conversation_or_with_any(
+    swink: Any, tmp_path: Path
+) -> None:
+    note = tmp_path / "note.md"
+    note.write_text("The sky is green.")
     with ChatService(["Blue."], ["Because."], ["Red."], ["So."]) as service:
         given = ("--base-url", service.base_url, "--api-key", KEY)
-        swink("ask", "-m", "openai/any", *given, "-s", "Be brief", "What colour?")
+        swink("ask", "-m", "openai/any", *given, "-s", "Be brief", "-a", str(note), "What colour?")
         assert swink("ask", "-c", *given, "Why?").stdout == "Because.\n"
         swink("ask", "-m", "openai/other", *given, "Which?")
         newest, oldest = conversations(swink)
         swink("ask", "--cid", oldest["id"][:6], *given, "Is it?")
-    assert turns(service.requests[3]) == [
-        *(("system", "Be brief"), ("user", "What colour?"), ("assistant", "Blue.")),
-        *(("user", "Why?"), ("assistant", "Because."), ("user", "Is it?")),
+    (_, system), (_, shown), *rest = turns(service.requests[3])
+    assert (system, "The sky is green." in str(shown)) == ("Be brief", True)
+    assert rest == [
+        *(("assistant", "Blue."), ("user", "Why?"), ("assistant", "Because.")),
+        ("user", "Is it?"),
     ]
     assert [request["model"] for request in service.requests] == ["any", "any", "other", "any"]
     assert (newest["title"], newest["messages"], oldest["messages"]) == ("Which?", 2, 4)
@@ -55,15 +61,6 @@ def test_a_conversation_is_shared_by_questions_and_chats(swink: Any) -> None:
     calls = json.loads(swink("log", "list", "--json").stdout)
     assert [call["conversation"] for call in calls] == [kept["id"]] * 4
     assert [call["answer"] for call in calls] == ["four", "three", "two", "one"]
-
-
-def test_another_model_goes_on_with_what_was_shown_to_the_first(swink: Any, tmp_path: Path) -> None:
-    (tmp_path / "note.md").write_text("The sky is green.")
-    with ChatService(["Green."], ["Sure."]) as service:
-        given = ("--base-url", service.base_url, "--api-key", KEY)
-        swink("ask", "-m", "openai/a", *given, "--attach", str(tmp_path / "note.md"), "Colour?")
-        swink("ask", "-c", "-m", "openai/b", *given, "Sure?")
-    assert "The sky is green." in json.dumps(service.requests[1]["messages"][0])
 
 
 def test_what_fails_is_no_conversation_but_a_call(swink: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 from chat_service import ChatService
 
 import swink_core as library
-from swink_cli.templates import Template
+from swink_cli.commands.ask import command
+from swink_cli.templates import Template, read_template, template_path
 
 
 @pytest.fixture
@@ -85,20 +87,32 @@ def test_a_command_line_becomes_a_template(swink: Any, folder: Path) -> None:
         ("colour = 1", "'colour' is no option"),
         ("yes = true", "'yes' is no option"),
         ("api-key = 'x'", "'api-key' is no option"),
-        ("temperature = 'hot'", "'hot' is not a valid float"),
-        ("prompt = '$a $b'", "-p a=VALUE -p b=VALUE"),
+        ("prompt = 1", "'prompt' is no option"),
     ],
 )
-def test_a_template_that_cannot_be_used_is_named(
-    swink: Any, folder: Path, text: str | None, told: str
+def test_a_template_that_cannot_be_read_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, told: str
 ) -> None:
+    monkeypatch.setenv("SWINK_CONFIG", str(folder.parent / "config.toml"))
     if text is not None:
         (folder / "t.toml").write_text(text)
+    with pytest.raises(library.UsageError, match=re.escape(told)):
+        read_template("t", command)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("temperature = 'hot'", "'hot' is not a valid float"), ("prompt = '$a'", "-p a=VALUE")],
+)
+def test_a_template_that_cannot_be_used_is_named(
+    swink: Any, folder: Path, text: str, told: str
+) -> None:
+    (folder / "t.toml").write_text(text)
     done = swink("ask", "-m", "echo/echo", "-t", "t", "Hi")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert told in done.stderr
-    assert "Traceback" not in done.stderr
+    assert (done.returncode, done.stdout, told in done.stderr) == (2, "", True)
 
 
-def test_a_name_stays_in_its_folder(swink: Any) -> None:
-    assert "is no template's name" in swink("ask", "-t", "../x", "Hi").stderr
+@pytest.mark.parametrize("name", ["../x", "", ".hidden", "a/b"])
+def test_a_name_stays_in_its_folder(name: str) -> None:
+    with pytest.raises(library.UsageError, match="is no template's name"):
+        template_path(name)

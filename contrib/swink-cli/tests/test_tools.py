@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import Any
 import pytest
 from chat_service import ChatService
 
-from swink_core import ToolCallBlock
+from swink_cli.tools import ToolOptions
+from swink_core import ToolCallBlock, UsageError
 from swink_testing.installed import install
 
 WEATHER = '''
@@ -81,7 +83,12 @@ def test_a_plugin_s_tool_is_found_by_name(swink: Any, tmp_path: Path) -> None:
         tmp_path, "acme-tools", points, {"acme_tools.py": WEATHER + "TOOLS = [get_weather]"}
     )
     there = {"PYTHONPATH": str(site)}
-    assert swink("tools", "weather", **there).stdout == "get_weather  Tell the weather in a city.\n"
+    done = swink("tools", **there)
+    assert done.stdout == "get_weather  Tell the weather in a city.\n"
+    assert (done.returncode, "tool broken of acme-tools cannot be loaded" in done.stderr) == (
+        1,
+        True,
+    )
     done = swink("ask", "-m", "echo/tool", "-y", "-T", "weather", "Oslo", **there)
     assert done.stdout == "get_weather returned: Oslo: 18 in 1 days\n".replace(" days", "")
     for name, told in (("whether", "did you mean 'weather'?"), ("broken", "cannot be loaded")):
@@ -197,24 +204,27 @@ def test_a_server_s_results_are_shown_to_the_model(monkeypatch: pytest.MonkeyPat
 
 # -- mistakes ------------------------------------------------------------------------------------
 
-MISTAKES = [
-    ("no such file", ["--functions", "none.py"], "none.py: there is no such file"),
-    ("code that fails", ["--functions", "def f(: pass"], "SyntaxError"),
-    ("no function", ["--functions", "def _f(): ..."], "has no function"),
-    ("no schema", ["--functions", "def f(*a): ..."], "can be named by no model"),
-    ("two of a name", ["--functions", "def f(): ...", "--functions", "def f(): ..."], "'f'"),
-    ("no such tool", ["-T", "nope"], "no plugin has a tool 'nope'"),
-    ("a server that ends", ["--mcp", f"{sys.executable} -c 1/0"], "ZeroDivisionError"),
+MISTAKES: list[tuple[str, dict[str, Any], str]] = [
+    ("no such file", {"files": ["none.py"]}, "none.py: there is no such file"),
+    ("code that fails", {"files": ["def f(: pass"]}, "SyntaxError"),
+    ("no function", {"files": ["def _f(): ..."]}, "has no function"),
+    ("no schema", {"files": ["def f(*a): ..."]}, "can be named by no model"),
+    ("two of a name", {"files": ["def f(): ...", "def f(): ..."]}, "the name 'f'"),
+    ("no such tool", {"names": ["nope"]}, "no plugin has a tool 'nope'"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"), [row[1:] for row in MISTAKES], ids=[row[0] for row in MISTAKES]
+    ("named", "told"), [row[1:] for row in MISTAKES], ids=[row[0] for row in MISTAKES]
 )
-def test_a_mistake_is_named(swink: Any, arguments: list[str], told: str) -> None:
-    if "--mcp" in arguments and find_spec("mcp") is None:
-        told = "pip install 'swink-cli[mcp]'"
-    done = swink("ask", "-m", "echo/tool", "-y", *arguments, "Hi")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert told in done.stderr
-    assert "most recent call last" not in done.stderr or "-c 1/0" in done.stderr
+async def test_a_mistake_is_named(named: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(told)):
+        async with ToolOptions(**named).opened():
+            pass
+
+
+def test_a_server_that_does_not_start_says_why(swink: Any) -> None:
+    done = swink("ask", "-m", "echo/tool", "-y", "--mcp", f"{sys.executable} -c 1/0", "Hi")
+    told = "pip install 'swink-cli[mcp]'" if find_spec("mcp") is None else "ZeroDivisionError"
+    assert (done.returncode, done.stdout, told in done.stderr) == (2, "", True)
+    assert done.stderr.startswith("Error: ")

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import click
+from click.shell_completion import CompletionItem
 
 import swink_core as swink
 from swink_cli.files import encode_json
@@ -37,10 +38,28 @@ TITLE = 200
 """Characters of how a conversation begins that stand in a list."""
 
 
+def _complete(_: click.Context, __: click.Parameter, start: str) -> list[CompletionItem]:
+    """Offer conversations by their ids; a fault completes nothing."""
+    from swink_recorder.store import open_store
+
+    try:
+        path = memory_path()
+        found = [] if path is None else list(open_store(path).conversations())
+    except (OSError, swink.SwinkError):
+        return []
+    return [CompletionItem(k.id, help=k.title) for k in found if k.id.startswith(start)]
+
+
 _MEMORY_OPTIONS = (
-    click.option("-c", "--continue", "go_on", is_flag=True, help="Go on with the last one."),
     click.option(
-        "--cid", "id", metavar="ID", help="Go on with a conversation (`swink log conversations`)."
+        "-c", "--continue", "go_on", is_flag=True, help="Go on with the last conversation."
+    ),
+    click.option(
+        "--cid",
+        "id",
+        metavar="ID",
+        shell_complete=_complete,
+        help="Go on with one that `swink log conversations` lists.",
     ),
     click.option("-n", "--no-log", "off", is_flag=True, help="Keep nothing of this."),
 )

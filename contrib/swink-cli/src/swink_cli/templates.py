@@ -33,6 +33,7 @@ from swink_cli.settings import settings_path
 __all__ = [
     "Template",
     "asked",
+    "complete_template",
     "fill_template",
     "read_template",
     "save_template",
@@ -96,7 +97,8 @@ def _use(context: click.Context, _: click.Parameter, name: str | None) -> None:
         context.default_map = {**(context.default_map or {}), **template.options}
 
 
-def _complete(_: click.Context, __: click.Parameter, start: str) -> list[CompletionItem]:
+def complete_template(_: click.Context, __: click.Parameter, start: str) -> list[CompletionItem]:
+    """Offer the templates there are."""
     return [CompletionItem(name) for name in template_names() if name.startswith(start)]
 
 
@@ -107,7 +109,7 @@ template_options = (
         metavar="NAME",
         is_eager=True,
         callback=_use,
-        shell_complete=_complete,
+        shell_complete=complete_template,
         help="Take prompt and options from a template (`swink template`).",
     ),
     click.option(

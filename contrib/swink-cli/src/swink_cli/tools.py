@@ -124,9 +124,12 @@ def tool_options(command: Function) -> Function:
     return apply_options(_TOOL_OPTIONS, with_tools)
 
 
-def installed_tools() -> dict[str, EntryPoint]:
-    """Return the tools that plugins declare, by name, importing none."""
-    return {point.name: point for point in sorted(entry_points(group=GROUP))}
+def installed_tools() -> dict[str, list[EntryPoint]]:
+    """Return the tools that plugins declare, by name, importing none; two of a name are a fault."""
+    claims: dict[str, list[EntryPoint]] = {}
+    for point in sorted(entry_points(group=GROUP)):
+        claims.setdefault(point.name, []).append(point)
+    return claims
 
 
 def plugin_tools(name: str) -> list[FunctionTool[..., Any]]:
@@ -142,14 +145,19 @@ def plugin_tools(name: str) -> list[FunctionTool[..., Any]]:
             title="Unknown tool",
             resolution="--functions FILE takes those of a Python file, --mcp those of a server.",
         )
-    point = known[name]
+    owners = " and ".join(point.dist.name if point.dist else "?" for point in known[name])
+    if len(known[name]) > 1:
+        raise swink.PluginError(
+            f"two distributions claim the tool {name!r}: {owners}",
+            title="Two tools of one name",
+            resolution="Uninstall one of them.",
+        )
     try:
-        value = point.load()
+        value = known[name][0].load()
         return _made(value if isinstance(value, list | tuple) else [value])
     except (Exception, SystemExit) as error:
-        owner = point.dist.name if point.dist else "an unnamed distribution"
         raise swink.PluginError(
-            f"the tool {name} of {owner} cannot be loaded: {type(error).__name__}: {error}",
+            f"the tool {name} of {owners} cannot be loaded: {type(error).__name__}: {error}",
             title="Broken tool",
             resolution="Update that distribution, or uninstall it.",
         ) from error

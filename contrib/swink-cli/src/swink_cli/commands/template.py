@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import click
-from click.shell_completion import CompletionItem
 
 from swink_cli.listing import print_lines
-from swink_cli.templates import template_folder, template_names, template_path
+from swink_cli.templates import (
+    complete_template,
+    template_folder,
+    template_names,
+    template_path,
+)
 from swink_cli.terminal import printable, say, table
 from swink_core import UsageError
 
@@ -21,11 +25,7 @@ STARTER = """# prompt = "Translate into $language: $input"
 """
 
 
-def _complete(_: click.Context, __: click.Parameter, start: str) -> list[CompletionItem]:
-    return [CompletionItem(name) for name in template_names() if name.startswith(start)]
-
-
-_name = click.argument("name", shell_complete=_complete)
+_name = click.argument("name", shell_complete=complete_template)
 
 
 @click.group("template", invoke_without_command=True)
@@ -57,7 +57,7 @@ def show(name: str) -> None:
 
 
 @command.command("path")
-@click.argument("name", required=False, shell_complete=_complete)
+@click.argument("name", required=False, shell_complete=complete_template)
 def path(name: str | None) -> None:
     """Print where templates are, or one is."""
     print_lines([str(template_folder() if name is None else template_path(name))])

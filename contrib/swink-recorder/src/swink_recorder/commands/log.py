@@ -12,12 +12,13 @@ from typing import Any, TypeVar
 
 import click
 import msgspec
+from click.shell_completion import CompletionItem
 
 from swink_cli.listing import print_json, print_lines
 from swink_cli.memory import memory_path
 from swink_cli.summary import money
 from swink_cli.terminal import is_terminal, printable, say, table
-from swink_core import UsageError
+from swink_core import SwinkError, UsageError
 from swink_recorder.commands.costs import costs_cells, summed, sums
 from swink_recorder.commands.replay import play_recording
 from swink_recorder.documents import read_document
@@ -30,10 +31,24 @@ __all__ = ["command"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+MOST_OFFERED = 200
+"""Calls that completion offers, the newest."""
+
 LEAST = 16
 """Columns that a prompt needs; a list that leaves it fewer has fewer columns."""
 
 HEADINGS = ("ID", "WHEN", "MODEL", "END", "TOKENS", "PROMPT")
+
+
+def _complete(context: click.Context, _: click.Parameter, start: str) -> list[CompletionItem]:
+    """Offer calls by their ids; a fault completes nothing."""
+    try:
+        path = context.obj or memory_path()
+        found = [] if path is None else list(islice(open_store(path).entries(), MOST_OFFERED))
+    except (OSError, SwinkError):
+        return []
+    return [CompletionItem(e.id, help=_line(e.prompt)) for e in found if e.id.startswith(start)]
+
 
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _many = click.option("-n", "--number", default=20, show_default=True, help="The most to list.")
@@ -142,7 +157,7 @@ def costs(by: str | None, days: int | None, as_json: bool) -> None:
 
 
 @command.command("show")
-@click.argument("id", required=False)
+@click.argument("id", required=False, shell_complete=_complete)
 @_as_json
 def show(id: str | None, as_json: bool) -> None:
     """Show a call: what was asked, what came, what it took. Default: the newest.
@@ -173,7 +188,7 @@ def show(id: str | None, as_json: bool) -> None:
 
 
 @command.command("replay")
-@click.argument("id", required=False)
+@click.argument("id", required=False, shell_complete=_complete)
 @click.option("--fast", is_flag=True, help="All at once instead of in the recorded time.")
 @click.option("--plain", is_flag=True, help="Show text as it comes, not as formatted Markdown.")
 def replay(id: str | None, fast: bool, plain: bool) -> int:
@@ -183,7 +198,7 @@ def replay(id: str | None, fast: bool, plain: bool) -> int:
 
 
 @command.command("export")
-@click.argument("id")
+@click.argument("id", shell_complete=_complete)
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
@@ -214,7 +229,7 @@ def export(id: str, output: Path, force: bool) -> None:
 
 
 @command.command("delete")
-@click.argument("ids", nargs=-1, metavar="ID...")
+@click.argument("ids", nargs=-1, metavar="ID...", shell_complete=_complete)
 @click.option("--all", "everything", is_flag=True, help="Delete all calls.")
 def delete(ids: tuple[str, ...], everything: bool) -> None:
     """Delete calls for good."""
