@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import swink_core as swink
 from swink_cli.calling import name_broken_plugins, name_unknown_models, show_call, show_end
+from swink_cli.clients import make_client
 from swink_cli.completion import model_names
 from swink_cli.conversation import Conversation, read_conversation
 from swink_cli.display import make_sink
@@ -39,7 +40,7 @@ class Chat:
         self._plain = plain
         self._models = call.models
         self._owner = call.models[0].partition("/")[0]
-        self._client = swink.Client()
+        self._client = make_client()
         self._conversation = Conversation(call.context([]))
         self._leaving = self._interactive = False
         self._failed = self._interrupted = False

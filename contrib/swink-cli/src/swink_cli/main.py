@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from io import BufferedReader, TextIOWrapper
+from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 import click
@@ -24,12 +24,12 @@ from swink_cli.extensions import (
     distribution_of,
     load_command,
 )
-from swink_cli.terminal import is_terminal, say, show_error
+from swink_cli.terminal import fitted, say, show_error
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-__all__ = ["COMMANDS", "cli", "main"]
+__all__ = ["COMMANDS", "PROFILE", "cli", "main"]
 
 COMMANDS = {
     "ask": "Ask a model; the answer streams to standard output.",
@@ -40,6 +40,8 @@ COMMANDS = {
     "models": "List known models with their limits and prices.",
     "default": "Show or choose the model that is asked where none is named.",
     "alias": "List short names for models, or give one.",
+    "keys": "Keep keys of providers, for you alone.",
+    "config": "Show or change what is configured.",
     "plugins": "List all installed plugins.",
     "new": "Make a plugin package whose tests pass before you write a line.",
 }
@@ -49,11 +51,23 @@ ELSEWHERE = {"check": "swink-testing"}
 """Commands that people look for here, and the distribution that brings each."""
 
 
+PROFILE = "swink_cli.profile"
+"""Where `--profile` leaves its value: a key of click's `Context.meta`."""
+
+
+def _as_listed(name: str) -> str:
+    """Return the name of the command that is meant: one and many of a thing are the same."""
+    names = (name, f"{name}s", f"{name}es", name.removesuffix("s"), name.removesuffix("es"))
+    own = next((one for one in names if one in COMMANDS), None)
+    return own or next((one for one in names if one in added_commands()), name)
+
+
 class _LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*COMMANDS, *(name for name in added_commands() if name not in COMMANDS)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        cmd_name = _as_listed(cmd_name)
         if cmd_name in COMMANDS:
             command: click.Command = import_module(f"swink_cli.commands.{cmd_name}").command
             return command
@@ -94,7 +108,7 @@ class _LazyGroup(click.Group):
             _forget_output()
             return EXIT_BROKEN_PIPE
         except Exception as error:
-            name = ctx.invoked_subcommand or ""
+            name = _as_listed(ctx.invoked_subcommand or "")
             if name not in COMMANDS and (points := added_commands().get(name)):
                 error.add_note(f"`swink {name}` comes with {distribution_of(points[0])}.")
             raise
@@ -123,6 +137,11 @@ def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         ctx.exit()
 
 
+def _choose_profile(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+    if value:
+        ctx.meta[PROFILE] = value
+
+
 @click.group(
     "swink",
     cls=_LazyGroup,
@@ -137,6 +156,13 @@ def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     expose_value=False,
     callback=_show_version,
     help="Show the versions and exit.",
+)
+@click.option(
+    "--profile",
+    metavar="NAME",
+    expose_value=False,
+    callback=_choose_profile,
+    help="Use what is configured and kept for NAME (or set SWINK_PROFILE).",
 )
 @click.option("--debug", is_flag=True, help="Log to standard error and show tracebacks.")
 def cli(debug: bool) -> None:
@@ -164,41 +190,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say("\nstopped")
         return EXIT_INTERRUPTED
     except click.ClickException as error:
-        error.show()
+        _show_usage(error)
         return error.exit_code
     except Exception as error:
-        return _explain(error, debug=_wants_debug(arguments))
+        return _explain(error, debug="--debug" in arguments[: _own_arguments(arguments)])
     return code if isinstance(code, int) else 0
 
 
-def _as_command(arguments: list[str]) -> list[str]:
-    """Put `ask` before a question: what has a space in it, or comes after a pipe, or an option.
+def _show_usage(error: click.ClickException) -> None:
+    """As click does, but no line is broken within a word."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is not None:
+        hint = f"Try '{context.command_path} --help' for help."
+        click.echo(f"{context.get_usage()}\n{hint}\n", err=True)
+    click.echo(fitted(f"Error: {error.format_message()}"), err=True)
 
-    A word that is nearly a command's name is taken for that, and refused.
-    """
-    at = next((n for n, given in enumerate(arguments) if given not in _OWN_FLAGS), None)
-    if at is None:
+
+def _as_command(arguments: list[str]) -> list[str]:
+    """Put `ask` before a question: before all that is no command, and no command misspelt."""
+    at = _own_arguments(arguments)
+    if at >= len(arguments):
         return arguments
     first = arguments[at]
     if first.startswith("-"):
         is_question = first != "--"
-    elif is_question := first not in COMMANDS and first not in added_commands():
+    elif is_question := _as_listed(first) not in {*COMMANDS, *added_commands()}:
         from difflib import get_close_matches
 
         known = [*COMMANDS, *added_commands(), *ELSEWHERE]
-        is_question = " " in first or (not get_close_matches(first, known, 1) and _is_piped())
+        is_question = " " in first or not get_close_matches(first, known, 1)
     return [*arguments[:at], "ask", *arguments[at:]] if is_question else arguments
 
 
-def _is_piped() -> bool:
-    """Tell whether something is piped in; waits for its first byte."""
-    if not isinstance(sys.stdin, TextIOWrapper) or is_terminal(sys.stdin):
-        return False
-    buffer = sys.stdin.buffer
-    return isinstance(buffer, BufferedReader) and bool(buffer.peek(1))
+def _own_arguments(arguments: Sequence[str]) -> int:
+    """Count the arguments that stand before a command, or a question."""
+    at = 0
+    while at < len(arguments) and arguments[at].partition("=")[0] in _OWN_OPTIONS:
+        at += 2 if arguments[at] == "--profile" else 1
+    return at
 
 
-_OWN_FLAGS = frozenset({"--debug", "-h", "--help", "-V", "--version"})
+_OWN_OPTIONS = frozenset({"--debug", "-h", "--help", "-V", "--version", "--profile"})
 
 
 def _explain(error: Exception, debug: bool) -> int:
@@ -219,16 +251,6 @@ def _explain(error: Exception, debug: bool) -> int:
         " ".join([*whose, *([] if debug else [report])]),
     )
     return EXIT_FAILURE
-
-
-def _wants_debug(arguments: Sequence[str]) -> bool:
-    """Tells whether --debug stands among the group's own options."""
-    for argument in arguments:
-        if not argument.startswith("-"):
-            return False
-        if argument == "--debug":
-            return True
-    return False
 
 
 def _forget_output() -> None:

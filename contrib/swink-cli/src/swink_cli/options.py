@@ -116,15 +116,14 @@ class CallOptions:
         return swink.Context(messages, self.system, self.tools)
 
     def require_model(self) -> None:
-        """Refuse a call without a model, saying what this machine could ask."""
-        if not self.models:
-            from swink_cli.credentials import choices
+        """Offer a person what this machine could ask, where no model is named.
 
-            raise swink.InvalidModel(
-                f"Name one with -m PROVIDER/MODEL, or set {MODEL_ENV}, or keep one: "
-                f"swink default PROVIDER/MODEL\n\n{choices()}",
-                title="No model chosen",
-            )
+        Raises InvalidModel, which says the same, where nobody is there to choose, or chose none.
+        """
+        if not self.models:
+            from swink_cli.offer import choose_model
+
+            self.models = [choose_model()]
 
 
 def call_options(command: Function) -> Function:

@@ -13,6 +13,7 @@ import click
 
 __all__ = [
     "as_unicode",
+    "fitted",
     "is_terminal",
     "one_screen",
     "printable",
@@ -63,10 +64,10 @@ def styled(text: str, **style: Any) -> str:
 
 def say(text: str, **style: Any) -> None:
     """Write lines to stderr, dim unless styled otherwise."""
-    click.echo(styled(_fitted(printable(text)), **(style or {"dim": True})), err=True)
+    click.echo(styled(fitted(printable(text)), **(style or {"dim": True})), err=True)
 
 
-def _fitted(text: str) -> str:
+def fitted(text: str) -> str:
     """Break lines between words, where a terminal would break in the middle of one."""
     if not is_terminal(sys.stderr):
         return text
@@ -104,7 +105,7 @@ def show_error(title: str, message: str, resolution: str = "") -> None:
             message = message.replace(python, here)
     say(f"Error: {title}", fg="red", bold=True)
     if message and message != title:
-        click.echo(_fitted(printable(message)), err=True)
+        click.echo(fitted(printable(message)), err=True)
     if resolution:
         say(resolution, fg="yellow")
 

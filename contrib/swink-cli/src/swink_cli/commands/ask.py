@@ -10,6 +10,7 @@ from attrs import evolve
 
 import swink_core as swink
 from swink_cli.calling import name_broken_plugins, name_unknown_models, show_call, show_end
+from swink_cli.clients import make_client
 from swink_cli.display import Sink, make_sink
 from swink_cli.exits import EXIT_FAILURE, EXIT_INCOMPLETE, EXIT_INTERRUPTED
 from swink_cli.options import CallOptions, call_options
@@ -54,7 +55,7 @@ def command(
 
 
 async def _ask(call: CallOptions, message: swink.UserMessage, sink: Sink) -> int:
-    async with swink.Client() as client:
+    async with make_client(call.models) as client:
         context = call.context([message])
         stream = client.stream(call.models, context, **call.options)
         name_broken_plugins(client)
