@@ -56,6 +56,15 @@ def _models(start: str) -> list[CompletionItem]:
     provider, slash, _ = start.partition("/")
     if not slash:
         providers = _providers(start, "/")
+        if not providers:
+            host = Host()
+            catalog = Catalog(host)
+            models = {
+                info.id: name for name in host.provider_names() for info in catalog.models(name)
+            }
+            return [
+                CompletionItem(id, help=name) for id, name in models.items() if id.startswith(start)
+            ]
         if len(providers) != 1:
             return providers
         # a shell adds a space to the only choice; several models keep it at `provider/`

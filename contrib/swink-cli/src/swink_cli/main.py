@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -63,6 +63,16 @@ def _as_listed(name: str) -> str:
 
 
 class _LazyGroup(click.Group):
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Read a command line, or what there is of one that a shell wants to complete."""
+        return super().make_context(info_name, _as_command(args), parent, **extra)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*COMMANDS, *(name for name in added_commands() if name not in COMMANDS)]
 
@@ -181,7 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # models do produce lone surrogates
     try:
-        code = cli.main(_as_command(arguments), prog_name="swink", standalone_mode=False)
+        code = cli.main(arguments, prog_name="swink", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
         _forget_output()

@@ -14,6 +14,7 @@ import click
 __all__ = [
     "as_unicode",
     "fitted",
+    "is_dumb",
     "is_terminal",
     "one_screen",
     "printable",
@@ -57,9 +58,14 @@ def one_screen() -> bool:
     return is_terminal(sys.stdout) and is_terminal(sys.stderr)
 
 
+def is_dumb() -> bool:
+    """Tell whether the terminal can neither take lines back nor show styles (TERM=dumb)."""
+    return os.environ.get("TERM") == "dumb"
+
+
 def styled(text: str, **style: Any) -> str:
-    """Return text with ANSI styles, unless the user wants none (NO_COLOR)."""
-    return text if os.environ.get("NO_COLOR") else click.style(text, **style)
+    """Return text with ANSI styles, unless the user wants none (NO_COLOR) or would see none."""
+    return text if is_dumb() or os.environ.get("NO_COLOR") else click.style(text, **style)
 
 
 def say(text: str, **style: Any) -> None:
