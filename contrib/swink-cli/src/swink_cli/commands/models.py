@@ -56,7 +56,8 @@ def command(provider: str | None, words: Sequence[str], as_json: bool) -> None:
     if provider is not None and provider not in host.provider_names():
         if not _found(provider, host, catalog):
             host.entry(provider)  # raises, with a name that is near
-        provider, words = None, (provider, *words)
+        words = (provider, *words)
+        provider = None
     if provider is None:
         found = installed_providers(host, catalog)
         names = [one.name for one in found if one.error is None]
