@@ -41,6 +41,7 @@ REPLACED = [
     (r"swink check$", "swink check --help"),  # all providers: minutes, and tests of their own
     (r"swink demo$", "swink demo echo --speed 50"),
     (r"swink (gateway|tail|top)\b.*", r"swink \1 --help"),  # they end by Ctrl-C alone
+    (r"(?=swink.* keys set)", "echo sk-test | "),  # which a person would be asked for
     (r"path/to/a/recording", "--help"),
     (r"\bc1c8\b", "$(swink log conversations | awk 'NR == 2 {print substr($1, 1, 6)}')"),
     (r"\bd974\b", "$(swink log list | awk 'NR == 2 {print substr($1, 1, 6)}')"),

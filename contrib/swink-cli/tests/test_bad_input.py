@@ -129,14 +129,14 @@ def test_input_that_is_no_text_is_refused(swink: Any) -> None:
 
 
 def test_without_a_model_it_says_what_there_is_and_what_it_needs(swink: Any) -> None:
-    done = swink("ask", "Hi", ANTHROPIC_API_KEY="sk-0123456789")
+    done = swink("ask", "Hi", GROQ_API_KEY="sk-0123456789")
     assert (done.returncode, done.stdout) == (2, "")
     assert "-m PROVIDER/MODEL, or set SWINK_MODEL" in done.stderr
     lines = [" ".join(line.split()) for line in done.stderr.splitlines()]
     assert "openai needs OPENAI_API_KEY" in lines
-    assert "anthropic ANTHROPIC_API_KEY is set" in lines
+    assert "groq GROQ_API_KEY is set" in lines
     assert "echo needs no key" in lines
-    assert "With the keys that are set, for example: -m anthropic/" in done.stderr
+    assert "With the keys that there are, for example: -m groq/" in done.stderr
     assert 'Without any key: swink demo or swink ask -m echo/echo "Hello"' in lines
     assert "sk-0123456789" not in done.stderr
 
@@ -292,7 +292,7 @@ def test_nothing_says_to_install_what_somebody_typed(swink: Any, line: list[str]
     done = swink(*line, stdin="Hi\n" if line[0] == "chat" else "")  # a word after a pipe is asked
 
     assert done.returncode != 0
-    assert TYPED in done.stderr or "Usage: " in done.stderr
+    assert TYPED in done.stderr or "No model chosen" in done.stderr  # a word may be a question
     assert not re.search(rf"\b(pip|uv|install)\b.*{TYPED}", done.stdout + done.stderr)
 
 

@@ -8,6 +8,7 @@ names in `__all__` of the following modules are public; everything else may chan
     listing      a command's output as text or JSON
     options      the options of a call
     prompts      what is asked: the prompt, what is piped in and attached
+    clients      the client of a call, with what the user keeps for its providers
     calling      a call, shown as it streams, stopped by Ctrl-C
     display      where a call is shown
     memory       where calls and conversations are kept

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import click
 
 import swink_core as swink
-from swink_cli.terminal import is_terminal, one_screen, printable, say, styled
+from swink_cli.terminal import is_dumb, is_terminal, one_screen, printable, say, styled
 
 __all__ = ["Display", "HeldText", "PlainText", "Sink", "describe_retry", "make_sink"]
 
@@ -126,7 +126,7 @@ def make_sink(*, plain: bool = False, held: bool = False) -> Sink:
 
     `held` keeps it back until it is complete, where it could not be taken back.
     """
-    if not plain and is_terminal(sys.stdout):
+    if not plain and is_terminal(sys.stdout) and not is_dumb():
         from swink_cli.markdown import LiveMarkdown
 
         return LiveMarkdown()

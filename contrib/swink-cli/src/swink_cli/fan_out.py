@@ -27,6 +27,7 @@ from swink_cli.calling import (
     name_broken_plugins,
     name_unknown_models,
 )
+from swink_cli.clients import make_client
 from swink_cli.display import Display, HeldText
 from swink_cli.exits import EXIT_FAILURE, EXIT_INTERRUPTED
 from swink_cli.memory import Memory
@@ -129,9 +130,11 @@ async def _ask_all(
     call: CallOptions, context: swink.Context, memory: Memory, made: Callable[[str], str]
 ) -> int:
     console = Console()
-    async with swink.Client(plugins=memory.plugins) as client, memory:
+    chains = [call.models, *call.others]
+    parts = [model for chain in chains for model in chain], memory.plugins
+    async with make_client(*parts) as client, memory:
         asked = []
-        for models in [call.models, *call.others]:
+        for models in chains:
             stream = client.stream(models, context, **call.options_for(models))
             sink = _Kept(made)
             asked.append(_Asked(models, stream, sink, _Quiet(sink), time.monotonic()))

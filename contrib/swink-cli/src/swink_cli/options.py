@@ -145,9 +145,11 @@ class CallOptions:
         return {name: value for name, value in self.options.items() if name not in kept}
 
     def require_model(self, *, several: bool = False, runs_tools: bool = False) -> None:
-        """Refuse a call without a model, saying what this machine could ask.
+        """Offer a person what this machine could ask, where no model is named.
 
-        A command says whether it asks `several` at once, and carries out tools.
+        A command says whether it asks `several` at once, and carries out tools. Raises
+        InvalidOption where it does not, and InvalidModel, which says what there is, where nobody is
+        there to choose, or chose none.
         """
         if self.others and not several:
             raise swink.InvalidOption(
@@ -159,13 +161,9 @@ class CallOptions:
                 resolution="`swink ask` and `swink chat` do; a file describes one: --tool FILE",
             )
         if not self.models:
-            from swink_cli.credentials import choices
+            from swink_cli.offer import choose_model
 
-            raise swink.InvalidModel(
-                f"Name one with -m PROVIDER/MODEL, or set {MODEL_ENV}, or keep one: "
-                f"swink default PROVIDER/MODEL\n\n{choices()}",
-                title="No model chosen",
-            )
+            self.models = [choose_model()]
 
 
 def call_options(command: Function) -> Function:

@@ -10,6 +10,7 @@ import swink_core as swink
 from swink import Client, FunctionTool, Run, ToolEnd, TurnStart
 from swink_cli.approval import Approval
 from swink_cli.calling import explain, name_broken_plugins, name_unknown_models, show_call
+from swink_cli.clients import client_parts
 from swink_cli.display import Display, Sink
 from swink_cli.memory import Memory
 from swink_cli.options import CallOptions
@@ -50,7 +51,8 @@ async def ask_with_tools(
     """Ask with tools at hand, and return the tool loop, which has ended."""
     approval = Approval(yes=tools.yes)
     approval.sink = sink
-    async with Client(plugins=memory.plugins) as client, memory, tools.opened() as found:
+    parts = client_parts(call.models, memory.plugins)
+    async with Client(**parts) as client, memory, tools.opened() as found:
         given: Any = call.options
         run = client.run(
             call.models, context, tools=found, max_turns=tools.max_turns, approve=approval, **given

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import swink_core as swink
 from swink.amounts import added
 from swink_cli.calling import show_call, show_end
+from swink_cli.clients import client_parts
 from swink_cli.conversation import Conversation
 from swink_cli.display import make_sink
 from swink_cli.memory import Memory
@@ -47,12 +48,13 @@ class Talk:
         self._owner = call.models[0].partition("/")[0]
         self._runner = asyncio.Runner()
         self._tools: OpenTools | None = None
-        self.client = swink.Client(plugins=memory.plugins)
+        parts = client_parts(None, memory.plugins)
+        self.client = swink.Client(**parts)
         if tools:
             from swink import Client
             from swink_cli.running import OpenTools
 
-            self._tools, self.client = OpenTools(tools), Client(plugins=memory.plugins)
+            self._tools, self.client = OpenTools(tools), Client(**parts)
         self._earlier = _taken(history)
 
     def begin(self) -> None:

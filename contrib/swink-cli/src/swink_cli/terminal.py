@@ -13,6 +13,8 @@ import click
 
 __all__ = [
     "as_unicode",
+    "fitted",
+    "is_dumb",
     "is_terminal",
     "one_screen",
     "printable",
@@ -56,17 +58,22 @@ def one_screen() -> bool:
     return is_terminal(sys.stdout) and is_terminal(sys.stderr)
 
 
+def is_dumb() -> bool:
+    """Tell whether the terminal can neither take lines back nor show styles (TERM=dumb)."""
+    return os.environ.get("TERM") == "dumb"
+
+
 def styled(text: str, **style: Any) -> str:
-    """Return text with ANSI styles, unless the user wants none (NO_COLOR)."""
-    return text if os.environ.get("NO_COLOR") else click.style(text, **style)
+    """Return text with ANSI styles, unless the user wants none (NO_COLOR) or would see none."""
+    return text if is_dumb() or os.environ.get("NO_COLOR") else click.style(text, **style)
 
 
 def say(text: str, **style: Any) -> None:
     """Write lines to stderr, dim unless styled otherwise."""
-    click.echo(styled(_fitted(printable(text)), **(style or {"dim": True})), err=True)
+    click.echo(styled(fitted(printable(text)), **(style or {"dim": True})), err=True)
 
 
-def _fitted(text: str) -> str:
+def fitted(text: str) -> str:
     """Break lines between words, where a terminal would break in the middle of one."""
     if not is_terminal(sys.stderr):
         return text
@@ -104,7 +111,7 @@ def show_error(title: str, message: str, resolution: str = "") -> None:
             message = message.replace(python, here)
     say(f"Error: {title}", fg="red", bold=True)
     if message and message != title:
-        click.echo(_fitted(printable(message)), err=True)
+        click.echo(fitted(printable(message)), err=True)
     if resolution:
         say(resolution, fg="yellow")
 

@@ -10,6 +10,7 @@ from attrs import evolve
 
 import swink_core as swink
 from swink_cli.calling import name_broken_plugins, name_unknown_models, show_call, show_end
+from swink_cli.clients import make_client
 from swink_cli.display import HeldText, Sink, make_sink
 from swink_cli.exits import EXIT_FAILURE, EXIT_INCOMPLETE, EXIT_INTERRUPTED
 from swink_cli.memory import Memory, memory_options
@@ -116,7 +117,7 @@ async def _ask(
         run = await ask_with_tools(call, context, tools, sink, memory)
         done = run.outcome == "done"
         return run.message if done else None, _OF_RUNS.get(run.outcome or "") or _code(run.message)
-    async with swink.Client(plugins=memory.plugins) as client, memory:
+    async with make_client(call.models, memory.plugins) as client, memory:
         stream = client.stream(call.models, context, **call.options)
         name_broken_plugins(client)
         if "base_url" not in call.options:
