@@ -176,7 +176,7 @@ def test_without_a_key_it_names_the_variable_and_the_option(swink: Any) -> None:
     [
         (["aks"], "No such command 'aks'. Did you mean 'ask'?"),
         (["ask", "--modle", "x"], "--model"),
-        (["models", "grok"], 'did you mean "groq"?'),
+        (["models", "grokk"], 'did you mean "groq"?'),
         (["demo", "grok"], 'did you mean "groq"?'),
         (["chat", "-m", "nobody/x"], 'no provider "nobody"'),
         (["chat"], "No model chosen"),

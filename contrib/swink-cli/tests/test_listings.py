@@ -289,7 +289,15 @@ def test_a_server_that_does_not_answer_is_told_of_to_who_asked_for_it(telling: A
     ("columns", "expected"),
     [
         (100, ["large  200k     8k      3     15     2020-01-01*  tools"]),
-        (50, ["large  200k     8k      3     15     2020-01-01*", "    tools"]),
+        (50, ["    FEATURES", "large  200k     8k      3     15     2020-01-01*", "    tools"]),
+        (
+            30,
+            [
+                "    $ OUT  AS OF  FEATURES",
+                "large  200k     8k      3",
+                "    15  2020-01-01*  tools",
+            ],
+        ),
     ],
 )
 def test_a_row_keeps_within_the_terminal(

@@ -25,7 +25,7 @@ from swink_cli.extensions import (
     distribution_of,
     load_command,
 )
-from swink_cli.terminal import fitted, say, show_error
+from swink_cli.terminal import HelpFormatter, fitted, say, show_error
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -201,6 +201,9 @@ def cli(debug: bool) -> None:
         logging.getLogger().addHandler(logging.NullHandler())
 
 
+click.Context.formatter_class = HelpFormatter  # of all commands, other distributions' too
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code; no exception leaves it."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
@@ -225,6 +228,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _show_usage(error: click.ClickException) -> None:
     """As click does, but no line is broken within a word."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()  # it is the help itself
+        return
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is not None:
         hint = f"Try '{context.command_path} --help' for help."

@@ -79,15 +79,15 @@ def command(provider: str | None, words: Sequence[str], as_json: bool) -> None:
     if not models:
         whose = provider or "any provider"
         print_lines(
-            [f"No model with {' and '.join(words)} is listed."]
+            [f"No model with {' and '.join(map(repr, words))} is listed."]
             if words
             else [f"No models are listed for {whose}; any name can be asked."]
         )
         return
-    for number, name in enumerate(names):
+    listed = [name for name in names if any(info.provider == name for info in models)]
+    for number, name in enumerate(listed):
         rows = [_row(info) for info in models if info.provider == name]
-        if rows:
-            print_lines([""] * bool(number) + table(rows, (name, *HEADINGS)))
+        print_lines([""] * bool(number) + table(rows, (name, *HEADINGS)))
     if any(is_stale(info) for info in models):
         say(f"* older than {STALE_AFTER} days: prices and limits may have changed")
 
