@@ -318,12 +318,13 @@ def test_events_of_an_interrupted_answer_end_with_aborted(start: Any) -> None:
     ("line", "stdin", "said"),
     [
         (["Hi"], "", "Hi\n"),
+        ([], "all this", "all this\n"),
         (["Hello there"], "", "Hello there\n"),
         (["-m", "echo/echo", "Hello"], "", "Hello\n"),
         (["--debug", "Hello there"], "", "Hello there\n"),
         (["summarise"], "all this", "all this\n\nsummarise\n"),
     ],
-    ids=["a_word", "words", "an_option", "after_a_flag", "behind_a_pipe"],
+    ids=["a_word", "nothing_but_a_pipe", "words", "an_option", "after_a_flag", "behind_a_pipe"],
 )
 def test_a_question_needs_no_command(swink: Any, line: list[str], stdin: str, said: str) -> None:
     done = swink(*line, stdin=stdin, SWINK_MODEL="echo/echo")

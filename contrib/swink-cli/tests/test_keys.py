@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_service import ChatService
+from chat_service import ChatService, HTTPError
 
 KEY, OTHER = "sk-canary-0123456789", "sk-other-9876543210"
 
@@ -103,6 +103,26 @@ def test_a_kept_key_reaches_no_child_and_no_log(swink: Any, site_with_spy: Path)
         assert sent(service) == [f"Bearer {KEY}"]
     assert (done.returncode, "environment: clean" in done.stdout) == (0, True)
     assert KEY not in done.stdout + done.stderr
+
+
+def test_nothing_that_is_written_has_a_key_or_is_for_others(
+    swink: Any, swink_environment: dict[str, str], tmp_path: Path, file: Path
+) -> None:
+    """Neither what is kept of calls, of failures too, nor what is configured."""
+    assert swink("keys", "set", "openai", stdin=KEY).returncode == 0
+    with ChatService(["Here."], HTTPError(401, f"no such key: {OTHER}")) as service:
+        assert swink("config", "set", "providers.openai.base_url", service.base_url).returncode == 0
+        assert swink("alias", "any", "openai/any").returncode == 0
+        assert swink("--debug", "-m", "any", "Hi").returncode == 0
+        refused = swink("--debug", "ask", "-c", "-m", "any", "--api-key", OTHER, "More")
+        chat = swink("chat", "-m", "any", "--api-key", OTHER, stdin="Hi\n")
+    assert (refused.returncode, chat.returncode) == (1, 1)
+    assert not any(OTHER in one.stdout + one.stderr for one in (refused, chat))
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert [path for path in written if KEY.encode() in path.read_bytes()] == [file]
+    assert not [path for path in written if OTHER.encode() in path.read_bytes()]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in written} == {0o600}
+    assert any(path.name == "calls.sqlite" for path in written)
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ alias quick echo/echo echo/think
 aliases
 config
 config get aliases.quick
-config set colour red
+config get colour
 keys
 provider echo
 ask -m echo/fail-auth -m echo/echo Hi

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
-from io import TextIOWrapper
+from io import BufferedReader, TextIOWrapper
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,7 +25,7 @@ from swink_cli.extensions import (
     distribution_of,
     load_command,
 )
-from swink_cli.terminal import HelpFormatter, fitted, say, show_error
+from swink_cli.terminal import HelpFormatter, fitted, is_terminal, say, show_error
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -74,7 +74,8 @@ class _LazyGroup(click.Group):
         **extra: Any,
     ) -> click.Context:
         """Read a command line, or what there is of one that a shell wants to complete."""
-        return super().make_context(info_name, _as_command(args), parent, **extra)
+        whole = not extra.get("resilient_parsing")
+        return super().make_context(info_name, _as_command(args, whole), parent, **extra)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*COMMANDS, *(name for name in added_commands() if name not in COMMANDS)]
@@ -238,11 +239,15 @@ def _show_usage(error: click.ClickException) -> None:
     click.echo(fitted(f"Error: {error.format_message()}"), err=True)
 
 
-def _as_command(arguments: list[str]) -> list[str]:
-    """Put `ask` before a question: before all that is no command, and no command misspelt."""
+def _as_command(arguments: list[str], whole: bool) -> list[str]:
+    """Put `ask` before a question: before all that is no command, and no command misspelt.
+
+    Where the line is the `whole` line, what is piped in is a question, too.
+    """
     at = _own_arguments(arguments)
     if at >= len(arguments):
-        return arguments
+        asks = whole and not _WORDS.intersection(arguments) and _is_piped()
+        return [*arguments, "ask"] if asks else arguments
     first = arguments[at]
     if first.startswith("-"):
         is_question = first != "--"
@@ -254,6 +259,14 @@ def _as_command(arguments: list[str]) -> list[str]:
     return [*arguments[:at], "ask", *arguments[at:]] if is_question else arguments
 
 
+def _is_piped() -> bool:
+    """Tell whether something is piped in; waits for its first byte."""
+    if not isinstance(sys.stdin, TextIOWrapper) or is_terminal(sys.stdin):
+        return False
+    buffer = sys.stdin.buffer
+    return isinstance(buffer, BufferedReader) and bool(buffer.peek(1))
+
+
 def _own_arguments(arguments: Sequence[str]) -> int:
     """Count the arguments that stand before a command, or a question."""
     at = 0
@@ -262,7 +275,8 @@ def _own_arguments(arguments: Sequence[str]) -> int:
     return at
 
 
-_OWN_OPTIONS = frozenset({"--debug", "-h", "--help", "-V", "--version", "--profile"})
+_WORDS = frozenset({"-h", "--help", "-V", "--version"})
+_OWN_OPTIONS = frozenset({"--debug", "--profile"}) | _WORDS
 
 
 def _explain(error: Exception, debug: bool) -> int:
