@@ -16,7 +16,10 @@ CODES = (
     (0, "the answer is complete"),
     (exits.EXIT_FAILURE, "the call failed"),
     (exits.EXIT_USAGE, "the call could not be made: an unknown provider, an option, a file"),
-    (exits.EXIT_INCOMPLETE, "the answer ended early: at the token limit, by a filter, or paused"),
+    (
+        exits.EXIT_INCOMPLETE,
+        "the answer ended early: at the token limit, by a filter, paused, or still calling tools",
+    ),
     (exits.EXIT_INTERRUPTED, "stopped by Ctrl-C, which closes the connection"),
     (exits.EXIT_BROKEN_PIPE, "the reader of standard output left"),
 )

@@ -110,6 +110,9 @@ def test_nothing_is_kept_where_the_user_wants_nothing_kept(
     option = ["--no-log"] if how == "option" else []
     done = swink("ask", "-m", "echo/echo", *option, "Hi", **more)
     assert (done.returncode, done.stdout, file.exists()) == (0, "Hi\n", False)
+    calls = tmp_path / "calls.db"
+    swink("ask", "-m", "echo/echo", "--no-log", "Hi", SWINK_RECORD=str(calls))
+    assert not calls.exists()
     assert swink("chat", "-m", "echo/echo", *option, stdin="Hi\n", **more).returncode == 0
     assert not file.exists()
     done = swink("ask", "-m", "echo/echo", "-c", "Hi", **more)

@@ -99,6 +99,7 @@ class Memory:
         self._recorder: Any = None
         if off:
             self._path = None
+            os.environ[PATH_ENV] = "off"  # this process asks for what is not to be kept
 
     def begin(self) -> None:
         """Have what follows belong to a new conversation."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from itertools import islice
@@ -17,10 +15,11 @@ from click.shell_completion import CompletionItem
 from swink_cli.listing import print_json, print_lines
 from swink_cli.memory import memory_path
 from swink_cli.summary import money
-from swink_cli.terminal import is_terminal, printable, say, table
+from swink_cli.terminal import printable, say, table
 from swink_core import SwinkError, UsageError
 from swink_recorder.commands.costs import costs_cells, summed, sums
 from swink_recorder.commands.replay import play_recording
+from swink_recorder.commands.rows import print_rows
 from swink_recorder.documents import read_document
 from swink_recorder.plugin import PATH_ENV
 from swink_recorder.recording import Recording
@@ -33,9 +32,6 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 MOST_OFFERED = 200
 """Calls that completion offers, the newest."""
-
-LEAST = 16
-"""Columns that a prompt needs; a list that leaves it fewer has fewer columns."""
 
 HEADINGS = ("ID", "WHEN", "MODEL", "END", "TOKENS", "PROMPT")
 
@@ -133,8 +129,14 @@ def conversations(number: int, as_json: bool) -> None:
         (kept.id, _when(kept.at), " ".join(kept.models), str(kept.messages), _line(kept.title))
         for kept in found
     ]
-    headings = ("ID", "WHEN", "MODEL", "MESSAGES", "BEGINS")
-    print_lines(table(rows, headings) if rows else ["No conversation is kept yet."])
+    if not rows:
+        print_lines(["No conversation is kept yet."])
+        return
+    print_rows(
+        rows,
+        ("ID", "WHEN", "MODEL", "MESSAGES", "BEGINS"),
+        lambda id, when, model, count, said: (id[:6], f"{when} {model} {count}: {said}"),
+    )
 
 
 @command.command("costs")
@@ -151,7 +153,11 @@ def costs(by: str | None, days: int | None, as_json: bool) -> None:
     elif rows:
         whole = summed(rows)
         cells = [costs_cells(row, by) for row in [*rows, *([whole] if len(rows) > 1 else [])]]
-        print_lines(table(cells, costs_cells(None, by)))
+        print_rows(
+            cells,
+            costs_cells(None, by),
+            lambda *row: (" ".join(row[:-4]), f"{row[-4]}× {row[-3]}/{row[-2]} {row[-1]}"),
+        )
     else:
         print_lines(["No call is kept of that time."])
 
@@ -284,14 +290,11 @@ def _show(entries: Iterable[Entry], as_json: bool, none: str) -> None:
         print_lines([none])
         return
     rows = [(e.id, _when(e.at), e.model, e.outcome, _tokens(e), _line(e.prompt)) for e in found]
-    needed = sum(max(map(len, cells)) + 2 for cells in list(zip(*rows, strict=True))[:-1])
-    if is_terminal(sys.stdout) and needed + LEAST > shutil.get_terminal_size().columns:
-        short = [
-            (id[:6], f"{when} {model} {end}: {said}") for id, when, model, end, _, said in rows
-        ]
-        print_lines(table(short))
-    else:
-        print_lines(table(rows, HEADINGS))
+    print_rows(
+        rows,
+        HEADINGS,
+        lambda id, when, model, end, _, said: (id[:6], f"{when} {model} {end}: {said}"),
+    )
 
 
 def _when(at: str) -> str:
