@@ -170,6 +170,11 @@ def test_settings_are_shown_set_and_forgotten(swink: Any, file: Path) -> None:
         ["providers.openai.timeouts.idle", "60"],
     ]
     assert swink("config", "get", "providers.openai").stdout == "timeouts.idle = 60\n"
+    assert swink("config", "set", "providers.echo.timeouts.idle", "60").returncode == 0
+    assert swink("-m", "echo/echo", "Hi").stdout == "Hi\n"
+    assert swink("config", "set", "providers.echo.timeouts.idel", "1").returncode == 0
+    told = swink("-m", "echo/echo", "Hi").stderr
+    assert "configured: providers.echo.timeouts has no part 'idel'; did you mean 'idle'?" in told
     assert swink("config", "get", "default").stdout == "echo/think echo/echo\n"
     assert swink("config", "path").stdout == f"{file}\n"
     assert swink("config", "unset", "default").returncode == 0

@@ -12,6 +12,7 @@ from typing import Any
 
 import swink_core as swink
 from swink_cli.keys import kept_keys, read_key
+from swink_cli.options import with_parts
 from swink_cli.settings import read_settings
 from swink_core import Client, Host
 from swink_core.providers import Catalog
@@ -46,7 +47,7 @@ def kept_options(providers: Iterable[str] | None = None) -> dict[str, dict[str, 
     installed = host.provider_names() if settings or kept else []
     found: dict[str, dict[str, Any]] = {}
     for name in installed if providers is None else set(installed).intersection(providers):
-        options = dict(settings.get(name, {}))
+        options = with_parts(dict(settings.get(name, {})), f"configured: providers.{name}.")
         if name in kept and not _in_environment(catalog, name):
             options["api_key"] = read_key(name)
         found[name] = {option: value for option, value in options.items() if value is not None}

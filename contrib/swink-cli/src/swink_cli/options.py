@@ -22,7 +22,7 @@ from swink_cli.files import read_json, read_text
 from swink_cli.settings import chosen
 from swink_cli.templates import fill_template, template_options
 
-__all__ = ["PERSONAL", "CallOptions", "Function", "apply_options", "call_options"]
+__all__ = ["PERSONAL", "CallOptions", "Function", "apply_options", "call_options", "with_parts"]
 
 MODEL_ENV = "SWINK_MODEL"
 
@@ -258,12 +258,19 @@ def _parse_pairs(pairs: Sequence[str]) -> dict[str, Any]:
             )
         else:
             options[name] = value
+    return with_parts(options)
+
+
+def with_parts(options: dict[str, Any], where: str = "") -> dict[str, Any]:
+    """Make one value of each option whose parts are given. Raises InvalidOption, naming `where`."""
     for name, kind in _NESTED.items():
         if isinstance(options.get(name), dict):
+            for part in options[name]:
+                _check_part(name, part, where)
             try:
                 options[name] = kind(**options[name])
             except ValueError as error:
-                raise swink.InvalidOption(f"{name}.{error}") from error
+                raise swink.InvalidOption(f"{where}{name}.{error}") from error
     return options
 
 
@@ -286,17 +293,16 @@ def _set_part(options: dict[str, Any], name: str, part: str, value: Any) -> None
             values = values.setdefault(step, {})
             if not isinstance(values, dict):
                 raise swink.InvalidOption(f"{step} is given a value and parts in -o {name}")
-    elif name in _NESTED:
-        _check_part(name, part)
     values[part] = value
 
 
-def _check_part(name: str, part: str) -> None:
+def _check_part(name: str, part: str, where: str) -> None:
     known = [one for one in fields_dict(_NESTED[name]) if one != "retries"]
     if part not in known:
         near = difflib.get_close_matches(part, known, 1)
         raise swink.InvalidOption(
-            f"{name} has no part {part!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
+            f"{where}{name} has no part {part!r}"
+            + (f"; did you mean {near[0]!r}?" if near else ""),
             resolution=f"Its parts are {', '.join(known)}.",
         )
 
