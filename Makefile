@@ -37,7 +37,8 @@ help:
 	@echo 'make reference    write the pages of docs/reference that come from the code'
 	@echo 'make docs         make the site of docs/ in build/site; broken links and anchors fail'
 	@echo 'make picture      draw what `swink demo` prints, for the README'
-	@echo 'make bench        measure the cost per event and per request, and of each protocol at the gateway'
+	@echo 'make bench        measure the cost per event and per request, of each protocol at the gateway,'
+	@echo '                  and of starting the command line'
 	@echo 'make fuzz         feed 1,000,000 broken answers (STREAMS=…) and 100,000 broken errors'
 	@echo '                  (REFUSALS=…) to all providers, half over HTTP, then run the'
 	@echo '                  property tests with many fresh examples'
@@ -84,6 +85,7 @@ picture: $(VENV)/.installed
 bench: $(VENV)/.installed-dev
 	$(PY) -m benchmarks.run
 	$(PY) -m benchmarks.gateway
+	$(PY) -m benchmarks.start_up
 
 fuzz: $(VENV)/.installed-dev
 	$(PY) tools/fuzz.py --streams $(STREAMS) --refusals $(REFUSALS)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import api_pages
+import command_line_page
 import failure_table
 import generate_gateway
 import generate_providers
@@ -162,6 +163,7 @@ def options() -> str:
 
 PAGES: dict[str, Callable[[], str]] = {
     "client.md": api_pages.client,
+    "command-line.md": command_line_page.page,
     "conformance.md": conformance,
     "errors.md": api_pages.errors,
     "events.md": event_classes,

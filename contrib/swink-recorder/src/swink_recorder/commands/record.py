@@ -10,6 +10,7 @@ import click
 
 import swink_core as swink
 from swink_cli.calling import show_call, show_end
+from swink_cli.clients import make_client
 from swink_cli.display import make_sink
 from swink_cli.exits import EXIT_FAILURE
 from swink_cli.options import CallOptions, call_options
@@ -60,7 +61,7 @@ def command(
 
 
 async def _record(call: CallOptions, message: swink.UserMessage, folder: Path, note: str) -> int:
-    async with swink.Client() as client:
+    async with make_client(call.models) as client:
         stream = client.stream(call.models, call.context([message]), **call.options)
         tape = Tape(stream.call)
         whole = show_end(stream, await show_call(stream, make_sink(plain=True)))

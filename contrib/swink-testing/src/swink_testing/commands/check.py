@@ -9,9 +9,11 @@ from typing import Any
 
 import click
 
+from swink_cli.clients import kept_options
 from swink_cli.completion import complete_model, complete_provider
 from swink_cli.exits import EXIT_FAILURE
 from swink_cli.listing import print_json, print_lines
+from swink_cli.settings import chosen
 from swink_cli.terminal import printable, say, table
 from swink_core import Host, InvalidOption, SwinkError
 from swink_core.plugins.host import PluginEntry
@@ -74,8 +76,9 @@ def command(
 
     Nothing is sent anywhere, unless --live says so. The exit code is 1 where a check fails.
     """
-    if model is not None and provider is None:
-        provider = model.partition("/")[0]
+    if model is not None:
+        model = chosen([model])[0]
+        provider = provider or model.partition("/")[0]
     _refuse_nonsense(provider, model, recordings, offline, live, base_url)
     if provider is None:
         return _check_all(as_json)
@@ -86,7 +89,9 @@ def command(
                 return _check_plugin(entry, as_json)
     subject = Subject.find(provider, model, recordings=recordings, offline=offline or None)
     if live:
-        options = {} if base_url is None else {"base_url": base_url}
+        options = kept_options([provider]).get(provider, {})
+        if base_url is not None:
+            options["base_url"] = base_url
         found = run_checks(LIVE_CHECKS, LiveSubject(subject, options))
         return _show(provider, LIVE_CHECKS, found, LIVE_LEVELS, as_json)
     found = run_checks(PROVIDER_CHECKS, subject, subject.known_failures)
