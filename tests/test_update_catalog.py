@@ -138,7 +138,16 @@ id = "deepseek-flash"
     assert [(rule["retires"], rule["successor"]) for rule in data["rules"]] == [
         ("2026-07-24", "deepseek-flash")
     ]
-    assert "deepseek-chat is gone" in list(update_catalog.changes(text, after))
+    assert list(update_catalog.changes(text, after))[:3] == [
+        "deepseek-chat is gone",
+        f"deepseek-flash: as_of None -> {update_catalog._facts()['as_of']}",
+        "deepseek-flash: capabilities None -> ['tools', 'images', 'thinking', 'structured_output',"
+        " 'json']",
+    ]
+    assert (
+        "deepseek/^deepseek-(chat|reasoner)$: retires None -> 2026-07-24"
+        in update_catalog.changes(text, after)
+    )
 
 
 def test_every_correction_names_its_source_and_the_models_it_is_for() -> None:

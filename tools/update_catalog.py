@@ -69,6 +69,7 @@ END = "# <<< models"
 SOURCE = re.compile(r"^# source: (\S+) = (\S+)$", re.MULTILINE)
 
 DATES = "# >>> dates", "# <<< dates"
+ENDS = "retires", "successor"
 
 FIELDS = (
     "id", "provider", "name", "match", "context_window", "max_output", "capabilities", "status",
@@ -143,11 +144,8 @@ def updated(text: str, now: datetime, tables: Sequence[Table] = ()) -> tuple[str
 
 
 def changes(before: str, after: str) -> Iterator[str]:
-    """Say what became of each model, a line for each field."""
-    old, new = (
-        {(row.get("provider", ""), row["id"]): row for row in tomllib.loads(text).get("models", [])}
-        for text in (before, after)
-    )
+    """Say what became of each model and of each rule that ends one, a line for each field."""
+    old, new = (_named(tomllib.loads(text)) for text in (before, after))
     for key in sorted(old.keys() | new.keys()):
         name = "/".join(filter(None, key))
         if key not in new:
@@ -157,6 +155,16 @@ def changes(before: str, after: str) -> Iterator[str]:
         for field in sorted(was.keys() | row.keys()):
             if was.get(field) != row.get(field):
                 yield f"{name}: {field} {was.get(field)} -> {row.get(field)}"
+
+
+def _named(data: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return rows and rules by what `changes` calls them."""
+    rows = {(row.get("provider", ""), row["id"]): row for row in data.get("models", ())}
+    for rule in data.get("rules", ()):
+        if "retires" in rule:
+            whose = " and ".join(rule.get("providers", ()))
+            rows[whose, rule["match"]] = {k: rule[k] for k in ENDS if k in rule}
+    return rows
 
 
 def _fill(
@@ -229,7 +237,7 @@ def _dated(text: str, names: set[str]) -> str:
     for number, each in enumerate(facts("retired")):
         if mine := sorted(names & set(each["providers"])):
             rule = {"name": f"retired-{number}", "match": each["match"], "providers": mine}
-            rule |= {k: each[k] for k in ("retires", "successor") if k in each}
+            rule |= {k: each[k] for k in ENDS if k in each}
             lines = "".join(f"{name} = {toml_of(value)}\n" for name, value in rule.items())
             rules.append(f"[[rules]]\n{lines}")
     return f"{head}{begin}\n" + "\n".join(rules) + end + rest.partition(end)[2]
