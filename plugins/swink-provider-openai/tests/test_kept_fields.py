@@ -35,6 +35,7 @@ class TestChatCompletions(KeptFields):
         ),
         "any",
     )  # fmt: skip
+    package = "swink_provider_openai"
     left_out: ClassVar = {
         "obfuscation": PADDING,
         "created": CLOCK,
@@ -65,6 +66,7 @@ class TestResponses(KeptFields):
     folders: ClassVar = dict.fromkeys(
         ("openai_responses", "azure_responses", "xai_responses", "openrouter_responses"), "any"
     )
+    package = "swink_provider_openai"
     left_out: ClassVar = {
         "obfuscation": PADDING,
         "sequence_number": PLACE,
