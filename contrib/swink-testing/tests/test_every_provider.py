@@ -119,14 +119,19 @@ STRICT = Tool(
 )
 
 
-@pytest.mark.parametrize("model", ["openai/gpt-5.6-terra", "azure/gpt-5.6-terra", "xai/grok-4.7"])
+RESPONSES = {"openai": "gpt-5.6-terra", "azure": "gpt-5.6-terra", "xai": "grok-4.7"}
+
+
+@pytest.mark.parametrize(
+    "subject", [s for s in EVERY if s.name in RESPONSES], ids=lambda subject: subject.name
+)
 def test_the_result_of_a_strict_tool_follows_a_previous_response_beside_the_services_own(
-    model: str,
+    subject: Subject,
 ) -> None:
     hosted = {"type": "web_search"}
     extra = {"previous_response_id": "resp_1", "store": True, "tools": [hosted]}
     context = Context([ToolResultMessage("call_1", "look_it_up", "42")], tools=[STRICT])
-    [subject] = [each for each in EVERY if each.name == model.partition("/")[0]]
+    model = f"{subject.name}/{RESPONSES[subject.name]}"
 
     left = leaving(subject.provider, model, context, settings={"api": "responses"}, extra=extra)
 
