@@ -121,7 +121,6 @@ PARTS = [
     ("input_audio", "input_audio_tokens", "input_audio_mtok"),
     ("searches", "web_searches", "web_searches_kcount"),
     ("file_searches", "storage_searches", "storage_searches_kcount"),
-    ("citation", "output_citation_tokens", "output_citation_mtok"),
 ]
 
 

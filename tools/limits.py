@@ -23,6 +23,7 @@ NAMES = {
     "fireworks": ["fireworks-ai"],
     "gemini": ["google"],
     "moonshot": ["moonshotai"],
+    "perplexity": ["perplexity-agent"],
     "together": ["togetherai"],
     "vertex": ["google-vertex", "google-vertex-anthropic"],
 }
