@@ -30,9 +30,8 @@ class Dialect:
     counts. `json_object`: plain JSON mode exists; without it a schema that allows any object
     stands for it. `developer_role`: models that think take the system prompt as `developer`.
     `cache_key` is the field for the session's id, `user` that for whoever asks, `None` where there
-    is none. `headers` maps names of request headers to environment variables. `documents` is the
-    part that a document goes out as; `file_urls`: it may be an address. `alternates`: turns of one
-    role that follow one another are joined.
+    is none. `headers` maps names of request headers to environment variables. `file_urls`: a
+    document may be an address.
     `tool_id_length` is how long a tool call's id may be, in characters; `None`: any length.
 
     `thinking` is how reasoning is asked for: `effort` sends `reasoning_effort`; `reasoning` an
@@ -44,7 +43,8 @@ class Dialect:
     that takes earlier reasoning back. `think_tags`: reasoning may come as `<think>…</think>` at
     the start of the content.
 
-    `api` is the one that answers where neither caller nor model says. `websocket`: whether the
+    `api` is the one that answers where neither caller nor model says; `agent`: always Perplexity's
+    form of Responses. `websocket`: whether the
     Responses API takes WebSockets, and whether they are used unless the caller says otherwise.
 
     `places` maps the names in braces of the address to environment variables; settings of these
@@ -69,16 +69,14 @@ class Dialect:
     cache_key: str | None = None
     user: str | None = None
     headers: Mapping[str, str] = field(factory=dict)
-    documents: Literal["file", "file_url"] = "file"
     file_urls: bool = False
-    alternates: bool = False
     tool_id_length: int | None = None
     thinking: Literal["effort", "reasoning", "switch", "type", "template", "budget", "enabled"] = (
         "effort"
     )
     replay: Literal["reasoning_content", "reasoning", "reasoning_details"] | None = None
     think_tags: bool = False
-    api: Literal["chat", "responses"] = "chat"
+    api: Literal["chat", "responses", "agent"] = "chat"
     websocket: Literal["none", "offered", "preferred"] = "none"
     places: Mapping[str, str] = field(factory=dict)
     always: Mapping[str, Any] = field(factory=dict)

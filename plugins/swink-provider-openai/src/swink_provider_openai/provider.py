@@ -45,6 +45,7 @@ from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.either import MISSING, EitherAPI
 from swink_provider_openai.errors import classify, read_error
 from swink_provider_openai.parameters import is_strict, kept
+from swink_provider_openai.responses.agent import AgentAPI
 from swink_provider_openai.responses.api import ResponsesAPI, resumed
 from swink_provider_openai.responses.socket import Sockets, first_message
 from swink_provider_openai.responses.websocket import open_websocket
@@ -82,7 +83,8 @@ class OpenAIProvider(HTTPProvider):
 
     @cached_property
     def _responses(self) -> ResponsesAPI:
-        return ResponsesAPI(self.name, self.dialect)
+        made = AgentAPI if self.dialect.api == "agent" else ResponsesAPI
+        return made(self.name, self.dialect)
 
     @cached_property
     def _either(self) -> EitherAPI:
@@ -112,7 +114,7 @@ class OpenAIProvider(HTTPProvider):
         kept = any(options.extra.get(name) for name in (*self.info.continues, "background"))
         if options.transport == "websocket" or (kept and self.info.continues):
             wanted = wanted or "responses"
-        if "resume" in options.settings:
+        if "resume" in options.settings or self.dialect.api == "agent":
             return self._responses
         if wanted is None:
             wanted = model.info.api if model.info else None
