@@ -18,6 +18,7 @@ from swink_core import UnknownProvider
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.judged import judge_of, require_accepted
 from swink_testing.conformance.subject import Subject
+from swink_testing.conformance.told_apart import further_conversations
 from swink_testing.judge import Asked, Judge
 from swink_testing.matrix.ask import Asker, Outcome
 from swink_testing.matrix.cases import Case, cases_of
@@ -94,6 +95,8 @@ def _cases(provider: str, id: str) -> Iterator[Case]:
             yield case
     for conversation, options in _MORE:
         yield Case(provider, model, conversation, options)
+    for said in further_conversations():
+        yield Case(provider, model, said.name, {})
 
 
 @define
@@ -146,6 +149,8 @@ async def _ask(
     thinks = id in infos and "thinking" in (infos[id].capabilities or ())
     asked = _Session(thinks)
     async with Asker(subject.host, **subject.options) as asker:
+        for said in further_conversations():
+            asker.hold(subject.name, said)
         for case in cases:
             outcome = await asker.outcome(case)
             if outcome.fault is not None:
