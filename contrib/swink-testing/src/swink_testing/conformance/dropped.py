@@ -14,7 +14,8 @@ from urllib.parse import unquote
 
 from attrs import define, field
 
-from swink_core import UnknownProvider
+from swink_core import Model, ThinkingLevel, UnknownProvider
+from swink_core.providers import rule_of
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.judged import judge_of, require_accepted
 from swink_testing.conformance.subject import Subject
@@ -50,18 +51,20 @@ def check_nothing_dropped(subject: Subject) -> None:
 def check_other_models(subject: Subject) -> None:
     """Nothing is dropped or refused with another model, and one of each class of capabilities."""
     _require_http(subject)
-    others = _of_each_class(subject)
-    if not others:
+    able, thinking = _others(subject)
+    if not able:
         raise DoesNotApply("models.toml lists no other model")
 
     async def ask() -> None:
-        for id in others:
-            cases = [
-                case
-                for case in _cases(subject.name, id)
-                if not case.options or set(case.options) <= {*_OF_A_MODEL}
-            ]
-            await _ask(subject, id, cases, judge)
+        for id in able:
+            few = (c for c in _cases(subject.name, id) if set(c.options) <= {*_OF_A_MODEL})
+            await _ask(subject, id, few, judge)
+        for id in thinking:
+            model = AskedModel(id, "listed", id)
+            few = (
+                Case(subject.name, model, "plain", {"thinking": level}) for level in ThinkingLevel
+            )
+            await _ask(subject, id, few, judge)
 
     judge = judge_of(subject)
     asyncio.run(ask())
@@ -72,20 +75,30 @@ def _require_http(subject: Subject) -> None:
         raise DoesNotApply("it sends no HTTP request that could be looked at")
 
 
-def _of_each_class(subject: Subject) -> list[str]:
-    """Return models whose capabilities are others than those of the first, at least one model."""
+def _others(subject: Subject) -> tuple[list[str], list[str]]:
+    """Return models that have other capabilities than the first, at least one model; and those that
+    have only other words for how hard they think."""
     try:
         infos = subject.catalog.models(subject.name)
     except UnknownProvider:
-        return []
+        return [], []
     first = subject.model.id
+    rest = [info for info in infos if info.id != first]
     seen = {info.capabilities for info in infos if info.id == first}
-    found = []
-    for info in infos:
-        if info.id != first and info.capabilities not in seen:
-            seen.add(info.capabilities)
-            found.append(info.id)
-    return found or [info.id for info in infos if info.id != first][-1:]
+    able = [info.id for info in rest if _is_new(info.capabilities, seen)]
+    able = able or [info.id for info in rest][-1:]
+
+    def words(id: str) -> tuple[Any, ...]:
+        return tuple(rule_of(subject.catalog.resolve(Model(subject.name, id))).efforts.items())
+
+    heard = {words(id) for id in (first, *able)}
+    return able, [info.id for info in rest if _is_new(words(info.id), heard)]
+
+
+def _is_new(thing: Any, seen: set[Any]) -> bool:
+    before = len(seen)
+    seen.add(thing)
+    return len(seen) > before
 
 
 def _cases(provider: str, id: str) -> Iterator[Case]:
@@ -124,11 +137,19 @@ class _Session:
             kept = body.get("nonce_extra", _found(body, "nonce_extra"))
             if kept != case.options["extra"]["nonce_extra"]:
                 yield "extra"
+        asked_for = case.options.get("response_format")
+        texts = "\n".join(strings_of(body))
+        yield from (f"{v} of the schema" for v in _properties(asked_for) if v not in texts)
         if case.options.get("thinking") == "off" and self.thinks and same:
             yield "thinking=off, on a model that thinks,"
         names_one = case.options.get("tool_choice") == LOOK_UP.name
         if names_one and self.required is not None and body == self.required.body:
             yield "the tool that tool_choice names"
+
+
+def _properties(schema: Any) -> Iterable[str]:
+    """Return the names of the properties that a schema asks for."""
+    return schema.get("properties", ()) if isinstance(schema, dict) else ()
 
 
 def _found(data: Any, name: str) -> Any:

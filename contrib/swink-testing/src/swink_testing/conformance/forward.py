@@ -148,6 +148,13 @@ def _known(subject: Subject) -> Iterator[_Answered]:
         message = AssistantMessage(known.content, provider=subject.name, model=subject.model.id)
         where = f"an answer of {name}: sent back, it"
         yield where, subject.model, message, known.returned
+        content = [block for block in known.content if not isinstance(block, ToolCallBlock)]
+        yield (
+            f"{where}, without calls,",
+            subject.model,
+            evolve(message, content=content),
+            known.kept,
+        )
 
 
 def _continued(message: AssistantMessage) -> Context:

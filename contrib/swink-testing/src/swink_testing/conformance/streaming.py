@@ -151,6 +151,11 @@ def check_expected_message(subject: Subject) -> None:
             expected = evolve(recording.message, provider=subject.name)
             if (difference := message_difference(found, expected)) is not None:
                 fail(f"recording {recording.name}: {difference}")
+            named = f'"{recording.message.model}"'.encode() in recording.body
+            require(
+                fold(events).model is not None or not named,
+                f"recording {recording.name}: the model that the answer names is not told",
+            )
 
     asyncio.run(compare())
 

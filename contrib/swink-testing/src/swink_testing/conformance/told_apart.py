@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from swink_core import (
     TextBlock,
     ToolCallBlock,
     ToolResultMessage,
+    UrlSource,
     UserMessage,
 )
 from swink_testing.conformance.check import DoesNotApply, fail
@@ -27,9 +29,11 @@ from swink_testing.matrix.cases import Case
 from swink_testing.matrix.conversations import LOOK_UP, TEXT
 from swink_testing.matrix.ids import AskedModel
 from swink_testing.matrix.options import SCHEMA
-from swink_testing.matrix.said import Said
+from swink_testing.matrix.said import Said, encoded
 
 __all__ = ["check_capabilities_are_used", "check_differences_are_sent", "further_conversations"]
+
+_ELSEWHERE = "https://nonce.example/"
 
 _SHOWN: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
     "tools": (("tools", {}),),
@@ -89,11 +93,15 @@ def check_differences_are_sent(subject: Subject) -> None:
 
 @define
 class _Difference:
-    """Two calls that differ in one thing: in what is said, or in the options."""
+    """Two calls that differ in one thing: in what is said, or in the options.
+
+    `shows` is what the second request says, if any does, and the first does not.
+    """
 
     name: str
     contexts: tuple[Context, Context] = field(factory=lambda: (_asked(), _asked()))
     options: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+    shows: str | None = None
 
 
 async def _require_told_apart(
@@ -109,31 +117,59 @@ async def _require_told_apart(
         return
     if one.asked.body == other.asked.body:
         fail(f"{provider}/{id}: {difference.name} changes nothing, and no Notice says so")
+    if difference.shows is not None and difference.shows in _words(one) - _words(other):
+        fail(f"{provider}/{id}: {difference.name} is said where it was not given")
+
+
+def _words(outcome: Outcome) -> set[str]:
+    """Return the words of a request's texts, and the names of what is switched on in it."""
+    assert outcome.asked is not None
+    return {word for text in _told(outcome.asked.body) for word in re.findall(r"\w+", text.lower())}
+
+
+def _told(data: Any) -> Iterator[str]:
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, list):
+        for value in data:
+            yield from _told(value)
+    elif isinstance(data, dict):
+        yield from (name.partition("_")[0] for name, value in data.items() if value is True)
+        for value in data.values():
+            yield from _told(value)
 
 
 def _asked(*blocks: Any, tools: Any = ()) -> Context:
     return Context([UserMessage([TextBlock("nonce_question"), *blocks])], tools=list(tools))
 
 
-def _document(name: str | None = "nonce_file") -> DocumentBlock:
+def _document(name: str | None = "nonceFile") -> DocumentBlock:
     return DocumentBlock(Base64Source("text/plain", TEXT), name)
 
 
-def _answered(content: Any = "nonce_result", *, is_error: bool = False) -> Context:
-    call = ToolCallBlock("call_nonceA", LOOK_UP.name, {"nonce_word": "nonce_argument"})
+def _answered(
+    content: Any = "nonce_result", *, is_error: bool = False, id: str = "call_nonceA"
+) -> Context:
+    call = ToolCallBlock(id, LOOK_UP.name, {"nonce_word": "nonce_argument"})
     said: list[Message] = [
         UserMessage("nonce_question"),
         AssistantMessage([call], stop_reason=StopReason.TOOL_USE),
-        ToolResultMessage("call_nonceA", LOOK_UP.name, content, is_error=is_error),
+        ToolResultMessage(id, LOOK_UP.name, content, is_error=is_error),
     ]
     return Context(said, tools=[LOOK_UP])
 
 
 def _differences() -> Iterator[_Difference]:
     strict = evolve(LOOK_UP, strict=True)
-    yield _Difference("strict", (_asked(tools=[LOOK_UP]), _asked(tools=[strict])))
-    yield _Difference("a result's is_error", (_answered(), _answered(is_error=True)))
-    yield _Difference("a document's name", (_asked(_document()), _asked(_document(None))))
+    loose = evolve(LOOK_UP, parameters={"type": "object"})
+    plain = (_asked(tools=[LOOK_UP]), _asked(tools=[strict]))
+    yield _Difference("strict", plain, shows="strict")
+    plain = (_asked(tools=[loose]), _asked(tools=[evolve(loose, strict=True)]))
+    yield _Difference("strict of a tool that requires nothing", plain, shows="strict")
+    plain = (_answered(), _answered(is_error=True))
+    yield _Difference("a result's is_error", plain, shows="error")
+    plain = (_asked(_document(None)), _asked(_document("nonceOther")))
+    yield _Difference("a document's name", plain)
     for levels in (("off", "high"), ("low", "high"), (1100, 9000)):
         options = ({"thinking": levels[0]}, {"thinking": levels[1]})
         yield _Difference(f"{levels[1]} instead of {levels[0]} for thinking", options=options)
@@ -141,8 +177,13 @@ def _differences() -> Iterator[_Difference]:
 
 def further_conversations() -> Iterator[Said]:
     """Yield conversations whose parts stand where they seldom do."""
-    yield Said("two documents", _asked(_document(), _document("nonce_other")))
+    yield Said("a named document", _asked(_document("nonceNamed")), also=("nonceNamed",))
+    yield Said("a call's id of nine letters", _answered(id="nonceid01"))
+    yield Said("two documents", _asked(_document(), _document("nonceOther")))
     yield Said("a text document alone", Context([UserMessage([_document()])]))
+    yield Said("a text document by its URL", _asked(DocumentBlock(UrlSource(f"{_ELSEWHERE}d.txt"))))
+    latin = Base64Source("text/plain", encoded(b"nonce \xe9"))
+    yield Said("a text document that is no UTF-8", _asked(DocumentBlock(latin)))
     in_a_result = [TextBlock("nonce_result"), _document()]
     yield Said("a document in a result", _answered(in_a_result))
     yield Said("a document for a result", _answered([_document()]))
