@@ -50,8 +50,8 @@ PROVIDERS = {
         "swink_provider_ollama:OllamaProvider",
         tuple(f"swink_provider_ollama.{part}" for part in ("parser", "conversion", "provider")),
         0.95,
-        # what the server is asked besides, whose it is, and how OLLAMA_HOST is written
-        ("list_models", "respond", "_learn", "_ask", "authorize", "base_url", "_address"),
+        # what the server is asked besides, and whose it is
+        ("list_models", "respond", "_learn", "_ask", "authorize", "base_url"),
     ),
     "mistral": Tried(
         "swink_provider_mistral:MistralProvider", ("swink_provider_mistral.provider",), 0.95

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from attrs import define, field
 
-from swink_core import Model, ThinkingLevel, UnknownProvider
+from swink_core import Model, ModelInfo, ThinkingLevel, UnknownProvider
 from swink_core.providers import rule_of
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.judged import judge_of, require_accepted
@@ -88,11 +88,12 @@ def _others(subject: Subject) -> tuple[list[str], list[str]]:
     able = [info.id for info in rest if _is_new(info.capabilities, seen)]
     able = able or [info.id for info in rest][-1:]
 
-    def words(id: str) -> tuple[Any, ...]:
-        return tuple(rule_of(subject.catalog.resolve(Model(subject.name, id))).efforts.items())
+    def words(info: ModelInfo) -> tuple[Any, ...]:
+        return tuple(rule_of(subject.catalog.resolve(Model(subject.name, info.id))).efforts.items())
 
-    heard = {words(id) for id in (first, *able)}
-    return able, [info.id for info in rest if _is_new(words(info.id), heard)]
+    thinkers = [info for info in infos if "thinking" in (info.capabilities or ())]
+    heard = {words(info) for info in thinkers if info.id in (first, *able)}
+    return able, [info.id for info in thinkers if _is_new(words(info), heard)]
 
 
 def _is_new(thing: Any, seen: set[Any]) -> bool:

@@ -32,6 +32,7 @@ from swink_testing.conformance.requests import (
     check_unsupported_features,
 )
 from swink_testing.conformance.secrets import check_no_secret_leaks
+from swink_testing.conformance.standard_faults import check_large_input, check_standard_faults
 from swink_testing.conformance.streaming import (
     check_expected_message,
     check_grammar,
@@ -64,6 +65,8 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(2, check_http_errors),
     Check(2, check_listed_errors),
     Check(2, check_whole_answers),
+    Check(2, check_standard_faults),
+    Check(2, check_large_input),
     Check(2, check_cancelling_closes, needed=True),
     Check(3, check_conversations, needed=True),
     Check(3, check_nothing_foreign_sent),
