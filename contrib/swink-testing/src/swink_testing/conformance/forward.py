@@ -12,6 +12,7 @@ from attrs import evolve
 
 from swink_core import (
     AssistantMessage,
+    Block,
     Context,
     Event,
     Message,
@@ -148,7 +149,7 @@ def _known(subject: Subject) -> Iterator[_Answered]:
         message = AssistantMessage(known.content, provider=subject.name, model=subject.model.id)
         where = f"an answer of {name}: sent back, it"
         yield where, subject.model, message, known.returned
-        content = [block for block in known.content if not isinstance(block, ToolCallBlock)]
+        content: list[Block] = [b for b in known.content if not isinstance(b, ToolCallBlock)]
         yield (
             f"{where}, without calls,",
             subject.model,

@@ -193,7 +193,8 @@ class Subject:
         for a file that cannot be read.
         """
         decode = partial(msgspec.toml.decode, type=dict[str, dict[str, str]])
-        return (self.shipped(KNOWN_FAILURES, decode) or {}).get(self.name, {})
+        tables: dict[str, dict[str, str]] | None = self.shipped(KNOWN_FAILURES, decode)
+        return (tables or {}).get(self.name, {})
 
     def shipped(self, name: str, decode: Callable[[bytes], T]) -> T | None:
         """Return the data of a file of the package; `None` where there is no such file.
