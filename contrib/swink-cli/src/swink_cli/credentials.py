@@ -17,11 +17,21 @@ __all__ = ["choices", "describe", "is_ready"]
 
 def is_ready(info: ProviderInfo) -> bool:
     """Tell whether the credentials that a provider needs are set, as far as known."""
-    return info.auth in ("none", "optional") or _key_variable(info) is not None
+    has_key = info.auth in ("none", "optional") or _key_variable(info) is not None
+    return has_key and not _unset(info)
 
 
 def describe(info: ProviderInfo) -> str:
-    """Say which variables hold a provider's credentials and whether they are set."""
+    """Say which variables hold what a provider needs and whether they are set."""
+    missing = _unset(info)
+    return " and ".join([_described(info), *(f"needs {name}" for name in missing)])
+
+
+def _unset(info: ProviderInfo) -> list[str]:
+    return [name for name in info.required_env if not os.environ.get(name)]
+
+
+def _described(info: ProviderInfo) -> str:
     if found := _key_variable(info):
         return f"{found} is set"
     names = " or ".join(info.api_key_env)

@@ -41,6 +41,7 @@ COMMANDS = {
     "default": "Show or choose the model that is asked where none is named.",
     "alias": "List short names for models, or give one.",
     "plugins": "List all installed plugins.",
+    "doctor": "Say what is wrong with installed plugins.",
     "new": "Make a plugin package whose tests pass before you write a line.",
 }
 """Our own in the order of the help text; `NAME` is `swink_cli.commands.NAME.command`."""
