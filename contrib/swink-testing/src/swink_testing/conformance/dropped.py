@@ -191,6 +191,8 @@ async def _ask(
                 require(
                     _is_excused(case, what),
                     f"{what} is neither sent nor refused, and no Notice says so: {case}",
+                    outcome.asked.body,
+                    what,
                 )
 
 

@@ -134,7 +134,8 @@ def check_answers_go_back(subject: Subject) -> None:
         texts = "\n".join(strings_of(json.loads(json.dumps(payload))))
         for said in wanted:
             forms = (said, json.dumps(said)[1:-1])
-            require(any(form in texts for form in forms), f"{where} loses {said!r:.100}")
+            is_there = any(form in texts for form in forms)
+            require(is_there, f"{where} loses {said!r:.100}", payload, said)
 
 
 _Answered: TypeAlias = tuple[str, Model, AssistantMessage, Sequence[str]]

@@ -150,7 +150,7 @@ def check_expected_message(subject: Subject) -> None:
             found = fold(events, subject.name, recording.model)
             expected = evolve(recording.message, provider=subject.name)
             if (difference := message_difference(found, expected)) is not None:
-                fail(f"recording {recording.name}: {difference}")
+                fail(f"recording {recording.name}: {difference}", recording.body, expected)
             named = f'"{recording.message.model}"'.encode() in recording.body
             require(
                 fold(events).model is not None or not named,

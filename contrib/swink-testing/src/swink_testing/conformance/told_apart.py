@@ -116,9 +116,11 @@ async def _require_told_apart(
     if one.asked is None or other.asked is None or one.notices or other.notices:
         return
     if one.asked.body == other.asked.body:
-        fail(f"{provider}/{id}: {difference.name} changes nothing, and no Notice says so")
+        why = f"{provider}/{id}: {difference.name} changes nothing, and no Notice says so"
+        fail(why, one.asked.body, "another request, or a Notice")
     if difference.shows is not None and difference.shows in _words(one) - _words(other):
-        fail(f"{provider}/{id}: {difference.name} is said where it was not given")
+        why = f"{provider}/{id}: {difference.name} is said where it was not given"
+        fail(why, one.asked.body, f"nothing of {difference.shows!r}")
 
 
 def _words(outcome: Outcome) -> set[str]:

@@ -82,6 +82,8 @@ def check_listed_errors(subject: Subject) -> None:
                 terminal.error_kind is row.kind,
                 f"{where} is Error({terminal.error_kind}), expected {row.kind}: "
                 f"{terminal.error_message}",
+                row.body if row.frame is None else row.frame,
+                row.kind,
             )
             require(
                 row.says in terminal.error_message,
