@@ -27,8 +27,7 @@ _LONGEST = 16_384
 
 
 def check_standard_faults(subject: Subject) -> None:
-    """A server that breaks off, spoils frames or answers with something else ends a call with the
-    right kind, and what came of the answer is kept."""
+    """What a server spoils or breaks off ends with the right kind, and what came is kept."""
     if not subject.speaks_http:
         raise DoesNotApply("it does not speak HTTP")
     recordings = sorted(subject.answers(), key=lambda recording: len(recording.body))

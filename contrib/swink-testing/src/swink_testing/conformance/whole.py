@@ -52,7 +52,7 @@ def check_whole_answers(subject: Subject) -> None:
     asyncio.run(read())
 
 
-class _Listed(msgspec.Struct):
+class Listed(msgspec.Struct):
     """What an error looks like, and what it means.
 
     `status` and `body` are of an HTTP answer, `frame` is of a stream: JSON data, or text that is
@@ -68,7 +68,7 @@ class _Listed(msgspec.Struct):
 
 def check_listed_errors(subject: Subject) -> None:
     """Each row of the package's `errors.jsonl` is the error that it says."""
-    rows = subject.shipped(LISTED, msgspec.json.Decoder(_Listed).decode_lines)
+    rows = subject.shipped(LISTED, msgspec.json.Decoder(Listed).decode_lines)
     if not rows:
         raise DoesNotApply(f"its package has no {LISTED}")
 
@@ -93,7 +93,7 @@ def check_listed_errors(subject: Subject) -> None:
     asyncio.run(read())
 
 
-async def _events_of(subject: Subject, row: _Listed) -> list[Event]:
+async def _events_of(subject: Subject, row: Listed) -> list[Event]:
     said = row.body if row.frame is None else row.frame
     data = said.encode() if isinstance(said, str) else json.dumps(said).encode()
     if row.frame is not None:
