@@ -40,7 +40,7 @@ class Tried(NamedTuple):
 
 PROVIDERS = {
     "sound": Tried("sound_provider:Sound", ("sound_provider",), 1.0),
-    "acme": Tried("swink_provider_acme:Acme", ("swink_provider_acme.plugin",), 1.0),
+    "acme": Tried("swink_provider_acme:Acme", ("swink_provider_acme.plugin",), 0.95),
     "cohere": Tried(
         "swink_provider_cohere:CohereProvider",
         tuple(f"swink_provider_cohere.{part}" for part in ("parser", "converter", "provider")),
@@ -110,6 +110,9 @@ def _try(name: str, tried: Tried, listed: set[str]) -> bool:
     made = {mutant.name: mutant for mutant in mutants(tried)}
     for gone in sorted(listed - made.keys()):
         print(f"listed as equivalent, and not tried: {gone}")
+    if (broken := killed_by(subject_of(name, tried.value))) is not None:
+        print(f"{name} fails {broken} without a mutation")
+        return False
     survivors = []
     asked = sorted(made.keys() - listed)
     for each in asked:
