@@ -111,8 +111,8 @@ def recordings() -> str:
     return joined(
         "# Recordings and other files of a package",
         MARK,
-        "`swink record` writes recordings; the [conformance kit](conformance.md), `swink demo` and\n"
-        "`swink replay` read them.",
+        "`swink record` writes recordings; the [conformance kit](conformance.md), `swink demo`\n"
+        "and `swink replay` read them.",
         f"## `{recording.BUNDLE}/`",
         about(recording),
         section(recording.Recording),
