@@ -6,7 +6,6 @@ import hashlib
 import os
 import traceback
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -43,7 +42,7 @@ class Binding:
         """Say which plugin raised an exception, and where in its code."""
         who, place = self.name, ""
         for frame, line in traceback.walk_tb(error.__traceback__):
-            where = f"{'/'.join(Path(frame.f_code.co_filename).parts[-2:])}:{line}"
+            where = f"{'/'.join(frame.f_code.co_filename.split(os.sep)[-2:])}:{line}"
             owner = self.owner(frame.f_globals.get("__name__", ""))
             if owner or not place:
                 who, place = owner or who, where
@@ -92,8 +91,8 @@ class Target:
         address = options.base_url or first_set(info.base_url_env) or info.base_url or ""
         headers = {name.lower(): value for name, value in options.headers.items()}
         key = headers.get("authorization") or options.api_key or first_set(info.api_key_env)
-        secret = f"{key} {address}"
-        digest = hashlib.blake2b(secret.encode("utf-8", "replace"), digest_size=8).hexdigest()
+        secret = f"{key} {address}".encode("utf-8", "replace")
+        digest = hashlib.blake2b(secret, digest_size=8).hexdigest()
         return f"{self.model} {public_url(address)} {digest}"
 
 

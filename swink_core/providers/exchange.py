@@ -44,6 +44,11 @@ class Body:
         self._response = await self._respond()
         return await self._response.__anext__()
 
+    @property
+    def at_end(self) -> bool:
+        """Whether the body is known to have been read to its end."""
+        return getattr(self._response, "at_end", False)
+
     async def aclose(self) -> None:
         """Close the response, if there is one."""
         if self._response is not None:
@@ -127,9 +132,7 @@ def read_error(failure: Failure) -> None:
 
 
 def _word(value: Any) -> str | None:
-    if value is None or isinstance(value, dict | list):
-        return None
-    return str(value)
+    return None if value is None or isinstance(value, dict | list) else str(value)
 
 
 def override(headers: dict[str, str], own: Mapping[str, str]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, suppress
 from typing import Any, Protocol
 
@@ -58,7 +58,9 @@ _ANSWERS = (StopReason.STOP, StopReason.TOOL_USE)
 class Parser(Protocol):
     """A provider's knowledge of its frames. It has no socket, clock or log.
 
-    One that needs another kind of `EventWriter` names its class as `writer`.
+    One that needs another kind of `EventWriter` names its class as `writer`. One with a method
+    `after_read(out)` says there, once for all frames of a network read, what only the last of
+    them has to say, such as counts that are told anew with each.
     """
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
@@ -99,9 +101,10 @@ class EventSource:
         self._out = writer(model.provider, f"{call.id}_{attempt.number}", str(model))
         self._call = call
         self._attempt = attempt
-        self._close: Callable[[], Awaitable[None]] | None = getattr(chunks, "aclose", None)
+        self._chunks: Any = chunks
         self._decoder = decoder
         self._parser = parser
+        self._after_read = getattr(parser, "after_read", lambda out: None)
         self._policy = malformed
         self._notices = notices
         self._phase: Phase = "connect"
@@ -160,6 +163,7 @@ class EventSource:
             if broken is not None:
                 why = str(broken)
                 out.fail(Failure("streaming", kind=Kind.PROTOCOL, code="frame", message=why))
+        self._after_read(out)
         self.kept = out.kept
         self.completed = out.stop_reason is not None and out.failure is None
         if out.finished:
@@ -198,12 +202,12 @@ class EventSource:
     async def aclose(self) -> None:
         """Close the input, after what little may be left of one read to its end."""
         try:
-            if self._drains:
-                self._drains = False
+            drains, self._drains = self._drains, False
+            if drains and not getattr(self._chunks, "at_end", False):
                 await self._drain()
         finally:
-            if self._close is not None:
-                await self._close()
+            if hasattr(self._chunks, "aclose"):
+                await self._chunks.aclose()
 
     async def _drain(self) -> None:
         seen = 0
@@ -231,6 +235,7 @@ class EventSource:
                 self._parser.feed(frame, self._out)
             except UNPARSABLE:
                 log.debug("the input ends inside a frame of %d bytes", len(frame))
+        self._after_read(self._out)
 
     def _malformed(self, frame: bytes, error: Exception) -> None:
         if (repaired := repaired_json(frame)) is not None:
