@@ -17,8 +17,8 @@ __all__ = ["choices", "describe", "has_key", "is_ready"]
 
 
 def is_ready(info: ProviderInfo) -> bool:
-    """Tell whether the credentials that a provider needs are there, as far as known."""
-    return info.auth in ("none", "optional") or has_key(info)
+    """Tell whether what a provider needs is there, as far as known."""
+    return (info.auth in ("none", "optional") or has_key(info)) and not _unset(info)
 
 
 def has_key(info: ProviderInfo) -> bool:
@@ -27,7 +27,16 @@ def has_key(info: ProviderInfo) -> bool:
 
 
 def describe(info: ProviderInfo) -> str:
-    """Say which variables hold a provider's credentials and whether they are set."""
+    """Say which variables hold what a provider needs and whether they are set."""
+    missing = _unset(info)
+    return " and ".join([_described(info), *(f"needs {name}" for name in missing)])
+
+
+def _unset(info: ProviderInfo) -> list[str]:
+    return [name for name in info.required_env if not os.environ.get(name)]
+
+
+def _described(info: ProviderInfo) -> str:
     if found := _key_variable(info):
         return f"{found} is set"
     if place := kept_keys().get(info.name):

@@ -46,6 +46,7 @@ COMMANDS = {
     "template": "List or show templates, or write one.",
     "tools": "List tools that models may call, with what each does.",
     "plugins": "List all installed plugins.",
+    "doctor": "Say what is wrong with installed plugins.",
     "new": "Make a plugin package whose tests pass before you write a line.",
 }
 """Our own in the order of the help text; `NAME` is `swink_cli.commands.NAME.command`."""

@@ -19,6 +19,9 @@ EFFORTS: dict[str, str] = {
 }
 """The words of `reasoning_effort`, where no rule names those of the model."""
 
+ANSWER = ("content", "reasoning_content", "usage")
+"""Fields of an answer that an endpoint may have other names for."""
+
 
 @define(frozen=True, kw_only=True)
 class Dialect:
@@ -30,8 +33,8 @@ class Dialect:
     counts. `json_object`: plain JSON mode exists; without it a schema that allows any object
     stands for it. `developer_role`: models that think take the system prompt as `developer`.
     `cache_key` is the field for the session's id, `user` that for whoever asks, `None` where there
-    is none. `headers` maps names of request headers to environment variables. `file_urls`: a
-    document may be an address.
+    is none. `headers` maps names of request headers to environment variables; one of these that is
+    among the provider's `required_env` has to be set. `file_urls`: a document may be an address.
     `tool_id_length` is how long a tool call's id may be, in characters; `None`: any length.
 
     `thinking` is how reasoning is asked for: `effort` sends `reasoning_effort`; `reasoning` an
@@ -51,6 +54,9 @@ class Dialect:
     names say the same. `always` are fields that every request has, unless `extra` says otherwise.
 
     `reasoning_last`: reasoning may end an answer over Responses, as other vendors' models do.
+
+    `answer` maps fields of an answer over Chat Completions to the names that the endpoint has for
+    them: `content`, `reasoning_content` (both of a message or its pieces), and `usage`.
 
     `regions` is the expression for hosts that keep to one region, at another price.
 
@@ -81,8 +87,15 @@ class Dialect:
     places: Mapping[str, str] = field(factory=dict)
     always: Mapping[str, Any] = field(factory=dict)
     own_server: bool = False
+    answer: Mapping[str, str] = field(factory=dict)
     regions: str | None = None
     reasoning_last: bool = False
     marks: tuple[str, ...] = field(default=(), converter=tuple)
     prefix: str | None = None
     adds: frozenset[str] = field(default=frozenset(), converter=frozenset)
+
+    def __attrs_post_init__(self) -> None:
+        if unknown := sorted({*self.answer} - {*ANSWER}):
+            raise ValueError(
+                f"dialect.answer has {', '.join(unknown)}; it may have {', '.join(ANSWER)}"
+            )

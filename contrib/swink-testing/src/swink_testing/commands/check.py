@@ -23,6 +23,7 @@ from swink_testing.conformance import (
     Check,
     Result,
     Subject,
+    explain,
     level_line,
     level_reached,
     run_checks,
@@ -60,6 +61,12 @@ __all__ = ["command"]
 )
 @click.option("--live", is_flag=True, help="Ask the real API three short questions, with your key.")
 @click.option("--base-url", metavar="URL", help="Another address of the real API.")
+@click.option(
+    "--explain",
+    "explained",
+    is_flag=True,
+    help="Of a check that fails, say where: file and line, what was sent, what was expected.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     provider: str | None,
@@ -68,6 +75,7 @@ def command(
     offline: bool,
     live: bool,
     base_url: str | None,
+    explained: bool,
     as_json: bool,
 ) -> int:
     """Check that PROVIDER keeps what every provider promises; without one, check all installed.
@@ -80,6 +88,11 @@ def command(
         model = chosen([model])[0]
         provider = provider or model.partition("/")[0]
     _refuse_nonsense(provider, model, recordings, offline, live, base_url)
+    if explained and (provider is None or live or as_json):
+        raise InvalidOption(
+            "--explain is about one provider, as lines of text, and not live",
+            resolution="Name it, without --live and --json.",
+        )
     if provider is None:
         return _check_all(as_json)
     host = Host()
@@ -95,7 +108,10 @@ def command(
         found = run_checks(LIVE_CHECKS, LiveSubject(subject, options))
         return _show(provider, LIVE_CHECKS, found, LIVE_LEVELS, as_json)
     found = run_checks(PROVIDER_CHECKS, subject, subject.known_failures)
-    return _show(provider, PROVIDER_CHECKS, found, LEVELS, as_json)
+    code = _show(provider, PROVIDER_CHECKS, found, LEVELS, as_json)
+    for result in (result for result in found if explained and result.is_fault):
+        print_lines(["", *map(printable, explain(subject, result))])
+    return code
 
 
 def _check_plugin(entry: PluginEntry, as_json: bool) -> int:
