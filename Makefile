@@ -39,15 +39,18 @@ help:
 	@echo 'make reference    write the pages of docs/reference that come from the code'
 	@echo 'make docs         make the site of docs/ in build/site; broken links and anchors fail'
 	@echo 'make picture      draw what `swink demo` prints, for the README'
-	@echo 'make bench        measure the cost per event and per request, and of each protocol at the gateway'
+	@echo 'make bench        measure the cost per event and per request, of each protocol at the gateway,'
+	@echo '                  and of starting the command line'
 	@echo 'make fuzz         feed 1,000,000 broken answers (STREAMS=…) and 100,000 broken errors'
 	@echo '                  (REFUSALS=…) to all providers, half over HTTP, then run the'
 	@echo '                  property tests with many fresh examples'
-	@echo 'make judge        judge every kind of call to every kind of model (PROVIDERS="openai groq")'
+	@echo 'make judge        judge every kind of call to every kind of model (PROVIDERS="openai groq");'
+	@echo '                  all of it writes the page of what each provider takes'
 	@echo 'make mutants    mutate providers by rule, and count what the conformance kit finds (PROVIDERS="sound")'
 	@echo 'make scoreboard   put swink and its peers before the same faults, and before the judge; writes two pages'
 	@echo 'make counterparts show traces to Phoenix and metrics to Prometheus, drive the claude command,'
-	@echo '                  and the gateway with every vendor'\''s newest SDK, installing all (1 GB)'
+	@echo '                  the gateway with every vendor'\''s newest SDK, and them beside the'
+	@echo '                  providers, installing all (1.5 GB)'
 	@echo 'make clients      drive real coding agents through the gateway, installing them (2 GB), and'
 	@echo '                  1,000 clients that are slow, that vanish, and whose upstream hangs;'
 	@echo '                  CLIENTS_ARGS="codex", or --write for a new table'
@@ -87,13 +90,14 @@ picture: $(VENV)/.installed
 bench: $(VENV)/.installed-dev
 	$(PY) -m benchmarks.run
 	$(PY) -m benchmarks.gateway
+	$(PY) -m benchmarks.start_up
 
 fuzz: $(VENV)/.installed-dev
 	$(PY) tools/fuzz.py --streams $(STREAMS) --refusals $(REFUSALS)
 	$(PY) -m pytest -q -m hypothesis --hypothesis-profile=swink-fuzz $(PYTEST_ARGS)
 
 judge: $(VENV)/.installed-dev
-	$(PY) -m swink_testing.matrix $(PROVIDERS)
+	$(PY) tools/generate_takes.py $(PROVIDERS)
 
 mutants: $(VENV)/.installed-dev
 	$(PY) tools/mutants.py $(PROVIDERS)

@@ -21,6 +21,7 @@ from serving import ask, serving
 from upstream import EVERYTHING
 
 import swink_core as swink
+import swink_testing.conformance  # noqa: F401  # before freeze, which it imports in a circle
 from swink_gateway.calls import Calls
 from swink_gateway.protocols import ClientProtocol
 from swink_gateway.protocols.chat import ChatProtocol

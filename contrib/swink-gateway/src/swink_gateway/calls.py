@@ -25,12 +25,13 @@ from swink_core import (
     Error,
     EventStream,
     InvalidModel,
+    Model,
     Notice,
     RetryPolicy,
     StreamErrorKind,
     SwinkError,
 )
-from swink_gateway.addressing import addressed, spoken_by
+from swink_gateway.addressing import addressed, answerable, spoken_by
 from swink_gateway.counting import ESTIMATED, estimated_tokens
 from swink_gateway.failures import of_bad_request, of_exception, passed_on, status_of
 from swink_gateway.protocols import Asked, ClientProtocol, Facts, Reply
@@ -71,6 +72,16 @@ _PATHS = ("/", "\\", "~", ".")
 
 MOST_HEADER = 2000
 """Characters of a header of ours."""
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Have a call that cannot be made refused. Raises Refused."""
+    try:
+        yield
+    except SwinkError as error:
+        wrong = of_exception(error)
+        raise Refused(wrong, status_of(wrong)) from error
 
 
 def respond(reply: Reply) -> web.Response:
@@ -136,6 +147,8 @@ class Calls:
         done: Callable[[AssistantMessage, Facts], None] | None = None,
     ) -> web.StreamResponse:
         """Answer what is asked; `done` is told of an answer that was completed."""
+        if asked.idle is not None:
+            return self._idle(protocol, asked)
         stream, facts, models = self.begin(protocol, asked)
         answer = _Answer(self, request, protocol, asked, facts, models)
         async with stream:
@@ -161,32 +174,44 @@ class Calls:
         Raises Refused for a call that cannot be made.
         """
         self.counters[REQUESTS] += 1
-        try:
+        with refusing():
             return self._begin(protocol, asked)
-        except SwinkError as error:
-            wrong = of_exception(error)
-            raise Refused(wrong, status_of(wrong)) from error
 
     def _begin(self, protocol: ClientProtocol, asked: Asked) -> tuple[EventStream, Facts, int]:
-        models = list(self.routes.get(asked.model, (asked.model,)))
-        catalog = self.client.catalog
-        targets = [catalog.resolve(model) for model in models]
-        if asked.model not in self.routes and targets[0].id.startswith(_PATHS):
-            raise InvalidModel(
-                f"{asked.model!r} is a path, and clients name no files of this machine",
-                resolution="Have its owner give it a name: swink gateway --route NAME=MODEL.",
-            )
-        wire_formats = {target.provider: spoken_by(catalog, target) for target in targets}
+        targets = self._targets(asked.model)
+        asked.context = answerable(asked)
+        wire_formats: dict[str, str] = {}
+        for one in targets:
+            spoken = spoken_by(self.client, one, asked, protocol.wire_format)
+            if wire_formats.setdefault(one.provider, spoken) != spoken:
+                wire_formats[one.provider] = ""  # what is sealed is right for both
         first = targets[0].provider
         found = addressed(asked, protocol.wire_format, first, wire_formats[first])
         asked.dropped = found.dropped
         retry = self.retry if asked.stream else evolve(self.retry, restart_after_output=True)
         options = {"retry": retry, **found.options}
-        stream = self.client.stream(models, found.context, **options)
+        stream = self.client.stream(targets, found.context, **options)
         if asked.inherited:
             target = stream.call.attempt.target
             target.extra, target.inherited = asked.extra, target.inherited | asked.inherited
-        return stream, Facts(stream.call.id, int(time.time()), wire_formats), len(models)
+        return stream, Facts(stream.call.id, int(time.time()), wire_formats), len(targets)
+
+    def _targets(self, name: str) -> list[Model]:
+        targets = [self.client.catalog.resolve(one) for one in self.routes.get(name, (name,))]
+        if name not in self.routes and targets[0].id.startswith(_PATHS):
+            raise InvalidModel(
+                f"{name!r} is a path, and clients name no files of this machine",
+                resolution="Have its owner give it a name: swink gateway --route NAME=MODEL.",
+            )
+        return targets
+
+    def _idle(self, protocol: ClientProtocol, asked: Asked) -> web.Response:
+        """Answer who wants nothing said; the model has to be one that could."""
+        with refusing():
+            self._targets(asked.model)
+        nothing = AssistantMessage([], model=asked.model)
+        encoder = protocol.encoder(asked, Facts(self.new_id(), int(time.time())))
+        return web.Response(body=encoder.whole(nothing), content_type=JSON)
 
     async def read_request(self, request: web.Request, protocol: ClientProtocol) -> Asked:
         """Return what a request asks for. Raises Refused."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -12,7 +12,7 @@ from swink_core import Error
 from swink_gateway.failures import of_bad_request
 from swink_gateway.protocols import Asked, BadRequest, ClientProtocol
 
-__all__ = ["MOST_BLOCKS", "MOST_ELEMENTS", "Refused", "json_of", "read_body"]
+__all__ = ["MOST_BLOCKS", "MOST_ELEMENTS", "Refused", "asked_of", "json_of", "read_body", "within"]
 
 LARGE_BODY_BYTES = 48 * 1024
 
@@ -33,38 +33,46 @@ class Refused(Exception):
         self.code = code  # the protocol's own word, where the kind of the error has none
 
 
+T = TypeVar("T")
+
+
 def json_of(body: bytes) -> Any:
-    """Return JSON data. Raises BadRequest."""
+    """Return JSON data, whatever its type is called. Raises BadRequest."""
+    if body.count(b"{") + body.count(b"[") > MOST_ELEMENTS:
+        raise BadRequest(f"the body has more than {MOST_ELEMENTS} objects and lists")
     try:
         return msgspec.json.decode(body)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise BadRequest(f"the body is no JSON: {error}") from error
 
 
-async def read_body(
-    protocol: ClientProtocol,
-    body: bytes,
-    path: Mapping[str, str],
-    headers: Mapping[str, str],
+def asked_of(
+    protocol: ClientProtocol, data: Any, path: Mapping[str, str], headers: Mapping[str, str]
 ) -> Asked:
-    """Return what a body asks for, whatever its type is called. Raises Refused.
+    """Return what JSON data asks for. Raises BadRequest."""
+    asked = protocol.read(data, path, headers)
+    contents = [message.content for message in asked.context.messages]
+    blocks = sum(1 if isinstance(content, str) else len(content) for content in contents)
+    if max(blocks, len(contents)) + len(asked.context.tools) > MOST_BLOCKS:
+        raise BadRequest(f"the conversation has more than {MOST_BLOCKS} messages and blocks")
+    return asked
 
-    A large one is read in a thread: what a stranger sends does not keep others waiting.
+
+async def within(read: Callable[[], T], size: int) -> T:
+    """Return what reading so many bytes gives. Raises Refused.
+
+    Many are read in a thread: what a stranger sends does not keep others waiting.
     """
-
-    def read() -> Asked:
-        if body.count(b"{") + body.count(b"[") > MOST_ELEMENTS:
-            raise BadRequest(f"the body has more than {MOST_ELEMENTS} objects and lists")
-        asked = protocol.read(json_of(body), path, headers)
-        contents = [message.content for message in asked.context.messages]
-        blocks = sum(1 if isinstance(content, str) else len(content) for content in contents)
-        if max(blocks, len(contents)) + len(asked.context.tools) > MOST_BLOCKS:
-            raise BadRequest(f"the conversation has more than {MOST_BLOCKS} messages and blocks")
-        return asked
-
     try:
-        return await asyncio.to_thread(read) if len(body) > LARGE_BODY_BYTES else read()
+        return await asyncio.to_thread(read) if size > LARGE_BODY_BYTES else read()
     except BadRequest as error:
         raise Refused(of_bad_request(error), 400) from error
     except RecursionError as error:
         raise Refused(of_bad_request("the body is nested too deeply"), 400) from error
+
+
+async def read_body(
+    protocol: ClientProtocol, body: bytes, path: Mapping[str, str], headers: Mapping[str, str]
+) -> Asked:
+    """Return what a body asks for. Raises Refused."""
+    return await within(lambda: asked_of(protocol, json_of(body), path, headers), len(body))

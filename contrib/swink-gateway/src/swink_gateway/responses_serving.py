@@ -3,28 +3,32 @@
 Over a WebSocket (https://developers.openai.com/api/docs/guides/websocket-mode) each text frame of
 the client's is a request of the type `response.create`, and each of ours an event. A request with
 `generate: false` warms a cache up: it is answered without asking a model. Ids are those of the same
-connection; over HTTP they are those of answers that were to be stored.
+connection; over HTTP they are those of answers that were to be stored. Events name the `stream_id`
+of their request; requests of all lanes are answered one after the other. Input that would steer an
+answer on its way (`response.steer`) is given back.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
 from contextlib import suppress
+from copy import copy
+from functools import partial
 from typing import Any
 
 from aiohttp import WSMsgType, web
 from attrs import evolve
 
+from swink_core import Error, StreamErrorKind
 from swink_gateway.calls import Calls
-from swink_gateway.failures import of_bad_request
+from swink_gateway.failures import of_bad_request, status_of
 from swink_gateway.kept import Kept
 from swink_gateway.protocols import Asked, BadRequest, Facts
-from swink_gateway.protocols.frames import named_frame
+from swink_gateway.protocols.frames import encode, named_frame
 from swink_gateway.protocols.openai_errors import error_data
 from swink_gateway.protocols.responses import PREFIX, ResponsesProtocol
-from swink_gateway.reading import Refused, read_body
+from swink_gateway.reading import Refused, asked_of, json_of, within
 from swink_gateway.relay import Line, hold_little, relayed
 
 __all__ = ["ResponsesRoutes"]
@@ -35,8 +39,13 @@ UPGRADE = 426
 HEARTBEAT_SECONDS = 30.0
 """After which a connection is looked after that may have vanished."""
 
-MOST_WAITING = 1
-"""Requests of one connection that wait for the one before them: each may be large."""
+LANE = "stream_id"
+"""The field by which a client tells apart what it asks on one connection."""
+
+STEER = "response.steer"
+
+MOST_WAITING = 16
+"""Requests of one connection that wait for the one before them."""
 
 MOST_OF_SOCKETS = 10_000
 """Answers that all connections together may go on from."""
@@ -76,13 +85,15 @@ class ResponsesRoutes:
                 headers={"Upgrade": "websocket", "Connection": "Upgrade"},
             )
         await socket.prepare(request)
-        waiting: asyncio.Queue[str] = asyncio.Queue(MOST_WAITING)
-        connection = _Connection(_SocketLine(socket, request, self._calls), self._of_sockets)
-        answering = asyncio.ensure_future(connection.answer(waiting))
+        line = _SocketLine(socket, request, self._calls)
+        connection = _Connection(line, self._of_sockets, self._most_bytes)
+        answering = asyncio.ensure_future(connection.answer())
         try:
             async for frame in socket:
                 if frame.type is WSMsgType.TEXT:
-                    await waiting.put(frame.data)
+                    await connection.take(frame.data)
+        except ConnectionResetError:
+            pass  # it closed while it was told something
         finally:
             answering.cancel()
             with suppress(asyncio.CancelledError):
@@ -92,79 +103,128 @@ class ResponsesRoutes:
 
 
 class _SocketLine(Line):
-    """A WebSocket, each frame of which is an event."""
+    """A WebSocket, each frame of which is an event; `of` gives the line of a lane."""
 
     def __init__(self, socket: web.WebSocketResponse, request: web.Request, calls: Calls) -> None:
         super().__init__(calls.limits, calls.counters)
         self.calls = calls
         self._socket = socket
         self._transport = request.transport
+        self._sending = asyncio.Lock()
+        self._end = b"}"
         hold_little(self._transport)
+
+    def of(self, lane: str | None) -> _SocketLine:
+        """Return the line of a lane; `None` is that of requests without one."""
+        if lane is None:
+            return self
+        line = copy(self)
+        line._end = b',"%b":%b}' % (LANE.encode(), encode(lane))
+        return line
 
     async def send(self, data: bytes) -> None:
         events = [event.partition(b"\ndata: ")[2] for event in data.split(b"\n\n")[:-1]]
 
         async def sent() -> None:
-            for event in events:
-                await self._socket.send_str(event.decode())
+            async with self._sending:
+                for event in events:
+                    await self._socket.send_str((event[:-1] + self._end).decode())
 
         await self._wait(sent, self._transport)
-
-
-class _FrameProtocol(ResponsesProtocol):
-    """Requests as frames, which say what they are."""
-
-    def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
-        if not isinstance(body, dict) or body.get("type") != "response.create":
-            raise BadRequest("the frame is not of the type response.create")
-        return super().read(body, path, headers)
 
 
 class _Connection:
     """One WebSocket, whose requests are answered one after the other."""
 
-    def __init__(self, line: _SocketLine, kept: Kept) -> None:
+    def __init__(self, line: _SocketLine, kept: Kept, most_bytes: int) -> None:
         self._line = line
         self._calls = line.calls
-        self._protocol = _FrameProtocol()
+        self._protocol = ResponsesProtocol()
         self._kept = kept
+        self._most_bytes = most_bytes
+        self._held = 0  # bytes that wait
+        self._waiting: asyncio.Queue[tuple[Any, int]] = asyncio.Queue(MOST_WAITING)
 
-    async def answer(self, waiting: asyncio.Queue[str]) -> None:
+    async def take(self, frame: str) -> None:
+        """Have a request wait for its turn; reading goes on, so that a close is seen."""
+        size = len(frame)
+        body: Any
+        try:
+            body = await within(lambda: json_of(frame.encode()), size)
+        except Refused as refusal:
+            body = refusal
+        lane = _lane(body)
+        if isinstance(body, dict) and body.get("type") == STEER:
+            await self._say(_given_back(body), lane)
+        elif self._waiting.full() or self._held + size > self._most_bytes:
+            busy = Error(error_message="too many requests of this connection wait already")
+            busy.error_kind = StreamErrorKind.THROTTLED
+            await self._refuse(Refused(busy, status_of(busy)), lane)
+        else:
+            self._held += size
+            self._waiting.put_nowait((body, size))
+
+    async def answer(self) -> None:
+        """Answer what waits, for as long as the connection is there."""
         while True:
-            frame = await waiting.get()
+            body, size = await self._waiting.get()
+            self._held -= size
+            lane = _lane(body)
             try:
                 with self._calls.place():
-                    asked = await read_body(self._protocol, frame.encode(), {}, {})
+                    asked = await within(partial(self._read, body), size)
                     _go_on(asked, self._kept, self)
-                    await self._create(asked, len(frame))
+                    await self._create(asked, size, lane)
             except Refused as refusal:
-                await self._refuse(refusal)
+                await self._refuse(refusal, lane)
             except ConnectionResetError:
                 return
 
-    async def _create(self, asked: Asked, size: int) -> None:
+    def _read(self, body: Any) -> Asked:
+        if isinstance(body, Refused):
+            raise body
+        if not isinstance(body, dict) or body.get("type") != "response.create":
+            raise BadRequest("the frame is not of the type response.create")
+        return asked_of(self._protocol, {**body, LANE: None}, {}, {})
+
+    async def _create(self, asked: Asked, size: int, lane: str | None) -> None:
         asked.stream = True
         if not asked.said["generate"]:
-            await self._warm_up(asked, size)
+            await self._warm_up(asked, size, lane)
             return
         stream, facts, _ = self._calls.begin(self._protocol, asked)
         encoder = self._protocol.encoder(asked, facts)
         async with stream:
-            if await relayed(stream, encoder, self._line, self._protocol.name):
+            if await relayed(stream, encoder, self._line.of(lane), self._protocol.name):
                 _keep(self._kept, asked, stream.message, facts, size, self)
 
-    async def _warm_up(self, asked: Asked, size: int) -> None:
+    async def _warm_up(self, asked: Asked, size: int, lane: str | None) -> None:
         """Answer with nothing, under an id to go on from."""
         facts = Facts(self._calls.new_id(), int(time.time()))
-        frames = self._protocol.nothing(asked, facts)
-        await self._line.send(b"".join(map(named_frame, frames)))
+        for event in self._protocol.nothing(asked, facts):
+            await self._say(event, lane)
         self._kept.keep(PREFIX + facts.id, asked.context.messages, size, self)
 
-    async def _refuse(self, refusal: Refused) -> None:
+    async def _refuse(self, refusal: Refused, lane: str | None) -> None:
         said = error_data(refusal.error)
         said["code"] = refusal.code or said["code"]
-        frame = {"type": "error", "status": refusal.status, "error": said}
-        await self._line.send(named_frame(frame))
+        await self._say({"type": "error", "status": refusal.status, "error": said}, lane)
+
+    async def _say(self, event: dict[str, Any], lane: str | None) -> None:
+        await self._line.of(lane).send(named_frame(event))
+
+
+def _lane(body: Any) -> str | None:
+    lane = body.get(LANE) if isinstance(body, dict) else None
+    return lane if isinstance(lane, str) else None
+
+
+def _given_back(steer: dict[str, Any]) -> dict[str, Any]:
+    """Return the event by which input goes back that was to steer an answer."""
+    why = "no provider is steered here: send it as the input of a request"
+    error = {"type": "invalid_request_error", "code": "steering_not_supported", "message": why}
+    given = {name: steer.get(name) for name in ("input", "previous_response_id")}
+    return {"type": f"{STEER}.failed", "sequence_number": 0, "error": error, "steer": given}
 
 
 def _go_on(asked: Asked, kept: Kept, owner: object = None) -> None:

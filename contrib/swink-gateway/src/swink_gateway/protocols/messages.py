@@ -4,7 +4,8 @@ An answer is a list of blocks, each begun, continued and ended under its own ind
 wants back of a block goes into the one opaque field that there is: as it is, where the provider
 speaks this protocol, and sealed where not (see `sealing`). What belongs to no thinking, such as the
 signature of a call, is sealed into a block of redacted thinking beside it, before it where it is
-known by then.
+known by then. What belongs to a text is sealed after it if more follows: Claude Code, asked for one
+answer, prints the last block, which has to be the text.
 """
 
 from __future__ import annotations
@@ -32,8 +33,7 @@ from swink_core import (
     ToolCallStart,
     Usage,
 )
-from swink_core import StreamErrorKind as Kind
-from swink_gateway.failures import headers_of, is_exhausted, text_of
+from swink_gateway.failures import is_exhausted
 from swink_gateway.protocols import Asked, Facts, Known, Reply
 from swink_gateway.protocols.answers import EventEncoder, id_of, model_of, started_anew
 from swink_gateway.protocols.frames import SSE, encode, named_frame
@@ -44,10 +44,11 @@ from swink_gateway.protocols.messages_blocks import (
     extension_data,
     opaque_of,
     says_more,
-    sealed_call,
+    sealed_beside,
 )
+from swink_gateway.protocols.messages_errors import error_data, error_reply
 from swink_gateway.protocols.messages_requests import WIRE_FORMAT, read_messages
-from swink_gateway.protocols.sealing import CallKey, CallNumbers
+from swink_gateway.protocols.sealing import Key, Numbers
 
 __all__ = ["MessagesProtocol"]
 
@@ -58,23 +59,6 @@ STOPS = {
     StopReason.CONTENT_FILTER: "refusal",
     StopReason.PAUSE: "pause_turn",
 }
-
-ERRORS = {
-    Kind.THROTTLED: "rate_limit_error",
-    Kind.OVERLOADED: "overloaded_error",
-    Kind.AUTH: "authentication_error",
-    Kind.QUOTA_EXHAUSTED: "billing_error",
-    Kind.CONTEXT_WINDOW_EXCEEDED: "invalid_request_error",
-    Kind.CONTENT_FILTERED: "invalid_request_error",
-    Kind.MODEL_NOT_FOUND: "not_found_error",
-    Kind.INVALID_REQUEST: "invalid_request_error",
-    Kind.UNSUPPORTED: "invalid_request_error",
-    Kind.TIMEOUT: "timeout_error",
-}
-"""https://platform.claude.com/docs/en/api/errors; any other kind is an `api_error`."""
-
-UNAVAILABLE = 503
-"""The one status with which Claude Code lets `x-should-retry: false` keep it from asking again."""
 
 PING = named_frame({"type": "ping"})
 
@@ -100,25 +84,7 @@ class MessagesProtocol:
 
     def failure(self, error: Error, status: int) -> Reply:
         """Return what says that there is no answer, with this HTTP status."""
-        exhausted = is_exhausted(error)
-        if exhausted and status > 500:
-            status = UNAVAILABLE
-        return Reply(status, encode(error_data(error, exhausted)), headers_of(error))
-
-
-def error_data(error: Error, exhausted: bool = False) -> dict[str, Any]:
-    """Return a failure as the body of an error or the data of its event.
-
-    An `overloaded_error` is asked for again by every client; where there is nobody left to ask
-    (`exhausted`), it is an `api_error`.
-    """
-    word = ERRORS.get(error.error_kind or Kind.UNKNOWN, "api_error")
-    if exhausted and error.error_kind is Kind.OVERLOADED:
-        word = "api_error"
-    said: dict[str, Any] = {"type": word, "message": text_of(error)}
-    if error.retry_after is not None:
-        said["retry_after"] = error.retry_after
-    return {"type": "error", "error": said}
+        return error_reply(error, status)
 
 
 class MessagesEncoder(EventEncoder):
@@ -136,8 +102,10 @@ class MessagesEncoder(EventEncoder):
         self._is_own = False
         self._next = 0
         self._places: dict[int, int] = {}
-        self._numbers = CallNumbers()
-        self._calls: dict[int, CallKey] = {}
+        self._numbers = Numbers()
+        self._calls: dict[int, Key] = {}
+        self._texts: dict[int, Key] = {}
+        self._sealed: list[dict[str, Any]] = []
         self._container: Any = None
 
     def alive(self, known: Known) -> bytes:
@@ -157,12 +125,16 @@ class MessagesEncoder(EventEncoder):
                 said = b'"input_json_delta","partial_json":%b' % encode(text)
                 out.append(_delta(self._places[index], said))
             case TextStart(content_index=index):
+                self._texts[index] = self._numbers.next(None)
                 self._open(index, {"type": "text", "text": ""}, out)
             case TextEnd(content_index=index, metadata=metadata):
-                for source in citations(metadata) if self._is_own else ():
+                sources = citations(metadata, self._provider, self._is_own)
+                for source in sources:
                     said = b'"citations_delta","citation":%b' % encode(source)
                     out.append(_delta(self._places[index], said))
                 self._close(index, out)
+                if metadata and not self._is_own and not sources:
+                    self._sealed.append(sealed_beside(self._provider, self._texts[index], metadata))
             case ThinkingEnd():
                 self._end_thinking(event, out)
             case ToolCallStart(content_index=index, id=id, name=name):
@@ -217,6 +189,9 @@ class MessagesEncoder(EventEncoder):
     # -- blocks ------------------------------------------------------------------------------------
 
     def _open(self, index: int, block: dict[str, Any], out: list[bytes]) -> None:
+        sealed, self._sealed = self._sealed, []
+        for one in sealed:
+            self._whole(one, out)
         self._places[index] = place = self._next
         self._next += 1
         start = {"type": "content_block_start", "index": place, "content_block": block}
@@ -249,7 +224,7 @@ class MessagesEncoder(EventEncoder):
         """Write, once, what the provider wants back with a call."""
         call = self._calls.pop(end.content_index, None)
         if call is not None and end.metadata and says_more(end.metadata):
-            self._whole(sealed_call(self._provider, call, end.metadata), out)
+            self._whole(sealed_beside(self._provider, call, end.metadata), out)
 
     def _extension(self, event: Extension, out: list[bytes]) -> None:
         block = ExtensionBlock(event.provider, event.kind, event.data, event.metadata)
@@ -263,8 +238,11 @@ class MessagesEncoder(EventEncoder):
         """Return a message."""
         provider = message.provider or ""
         is_own = self._facts.wire_formats.get(provider) == WIRE_FORMAT
-        numbers = CallNumbers()
-        blocks = (block_data(block, provider, is_own, numbers) for block in message.content)
+        numbers = Numbers()
+        blocks = [block_data(block, provider, is_own, numbers) for block in message.content]
+        blocks = [block for block in blocks if block]
+        if blocks and blocks[-1][0]["type"] == "text":
+            del blocks[-1][1:]
         body = {
             "id": message.response_id or PREFIX + self._facts.id,
             "type": "message",

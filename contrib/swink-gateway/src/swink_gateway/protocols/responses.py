@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import define, field
-
 from swink_core import (
     AssistantMessage,
     Done,
@@ -40,8 +38,9 @@ from swink_gateway.protocols.answers import EventEncoder, id_of, model_of, start
 from swink_gateway.protocols.frames import SSE, encode, named_frame
 from swink_gateway.protocols.openai_errors import error_data, error_reply, final_in_responses
 from swink_gateway.protocols.responses_items import Items, ending, text_part, usage_data
+from swink_gateway.protocols.responses_open import DELTAS, PARTS, Open, head_of_deltas
 from swink_gateway.protocols.responses_requests import WIRE_FORMAT, read_responses
-from swink_gateway.protocols.sealing import CallKey
+from swink_gateway.protocols.sealing import Key
 
 __all__ = ["PREFIX", "ResponsesProtocol"]
 
@@ -72,24 +71,6 @@ class ResponsesProtocol:
         return error_reply(error, status)
 
 
-@define
-class _Open:
-    """An item on its way: its place among the output, and the text that came.
-
-    `head` is how each event of a piece begins, up to its number: nearly all events are these.
-    """
-
-    place: int
-    item: dict[str, Any]
-    kind: str
-    text: list[str] = field(factory=list)
-    head: bytes = b""
-
-    @property
-    def said(self) -> str:
-        return "".join(self.text)
-
-
 class ResponsesEncoder(EventEncoder):
     """Writes numbered events; `_output` are the items by their places, `None` while unfinished."""
 
@@ -101,9 +82,9 @@ class ResponsesEncoder(EventEncoder):
         self._facts = facts
         self._number = 0
         self._response: dict[str, Any] = {}
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, Open] = {}
         self._output: list[dict[str, Any] | None] = []
-        self._calls: dict[int, CallKey] = {}
+        self._keys: dict[int, Key] = {}
         self._items = Items("", "", False, {})
 
     def _write(self, event: Any, batch: Sequence[Any], out: list[bytes]) -> None:
@@ -111,26 +92,28 @@ class ResponsesEncoder(EventEncoder):
             case TextDelta() | ThinkingDelta() | ToolCallDelta():
                 self._delta(self._open[event.content_index], event.delta, out)
             case TextStart(content_index=index):
-                self._add(index, self._items.message(), "text", out)
+                self._keys[index] = self._items.key(None)
+                self._add(index, self._items.message(_notes(index, batch)), "text", out)
                 part = text_part("")
                 self._say("content_part.added", out, self._open[index], content_index=0, part=part)
             case TextEnd(content_index=index):
                 self._end_text(self._open.pop(index), event, out)
+                self._seal(event, out)
             case ThinkingStart(content_index=index):
                 kind = "summary" if self._items.is_own else "reasoning"
-                self._add(index, self._items.reasoning(), kind, out)
+                self._add(index, self._items.reasoning(_notes(index, batch)), kind, out)
             case ThinkingEnd(content_index=index):
                 self._end_thinking(self._open.pop(index), event, out)
             case ToolCallStart(content_index=index, id=id, name=name):
-                self._calls[index] = self._items.key(id)
+                self._keys[index] = self._items.key(id)
                 for end in batch:
                     if isinstance(end, ToolCallEnd) and end.content_index == index:
-                        self._seal_call(end, out)
-                item = self._items.call(id, name)
+                        self._seal(end, out)
+                item = self._items.call(id, name, _notes(index, batch))
                 self._add(index, item, "input" if "input" in item else "arguments", out)
             case ToolCallEnd(content_index=index):
                 self._end_call(self._open.pop(index), event, out)
-                self._seal_call(event, out)
+                self._seal(event, out)
             case Extension():
                 block = ExtensionBlock(event.provider, event.kind, event.data, event.metadata)
                 self._whole(self._items.extension(block), out)
@@ -222,11 +205,11 @@ class ResponsesEncoder(EventEncoder):
     # -- items -------------------------------------------------------------------------------------
 
     def _add(self, index: int, item: dict[str, Any], kind: str, out: list[bytes]) -> None:
-        opened = self._open[index] = _Open(len(self._output), item, kind)
+        opened = self._open[index] = Open(len(self._output), item, kind)
         self._output.append(None)
         self._say("output_item.added", out, place=opened.place, item=item)
 
-    def _done(self, opened: _Open, item: dict[str, Any], out: list[bytes]) -> None:
+    def _done(self, opened: Open, item: dict[str, Any], out: list[bytes]) -> None:
         self._output[opened.place] = item
         self._say("output_item.done", out, place=opened.place, item=item)
 
@@ -234,19 +217,19 @@ class ResponsesEncoder(EventEncoder):
         self._add(-1, item, "summary", out)
         self._done(self._open.pop(-1), item, out)
 
-    def _delta(self, opened: _Open, text: str, out: list[bytes]) -> None:
-        if not opened.text and opened.kind in _PARTS:
-            part, index, begun = _PARTS[opened.kind]
+    def _delta(self, opened: Open, text: str, out: list[bytes]) -> None:
+        if not opened.text and opened.kind in PARTS:
+            part, index, begun = PARTS[opened.kind]
             self._say(part, out, opened, **index, part={"type": begun, "text": ""})
         opened.text.append(text)
         if opened.kind == "input":
             return  # its JSON text is nothing that the client knows
         if not opened.head:
-            opened.head = _head_of_deltas(opened)
+            opened.head = head_of_deltas(opened)
         number, self._number = self._number, self._number + 1
         out += (opened.head, b"%d" % number, b',"delta":', encode(text), b"}\n\n")
 
-    def _end_text(self, opened: _Open, event: TextEnd, out: list[bytes]) -> None:
+    def _end_text(self, opened: Open, event: TextEnd, out: list[bytes]) -> None:
         block = TextBlock(opened.said, event.metadata)
         item = self._items.said(opened.item, block)
         part = item["content"][0]
@@ -254,20 +237,20 @@ class ResponsesEncoder(EventEncoder):
         self._say("content_part.done", out, opened, content_index=0, part=part)
         self._done(opened, item, out)
 
-    def _end_thinking(self, opened: _Open, event: ThinkingEnd, out: list[bytes]) -> None:
+    def _end_thinking(self, opened: Open, event: ThinkingEnd, out: list[bytes]) -> None:
         block = ThinkingBlock(opened.said, event.signature, event.redacted, event.metadata)
         if opened.text:
-            word, index = _DELTAS[opened.kind]
+            word, index = DELTAS[opened.kind]
             self._say(f"{word}.done", out, opened, **index, text=opened.said)
-            part, index, begun = _PARTS[opened.kind]
+            part, index, begun = PARTS[opened.kind]
             ended = part.replace("added", "done")
             self._say(ended, out, opened, **index, part={"type": begun, "text": opened.said})
         self._done(opened, self._items.thought(opened.item, block), out)
 
-    def _end_call(self, opened: _Open, event: ToolCallEnd, out: list[bytes]) -> None:
-        arguments = parse_arguments(opened.said) or {}
-        name = opened.item["name"]
-        block = ToolCallBlock("", name, arguments, opened.said, metadata=event.metadata)
+    def _end_call(self, opened: Open, event: ToolCallEnd, out: list[bytes]) -> None:
+        arguments, name = parse_arguments(opened.said), opened.item["name"]
+        state: Any = "truncated" if self._cut or arguments is None else "complete"
+        block = ToolCallBlock("", name, arguments or {}, opened.said, state, event.metadata)
         item = self._items.called(opened.item, block)
         if opened.kind == "input":
             self._say("custom_tool_call_input.delta", out, opened, delta=item["input"])
@@ -277,13 +260,13 @@ class ResponsesEncoder(EventEncoder):
             self._say("function_call_arguments.done", out, opened, arguments=said, name=name)
         self._done(opened, item, out)
 
-    def _seal_call(self, end: ToolCallEnd, out: list[bytes]) -> None:
-        """Write, once, what another provider wants back with a call."""
-        call = self._calls.pop(end.content_index, None)
-        if call is not None and (item := self._items.beside(call, end.metadata)) is not None:
+    def _seal(self, end: TextEnd | ToolCallEnd, out: list[bytes]) -> None:
+        """Write, once, what another provider wants back with a text or a call."""
+        key = self._keys.pop(end.content_index, None)
+        if key is not None and (item := self._items.beside(key, end.metadata)) is not None:
             self._whole(item, out)
 
-    def _say(self, word: str, out: list[bytes], opened: _Open | None = None, **said: Any) -> None:
+    def _say(self, word: str, out: list[bytes], opened: Open | None = None, **said: Any) -> None:
         data: dict[str, Any] = {"type": f"response.{word}", "sequence_number": self._number}
         if opened is not None:
             data |= {"item_id": opened.item["id"], "output_index": opened.place}
@@ -304,26 +287,14 @@ class ResponsesEncoder(EventEncoder):
         return encode(response)
 
 
-def _head_of_deltas(opened: _Open) -> bytes:
-    word, index = _DELTAS[opened.kind]
-    kind = f"response.{word}.delta"
-    said = {"type": kind, "item_id": opened.item["id"], "output_index": opened.place, **index}
-    return b"event: %b\ndata: %b" % (kind.encode(), encode(said)[:-1]) + b',"sequence_number":'
+def _notes(index: int, batch: Sequence[Any]) -> Mapping[str, Any] | None:
+    """Return what is said of a block at its end, if that came with its beginning."""
+    ends = (e for e in batch if isinstance(e, _ENDS) and e.content_index == index)
+    return next((end.metadata for end in ends), None)
+
+
+_ENDS = (TextEnd, ThinkingEnd, ToolCallEnd)
 
 
 _SAYING = frozenset({TextStart, ThinkingStart, ToolCallStart, Extension, Done})
 """Events before which the answer has begun."""
-
-_DELTAS: dict[str, tuple[str, dict[str, int]]] = {
-    "text": ("output_text", {"content_index": 0}),
-    "reasoning": ("reasoning_text", {"content_index": 0}),
-    "summary": ("reasoning_summary_text", {"summary_index": 0}),
-    "arguments": ("function_call_arguments", {}),
-}
-"""How the events of an item's pieces are called, and what else they name."""
-
-_PARTS: dict[str, tuple[str, dict[str, int], str]] = {
-    "reasoning": ("content_part.added", {"content_index": 0}, "reasoning_text"),
-    "summary": ("reasoning_summary_part.added", {"summary_index": 0}, "summary_text"),
-}
-"""The event before the first piece, and the type of its part."""
