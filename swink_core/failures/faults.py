@@ -36,8 +36,7 @@ def raised(error: Exception) -> Failure:
 def too_large(limit: float) -> Failure:
     """Say that an answer passed `limit` characters."""
     message = f"the answer passed {limit:.0f} characters"
-    kind = Kind.OUTPUT_TOO_LARGE
-    return Failure("streaming", kind=kind, code="size", message=message)
+    return Failure("streaming", kind=Kind.OUTPUT_TOO_LARGE, code="size", message=message)
 
 
 def abandoned() -> Failure:

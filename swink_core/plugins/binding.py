@@ -92,8 +92,8 @@ class Target:
         address = options.base_url or first_set(info.base_url_env) or info.base_url or ""
         headers = {name.lower(): value for name, value in options.headers.items()}
         key = headers.get("authorization") or options.api_key or first_set(info.api_key_env)
-        secret = f"{key} {address}"
-        digest = hashlib.blake2b(secret.encode("utf-8", "replace"), digest_size=8).hexdigest()
+        secret = f"{key} {address}".encode("utf-8", "replace")
+        digest = hashlib.blake2b(secret, digest_size=8).hexdigest()
         return f"{self.model} {public_url(address)} {digest}"
 
 

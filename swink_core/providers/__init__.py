@@ -38,7 +38,7 @@ from swink_core.providers.media import media_base64, media_form, media_type_of, 
 from swink_core.providers.network import failure_of, is_own_address
 from swink_core.providers.open_blocks import MOST_BLOCKS, kept_of
 from swink_core.providers.provider import HTTPProvider
-from swink_core.providers.rules import Fitted, api_of, fitted, rule_of
+from swink_core.providers.rules import Fitted, api_of, rule_of
 from swink_core.providers.schemas import closed_schema, inlined_schema
 from swink_core.providers.source import EventSource, Parser, repaired_json
 from swink_core.providers.writer import EventWriter
@@ -57,7 +57,7 @@ __all__ = [
     "HTTPResponse", "LoopClock", "MalformedFrame", "MessageConverter", "NDJSONDecoder", "Parser",
     "Phase", "SSEDecoder", "Source", "Timer", "accepted_id", "api_of", "arguments_object",
     "by_tables", "called_ids", "changed_options", "closed_schema", "context_notices", "cost_of",
-    "duration_seconds", "end_group", "failure_of", "first_set", "fitted", "folded_system",
+    "duration_seconds", "end_group", "failure_of", "first_set", "folded_system",
     "inlined_schema", "is_own_address", "is_synthetic_id", "kept_of", "load_event", "marked_system",
     "media_base64", "media_form", "media_type_of", "merge_fields", "merged_turns", "model_path",
     "normalise", "not_started", "parse_arguments", "redact", "repaired_json", "required_features",

@@ -39,7 +39,6 @@ class AiohttpClient:
         import aiohttp
 
         session, request, proxy = await self.prepare(request)
-        reused: list[bool] = []
         try:
             response = await session.request(
                 request.method,
@@ -48,12 +47,13 @@ class AiohttpClient:
                 headers=request.headers,
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=None, connect=connect_timeout),
-                trace_request_ctx=reused,
                 proxy=proxy,
             )
         except (aiohttp.ClientError, OSError, ValueError) as error:
+            from swink_core.providers.aiohttp_insides import reused
+
             failure = failure_of(error, "connect", proxy)
-            if reused and failure.code in ("disconnected", "connection"):
+            if reused.get(False) and failure.code in ("disconnected", "connection"):
                 failure.code = STALE
             raise ProviderFailure(failure) from error
         return _Response(response)
@@ -76,9 +76,8 @@ class AiohttpClient:
         loop = asyncio.get_running_loop()
         known = self._sessions.get(loop)
         if known is None or known[1].closed:
-            for other in list(self._sessions):
-                if other.is_closed():
-                    self._sessions.pop(other, None)
+            for other in [other for other in self._sessions if other.is_closed()]:
+                self._sessions.pop(other, None)
             life = _open_session()
             known = self._sessions[loop] = life, await anext(life)
         return known[1]
@@ -133,11 +132,8 @@ async def _open_session() -> AsyncGenerator[aiohttp.ClientSession, None]:
 
     from swink_core.providers.aiohttp_insides import Connector
 
-    session = aiohttp.ClientSession(
-        connector=Connector(limit=0),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        trace_configs=[_reuse_trace()],
-    )
+    jar = aiohttp.DummyCookieJar()
+    session = aiohttp.ClientSession(connector=Connector(limit=0), cookie_jar=jar)
     try:
         yield session
     finally:
@@ -168,17 +164,6 @@ def _sendable(request: HTTPRequest) -> HTTPRequest:
 
 STALE = "stale"
 """The code of a failure of a pooled connection that the server had given up meanwhile."""
-
-
-def _reuse_trace() -> aiohttp.TraceConfig:
-    import aiohttp
-
-    async def note(_: aiohttp.ClientSession, context: Any, __: object) -> None:
-        context.trace_request_ctx.append(True)
-
-    trace = aiohttp.TraceConfig()
-    trace.on_connection_reuseconn.append(note)
-    return trace
 
 
 MOST_AT_ONCE = 512 * 1024

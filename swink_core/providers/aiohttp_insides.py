@@ -7,6 +7,7 @@ moves something fails by name.
 from __future__ import annotations
 
 import select
+from contextvars import ContextVar
 from typing import Any
 
 import aiohttp
@@ -21,6 +22,10 @@ NEEDED = {
     "ResponseHandler.should_close": "whether something waits in a tail, among other reasons",
     "StreamReader._read_nowait": "returns what has come of a body before it failed",
 }
+
+
+reused: ContextVar[bool] = ContextVar("reused")
+"""Whether the task's last request went out over a connection from the pool."""
 
 
 class Connector(aiohttp.TCPConnector):
@@ -41,7 +46,9 @@ class Connector(aiohttp.TCPConnector):
         for protocol, _ in self._conns.get(key, ()):
             if protocol.should_close or _has_something_to_read(protocol.transport):
                 protocol.close()
-        return await super()._get(key, traces)
+        connection = await super()._get(key, traces)
+        reused.set(connection is not None)
+        return connection
 
     def close_idle(self) -> None:
         """Close connections that nobody uses."""

@@ -127,9 +127,7 @@ def read_error(failure: Failure) -> None:
 
 
 def _word(value: Any) -> str | None:
-    if value is None or isinstance(value, dict | list):
-        return None
-    return str(value)
+    return None if value is None or isinstance(value, dict | list) else str(value)
 
 
 def override(headers: dict[str, str], own: Mapping[str, str]) -> None:

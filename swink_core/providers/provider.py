@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
+from operator import is_
 from typing import Any, final
 
 import msgspec
@@ -34,7 +35,7 @@ from swink_core.providers.exchange import (
 )
 from swink_core.providers.features import API
 from swink_core.providers.fields import body_as_extra_says
-from swink_core.providers.rules import Fitted, fitted
+from swink_core.providers.rules import Fitted
 from swink_core.providers.source import EventSource, Parser, lenient_json
 from swink_core.vocabulary.events import Notice
 from swink_core.vocabulary.http import HTTPRequest, HTTPResponse, ResponseHead
@@ -42,6 +43,8 @@ from swink_core.vocabulary.messages import Context
 from swink_core.vocabulary.models import Model, ProviderInfo
 from swink_core.vocabulary.options import StreamOptions
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
+
+_NOTHING = (None, None)
 
 _WHOLE = ("application/json",)
 """What an answer may be that was asked for whole."""
@@ -75,6 +78,7 @@ class HTTPProvider:
     def __init__(self, name: str) -> None:
         self.name = name
         self._renewals = 0
+        self._fitted: Any = _NOTHING  # the call that was last begun, until it is converted
         self._renewing = asyncio.Lock()
         catalog = package_catalog(type(self).__module__.partition(".")[0])
         self.info = catalog.providers.get(name) or ProviderInfo(name, name)
@@ -104,7 +108,7 @@ class HTTPProvider:
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
         """Say which of the call's options are not sent as they were given. Pure.
 
-        The options are those that API and rules have left (`fitted`), of which the default says
+        The options are those that API and rules have left (`Fitted`), of which the default says
         nothing. A provider whose `request` bends an option tells of it here.
         """
         return ()
@@ -114,7 +118,7 @@ class HTTPProvider:
 
         A provider whose models want what no rule can say adds to it.
         """
-        return fitted(self.api(model, options), model, context, options)
+        return Fitted(model, context, options).fit(self.api(model, options))
 
     def error_facts(self, failure: Failure) -> None:
         """Fill `code`, `type` and `message` from the body of an HTTP error.
@@ -199,7 +203,9 @@ class HTTPProvider:
     @hookimpl
     def convert_messages(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Delegate to `convert`, with the call as API and model take it."""
-        call = self.fit(model, context, options)
+        (*asked, call), self._fitted = self._fitted, _NOTHING
+        if not all(map(is_, asked, (model, context, options))):
+            call = self.fit(model, context, options)
         return self.convert(model, call.context, call.options)
 
     @final
@@ -218,6 +224,7 @@ class HTTPProvider:
         fit.age(call.clock.now().date())
         if fit.failure is not None:
             raise ProviderFailure(fit.failure)
+        self._fitted = model, context, options, fit
         options = fit.options
         notices = (*fit.notices, *self.notices(model, options))
         api = self.api(model, options)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from datetime import date
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 from attrs import define, evolve, field
 from msgspec.structs import asdict
@@ -24,6 +24,7 @@ from swink_core.providers.conversion import (
     required_features,
 )
 from swink_core.providers.features import API, KNOBS, PER_MODEL, context_notices
+from swink_core.providers.media import unsupported
 from swink_core.providers.schemas import joined_root
 from swink_core.vocabulary.events import Notice
 from swink_core.vocabulary.messages import (
@@ -50,6 +51,7 @@ LIFTED = "Change the call, or the model; where this is out of date, rules=False 
 _JOINED = frozenset({"takes", "least", "most", "facts"})
 _NO_CALL_FORCED = (None, "auto", "none")
 _NONE_REFUSED = re.compile("(?!)")
+_NOTHING_SAID = Context([])
 _ORDER = [*ThinkingLevel]
 _NOT_IN_NAMES = re.compile(r"^[^a-zA-Z_]|[^a-zA-Z0-9_-]")
 
@@ -59,16 +61,18 @@ def rule_of(model: Model, api: API | None = None, call: Fitted | None = None) ->
 
     Of rules for some APIs, those for `api`; of rules with a condition, those that `call` meets.
     """
-    hold, some = _for(model.rules, getattr(api, "api_name", None))
-    unmet = {rule for rule in some if call is None or not call.meets(rule)}
-    return _laid_over(*(rule for rule in hold if rule not in unmet) if unmet else hold)
+    hold, some, plain = _for(model.rules, getattr(api, "api_name", None))
+    met = [rule for rule in some if call is not None and call.meets(rule)]
+    return _laid_over(*(rule for rule in hold if not rule.when or rule in met)) if met else plain
 
 
 @lru_cache(maxsize=4096)
-def _for(rules: tuple[Rule, ...], api: str | None) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
-    """Return the rules for an API, and those of them that have a condition."""
+def _for(
+    rules: tuple[Rule, ...], api: str | None
+) -> tuple[tuple[Rule, ...], tuple[Rule, ...], Rule]:
+    """Return the rules for an API, those of them with a condition, and what the others say."""
     hold = tuple(rule for rule in rules if not rule.apis or api in rule.apis)
-    return hold, tuple(rule for rule in hold if rule.when)
+    return hold, tuple(r for r in hold if r.when), _laid_over(*(r for r in hold if not r.when))
 
 
 @lru_cache(maxsize=4096)
@@ -81,16 +85,18 @@ def _laid_over(*rules: Rule) -> Rule:
     return Rule(**said)
 
 
-def api_of(model: Model, options: StreamOptions) -> str | None:
+def api_of(model: Model, options: StreamOptions, context: Context = _NOTHING_SAID) -> str | None:
     """Return the API that rules want a call asked over; `None` where they say nothing."""
-    return rule_of(model, call=Fitted(model, Context([]), options)).api
-
-
-def fitted(api: API, model: Model, context: Context, options: StreamOptions) -> Fitted:
-    """Return a call as this API and this model take it. Pure."""
+    if not (rules := _that_choose(model.rules)):
+        return None
     call = Fitted(model, context, options)
-    call.fit(api)
-    return call
+    return next((rule.api for rule in rules if call.meets(rule)), None)
+
+
+@lru_cache(maxsize=4096)
+def _that_choose(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    """Return the rules that name an API to ask over, the last one first."""
+    return tuple(rule for rule in reversed(rules) if rule.api and not rule.apis)
 
 
 @define
@@ -131,7 +137,7 @@ class Fitted:
 
     def meets(self, rule: Rule) -> bool:
         """Tell whether the call meets a rule's condition."""
-        return all(self.words(name) & set(wanted) for name, wanted in rule.when.items())
+        return not any(self.words(n).isdisjoint(wanted) for n, wanted in rule.when.items())
 
     def tell(self, what: str, code: str = "option_changed") -> None:
         """Say how the call goes out otherwise than it was given."""
@@ -139,9 +145,7 @@ class Fitted:
 
     def refuse(self, feature: str, what: str) -> None:
         """Refuse the call, whose meaning would be lost; the first reason stays."""
-        failure = Failure("request", kind=Kind.UNSUPPORTED, code=feature)
-        failure.message = f"{self.model} {what}"
-        self.failure = self.failure or failure
+        self.failure = self.failure or unsupported(feature, f"{self.model} {what}").failure
 
     def age(self, today: date) -> None:
         """Refuse the call of a model that is gone, and tell of one that will be before long."""
@@ -155,7 +159,7 @@ class Fitted:
         elif left <= NOTICE_DAYS:
             self.tell(f" will be gone on {rule.retires}{instead}", "model_retires")
 
-    def fit(self, api: API) -> None:
+    def fit(self, api: API) -> Self:
         """Fit it to what the API has, then to the rules."""
         model, known = self.model, self.options.rules
         rule = rule_of(model, api) if known else Rule()
@@ -186,6 +190,7 @@ class Fitted:
                     self._apply(rule)
         if self.failure is not None and self.failure.code in {*api.features, "prefill"}:
             self.failure.resolution = LIFTED
+        return self
 
     def _set(self, name: str, value: Any) -> None:
         self.options = evolve(self.options, **{name: value})

@@ -46,7 +46,7 @@ class _Open:
 
 def _own(event: Any) -> Any:
     """Return a copy for the message, which who is handed the event does not change."""
-    mine = copy(event)
+    mine = type(event)(*(getattr(event, name) for name in event.__slots__))
     for name in ("data", "metadata", "usage", "cost"):
         if (held := getattr(event, name, None)) is not None:
             setattr(mine, name, _nested(held))

@@ -282,8 +282,8 @@ class Driver:
                 self._log_fault(error)
 
     def _log_fault(self, error: Exception) -> None:
-        provider, trace = self.call.model.provider, self.call.trace(error)
-        log.error('the plugin of provider "%s" raised:\n%s', provider, trace)
+        who = self.call.model.provider
+        log.error('the plugin of provider "%s" raised:\n%s', who, self.call.trace(error))
 
     def _account(self, terminal: Any) -> None:
         """Add what the attempt took to the call's sums, and price the terminal event."""

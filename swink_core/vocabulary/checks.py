@@ -66,6 +66,11 @@ def _words(annotation: Any) -> Iterator[str]:
         yield from _words(part)
 
 
+@cache
+def _held(kind: Any) -> list[tuple[Any, Any]]:
+    return [(field, annotations_of(kind)[field.name]) for field in fields(kind)]
+
+
 @define(frozen=True)
 class Checked:
     """The base of what is held to its annotations when it is made.
@@ -78,11 +83,10 @@ class Checked:
 
     def __attrs_post_init__(self) -> None:
         kind: Any = type(self)
-        for field in fields(kind):
+        for field, annotation in _held(kind):
             value, default = getattr(self, field.name), field.default
             if value is default:
                 continue
-            annotation = annotations_of(kind)[field.name]
             if value is None and self.none_is_default and NoneType not in get_args(annotation):
                 value = default.factory() if hasattr(default, "factory") else default
             try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from attrs import define, field, fields
+from attrs import define, field
 
 
 class StopReason(StrEnum):
@@ -77,6 +77,10 @@ TOKENS = ("input", "output", "cache_read", "cache_write", "reasoning", "total")
 """The numbers of a `Usage`, in its order."""
 
 
+DOLLARS = ("input", "output", "cache_read", "cache_write", "total", "fees")
+"""The amounts of a `Cost`, in its order."""
+
+
 MOST_TOKENS = 10**12
 """More tokens than any answer takes: a larger count is none."""
 
@@ -115,10 +119,9 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         """Return the sum of two attempts; a number unknown in both stays unknown."""
-        total = Usage(extra={**self.extra, **other.extra}, reported=self.reported or other.reported)
-        for name in TOKENS:
-            setattr(total, name, _add(getattr(self, name), getattr(other, name)))
-        return total
+        sums = {name: _add(getattr(self, name), getattr(other, name)) for name in TOKENS}
+        extra, reported = {**self.extra, **other.extra}, self.reported or other.reported
+        return Usage(**sums, extra=extra, reported=reported)
 
     def __radd__(self, start: int) -> Usage:
         """Return itself, so that `sum()`, which starts with 0, adds up any number of them."""
@@ -142,7 +145,7 @@ class Cost:
 
     def __add__(self, other: Cost) -> Cost:
         """Return the sum of two attempts' costs."""
-        return Cost(*(_add(getattr(self, f.name), getattr(other, f.name)) for f in fields(Cost)))
+        return Cost(*(_add(getattr(self, name), getattr(other, name)) for name in DOLLARS))
 
     def __radd__(self, start: int) -> Cost:
         """Return itself, so that `sum()`, which starts with 0, adds up any number of them."""

@@ -22,7 +22,7 @@ from swink_core import (
     UserMessage,
 )
 from swink_core.plugins.package_data import PackageCatalog
-from swink_core.providers import Fitted, api_of, fitted, rule_of
+from swink_core.providers import Fitted, api_of, rule_of
 from swink_core.providers.schemas import joined_root
 
 HELLO = Context([UserMessage("Hi")])
@@ -51,7 +51,7 @@ def ruled(*rules: str) -> Model:
 
 
 def fit(model: Model, context: Context = HELLO, **options: Any) -> Fitted:
-    return fitted(Acme(), model, context, StreamOptions(**options))
+    return Fitted(model, context, StreamOptions(**options)).fit(Acme())
 
 
 def told(call: Fitted) -> list[str]:

@@ -150,7 +150,7 @@ class OpenAIProvider(HTTPProvider):
         """Return the options with the API that the conversation wants where no one chose."""
         if not options.rules or "api" in options.settings or (model.info and model.info.api):
             return options
-        wanted = rule_of(model, call=Fitted(model, context, options)).api
+        wanted = api_of(model, options, context)
         if wanted is None or wanted == api_of(model, options):
             return options
         return evolve(options, settings={**options.settings, "api": wanted})
@@ -276,8 +276,8 @@ class OpenAIProvider(HTTPProvider):
         if counted and self.dialect.thinking not in ("reasoning", "budget"):
             detail = f"{model}: thinking is {options.thinking_level} here, not {options.thinking}"
             notices += (Notice("option_changed", detail),)
-        usual = api_of(model, _NO_OPTIONS)
-        if "api" not in options.settings and api_of(model, options) != usual == "responses":
+        usual = api_of(model, _NO_OPTIONS) == "responses" and "api" not in options.settings
+        if usual and api_of(model, options) != "responses":
             detail = f"{model}: asked over Chat Completions, which alone has what is wanted"
             notices += (Notice("option_changed", detail),)
         return notices
