@@ -1,13 +1,13 @@
 """Many prompts: a hundred or ten million, on one machine or many.
 
-    job.py        what is asked of whom; `run` and `answers`
-    runner.py     one run of a job
-    rows.py       rows of JSONL, CSV, Parquet or any iterable; forms.py makes requests of them
-    answers.py    what becomes of a row
-    journal/      what has been answered, kept through every kind of end
-    limits/       how many calls at a time, and how fast
-    budget.py     dollars
-    tally.py      the state of a run, and its report
+job.py        what is asked of whom; `run` and `answers`
+runner.py     one run of a job
+rows.py       rows of JSONL, CSV, Parquet or any iterable; forms.py makes requests of them
+answers.py    what becomes of a row
+journal/      what has been answered, kept through every kind of end
+limits/       how many calls at a time, and how fast
+budget.py     dollars
+tally.py      the state of a run, and its report
 """
 
 import logging

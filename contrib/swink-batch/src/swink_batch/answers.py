@@ -15,11 +15,11 @@ from swink import BadAnswer
 from swink_core import (
     AssistantMessage,
     Cost,
+    ProviderFailure,
     StreamError,
     SwinkError,
     TextBlock,
     Usage,
-    UsageError,
     dump,
 )
 
@@ -75,7 +75,7 @@ def succeeded(id: str, result: AssistantMessage | TypedAnswer[Any], model: str) 
 def failed(id: str, error: SwinkError, model: str) -> Answer:
     """Return what is kept of a row that failed: the kind, the message, and what had come."""
     if isinstance(error, StreamError):
-        partial = error.partial
+        partial = error.partial or AssistantMessage([])
         answer = _told(id, partial, model, partial.total_usage, partial.total_cost)
         answer.attempts = error.attempts
         kind = str(error.kind)
@@ -83,6 +83,8 @@ def failed(id: str, error: SwinkError, model: str) -> Answer:
         answer, kind = _told(id, error.answer, model, error.usage, error.cost), "bad_answer"
     else:
         answer, kind = Answer(id=id, model=model), "bad_row"
+        if isinstance(error, ProviderFailure):
+            kind = str(error.failure.kind)
     told = f"{error.title}: {error.message}" if error.title else error.message
     answer.error = Failed(kind, told, error.resolution)
     return answer
@@ -99,10 +101,8 @@ def as_json(answer: Answer) -> Answer:
 
 
 def _told(
-    id: str, message: AssistantMessage | None, model: str, usage: Usage | None, cost: Cost | None
+    id: str, message: AssistantMessage, model: str, usage: Usage | None, cost: Cost | None
 ) -> Answer:
-    if message is None:
-        return Answer(id=id, model=model)
     content = message.content
     plain = not content or (len(content) == 1 and _is_plain(content[0]))
     return Answer(

@@ -1,4 +1,4 @@
-"""`Job`: what is asked of whom, within which limits; and `run` and `answers`, which carry it out."""
+"""`Job`: what is asked of whom, within which limits. `run` and `answers` carry it out."""
 
 from __future__ import annotations
 
@@ -107,11 +107,15 @@ class Job:
         runner = self._runner(rows, queue.put, watch)
 
         async def work() -> None:
-            async with runner:
-                await runner.run()
+            try:
+                async with runner:
+                    await runner.run()
+            except Exception:
+                await queue.put(None)
+                raise
+            await queue.put(None)
 
         working = asyncio.ensure_future(work())
-        working.add_done_callback(lambda _: runner.wake(queue))
         try:
             while (line := await queue.get()) is not None:
                 yield read_answer(line)
@@ -137,7 +141,7 @@ class Job:
         if order == "input" and not isinstance(rows, str | Path):
             rows = [*rows]  # they are gone through once more at the end
         path = Path(output)
-        with whole_file(path) if order == "input" else path.open("wb", buffering=0) as file:
+        with opened(path, whole=order == "input") as file:
 
             async def deliver(line: bytes) -> None:
                 if order == "completion":
@@ -160,12 +164,13 @@ class Job:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a file to write that takes the path's place when all is written."""
-    part = path.with_name(f".{path.name}.part")
-    with part.open("wb") as file:
+def opened(path: Path, whole: bool) -> Iterator[IO[bytes]]:
+    """Yield a file to write; a `whole` one takes the path's place when all is written."""
+    part = path.with_name(f".{path.name}.part") if whole else path
+    with part.open("wb", buffering=-1 if whole else 0) as file:
         yield file
-    part.replace(path)
+    if whole:
+        part.replace(path)
 
 
 async def run(models: Any, rows: Rows, output: str | Path, **settings: Any) -> Tally:

@@ -31,7 +31,7 @@ Deliver: TypeAlias = Callable[[bytes], Awaitable[object]]
 """Takes an answer's line."""
 
 Watch: TypeAlias = Callable[[Tally], object]
-"""Is told of a run's state whenever a row is done."""
+"""Is told of a run's state when it begins, and whenever a row is done."""
 
 HOPELESS = frozenset(
     {StreamErrorKind.AUTH, StreamErrorKind.QUOTA_EXHAUSTED, StreamErrorKind.MODEL_NOT_FOUND}
@@ -78,6 +78,8 @@ class Runner:
     async def __aexit__(self, *raised: object) -> None:
         try:
             await self._client.aclose()
+            if self._job.turns is not None:
+                await self._job.turns.aclose()
         finally:
             if self._journal is not None:
                 self._journal.close()
@@ -91,6 +93,9 @@ class Runner:
     async def run(self) -> None:
         """Ask all rows. Raises UsageError where the first cannot be asked, or two have one id."""
         self.tally.total = self._count()
+        if self._watch is not None:
+            self._watch(self.tally)
+        await self._limiter.join()
         workers = [asyncio.ensure_future(self._work()) for _ in range(self._job.concurrency)]
         try:
             await asyncio.gather(*workers)
@@ -110,9 +115,8 @@ class Runner:
                 yield line
 
     def _count(self) -> int | None:
-        number, count = self._job.shard
         total = count_rows(self._source)
-        return total if total is None or count == 1 else total // count
+        return None if total is None else total // self._job.shard[1]
 
     def _requests(self) -> Iterator[Request]:
         """Yield the requests of this process's rows."""
@@ -222,8 +226,3 @@ class Runner:
         answer.attempts = call.attempts
         answer.seconds = round(self._clock.time() - began, 4)
         return answer
-
-    @staticmethod
-    def wake(queue: asyncio.Queue[bytes | None]) -> None:
-        """Tell who takes answers that there are no more."""
-        asyncio.ensure_future(queue.put(None))

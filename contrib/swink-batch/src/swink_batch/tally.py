@@ -17,6 +17,9 @@ FINENESS = 0.1
 SHORTEST = 0.001
 """Seconds: what takes less is told as this."""
 
+MOST_POINTS = 240
+"""Points of the course that are kept; when there are more, every second one goes."""
+
 RATE_SECONDS = 30.0
 """Seconds of the past from which a rate is told."""
 
@@ -73,6 +76,9 @@ class Tally:
     latency: Latency = field(factory=Latency)
     stopped: str | None = None
     now: float = 0.0
+    course: list[tuple[float, int]] = field(factory=list, repr=False)
+    """How many rows were done after how many seconds."""
+    _step: float = field(default=0.25, repr=False)
     _past: deque[tuple[float, int]] = field(factory=deque, repr=False)
 
     def add(self, answer: Answer, now: float) -> None:
@@ -96,6 +102,10 @@ class Tally:
             self._past.append((now, self.done))
             while now - self._past[0][0] > RATE_SECONDS:
                 self._past.popleft()
+        if not self.course or self.seconds - self.course[-1][0] >= self._step:
+            self.course.append((self.seconds, self.done))
+            if len(self.course) > MOST_POINTS:
+                self.course, self._step = self.course[1::2], self._step * 2
 
     @property
     def done(self) -> int:

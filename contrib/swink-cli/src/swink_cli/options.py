@@ -89,17 +89,15 @@ _CALL_OPTIONS = (
         help="The key; others see it in the process list, so prefer the provider's variable.",
     ),
     click.option("--timeout", type=float, metavar="SECONDS", help="The most time for the call."),
-    click.option(
-        "-o",
-        "--option",
-        "pairs",
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="Any other option: top_p=0.9, stop=END, timeouts.idle=60, headers.X-Team=a; "
-        "settings.KEY=VALUE is one of the provider's own settings, "
-        "extra.KEY=VALUE goes into the request as it is.",
-    ),
 )
+
+_PAIRS: dict[str, Any] = {
+    "multiple": True,
+    "metavar": "KEY=VALUE",
+    "help": "Any other option: top_p=0.9, stop=END, timeouts.idle=60, headers.X-Team=a; "
+    "settings.KEY=VALUE is one of the provider's own settings, "
+    "extra.KEY=VALUE goes into the request as it is.",
+}
 
 
 @define
@@ -127,8 +125,11 @@ class CallOptions:
             )
 
 
-def call_options(command: Function) -> Function:
-    """Give a command the options of a call; it gets them as one `CallOptions`."""
+def call_options(command: Function, *, without: str = "") -> Function:
+    """Give a command the options of a call; it gets them as one `CallOptions`.
+
+    `without` is a short name that the command has for something else.
+    """
 
     @functools.wraps(command)
     def with_options(**given: Any) -> Any:
@@ -138,7 +139,8 @@ def call_options(command: Function) -> Function:
         )  # fmt: skip
         return command(call=_parse(**{name: given.pop(name) for name in names}), **given)
 
-    return apply_options(_CALL_OPTIONS, with_options)
+    names = [name for name in ("-o", "--option") if name != without]
+    return apply_options([*_CALL_OPTIONS, click.option(*names, "pairs", **_PAIRS)], with_options)
 
 
 def apply_options(

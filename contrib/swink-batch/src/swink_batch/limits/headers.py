@@ -31,7 +31,8 @@ class Allowance(NamedTuple):
 def allowances(headers: Mapping[str, str]) -> Iterator[Allowance]:
     """Yield what a response's headers say is left; what makes no sense is passed over."""
     for remaining, reset, tokens in _pairs(tuple(headers)):
-        left, seconds = _count(headers[remaining]), retry_after_seconds({"retry-after": headers[reset]})
+        left = _count(headers[remaining])
+        seconds = retry_after_seconds({"retry-after": headers[reset]})
         if left is not None and seconds is not None:
             yield Allowance(tokens, left, seconds)
 

@@ -10,7 +10,7 @@ from attrs import define, field
 
 from swink_batch.limits.lane import Lane
 from swink_batch.limits.turns import LocalTurns, Turns
-from swink_core import Done, Error, ResponseHead, Target
+from swink_core import Done, Error, ProviderFailure, ResponseHead, Target, UsageError
 from swink_core.providers import Clock, Timer
 
 __all__ = ["Limiter"]
@@ -54,8 +54,20 @@ class Limiter:
         self._shared = turns is not None
         self._asked_members = -inf
         self._queues: dict[str, _Queue] = {}
-        self._began: dict[Target, float] = {}
+        self._begun: dict[Target, tuple[_Queue, float]] = {}
         self._admitted: set[Target] = set()
+
+    async def join(self) -> None:
+        """Take part in shared limits. Raises UsageError where they cannot be reached."""
+        if self._shared:
+            try:
+                await self._turns.members()
+            except ProviderFailure as error:
+                raise UsageError(
+                    error.failure.message or "",
+                    title="Limits cannot be shared",
+                    resolution="Start the server, or correct its address.",
+                ) from error
 
     async def admit(self, target: Target) -> None:
         """Return when a call may begin at a target, for which `enter` then returns at once."""
@@ -66,8 +78,7 @@ class Limiter:
         """Give back the turn of a call that was admitted, if it has not begun."""
         if target in self._admitted:
             self._admitted.discard(target)
-            self._began.pop(target)
-            self._free(self._queue(target))
+            self._free(self._begun.pop(target)[0])
 
     async def enter(self, target: Target) -> None:
         """Wait until an attempt may begin."""
@@ -78,14 +89,15 @@ class Limiter:
 
     def leave(self, target: Target, terminal: Done | Error, response: ResponseHead | None) -> None:
         """Learn from how an attempt ended, and let the next one begin."""
-        now, queue = self._clock.time(), self._queue(target)
-        queue.lane.end(self._began.pop(target), now, terminal)
+        now, (queue, began) = self._clock.time(), self._begun.pop(target)
+        queue.lane.end(began, now, terminal)
         if response is not None:
             queue.lane.heed(response.headers, now, isinstance(terminal, Done))
         self._wake(queue)
 
     async def _take(self, target: Target) -> None:
-        key, queue = target.key, self._queue(target)
+        key = target.key
+        queue = self._queue(key)
         now = self._clock.time()
         if not queue.waiting and queue.lane.wait(now) <= 0.0:
             queue.lane.begin(now)
@@ -94,10 +106,10 @@ class Limiter:
         if self._rpm or self._tpm or self._shared:
             try:
                 await self._keep_to_known_limits(key, queue.lane)
-            except asyncio.CancelledError:
+            except BaseException:
                 self._free(queue)
                 raise
-        self._began[target] = self._clock.time()
+        self._begun[target] = queue, self._clock.time()
 
     async def _stand_in_line(self, queue: _Queue) -> None:
         turn = asyncio.get_running_loop().create_future()
@@ -146,8 +158,7 @@ class Limiter:
                 queue.lane.begin(now)
                 turn.set_result(None)
 
-    def _queue(self, target: Target) -> _Queue:
-        key = target.key
+    def _queue(self, key: str) -> _Queue:
         queue = self._queues.get(key)
         if queue is None:
             lane = self.lanes[key] = Lane(self._most, self._clock.time())
