@@ -60,8 +60,11 @@ def count_rows(source: Rows) -> int | None:
     path = _checked(Path(source))
     if path.suffix == ".parquet":
         return int(_parquet(path).metadata.num_rows)
+    lines, last = 0, b"\n"
     with path.open("rb") as file:
-        lines = sum(part.count(b"\n") for part in iter(lambda: file.read(1 << 20), b""))
+        while part := file.read(1 << 20):
+            lines, last = lines + part.count(b"\n"), part[-1:]
+    lines += last != b"\n"
     return max(0, lines - 1) if path.suffix == ".csv" else lines
 
 

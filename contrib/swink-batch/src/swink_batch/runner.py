@@ -17,7 +17,7 @@ from swink_batch.journal import Index, Journal
 from swink_batch.limits import Limiter
 from swink_batch.rows import Rows, count_rows, read_rows
 from swink_batch.tally import Tally
-from swink_core import StreamErrorKind, SwinkError, UsageError
+from swink_core import Model, StreamErrorKind, SwinkError, UsageError
 from swink_core.providers import Clock
 
 if TYPE_CHECKING:
@@ -65,10 +65,12 @@ class Runner:
         self._rows = self._requests()
         self._ended = asyncio.Event()  # set whenever a call has ended
         self._hopeless = 0
-        kept = journal.cost if journal is not None else 0.0
-        self._budget = Budget(job.budget, kept) if job.budget is not None else None
+        self._budget: Budget | None = None
+        kept, dearest = (journal.cost, journal.dearest) if journal is not None else (0.0, 0.0)
+        if job.budget is not None:
+            self._budget = Budget(job.budget, kept, dearest)
         self.tally.kept_cost = kept
-        self._model = str(job.models if isinstance(job.models, str) else job.models[0])
+        self._model = str(job.models if self._is_one_model() else job.models[0])
         self._reads_json = job.type is None and bool(job.options.get("response_format"))
 
     async def __aenter__(self) -> Self:
@@ -96,6 +98,12 @@ class Runner:
         if self._watch is not None:
             self._watch(self.tally)
         await self._limiter.join()
+        if self._budget is not None:
+            models = [self._job.models] if self._is_one_model() else self._job.models
+            for model in models:
+                name = model[0] if isinstance(model, tuple) else model
+                known = self._client.catalog.resolve(name)
+                self._budget.expect(known, self._job.options.get("max_tokens"))
         workers = [asyncio.ensure_future(self._work()) for _ in range(self._job.concurrency)]
         try:
             await asyncio.gather(*workers)
@@ -105,6 +113,9 @@ class Runner:
             await asyncio.gather(*workers, return_exceptions=True)
         self.tally.now = self._clock.time()
         self.tally.refused = sum(lane.refused for lane in self._limiter.lanes.values())
+
+    def _is_one_model(self) -> bool:
+        return isinstance(self._job.models, str | Model)
 
     def lines(self) -> Iterator[bytes]:
         """Yield the lines of all rows that have one, in the order of the input."""

@@ -46,7 +46,8 @@ _read_job = msgspec.json.Decoder(_Job).decode
 
 
 class Journal:
-    """The answers of a job. `cost` is what those cost that were there when it was opened.
+    """The answers of a job. `cost` is what those cost that were there when it was opened, and
+    `dearest` the most that one of them did.
 
     `job` says what the answers are of: another job's journal is refused with a UsageError.
     """
@@ -54,10 +55,15 @@ class Journal:
     def __init__(self, engine: Engine, job: dict[str, Any]) -> None:
         self._engine = engine
         self._index = Index()
-        self.cost = self._open(_jsonable(job))
+        self.cost = self.dearest = 0.0
+        try:
+            self._open(_jsonable(job))
+        except BaseException:
+            engine.close()
+            raise
 
-    def _open(self, job: dict[str, Any]) -> float:
-        lines, cost = 0, 0.0
+    def _open(self, job: dict[str, Any]) -> None:
+        lines = 0
         for place, line in self._engine.lines():
             lines += 1
             if line.startswith(b"{"):
@@ -74,10 +80,10 @@ class Journal:
                 ) from error
             key, bad = digest(head.id.encode()), head.error is not None
             self._index.put(key, place | (_FAILED if bad else 0), check)
-            cost += head.cost or 0.0
+            self.cost += head.cost or 0.0
+            self.dearest = max(self.dearest, head.cost or 0.0)
         if not lines:
             self._engine.append(_encode(_Job(job)))
-        return cost
 
     def _expect(self, job: dict[str, Any], line: bytes) -> None:
         written = _read_job(line).job
