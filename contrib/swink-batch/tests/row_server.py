@@ -146,8 +146,7 @@ class Rows:
     def _has_token(self) -> bool:
         now = time.monotonic()
         assert self._rate is not None
-        burst = self._rate / 10
-        self._tokens = min(burst, self._tokens + (now - self._at) * self._rate)
+        self._tokens = min(self._rate, self._tokens + (now - self._at) * self._rate)
         self._at = now
         if self._tokens < 1.0:
             return False
