@@ -17,6 +17,7 @@ from swink_batch.limits import Limiter, Turns
 from swink_batch.rows import Rows
 from swink_batch.runner import Deliver, Runner, Watch
 from swink_batch.tally import Tally
+from swink_batch.via_batch import BatchRunner
 from swink_core import RetryPolicy, StreamErrorKind, UsageError
 from swink_core.providers import Clock, LoopClock
 
@@ -31,6 +32,8 @@ RETRIES = RetryPolicy(
 """What is tried in a run: it has more time than a person who waits."""
 
 Order: TypeAlias = Literal["completion", "input"]
+
+Via: TypeAlias = Literal["calls", "batch"]
 
 
 def _shard(value: Any) -> tuple[int, int]:
@@ -65,6 +68,9 @@ class Job:
     Rows that failed in an earlier run are asked again with `retry_failed`. `shard` is `(i, n)`: of
     `n` processes that share a journal this one asks its part of the rows. `client` are arguments
     of `swink.Client`: credentials, addresses.
+
+    `via="batch"` hands all rows over to the batch API of the model's vendor, which answers within a
+    day at a lower price; `cancel` ends what was handed over, and keeps what was answered by then.
     """
 
     models: Any
@@ -80,6 +86,8 @@ class Job:
     journal: str | Path | None = None
     retry_failed: bool = False
     shard: tuple[int, int] = field(default=(1, 1), converter=_shard)
+    via: Via = "calls"
+    cancel: bool = False
     client: Mapping[str, Any] = field(factory=dict, repr=False)
 
     def open_journal(self) -> Journal | None:
@@ -160,7 +168,8 @@ class Job:
         gates = [limiter, *self.client.get("gates", ())]
         given = {"retry": RETRIES, **self.client, "gates": gates, "clock": clock}
         journal = self.open_journal()
-        return Runner(self, swink.Client(**given), limiter, journal, clock, rows, deliver, watch)
+        kind = BatchRunner if self.via == "batch" else Runner
+        return kind(self, swink.Client(**given), limiter, journal, clock, rows, deliver, watch)
 
 
 @contextmanager

@@ -6,15 +6,12 @@ import secrets
 from contextlib import suppress
 from typing import Any
 
-from swink_batch.limits.turns import BURST
+from swink_batch.limits.turns import ALIVE_SECONDS, BURST
 from swink_core import Failure, ProviderFailure, StreamErrorKind, UsageError
 
 __all__ = ["RedisTurns"]
 
 PREFIX = "swink:batch:"
-
-ALIVE_SECONDS = 20
-"""Seconds after its last sign for which a process still counts."""
 
 # `turn` of limits/turns.py, by Redis's own clock, which is the same for everybody
 _TAKE = f"""

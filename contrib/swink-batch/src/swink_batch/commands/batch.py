@@ -84,6 +84,14 @@ def _shard(context: click.Context, parameter: click.Parameter, value: str) -> tu
     metavar="N",
     help="The most calls at a time; fewer are made where the provider wants fewer.",
 )
+@click.option(
+    "--via",
+    type=click.Choice(["calls", "batch"]),
+    default="calls",
+    show_default=True,
+    help="Make calls, or hand all rows to the vendor's batch API: within a day, at a lower price.",
+)
+@click.option("--cancel", is_flag=True, help="End what was handed over with --via batch.")
 @click.option("--rpm", type=float, metavar="N", help="Requests a minute that a model may get.")
 @click.option("--tpm", type=float, metavar="N", help="Tokens a minute that a model may get.")
 @click.option(

@@ -26,6 +26,9 @@ class Turns(Protocol):
         """Take no more turns."""
 
 
+ALIVE_SECONDS = 20
+"""Seconds after its last sign for which a process still counts."""
+
 BURST = 0.1
 """Seconds that may be caught up with: what was not used in them is used at once."""
 
