@@ -6,6 +6,7 @@ PYTHON ?= python3
 PYTEST_ARGS ?=
 STREAMS ?= 1000000
 REFUSALS ?= 100000
+CALLS ?= 3000
 WORKERS ?= auto
 PROVIDERS ?=
 
@@ -13,6 +14,7 @@ VENV := .venv
 PEERS := .venv-peers
 PEERS_INSTALLED := $(patsubst benchmarks/peers/%.txt,$(PEERS)/%/.installed,$(wildcard benchmarks/peers/*.txt))
 COUNTERPARTS := .venv-counterparts
+RAY := .venv-ray
 SDKS := .venv-sdks
 SDKS_INSTALLED := $(patsubst tools/sdks/%.txt,$(SDKS)/%/.installed,$(wildcard tools/sdks/*.txt))
 SITE := .venv-site
@@ -25,7 +27,7 @@ OR_FAIL := || { echo "the installation failed; for all that pip has to say, run 
 PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml contrib/*/pyproject.toml)
 EDITABLE := $(foreach project,$(patsubst %/,%,$(dir $(PROJECTS))),-e ./$(project))
 
-.PHONY: help demo test lint format types wheels reference docs picture bench fuzz judge scoreboard mutants counterparts constraints clean FORCE
+.PHONY: help demo test lint format types wheels reference docs picture bench kills fuzz judge scoreboard mutants counterparts constraints clean FORCE
 .DELETE_ON_ERROR:
 
 help:
@@ -38,6 +40,8 @@ help:
 	@echo 'make docs         make the site of docs/ in build/site; broken links and anchors fail'
 	@echo 'make picture      draw what `swink demo` prints, for the README'
 	@echo 'make bench        measure the cost per event and per request, and of each protocol at the gateway'
+	@echo '                  and of many prompts (CALLS=100000 for all that the documentation tells)'
+	@echo 'make kills        kill runs of `swink batch` two hundred times, with each engine of its journal'
 	@echo 'make fuzz         feed 1,000,000 broken answers (STREAMS=…) and 100,000 broken errors'
 	@echo '                  (REFUSALS=…) to all providers, half over HTTP, then run the'
 	@echo '                  property tests with many fresh examples'
@@ -45,7 +49,7 @@ help:
 	@echo 'make mutants    mutate providers by rule, and count what the conformance kit finds (PROVIDERS="sound")'
 	@echo 'make scoreboard   put swink and its peers before the same faults, and before the judge; writes two pages'
 	@echo 'make counterparts show traces to Phoenix and metrics to Prometheus, drive the claude command,'
-	@echo '                  and the gateway with every vendor'\''s newest SDK, installing all (1 GB)'
+	@echo '                  the gateway with every vendor'\''s newest SDK, and Ray, installing all (2 GB)'
 	@echo 'make constraints  resolve all dependencies anew and write constraints.txt'
 	@echo 'make clean        remove .venv, caches and build products'
 
@@ -82,6 +86,11 @@ picture: $(VENV)/.installed
 bench: $(VENV)/.installed-dev
 	$(PY) -m benchmarks.run
 	$(PY) -m benchmarks.gateway
+	$(PY) -m benchmarks.batch --calls $(CALLS)
+
+kills: $(VENV)/.installed-dev
+	$(PY) contrib/swink-batch/tests/kills.py --engine files
+	$(PY) contrib/swink-batch/tests/kills.py --engine sqlite
 
 fuzz: $(VENV)/.installed-dev
 	$(PY) tools/fuzz.py --streams $(STREAMS) --refusals $(REFUSALS)
@@ -103,12 +112,22 @@ $(PEERS)/%/.installed: benchmarks/peers/%.txt $(VENV)/.checkout
 	@$(@D)/bin/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
 	@touch $@
 
-counterparts: $(VENV)/.installed-dev $(COUNTERPARTS)/.installed $(SDKS_INSTALLED)
+counterparts: $(VENV)/.installed-dev $(COUNTERPARTS)/.installed $(RAY)/.installed $(SDKS_INSTALLED)
 	@command -v prometheus >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends prometheus; } || { echo "Prometheus is not here, and apt cannot install it: install it by hand" >&2; exit 1; }
 	$(PY) tools/counterparts.py
 	$(PY) -m pytest -q contrib/swink-recorder/tests/test_cassette.py
 	$(PY) tools/counterparts_claude_code.py
 	$(PY) tools/counterparts_sdks.py
+	$(RAY)/bin/python tools/counterparts_ray.py
+
+# Ray and all that it wants are its environment's own; swink comes from .venv.
+$(RAY)/.installed: tools/ray.txt $(VENV)/.installed-dev
+	@echo "installing Ray, on which a batch is run, into $(@D)"
+	@$(PY) -m venv $(@D)
+	@$(@D)/bin/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
+	@$(PY) -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
+		> $$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/swink.pth
+	@touch $@
 
 # The SDK and all that it wants are its environment's own; swink and pytest come from .venv.
 $(SDKS)/%/.installed: tools/sdks/%.txt $(VENV)/.installed-dev
@@ -161,5 +180,5 @@ constraints:
 	$(PYTHON) tools/constraints.py
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(COUNTERPARTS) $(SDKS) $(SITE) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(COUNTERPARTS) $(RAY) $(SDKS) $(SITE) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -78,11 +78,11 @@ def test_progress_tells_rate_tokens_cost_time_left_and_failures() -> None:
 
 def test_a_terminal_has_one_line_and_a_log_a_line_now_and_then() -> None:
     for is_terminal, written in ((True, 2), (False, 1)):
-        now = 0.0
+        times = iter([0.0, 0.1, 0.3, 0.4, 11.0])
         file = StringIO()
         file.isatty = lambda is_terminal=is_terminal: is_terminal  # type: ignore[method-assign]
-        progress = Progress(file, lambda: now)
-        for now in (0.1, 0.3, 0.4, 11.0):
+        progress = Progress(file, times.__next__)
+        for _ in range(4):
             progress(tally())
         assert file.getvalue().count("21 of 50") == written
         assert (CLEAR in file.getvalue()) is is_terminal

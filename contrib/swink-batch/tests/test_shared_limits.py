@@ -21,7 +21,7 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     try:
         yield f"unix://{server.socket_file}"
     finally:
-        server.shutdown(now=True, force=True)
+        server.shutdown(nosave=True)
 
 
 @pytest.fixture(params=["local", "redis"])
