@@ -6,9 +6,8 @@
     answers.write_json("/shared/answers")
 
 A batch has a journal of its own, a folder in `journal` named after its rows: where its node is
-lost, Ray gives the batch to another actor, which goes on where the first one was. The folder has to
-be one that all nodes see. Clients are opened and closed with their batch, so that an actor that
-Ray ends leaves no connection behind.
+lost, Ray gives the batch to another actor, which goes on where the first one was. All nodes have to
+see the folder. Clients are closed with their batch: an actor that ends leaves no connection behind.
 """
 
 from __future__ import annotations
