@@ -5,7 +5,6 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import msgspec
@@ -74,6 +73,8 @@ def options_of(values: Mapping[str, Any]) -> StreamOptions:
     """Return options that no shorthand is in. Raises InvalidOption, with a hint."""
     for name in values:
         if name not in OPTIONS:
+            from difflib import get_close_matches
+
             known = sorted(OPTIONS | _BESIDE)
             near = _ELSEWHERE.get(name) or next(iter(get_close_matches(name, known, 1)), None)
             raise InvalidOption(
@@ -172,6 +173,8 @@ def check_settings(provider: str, info: ProviderInfo | None, settings: Mapping[s
     for name, value in settings.items():
         kind = declared.get(name, declared.get("*", ()))
         if not (value in kind if isinstance(kind, tuple) else _SETTINGS[kind](value)):
+            from difflib import get_close_matches
+
             kinds = {n: k if isinstance(k, str) else " or ".join(k) for n, k in declared.items()}
             known = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
             near = [] if kind else get_close_matches(name, [*declared, *StreamOptions.names()], 1)

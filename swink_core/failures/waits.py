@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 LONGEST_TEXT = 64
 """Characters: twice those of the longest date that HTTP allows."""
@@ -78,6 +77,8 @@ def _moment(text: str, now: datetime) -> float | None:
 
 
 def _date(text: str) -> datetime | None:
+    from email.utils import parsedate_to_datetime
+
     for read in (datetime.fromisoformat, parsedate_to_datetime):
         try:
             moment = read(text)

@@ -68,6 +68,9 @@ class SSEDecoder:
             frames = self._plain(data, 0, len(data))
             if frames:
                 return frames
+        if self._head == b"" and data and data[0] != _BOM[0]:
+            self._head, self._between_frames = None, True
+            return self.feed(data)
         return self._feed_piecewise(data)
 
     def finish(self) -> list[bytes]:

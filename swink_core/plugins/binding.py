@@ -6,7 +6,6 @@ import hashlib
 import os
 import traceback
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -43,7 +42,7 @@ class Binding:
         """Say which plugin raised an exception, and where in its code."""
         who, place = self.name, ""
         for frame, line in traceback.walk_tb(error.__traceback__):
-            where = f"{'/'.join(Path(frame.f_code.co_filename).parts[-2:])}:{line}"
+            where = f"{'/'.join(frame.f_code.co_filename.split(os.sep)[-2:])}:{line}"
             owner = self.owner(frame.f_globals.get("__name__", ""))
             if owner or not place:
                 who, place = owner or who, where

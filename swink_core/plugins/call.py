@@ -7,7 +7,7 @@ drives them: a source says to the attempt what it learns, the driver to the call
 from __future__ import annotations
 
 import logging
-import secrets as _secrets
+import os
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -180,7 +180,7 @@ class Call:
 
     attempt: Attempt
     context: Context = field(repr=False)
-    id: str = field(factory=lambda: _secrets.token_hex(6))
+    id: str = field(factory=lambda: os.urandom(6).hex())
     clock: Clock = field(kw_only=True, repr=False)
     http: HTTPClient | None = field(default=None, repr=False)
     attempts: int = 0

@@ -31,7 +31,6 @@ import os
 import re
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -153,6 +152,8 @@ class Catalog:
         if not path:
             return PackageCatalog()
         try:
+            from pathlib import Path
+
             return PackageCatalog(Path(path).expanduser().read_bytes(), path)
         except OSError as error:
             raise SwinkError(

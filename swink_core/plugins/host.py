@@ -8,7 +8,6 @@ calls that name it, and a provider need not ask whether a call is its own.
 from __future__ import annotations
 
 import asyncio
-import difflib
 import inspect
 import logging
 import os
@@ -130,7 +129,9 @@ class Host:
         claims = self._claims.get(name)
         if not claims:
             installed = self.provider_names()
-            near = difflib.get_close_matches(name, installed, 1)
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, installed, 1)
             raise UnknownProvider(
                 f'no provider "{name}"; installed: {", ".join(installed) or "none"}'
                 + (f'; did you mean "{near[0]}"?' if near else ""),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -70,6 +69,8 @@ def package_catalog(package: str) -> PackageCatalog:
     except (ImportError, ValueError):
         return PackageCatalog()
     for folder in (spec.submodule_search_locations or ()) if spec else ():
+        from pathlib import Path
+
         file = Path(folder) / FILE
         if file.is_file():
             return _catalog(file.read_bytes(), f"{package}/{FILE}")

@@ -200,5 +200,9 @@ class _Response:
         self._at_once += len(data)
         return data
 
+    @property
+    def at_end(self) -> bool:
+        return self._content.at_eof()
+
     def close(self) -> None:
         self._response.close()

@@ -44,6 +44,11 @@ class Body:
         self._response = await self._respond()
         return await self._response.__anext__()
 
+    @property
+    def at_end(self) -> bool:
+        """Whether the body is known to have been read to its end."""
+        return getattr(self._response, "at_end", False)
+
     async def aclose(self) -> None:
         """Close the response, if there is one."""
         if self._response is not None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import mimetypes
 import os
 import stat
 from collections.abc import Mapping
@@ -43,6 +42,8 @@ def media_type_of(source: Source) -> str | None:
         return None
     if source.media_type or isinstance(source, Base64Source):
         return source.media_type
+    import mimetypes
+
     name = source.path if isinstance(source, FileSource) else urlsplit(source.url).path
     return mimetypes.guess_type(name)[0]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, suppress
 from typing import Any, Protocol
 
@@ -99,7 +99,7 @@ class EventSource:
         self._out = writer(model.provider, f"{call.id}_{attempt.number}", str(model))
         self._call = call
         self._attempt = attempt
-        self._close: Callable[[], Awaitable[None]] | None = getattr(chunks, "aclose", None)
+        self._chunks: Any = chunks
         self._decoder = decoder
         self._parser = parser
         self._policy = malformed
@@ -198,12 +198,12 @@ class EventSource:
     async def aclose(self) -> None:
         """Close the input, after what little may be left of one read to its end."""
         try:
-            if self._drains:
-                self._drains = False
+            drains, self._drains = self._drains, False
+            if drains and not getattr(self._chunks, "at_end", False):
                 await self._drain()
         finally:
-            if self._close is not None:
-                await self._close()
+            if hasattr(self._chunks, "aclose"):
+                await self._chunks.aclose()
 
     async def _drain(self) -> None:
         seen = 0

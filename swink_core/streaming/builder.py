@@ -31,6 +31,9 @@ _COMPACT_AFTER = 8192
 """Deltas between two joinings of the collected pieces, so that they cannot pile up."""
 
 
+_NOT_YET: Any = ev.Done(None)  # type: ignore[arg-type]  # why is not known yet
+
+
 @define
 class _Open:
     """A block being received: the event that began it, its pieces, the event that ended it."""
@@ -97,24 +100,13 @@ class MessageBuilder:
     @property
     def message(self) -> AssistantMessage:
         """What has arrived so far, as a message of its own."""
-        terminal = self.terminal
-        message = AssistantMessage(
-            content=[self._block(block) for block in self._blocks],
-            provider=self.provider,
-            model=self.model,
-            response_id=self.response_id,
-            request_id=self.request_id,
-        )
-        if terminal is not None:
-            message.usage, message.cost = terminal.usage, terminal.cost
-            message.stop_reason, message.metadata = terminal.stop_reason, terminal.metadata
-            message.response_id = terminal.response_id or self.response_id
-            message.request_id = terminal.request_id or self.request_id
-            message.model = terminal.model or self.model
-            if isinstance(terminal, ev.Error):
-                message.error_kind = terminal.error_kind
-                message.error_message = terminal.error_message
-        return message
+        end: Any = self.terminal or _NOT_YET
+        blocks = [self._block(block) for block in self._blocks]
+        who = (self.provider, end.model or self.model)
+        ids = (end.response_id or self.response_id, end.request_id or self.request_id)
+        took = (end.usage, end.cost, end.stop_reason)
+        failed = (getattr(end, "error_kind", None), getattr(end, "error_message", None))
+        return AssistantMessage(blocks, *who, *ids, *took, *failed, end.metadata)
 
     def _block(self, block: _Open) -> Block:
         start, raw = block.start, block.joined()

@@ -67,8 +67,8 @@ def _words(annotation: Any) -> Iterator[str]:
 
 
 @cache
-def _held(kind: Any) -> list[tuple[Any, Any]]:
-    return [(field, annotations_of(kind)[field.name]) for field in fields(kind)]
+def _held(kind: Any) -> list[tuple[Any, ...]]:
+    return [(each, each.default, annotations_of(kind)[each.name]) for each in fields(kind)]
 
 
 @define(frozen=True)
@@ -83,8 +83,8 @@ class Checked:
 
     def __attrs_post_init__(self) -> None:
         kind: Any = type(self)
-        for field, annotation in _held(kind):
-            value, default = getattr(self, field.name), field.default
+        for field, default, annotation in _held(kind):
+            value = getattr(self, field.name)
             if value is default:
                 continue
             if value is None and self.none_is_default and NoneType not in get_args(annotation):

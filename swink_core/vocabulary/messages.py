@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import PurePath
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
@@ -65,8 +64,8 @@ class UrlSource:
     media_type: str | None = None
 
 
-def _path(value: str | PurePath) -> str:
-    return str(value) if isinstance(value, PurePath) else value
+def _path(value: Any) -> Any:
+    return str(value) if hasattr(value, "__fspath__") else value
 
 
 @define

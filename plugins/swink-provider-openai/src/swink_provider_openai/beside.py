@@ -26,6 +26,8 @@ SOURCES = frozenset({"citations", "search_results"})
 REASONING = "reasoning_content"
 """Where log probabilities of reasoning stand (DeepSeek)."""
 
+_NO_FACTS = Facts()
+
 _decode_facts = msgspec.json.Decoder(Facts).decode
 
 
@@ -43,7 +45,10 @@ class Beside:
 
     def note_facts(self, frame: bytes, out: EventWriter) -> None:
         """Keep what a frame says of the whole answer; the last word counts."""
-        said = msgspec.structs.asdict(_decode_facts(frame))
+        facts = _decode_facts(frame)
+        if facts == _NO_FACTS:
+            return
+        said = msgspec.structs.asdict(facts)
         if (groq := said.pop("x_groq")) is not None:
             self._groq |= {n: v for n, v in groq.items() if n not in ("usage", "error")}
             said["x_groq"] = self._groq
