@@ -119,16 +119,16 @@ async def test_a_hostile_server_leaves_no_row_without_an_answer_or_a_reason(
     tmp_path: Path,
 ) -> None:
     output = tmp_path / "answers.jsonl"
-    rows = [{"id": row["id"], "prompt": row["text"]} for row in some(60)]
+    rows = [{"id": row["id"], "prompt": row["text"]} for row in some(40)]
     async with server(hostile=5) as (asked, settings):
         options = {"timeouts": Timeouts(idle=0.1)}
         tally = await run("openai/rows", rows, output, options=options, **settings)
     lines = {line["id"]: line for line in written(output)}
-    assert len(lines) == tally.done == 60
+    assert len(lines) == tally.done == 40
     for id, line in lines.items():
         assert line.get("text") == f"answer to {id}" or line["error"]["kind"], line
-    assert tally.answered > 45
-    assert asked.asked.total() > 60  # there was something to get over
+    assert tally.answered > 30
+    assert asked.asked.total() > 40  # there was something to get over
 
 
 async def test_the_answers_of_a_type_come_as_values() -> None:

@@ -7,9 +7,11 @@ that ends in `lost` is not answered at all.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from typing import Any
+from urllib.parse import unquote
 
 from swink_recorder.loopback import Exchange, LoopbackServer
 
@@ -275,6 +277,64 @@ class GeminiServer(VendorServer):
         usage = {"promptTokenCount": 1_000_000, "candidatesTokenCount": 0}
         response = {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "m"}
         return {"metadata": {"key": id}, "response": response}
+
+
+class BedrockServer(VendorServer):
+    """Bedrock and S3, at one address: https://docs.aws.amazon.com/bedrock/latest/userguide/."""
+
+    def is_authorised(self, exchange: Exchange) -> bool:
+        signature = exchange.headers.get("authorization", "")
+        service = "s3" if exchange.path.startswith("/bucket/") else "bedrock"
+        return f"/us-east-1/{service}/aws4_request" in signature
+
+    def answered(self, exchange: Exchange) -> bytes:
+        method, path = exchange.method, unquote(exchange.path)
+        if path.startswith("/bucket/"):
+            digest = hashlib.sha256(exchange.body).hexdigest()
+            expect(exchange.headers["x-amz-content-sha256"] == digest, "another digest")
+            if method == "PUT":
+                self.files[f"s3:/{path}"] = exchange.body
+                return b""
+            return self.files[f"s3:/{path}"]
+        if path == "/model-invocation-job":
+            asked = json.loads(exchange.body)
+            wanted = {"jobName", "roleArn", "modelId", "inputDataConfig", "outputDataConfig"}
+            expect(asked.keys() >= wanted, "a field is missing")
+            expect(asked["modelInvocationType"] == "Converse", "another form")
+            source = asked["inputDataConfig"]["s3InputDataConfig"]["s3Uri"]
+            lines = [json.loads(line) for line in self.files[source].splitlines()]
+            batch = self.begin(
+                [
+                    (x["recordId"], x["modelInput"]["messages"][-1]["content"][0]["text"])
+                    for x in lines
+                ]
+            )
+            batch["asked"] = asked
+            return json.dumps({"jobArn": f"arn:aws:bedrock:::job/{batch['id']}"}).encode()
+        found = re.fullmatch(r"/model-invocation-job/arn:aws:bedrock:::job/([^/]+)(/stop)?", path)
+        assert found is not None
+        if found[2]:
+            expect(method == "POST", "no such endpoint")
+            self.batches[found[1]]["cancelled"] = True
+            return b"{}"
+        batch, ended = self.look(found[1])
+        told = {name: batch["asked"][name] for name in ("inputDataConfig", "outputDataConfig")}
+        status = "Stopped" if batch["cancelled"] else "Completed" if ended else "InProgress"
+        if ended:
+            folder = told["outputDataConfig"]["s3OutputDataConfig"]["s3Uri"]
+            name = told["inputDataConfig"]["s3InputDataConfig"]["s3Uri"].rpartition("/")[2]
+            lines = [self._result(*row) for row in self.results(batch)]
+            self.files[f"{folder}{batch['id']}/{name}.out"] = b"\n".join(lines)
+        return json.dumps({**told, "status": status}).encode()
+
+    def _result(self, id: str, prompt: str) -> bytes:
+        if prompt.endswith("bad"):
+            why = {"errorCode": 400, "errorMessage": "bad"}
+            return json.dumps({"recordId": id, "modelInput": {}, "error": why}).encode()
+        message = {"role": "assistant", "content": [{"text": f"answer to {prompt}"}]}
+        usage = {"inputTokens": 1_000_000, "outputTokens": 0, "totalTokens": 1_000_000}
+        said = {"output": {"message": message}, "stopReason": "end_turn", "usage": usage}
+        return json.dumps({"recordId": id, "modelInput": {}, "modelOutput": said}).encode()
 
 
 def _text(content: Any) -> str:

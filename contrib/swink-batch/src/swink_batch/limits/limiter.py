@@ -54,6 +54,7 @@ class Limiter:
         self._shared = turns is not None
         self._asked_members = -inf
         self._queues: dict[str, _Queue] = {}
+        self._keys: dict[tuple[object, ...], str] = {}
         self._begun: dict[Target, tuple[_Queue, float]] = {}
         self._admitted: set[Target] = set()
 
@@ -96,7 +97,7 @@ class Limiter:
         self._wake(queue)
 
     async def _take(self, target: Target) -> None:
-        key = target.key
+        key = self._key(target)
         queue = self._queue(key)
         now = self._clock.time()
         if not queue.waiting and queue.lane.wait(now) <= 0.0:
@@ -157,6 +158,16 @@ class Limiter:
             if not turn.done():
                 queue.lane.begin(now)
                 turn.set_result(None)
+
+    def _key(self, target: Target) -> str:
+        """Return a target's key, which takes long to make and is the same for most calls."""
+        options, model = target.options, target.model
+        own = options.base_url, options.api_key, *options.headers.items()
+        known = model.provider, model.id, *own
+        key = self._keys.get(known)
+        if key is None:
+            key = self._keys[known] = target.key
+        return key
 
     def _queue(self, key: str) -> _Queue:
         queue = self._queues.get(key)
