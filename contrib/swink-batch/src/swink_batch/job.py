@@ -10,7 +10,7 @@ from typing import IO, Any, Literal, TypeAlias
 
 from attrs import define, evolve, field
 
-import swink
+from swink import Client
 from swink_batch.answers import Answer, read_answer
 from swink_batch.journal import Journal, engine_of
 from swink_batch.limits import Limiter, Turns
@@ -169,7 +169,7 @@ class Job:
         given = {"retry": RETRIES, **self.client, "gates": gates, "clock": clock}
         journal = self.open_journal()
         kind = BatchRunner if self.via == "batch" else Runner
-        return kind(self, swink.Client(**given), limiter, journal, clock, rows, deliver, watch)
+        return kind(self, Client(**given), limiter, journal, clock, rows, deliver, watch)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import msgspec
 
-import swink
+from swink import Client
 from swink_batch.answers import Answer, Failed, as_json, failed, read_answer, succeeded
 from swink_batch.budget import Budget
 from swink_batch.forms import Form, Request, digest
@@ -48,7 +48,7 @@ class Runner:
     def __init__(
         self,
         job: Job,
-        client: swink.Client,
+        client: Client,
         limiter: Limiter,
         journal: Journal | None,
         clock: Clock,

@@ -16,7 +16,7 @@ from typing import Any, Protocol, Self
 
 from attrs import evolve
 
-import swink
+from swink import Client
 from swink_core import (
     Call,
     Cost,
@@ -75,7 +75,7 @@ class Vendor:
         self._wire = _Wire()
         self._alone = asyncio.Lock()  # on the wire
         given = {**client, "http": self._wire, "retry": False, "breaker": False}
-        self.client = swink.Client(**given)
+        self.client = Client(**given)
         self._http = client.get("http") or AiohttpClient()
         self._call: Call | None = None
         self._like: HTTPRequest | None = None

@@ -55,7 +55,7 @@ _CALL_OPTIONS = (
         envvar=MODEL_ENV,
         metavar="PROVIDER/MODEL",
         shell_complete=complete_model,
-        help="The model; give several to fall back through. "
+        help="The model; give several, or separate them by commas, to fall back through. "
         f"Default: {MODEL_ENV}, separated by spaces, or what `swink default` keeps.",
     ),
     click.option(
@@ -184,7 +184,8 @@ def _parse(
     options.update(_parse_pairs(pairs))
     if system is not None and system.startswith("@"):
         system = read_text(system[1:]).rstrip("\n")
-    return CallOptions(chosen(models), system, _tools(tool_files), options)
+    named = [name for each in models for name in each.split(",") if name]
+    return CallOptions(chosen(named), system, _tools(tool_files), options)
 
 
 def _schema(given: str) -> Any:

@@ -15,7 +15,7 @@ import msgspec
 
 from swink_core.providers import HTTPRequest
 
-__all__ = ["OpenAIBatches"]
+__all__ = ["OpenAIBatches", "Row", "whole"]
 
 Row: TypeAlias = tuple[str, bytes]
 """An id, and the body of the request that asks for it."""

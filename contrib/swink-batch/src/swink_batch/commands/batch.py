@@ -17,11 +17,9 @@ from swink_batch.progress import Progress
 from swink_batch.report import check_form, lines, write_report
 from swink_batch.tally import Tally
 from swink_cli.exits import EXIT_FAILURE, EXIT_INCOMPLETE, EXIT_INTERRUPTED
-from swink_cli.files import read_text
 from swink_cli.options import CallOptions, call_options
-from swink_cli.settings import chosen
 from swink_cli.terminal import say
-from swink_core import UsageError
+from swink_core import MediaError, UsageError
 
 __all__ = ["command"]
 
@@ -131,12 +129,11 @@ def command(
     \b
         swink batch reviews.csv -o labels.jsonl -m openai/gpt-5.4-mini -p "Good or bad? {text}"
     """
-    call.models = chosen([name for each in call.models for name in each.split(",") if name])
     call.require_model()
     if report is not None:
         check_form(report)
     if prompt is not None and prompt.startswith("@"):
-        prompt = read_text(prompt[1:])
+        prompt = _text(Path(prompt[1:]))
     if output.resolve() == requests.resolve():
         raise UsageError(f"{output} is the file of requests", resolution="Name another output.")
     options = dict(call.options)
@@ -159,6 +156,15 @@ def command(
     if tally.stopped:
         return EXIT_INCOMPLETE
     return EXIT_FAILURE if tally.failed or tally.kept_failed else 0
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.expanduser().read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise MediaError(
+            f"the prompt cannot be read: {error}", resolution="Name a text file after the @."
+        ) from error
 
 
 async def _run(job: Job, requests: Path, output: Path, order: Order) -> tuple[Tally, bool]:
