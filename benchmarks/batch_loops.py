@@ -124,9 +124,9 @@ def main() -> None:
         began, cpu = time.perf_counter(), time.process_time()
         asyncio.run(WAYS[way](url, calls, concurrency, output))
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         answered = len(output.read_bytes().splitlines())
     assert answered == calls, f"{answered} answers to {calls} calls"
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps({"rate": calls / seconds, "cpu": cpu / calls * 1e6, "memory": peak}))
 
 
