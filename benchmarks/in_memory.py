@@ -108,15 +108,16 @@ def _deltas(kind: str) -> list[bytes]:
     made = []
     for number in range(DELTAS):
         token = TOKENS[number % len(TOKENS)]
-        call = {"index": 0, "function": {"arguments": "1" if number else '{"a": 1'}}
+        said: dict[str, str] = {"arguments": "1"} if number else {"name": "add", "arguments": '{"a": 1'}
+        call: dict[str, Any] = {"index": 0, "function": said}
         if not number:
-            call = {**call, "id": "call_1", "type": "function"}
-            call["function"] = {"name": "add", "arguments": '{"a": 1'}
-        delta: dict[str, Any] = {
+            call |= {"id": "call_1", "type": "function"}
+        of_kind: dict[str, dict[str, Any]] = {
             "text": {"content": token},
             "thinking": {"reasoning_content": token},
             "tool call": {"tool_calls": [call]},
-        }[kind]
+        }
+        delta = of_kind[kind]
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None}
         chunk = {**orjson.loads(first[6:]), "choices": [choice]}
         made.append(b"data: %b\n\n" % orjson.dumps(chunk))

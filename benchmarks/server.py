@@ -7,6 +7,7 @@ process is the client's alone. The `model` of the request's body names the scena
     paced-N   N deltas, one frame a write with a pause after each: one frame a network read
     short-N   N deltas, the whole answer in one write
     live-N    as paced-N, but as slow as a model, for many streams at a time
+    model-N   the same, at 50 deltas a second
 
 The first line on stdout is the port. The server ends when its stdin closes, so that it cannot
 outlive the process that started it.
@@ -26,7 +27,7 @@ WRITE_SIZE = 64 * 1024
 # so a machine on which this is too short is noticed.
 PACE_SECONDS = 0.001
 
-PAUSES = {"paced": PACE_SECONDS, "live": 0.05}
+PAUSES = {"paced": PACE_SECONDS, "live": 0.05, "model": 0.02}
 """Seconds between two frames, by kind."""
 
 HEAD = (
@@ -120,8 +121,8 @@ async def _answer(head: bytes, body: bytes, writer: asyncio.StreamWriter) -> Non
         writer.write(_refusal("404 Not Found", f"{method} {path}: this server has only {PATH}"))
         return
     kind, _, count = str(json.loads(body)["model"]).partition("-")
-    if kind not in {"burst", "paced", "short", "live"} or not count.isdecimal():
-        writer.write(_refusal("400 Bad Request", "model is burst-N, paced-N, short-N or live-N"))
+    if kind not in {"burst", "short", *PAUSES} or not count.isdecimal():
+        writer.write(_refusal("400 Bad Request", "the model is a kind and a number, as in burst-9"))
         return
     pause = PAUSES.get(kind, 0.0)
     for data in _writes(kind, int(count)):

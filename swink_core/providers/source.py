@@ -58,7 +58,9 @@ _ANSWERS = (StopReason.STOP, StopReason.TOOL_USE)
 class Parser(Protocol):
     """A provider's knowledge of its frames. It has no socket, clock or log.
 
-    One that needs another kind of `EventWriter` names its class as `writer`.
+    One that needs another kind of `EventWriter` names its class as `writer`. One with a method
+    `after_read(out)` says there, once for all frames of a network read, what only the last of
+    them has to say, such as counts that are told anew with each.
     """
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
@@ -102,6 +104,7 @@ class EventSource:
         self._chunks: Any = chunks
         self._decoder = decoder
         self._parser = parser
+        self._after_read = getattr(parser, "after_read", lambda out: None)
         self._policy = malformed
         self._notices = notices
         self._phase: Phase = "connect"
@@ -160,6 +163,7 @@ class EventSource:
             if broken is not None:
                 why = str(broken)
                 out.fail(Failure("streaming", kind=Kind.PROTOCOL, code="frame", message=why))
+        self._after_read(out)
         self.kept = out.kept
         self.completed = out.stop_reason is not None and out.failure is None
         if out.finished:
@@ -231,6 +235,7 @@ class EventSource:
                 self._parser.feed(frame, self._out)
             except UNPARSABLE:
                 log.debug("the input ends inside a frame of %d bytes", len(frame))
+        self._after_read(self._out)
 
     def _malformed(self, frame: bytes, error: Exception) -> None:
         if (repaired := repaired_json(frame)) is not None:

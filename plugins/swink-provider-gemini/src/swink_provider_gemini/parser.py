@@ -107,6 +107,7 @@ class GenerateContentParser:
         self._facts: dict[str, Any] = {}  # of the answer so far
         self._logprobs: dict[str, list[Any]] = {}
         self._in_text = False
+        self._usage: dict[str, Any] = {}  # what was told, and is not counted yet
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
         """Tell `out` what a frame says."""
@@ -118,9 +119,16 @@ class GenerateContentParser:
             if out.finished:
                 break
 
+    def after_read(self, out: EventWriter) -> None:
+        """Count what the last frame of a read says: each says all that was taken so far."""
+        if self._usage:
+            _count(self._usage, out)
+            self._usage = {}
+
     def buffered(self, body: bytes, out: EventWriter) -> None:
         """Read an answer that was not streamed, or streamed as one JSON array."""
         self.feed(body.removeprefix(_BOM).strip(), out)
+        self.after_read(out)
 
     def _chunk(self, chunk: Chunk, frame: bytes, out: EventWriter) -> None:
         if chunk.error is not None:
@@ -128,9 +136,12 @@ class GenerateContentParser:
             read_error(failure)
             out.fail(failure)
             return
-        out.response(chunk.response_id, chunk.model_version)
+        if chunk.response_id != out.response_id or chunk.model_version != out.model:
+            out.response(chunk.response_id, chunk.model_version)
         if chunk.usage_metadata:
-            _count(chunk.usage_metadata, out)
+            if chunk.usage_metadata.keys() != self._usage.keys():
+                self.after_read(out)  # what only the earlier one says is not to be lost
+            self._usage = chunk.usage_metadata
         feedback = chunk.prompt_feedback
         if feedback is not None and feedback.safety_ratings:
             out.response(metadata={"promptFeedback": {"safetyRatings": feedback.safety_ratings}})
@@ -149,7 +160,13 @@ class GenerateContentParser:
             )
 
     def _candidate(self, candidate: Candidate, out: EventWriter) -> None:
-        parts = (candidate.content.parts if candidate.content else None) or ()
+        content, parts = candidate.content, (candidate.content and candidate.content.parts) or ()
+        if self._in_text and not self._block_is_whole and len(parts) == 1:
+            text = parts[0].get("text")
+            bare = parts[0] == {"text": text} and candidate == Candidate(candidate.index, content)
+            if bare and text and isinstance(text, str):
+                out.text(text, self._block)
+                return
         # all calls are understood before anything is said: a frame counts whole or not at all
         for part, call in [(part, function_call(part)) for part in parts]:
             if call is not None:

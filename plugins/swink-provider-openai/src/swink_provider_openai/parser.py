@@ -36,6 +36,7 @@ from swink_provider_openai.wire import (
     Custom,
     Delta,
     FirstChunk,
+    Function,
     Part,
     ToolCall,
     WholeChoice,
@@ -102,6 +103,9 @@ class ChatParser:
                         self._beside.note_filters(filters, out)
                     out.text(content)
                     return
+                beside = choice.logprobs or chunk.citations or chunk.search_results
+                if not (content or beside) and self._more(delta, out):
+                    return
         self._take(chunk, frame, out)
 
     def buffered(self, body: bytes, out: EventWriter) -> None:
@@ -128,6 +132,22 @@ class ChatParser:
                 self._stop(reason_of(choice), out)
         self._counted = True  # it is whole
         self._done(out)
+
+    def _more(self, delta: Delta, out: EventWriter) -> bool:
+        """Take a piece of reasoning, or of a call that has begun, if it says nothing else."""
+        thought, calls = delta.reasoning_content, delta.tool_calls
+        if thought and delta == Delta(delta.content, reasoning_content=thought):
+            out.thinking(thought)
+            return True
+        if not calls or len(calls) > 1 or not self._text_over:
+            return False
+        call, said = calls[0], calls[0].function
+        piece = None if said is None else said.arguments
+        bare = ToolCall(call.index, function=Function(arguments=piece))
+        if piece.__class__ is not str or call != bare or delta != Delta(delta.content, calls):
+            return False
+        out.tool_call(call.index, arguments=piece)
+        return True
 
     # -- the thorough way --------------------------------------------------------------------
 
