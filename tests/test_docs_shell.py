@@ -90,6 +90,7 @@ def test_the_shell_lines_of_a_page_run(page: Path, tmp_path: Path) -> None:
     environment = clean_environment(tmp_path)
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     (tmp_path / "your_program.py").write_text(PROGRAM, "utf-8")
+    (tmp_path / "reviews.csv").write_text("text\nGreat.\nIt broke after a day.\n", "utf-8")
     with vendors("\n".join(lines), environment):
         script = PRELUDE + "\n".join(as_typed(line, environment) for line in lines)
         done = subprocess.run(
