@@ -45,8 +45,11 @@ NEAR = 0.8
 SOON = 30
 """So few calls between two refusals say that slowing down has not helped."""
 
-UNHELPED = 3
-"""So often in a row, they are refused for something else."""
+UNHELPED = 0.5
+"""Where calls are refused as soon at this share of the rate, it is for something else."""
+
+QUIET = 0.02
+"""A share of refusals that is none."""
 
 
 class Rate:
@@ -66,7 +69,7 @@ class Rate:
         self._is_measured = False  # from what was not refused
         self._is_found = False  # the limit was met at about this rate
         self._clean = 0  # calls since the last refusal
-        self._unhelped = 0
+        self._top = inf  # the rate after the first of refusals that came soon after each other
         self._noise = 0.0
 
     def begin(self, now: float, is_used: bool) -> None:
@@ -76,7 +79,7 @@ class Rate:
         if self.value != inf and is_used:
             self._clean += 1
             if self._clean % (3 * SOON) == 0:
-                self._noise /= 2
+                self._noise = self._noise / 2 if self._noise > QUIET else 0.0
             self.value *= 1.0 + self._climb()
 
     def refuse(self, began: float, now: float) -> bool:
@@ -90,13 +93,13 @@ class Rate:
         refused = sum(1 for at in self._refused if at > self._eased_at)
         passed = max(0, len(begun) - refused)
         share = refused / (passed + refused)
-        if passed and share <= 2 * self._noise + 0.05 * bool(self._noise):
+        if passed and self._noise and share <= 2 * self._noise + 0.05:
             self.value *= 1.02
             return False
-        self._unhelped = self._unhelped + 1 if self._clean < SOON and self.value != inf else 0
-        if self._unhelped >= UNHELPED and share < 0.5:
-            self._noise, self._unhelped = share, 0
-            self.value *= 1.5
+        if self._clean >= 3 * SOON or self.value == inf:
+            self._top = inf
+        if passed and share < 0.5 and self.value < UNHELPED * self._top < inf:
+            self._noise, self.value = share, 2 * self._top
         elif passed >= LEAST_SAMPLE:
             span = max(now - max(self._eased_at, begun[0]), SHORTEST_SPAN)
             measured = min(self.value, passed / span) * BELOW
@@ -106,6 +109,8 @@ class Rate:
             eased = self.value * (BELOW if passed else 0.5)
             self.value = min(eased, self.value if self._is_measured else GUESS)
         self.value = max(self.value, LOWEST)
+        if self._top == inf:
+            self._top = self.value
         self._eased_at, self._clean = now, 0
         return not passed
 
@@ -113,10 +118,9 @@ class Rate:
         """Return by what share a call lets the rate grow."""
         if not self._is_measured:
             return GUESS_CLIMB
-        if not self._is_found:
+        if self._noise or not self._is_found:
             return SEARCH_CLIMB
-        faster = FASTEST if self._noise else 2.0 ** (self._clean // PATIENCE)
-        return CLIMB / PATIENCE * min(faster, FASTEST)
+        return CLIMB / PATIENCE * min(2.0 ** (self._clean // PATIENCE), FASTEST)
 
 
 def _forget(times: deque[float], now: float) -> None:

@@ -31,6 +31,8 @@ class Window:
         self._ended += 1
         self._bad += not good
         self._full = self._full or busy >= int(self.size)
+        if self._slow_start and good and busy >= int(self.size):
+            self.size = min(self.size + 1, self._most)  # one by one: no volley at a round's end
         if self._ended < max(LEAST_ROUND, int(self.size)):
             return
         share = self._bad / self._ended
@@ -38,6 +40,6 @@ class Window:
             self.size = max(1.0, self.size * max(0.5, 1.0 - share))
             self._slow_start = False
         elif self._full:  # one that is not used says nothing
-            self.size = min(self.size * 2 if self._slow_start else self.size + 1, self._most)
+            self.size = min(self.size + (not self._slow_start), self._most)
         self._ended = self._bad = 0
         self._full = False
