@@ -39,17 +39,19 @@ help:
 	@echo 'make reference    write the pages of docs/reference that come from the code'
 	@echo 'make docs         make the site of docs/ in build/site; broken links and anchors fail'
 	@echo 'make picture      draw what `swink demo` prints, for the README'
-	@echo 'make bench        measure the cost per event and per request, and of each protocol at the gateway'
-	@echo '                  and of many prompts (CALLS=100000 for all that the documentation tells)'
+	@echo 'make bench        measure the cost per event and per request, of each protocol at the gateway,'
+	@echo '                  of starting the command line, and of many prompts (CALLS=100000 for all)'
 	@echo 'make kills        kill runs of `swink batch` two hundred times, with each engine of its journal'
 	@echo 'make fuzz         feed 1,000,000 broken answers (STREAMS=…) and 100,000 broken errors'
 	@echo '                  (REFUSALS=…) to all providers, half over HTTP, then run the'
 	@echo '                  property tests with many fresh examples'
-	@echo 'make judge        judge every kind of call to every kind of model (PROVIDERS="openai groq")'
+	@echo 'make judge        judge every kind of call to every kind of model (PROVIDERS="openai groq");'
+	@echo '                  all of it writes the page of what each provider takes'
 	@echo 'make mutants    mutate providers by rule, and count what the conformance kit finds (PROVIDERS="sound")'
 	@echo 'make scoreboard   put swink and its peers before the same faults, and before the judge; writes two pages'
 	@echo 'make counterparts show traces to Phoenix and metrics to Prometheus, drive the claude command,'
-	@echo '                  the gateway with every vendor'\''s newest SDK, and Ray, installing all (2 GB)'
+	@echo '                  the gateway with every vendor'\''s newest SDK, and them beside the'
+	@echo '                  providers, and a batch on Ray, installing all (2.5 GB)'
 	@echo 'make constraints  resolve all dependencies anew and write constraints.txt'
 	@echo 'make clean        remove .venv, caches and build products'
 
@@ -86,6 +88,7 @@ picture: $(VENV)/.installed
 bench: $(VENV)/.installed-dev
 	$(PY) -m benchmarks.run
 	$(PY) -m benchmarks.gateway
+	$(PY) -m benchmarks.start_up
 	$(PY) -m benchmarks.batch --calls $(CALLS)
 
 kills: $(VENV)/.installed-dev
@@ -97,7 +100,7 @@ fuzz: $(VENV)/.installed-dev
 	$(PY) -m pytest -q -m hypothesis --hypothesis-profile=swink-fuzz $(PYTEST_ARGS)
 
 judge: $(VENV)/.installed-dev
-	$(PY) -m swink_testing.matrix $(PROVIDERS)
+	$(PY) tools/generate_takes.py $(PROVIDERS)
 
 mutants: $(VENV)/.installed-dev
 	$(PY) tools/mutants.py $(PROVIDERS)

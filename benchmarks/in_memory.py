@@ -108,7 +108,9 @@ def _deltas(kind: str) -> list[bytes]:
     made = []
     for number in range(DELTAS):
         token = TOKENS[number % len(TOKENS)]
-        said: dict[str, str] = {"arguments": "1"} if number else {"name": "add", "arguments": '{"a": 1'}
+        said = {"arguments": "1"}
+        if not number:
+            said = {"name": "add", "arguments": '{"a": 1'}
         call: dict[str, Any] = {"index": 0, "function": said}
         if not number:
             call |= {"id": "call_1", "type": "function"}

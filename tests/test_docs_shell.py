@@ -25,6 +25,7 @@ TYPED = [page for page in PAGES if shell_lines(page)]
 NOT_RUN = {
     "docs/how-to/add-a-command.md swink count": "the page's command is installed by nobody",
     "docs/how-to/check-a-provider.md swink check acme --recordings cases/": "a reader's recordings",
+    "docs/how-to/tools-in-the-terminal.md swink ask -m openai/": "its server would be downloaded",
     "docs/tutorials/write-a-provider.md ": "tests/test_template.py takes these steps",
     'contrib/swink-cli/README.md eval "$(_SWINK_COMPLETE=zsh': "a line of another shell",
     "contrib/swink-cli/README.md _SWINK_COMPLETE=fish": "a line of another shell",
@@ -40,19 +41,26 @@ REPLACED = [
     (r"swink check$", "swink check --help"),  # all providers: minutes, and tests of their own
     (r"swink demo$", "swink demo echo --speed 50"),
     (r"swink (gateway|tail|top)\b.*", r"swink \1 --help"),  # they end by Ctrl-C alone
+    (r"(?=swink.* keys set)", "echo sk-test | "),  # which a person would be asked for
     (r"path/to/a/recording", "--help"),
+    (r"\bc1c8\b", "$(swink log conversations | awk 'NR == 2 {print substr($1, 1, 6)}')"),
     (r"\bd974\b", "$(swink log list | awk 'NR == 2 {print substr($1, 1, 6)}')"),
 ]
-"""What a reader would put in: their own provider, recording, call."""
+"""What a reader would put in: their own provider, recording, conversation, call."""
 
 PRELUDE = """set -euo pipefail
 git() { echo "+ a change"; }
 opentelemetry-instrument() { "$@"; }
 """
 
-PROGRAM = """import swink
+FILES = {
+    "your_program.py": """import swink
 print(swink.complete_sync("echo/echo", "Hello").text)
-"""
+""",
+    "reviews.csv": "text\nGreat.\nIt broke after a day.\n",
+    "weather.py": "def get_weather(city: str) -> str: return city",
+}
+"""What a reader would have written."""
 
 OTHERS = {"opentelemetry-distro", "opentelemetry-exporter-otlp"}
 """Distributions of others that pages install."""
@@ -89,8 +97,8 @@ def test_the_shell_lines_of_a_page_run(page: Path, tmp_path: Path) -> None:
     lines = [line for line in shell_lines(page) if is_run(page, line)]
     environment = clean_environment(tmp_path)
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
-    (tmp_path / "your_program.py").write_text(PROGRAM, "utf-8")
-    (tmp_path / "reviews.csv").write_text("text\nGreat.\nIt broke after a day.\n", "utf-8")
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text, "utf-8")
     with vendors("\n".join(lines), environment):
         script = PRELUDE + "\n".join(as_typed(line, environment) for line in lines)
         done = subprocess.run(

@@ -43,10 +43,12 @@ src/{package}/recordings/rate-limit/body.{body} src/{package}/recordings/rate-li
 src/{package}/recordings/rate-limit/recording.json
 """
 
+ERROR_FILES = "src/{package}/errors.jsonl"
+
 FILES = {
     "openai": SHARED_FILES + "src/{package}/models.toml" + RECORDING_FILES,
-    "sse": SHARED_FILES + "src/{package}/models.toml" + RECORDING_FILES,
-    "ndjson": SHARED_FILES + "src/{package}/models.toml" + RECORDING_FILES,
+    "sse": SHARED_FILES + "src/{package}/models.toml" + RECORDING_FILES + ERROR_FILES,
+    "ndjson": SHARED_FILES + "src/{package}/models.toml" + RECORDING_FILES + ERROR_FILES,
     "stream": SHARED_FILES + "src/{package}/models.toml",
     "observer": SHARED_FILES,
     "wrapper": SHARED_FILES,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
@@ -71,7 +72,7 @@ def test_the_script_fills_in_what_it_knows_and_keeps_what_is_written() -> None:
     dear, cheap, own = tomllib.loads(after)["models"]
     assert dear["capabilities"] == ["tools"]
     assert dear["prices"]["input"] > cheap["prices"]["input"] > 0
-    assert dear["as_of"] == "2026-11-01"
+    assert dear["as_of"] == update_catalog._facts()["as_of"]
     assert own == {"id": "of my own", "max_output": 5}
     assert unknown == [f"{known['provider']}/of my own"]
     assert after.startswith(rows.partition("# >>>")[0])
@@ -80,10 +81,39 @@ def test_the_script_fills_in_what_it_knows_and_keeps_what_is_written() -> None:
 
 
 @pytest.mark.parametrize("path", UPDATED, ids=lambda path: path.parent.name)
-def test_the_script_changes_nothing_that_is_up_to_date(path: Path) -> None:
-    once, unknown = update_catalog.updated(path.read_text("utf-8"), NOW)
+def test_prices_and_aliases_come_from_their_sources_whoever_runs_the_script_and_when(
+    path: Path,
+) -> None:
+    text = path.read_text("utf-8")
+    head, begin, rest = text.partition(update_catalog.BEGIN)
+    rows, end, tail = rest.partition(update_catalog.END)
+    rows = re.sub(r"^prices = \{.*\n(    .*\n|\].*\n)*", "", rows, flags=re.MULTILINE)
+    rows = re.sub(r"^(match|as_of) = .*\n", "", rows, flags=re.MULTILINE)
+    assert "prices" not in rows
 
-    assert update_catalog.updated(once, NOW) == (once, unknown)
+    assert update_catalog.updated(head + begin + rows + end + tail, NOW)[0] == text
+
+
+def test_a_run_says_that_nothing_changed_and_one_with_other_prices_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [folder] = {path.parents[2] for path in UPDATED if "mistral" in path.parent.name}
+    copy = Path(shutil.copytree(folder, tmp_path / folder.name))
+    monkeypatch.setattr("sys.argv", ["update_catalog.py", str(copy)])
+
+    update_catalog.main()
+    assert capsys.readouterr().out == "nothing changed\n"
+
+    monkeypatch.setattr(update_catalog, "version", lambda name: "9.9")
+    with pytest.raises(SystemExit, match=r"9\.9 is installed.*anew"):
+        update_catalog.main()
+
+
+def test_a_table_is_read_from_a_file_or_a_url(tmp_path: Path) -> None:
+    file = tmp_path / "table.json"
+    file.write_text('{"mine/one": {}}', "utf-8")
+
+    assert limits.tables_of([str(file), file.as_uri()]) == [{"mine/one": {}}] * 2
 
 
 def test_a_model_that_is_gone_leaves_the_rows_and_has_a_rule() -> None:
@@ -108,7 +138,16 @@ id = "deepseek-flash"
     assert [(rule["retires"], rule["successor"]) for rule in data["rules"]] == [
         ("2026-07-24", "deepseek-flash")
     ]
-    assert "deepseek-chat is gone" in list(update_catalog.changes(text, after))
+    assert list(update_catalog.changes(text, after))[:3] == [
+        "deepseek-chat is gone",
+        f"deepseek-flash: as_of None -> {update_catalog._facts()['as_of']}",
+        "deepseek-flash: capabilities None -> ['tools', 'images', 'thinking', 'structured_output',"
+        " 'json']",
+    ]
+    assert (
+        "deepseek/^deepseek-(chat|reasoner)$: retires None -> 2026-07-24"
+        in update_catalog.changes(text, after)
+    )
 
 
 def test_every_correction_names_its_source_and_the_models_it_is_for() -> None:

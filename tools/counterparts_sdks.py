@@ -1,9 +1,9 @@
-"""Drive the gateway with the vendors' SDKs, newest, each in an environment of its own.
+"""Drive the gateway with the vendors' newest SDKs, and hold what providers send against theirs.
 
 `make counterparts` installs each of `tools/sdks/*.txt` into `.venv-sdks/NAME`, with all that it
 wants, so that none holds another back; what else the tests need comes from `.venv`, after it. All
-recordings that are here go through each SDK, whole and killed at every frame. Exit code 1 where a
-test fails or an environment is missing.
+recordings that are here go through each SDK that the gateway serves, whole and killed at every
+frame. Exit code 1 where a test fails or an environment is missing.
 """
 
 from __future__ import annotations
@@ -14,17 +14,37 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TESTS = ROOT / "contrib" / "swink-gateway" / "tests"
 OF_ALL = ("test_recordings.py", "test_every_sdk.py", "test_killed.py", "test_loss_schemas.py")
 
-SDKS = {
+CLIENTS = {
     "openai": ("chat,responses,socket", ("test_chat.py", "test_responses.py",
                                          "test_responses_socket.py")),
     "anthropic": ("messages", ("test_messages.py",)),
     "google-genai": ("gemini", ("test_sdk_google.py",)),
     "ollama": ("ollama", ("test_sdk_ollama.py",)),
 }  # fmt: skip
-"""The clients that each SDK is, and the tests of what it alone does."""
+"""The clients of the gateway that an SDK is, and the tests of what it alone does."""
+
+OF_SERVICES = "openai/tests/test_vendors_sdks.py"
+PROVIDERS = {
+    "openai": ("openai/tests/test_openai_sdk_requests.py", "azure/tests/test_sdk.py",
+               "openai/tests/test_openai_sdk_streams.py", "xai/tests/test_sdk.py",
+               "openai/tests/test_responses_requests.py",
+               "openai/tests/test_responses_sdk_streams.py"),
+    "anthropic": ("anthropic/tests/test_sdk_requests.py", "anthropic/tests/test_sdk_answers.py",
+                  "gemini/tests/test_vertex_vendors.py"),
+    "google-genai": ("gemini/tests/test_sdk.py",),
+    "ollama": ("ollama/tests/test_sdk.py",),
+    "botocore": ("bedrock/tests",),
+    "cohere": ("cohere/tests/test_sdk.py",),
+    "mistralai": ("mistral/tests/test_mistral.py", "gemini/tests/test_vertex_vendors.py"),
+    "cerebras_cloud_sdk": (OF_SERVICES,),
+    "fireworks-ai": (OF_SERVICES,),
+    "groq": (OF_SERVICES,),
+    "perplexityai": (OF_SERVICES,),
+    "together": (OF_SERVICES,),
+}  # fmt: skip
+"""The tests that hold what providers send, and read, against what an SDK does."""
 
 ABOUT = "from importlib.metadata import version; import sys; print(version(sys.argv[1]))"
 
@@ -36,11 +56,13 @@ def python_of(sdk: str) -> Path:
 
 def passes(sdk: str) -> bool:
     """Run the tests that an SDK is driven in, and tell whether all passed."""
-    clients, own = SDKS[sdk]
+    clients, own = CLIENTS.get(sdk, ("", ()))
+    gateway, plugins = ROOT / "contrib" / "swink-gateway" / "tests", ROOT / "plugins"
     python = python_of(sdk)
     version = subprocess.run([python, "-c", ABOUT, sdk], capture_output=True, text=True, check=True)
     print(f"{sdk} {version.stdout.strip()}", flush=True)
-    files = [str(TESTS / name) for name in (*OF_ALL, *own)]
+    files = [plugins / f"swink-provider-{name}" for name in PROVIDERS[sdk]]
+    files += [gateway / name for name in (*OF_ALL, *own) if clients]
     environ = {**os.environ, "SWINK_GATEWAY_CLIENTS": clients}
     return (
         subprocess.run([python, "-m", "pytest", "-q", *files], cwd=ROOT, env=environ).returncode
@@ -50,7 +72,7 @@ def passes(sdk: str) -> bool:
 
 def main() -> None:
     """Drive those that are named, or all."""
-    asked = sys.argv[1:] or list(SDKS)
+    asked = sys.argv[1:] or list(PROVIDERS)
     missing = [sdk for sdk in asked if not python_of(sdk).exists()]
     if missing:
         sys.exit(f"run `make counterparts`, which installs {', '.join(missing)}")

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 import api_pages
+import author_pages
+import command_line_page
 import failure_table
 import generate_gateway
 import generate_providers
@@ -162,14 +164,18 @@ def options() -> str:
 
 PAGES: dict[str, Callable[[], str]] = {
     "client.md": api_pages.client,
+    "command-line.md": command_line_page.page,
     "conformance.md": conformance,
     "errors.md": api_pages.errors,
     "events.md": event_classes,
     "failures.md": failure_table.page,
     "hooks.md": hooks,
     "messages.md": api_pages.messages,
+    "models-toml.md": author_pages.models_toml,
     "options.md": options,
+    "provider-toolbox.md": author_pages.toolbox,
     "providers.md": generate_providers.page,
+    "recordings.md": author_pages.recordings,
     "swink.md": api_pages.swink_package,
     "usage-and-cost.md": api_pages.usage_and_cost,
     "what-each-provider-takes.md": generate_takes.page,

@@ -1,8 +1,10 @@
-"""Write docs/reference/what-each-provider-takes.md by asking: `generate_takes.py`, or `--check`.
+"""Write docs/reference/what-each-provider-takes.md from the run of `make judge`.
 
-Each option and each kind of content goes, alone, to each listed model of every provider that there
-are rules for, through a client and with no network. What was sent, changed, left out or refused is
-what the page says; its sources are those of the rule that refuses the call as it was given.
+`generate_takes.py [PROVIDER…]` is that run: every kind of call to every kind of model, through a
+client and with no network. Where it was a whole one, the page says what of it became of each option
+and each kind of content, alone, at each listed model: sent, changed, left out or refused; a source
+is that of the rule that refuses the call as it was given. What `make reference` writes, and a test
+looks for, comes from the same run of these cases alone.
 """
 
 from __future__ import annotations
@@ -16,13 +18,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from swink_core import CacheStrategy, Notice
+from swink_core import CacheStrategy
 from swink_testing.judge import Judge
+from swink_testing.matrix.__main__ import main as run_matrix
 from swink_testing.matrix.ask import Asker, Outcome
-from swink_testing.matrix.cases import Case
+from swink_testing.matrix.cases import combination
 from swink_testing.matrix.exceptions import excuses
-from swink_testing.matrix.findings import can_lift_rules, of_any
-from swink_testing.matrix.ids import AskedModel, models_of
+from swink_testing.matrix.findings import Examined, Run, RunOptions, examined, of_any
+from swink_testing.matrix.ids import AskedModel
 from swink_testing.matrix.options import SCHEMA
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/reference/what-each-provider-takes.md"
@@ -64,7 +67,7 @@ ROWS = [
     Row('`thinking="low"`', "plain", {"thinking": "low"}),
     Row('`thinking="high"`', "plain", {"thinking": "high"}),
     Row('`thinking="extra_high"`', "plain", {"thinking": "extra_high"}),
-    Row("`thinking=2000` tokens", "plain", {"thinking": 2000}),
+    Row("`thinking=1024` tokens", "plain", {"thinking": 1024}),
     Row("`thinking` and `temperature`", "plain", {"thinking": "high", "temperature": 0.2}),
     Row('`response_format="json"`', "plain", {"response_format": "json"}),
     Row("`response_format`, a schema", "plain", {"response_format": SCHEMA}),
@@ -74,7 +77,7 @@ ROWS = [
     Row("tools", "tools", {}),
     Row("tools and `thinking`", "tools", {"thinking": "high"}),
     Row('`tool_choice="required"`', "tools", {"tool_choice": "required"}),
-    Row("the same and `thinking`", "tools", {"tool_choice": "required", "thinking": "high"}),
+    Row("the same and `thinking`", "tools", {"thinking": "high", "tool_choice": "required"}),
     Row('`tool_choice="none"`', "tools", {"tool_choice": "none"}),
     Row("`parallel_tool_calls=False`", "tools", {"parallel_tool_calls": False}),
     Row("tools and a `response_format`", "tools", {"response_format": SCHEMA}),
@@ -97,60 +100,59 @@ class Cell(NamedTuple):
     sources: frozenset[str] = frozenset()
 
 
-def status(outcome: Outcome, plain: Outcome) -> str:
-    """Say what became of a call, beside one of the same model that asks for nothing."""
-    if outcome.refusal is not None:
-        return REFUSED
-    if outcome.asked is None:
-        raise SystemExit(f"{outcome.case}: {outcome.fault or outcome.usage_error}")
-    said = {notice.detail for notice in plain.notices}
-    new: list[Notice] = [notice for notice in outcome.notices if notice.detail not in said]
-    if not new:
-        return SENT
-    return LEFT_OUT if all(notice.code == "option_ignored" for notice in new) else CHANGED
+PLAIN = combination("plain", {})
+"""The call that asks for nothing; what is said of it is not said of an option."""
+
+WHATS = {combination(row.conversation, row.options): row.what for row in ROWS}
 
 
-async def cell(asker: Asker, judge: Judge, case: Case, plain: Outcome) -> Cell:
-    """Ask, and where it was not sent as given ask again without rules."""
-    outcome = await asker.outcome(case)
-    found = status(outcome, plain)
-    if found == SENT or not can_lift_rules():
-        return Cell(found)
-    asked = (await asker.outcome(case, rules=False)).asked
-    sources = set()
-    if asked is not None:
-        broken = judge.refusals(asked.provider, asked.api, asked.model, asked.body)
-        sources = {rule.source for rule in broken}
-    if not sources:
-        said = outcome.refusal.error_message if outcome.refusal else outcome.notices[0].detail
-        about = ("needless", case.provider, of_any(outcome, said), case.model.id)
-        sources = {excuse.source for excuse in excuses() if excuse.covers(*about)}
-    return Cell(found, frozenset(sources))
+class Takes:
+    """What a run shows of the rows: the cells of each provider, by row and model."""
 
+    def __init__(self) -> None:
+        self.cells: dict[str, dict[str, dict[str, Cell]]] = {}
+        self._plain: set[str] = set()
+        self._ids: dict[str, str] = {}
 
-async def ask(provider: str) -> tuple[list[str], dict[str, dict[str, Cell]]]:
-    """Return a provider's models and what became of each row, by model."""
-    judge = Judge()
-    async with Asker() as asker:
-        models = _once(
-            [m for m in models_of(asker.catalog, provider, judge) if m.origin == "listed"]
-        )
-        cells: dict[str, dict[str, Cell]] = {row.what: {} for row in ROWS}
-        for model in models:
-            plain = await asker.outcome(Case(provider, model, "plain", {}))
-            for row in ROWS:
-                case = Case(provider, model, row.conversation, row.options)
-                cells[row.what][_short(model.id)] = await cell(asker, judge, case, plain)
-    return [_short(model.id) for model in models], cells
+    def shows(self, model: AskedModel) -> bool:
+        """Tell whether a model is on the page: where only regions differ, the first is."""
+        name = REGION.sub("", model.id)
+        return model.origin == "listed" and self._ids.setdefault(name, model.id) == model.id
 
+    def add(self, each: Examined) -> None:
+        """Take note of what became of a case, where it is one of the rows."""
+        case = each.outcome.case
+        if not self.shows(case.model):
+            return
+        said = case.combination
+        if said == PLAIN:
+            self._plain = {notice.detail for notice in each.outcome.notices}
+        elif said in WHATS:
+            cells = self.cells.setdefault(case.provider, {row.what: {} for row in ROWS})
+            cells[WHATS[said]][REGION.sub("", case.model.id)] = self._cell(each)
 
-def _once(models: list[AskedModel]) -> list[AskedModel]:
-    """Leave out what differs in its region alone."""
-    return list({_short(model.id): model for model in reversed(models)}.values())[::-1]
+    def _cell(self, each: Examined) -> Cell:
+        found = self._status(each.outcome)
+        sources = {rule.source for rule in each.broken}
+        if found == SENT:
+            sources = set()
+        elif not sources:
+            outcome = each.outcome
+            said = outcome.refusal.error_message if outcome.refusal else outcome.notices[0].detail
+            case = outcome.case
+            about = ("needless", case.provider, of_any(outcome, said), case.model.id)
+            sources = {excuse.source for excuse in excuses() if excuse.covers(*about)}
+        return Cell(found, frozenset(sources))
 
-
-def _short(id: str) -> str:
-    return REGION.sub("", id)
+    def _status(self, outcome: Outcome) -> str:
+        if outcome.refusal is not None:
+            return REFUSED
+        if outcome.asked is None:
+            raise SystemExit(f"{outcome.case}: {outcome.fault or outcome.usage_error}")
+        new = [notice for notice in outcome.notices if notice.detail not in self._plain]
+        if not new:
+            return SENT
+        return LEFT_OUT if all(notice.code == "option_ignored" for notice in new) else CHANGED
 
 
 def table(models: list[str], cells: dict[str, dict[str, Cell]]) -> Iterator[str]:
@@ -177,18 +179,34 @@ def _models(found: list[str], all_models: list[str], most: bool) -> str:
     return "the others" if most else ", ".join(f"`{id}`" for id in found)
 
 
-@cache
-def page() -> str:
+def written(takes: Takes) -> str:
     """Return the page."""
     judge = Judge()
     parts = []
     for info in Asker().providers():
         if info.name in judge.providers:
-            models, cells = asyncio.run(ask(info.name))
+            cells = takes.cells[info.name]
+            models = list(next(iter(cells.values())))
             listed = f"{len(models)} models of the catalogue" if models != ["any"] else "any model"
             parts.append(f"## {info.title or info.name}\n\n`{info.name}`: {listed}.\n")
             parts.append("\n".join(table(models, cells)) + "\n")
     return HEAD + "\n".join(parts)
+
+
+@cache
+def page() -> str:
+    """Return the page, from a run of its rows alone."""
+    takes = Takes()
+
+    async def run() -> None:
+        judge = Judge()
+        names = [info.name for info in Asker().providers() if info.name in judge.providers]
+        rows = RunOptions(names, asks=takes.shows, combinations=[PLAIN, *WHATS])
+        async for each in examined(judge, rows, Run()):
+            takes.add(each)
+
+    asyncio.run(run())
+    return written(takes)
 
 
 HEAD = """\
@@ -196,7 +214,8 @@ HEAD = """\
 
 <!-- Generated by tools/generate_takes.py from the code; a test fails when it is stale. -->
 
-Each option and each kind of content was given, alone or as a pair, to every model of the catalogue.
+Each option and each kind of content was given, alone or as a pair, to every model of the catalogue,
+in the run of `make judge`, which writes this page.
 *Goes out*: it is in the request, in the API's own words. *Changed* or *left out*: it went out
 otherwise or not at all, and a `Notice` says so. *Refused*: `Error(unsupported)`, before a byte is
 sent. A source says why the API would not take it as it was given; what the API has no field for
@@ -207,14 +226,14 @@ stands.
 """
 
 
-def main() -> None:
-    """Write the page, or with `--check` tell whether it is stale."""
-    if sys.argv[1:] == ["--check"]:
-        if PAGE.read_text("utf-8") != page():
-            sys.exit(f"{PAGE.name} is stale: run tools/generate_takes.py")
-        return
-    PAGE.write_text(page(), "utf-8")
+def main() -> int:
+    """Run the matrix, and write the page where nothing was left out."""
+    takes = Takes()
+    failed = run_matrix(takes.add)
+    if not sys.argv[1:]:
+        PAGE.write_text(written(takes), "utf-8")
+    return failed
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 Table = Mapping[str, Any]
 
@@ -22,6 +23,7 @@ NAMES = {
     "fireworks": ["fireworks-ai"],
     "gemini": ["google"],
     "moonshot": ["moonshotai"],
+    "perplexity": ["perplexity-agent"],
     "together": ["togetherai"],
     "vertex": ["google-vertex", "google-vertex-anthropic"],
 }
@@ -52,9 +54,16 @@ INPUTS = {"image": "images", "pdf": "documents", "audio": "audio"}
 WORDS = ("tools", "images", "documents", "audio", "thinking", "structured_output", "json")
 
 
-def tables_of(files: Iterable[Path]) -> list[Table]:
-    """Return what the files hold."""
-    return [json.loads(file.read_text("utf-8")) for file in files]
+def tables_of(places: Iterable[str]) -> list[Table]:
+    """Return what is at each place, a file or a URL."""
+    return [json.loads(_read(place)) for place in places]
+
+
+def _read(place: str) -> bytes:
+    if "://" not in place:
+        return Path(place).read_bytes()
+    with urlopen(place, timeout=60) as answer:
+        return bytes(answer.read())
 
 
 def limits_of(provider: str, model_id: str, tables: Iterable[Table]) -> dict[str, Any]:

@@ -61,7 +61,8 @@ def arguments(function: Callable[..., Any]) -> list[str]:
         if one.kind is one.KEYWORD_ONLY and "*" not in written:
             written.append("*")
         stars = "**" if one.kind is one.VAR_KEYWORD else ""
-        default = "" if one.default is one.empty else f" = {one.default!r}"
+        value = "…" if inspect.isfunction(one.default) else repr(one.default)
+        default = "" if one.default is one.empty else f" = {value}"
         written.append(f"{stars}{one.name}: {one.annotation}{default}")
     return written
 

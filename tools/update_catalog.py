@@ -5,15 +5,23 @@ catalogue. This script fills in, for every plugin or for those that are named, a
 changed:
 
 * from the `genai-prices` package: names, context windows, prices and the ids that a model is also
-  known by (`match`), and the day on which it did;
-* from tables of limits, if they are given (models.dev's, litellm's: see limits.py): `max_output`,
-  `capabilities`, and `context_window` where genai-prices has none;
+  known by (`match`);
+* from tables of limits, if they are given (see limits.py): `max_output`, `capabilities`, and
+  `context_window` where genai-prices has none;
 * from `catalog.toml` beside this script, which has the last word: what a vendor's own page says
-  otherwise, each with its source, and when models retire. Those rules it writes between the
-  markers `# >>> dates` and `# <<< dates`; a model that is gone leaves the rows.
+  otherwise, each with its source, the day on which all this was so, and when models retire. Those
+  rules it writes between the markers `# >>> dates` and `# <<< dates`; a model that is gone leaves
+  the rows.
 
-What none of them knows is kept as it is written: the choice of models, `provider`, `status`, `api`
-and `extra`. To add a model, write a row with its `id` (and `provider`) and run the script.
+The same sources make the same files, whoever runs it and when, but for models that retire
+meanwhile. All anew, from litellm's table (which is in its wheel) and models.dev's:
+
+    tools/update_catalog.py --table model_prices_and_context_window_backup.json \\
+                            --table https://models.dev/api.json
+
+Prices that no source knows leave a row. The rest that none of them knows is kept as it is written:
+the choice of models, `provider`, `status`, `api` and `extra`. To add a model, write a row with its
+`id` (and `provider`) and run the script.
 
     # >>> models
     # source: bedrock = aws
@@ -34,6 +42,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +69,7 @@ END = "# <<< models"
 SOURCE = re.compile(r"^# source: (\S+) = (\S+)$", re.MULTILINE)
 
 DATES = "# >>> dates", "# <<< dates"
+ENDS = "retires", "successor"
 
 FIELDS = (
     "id", "provider", "name", "match", "context_window", "max_output", "capabilities", "status",
@@ -77,10 +87,12 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     arguments.add_argument("folders", type=Path, nargs="*", help="plugins' folders; none: all")
     arguments.add_argument(
-        "--table", type=Path, action="append", default=[], help="a table of limits; may be repeated"
+        "--table", action="append", default=[], help="a table of limits, a file or a URL, in turn"
     )
     given = arguments.parse_args()
+    _held_against_these_prices()
     tables = tables_of(given.table)
+    changed = False
     for folder in given.folders or sorted((ROOT / "plugins").iterdir()):
         for file in folder.glob("src/*/models.toml"):
             before = file.read_text("utf-8")
@@ -89,13 +101,26 @@ def main() -> None:
             after, unknown = updated(before, datetime.now(UTC), tables)
             file.write_text(after, "utf-8")
             for name in unknown:
-                print(f"genai-prices does not know {name}; its row is kept", file=sys.stderr)
+                print(f"nobody knows what {name} costs", file=sys.stderr)
             for line in changes(before, after):
                 print(f"{folder.name}: {line}")
+            changed |= before != after
+    if not changed:
+        print("nothing changed")
+
+
+def _held_against_these_prices() -> None:
+    """Exit where the corrections were made to other prices than those that are installed."""
+    held, installed = _facts()["genai_prices"], version("genai-prices")
+    if held != installed:
+        sys.exit(
+            f"catalog.toml corrects genai-prices {held}, and {installed} is installed. Hold its"
+            " corrections against the vendors' pages anew, then say so at its top."
+        )
 
 
 def updated(text: str, now: datetime, tables: Sequence[Table] = ()) -> tuple[str, list[str]]:
-    """Return the file's new text, and the models that genai-prices does not know."""
+    """Return the file's new text, and the models whose prices nobody knows."""
     data = tomllib.loads(text)
     providers = [*data.get("providers", ()), *filter(None, [data.get("provider")])]
     head, found, rest = text.partition(BEGIN + "\n")
@@ -108,7 +133,8 @@ def updated(text: str, now: datetime, tables: Sequence[Table] = ()) -> tuple[str
             provider = row.get("provider", providers[0]["name"])
             if _gone(provider, row["id"], now):
                 continue
-            if not _fill(row, provider, sources.get(provider), now, tables):
+            _fill(row, provider, sources.get(provider), tables)
+            if "prices" not in row:
                 unknown.append(f"{provider}/{row['id']}")
             rows.append(row)
         _match(rows, providers[0]["name"], sources)
@@ -118,47 +144,51 @@ def updated(text: str, now: datetime, tables: Sequence[Table] = ()) -> tuple[str
 
 
 def changes(before: str, after: str) -> Iterator[str]:
-    """Say what became of each model, a line for each field."""
-    old, new = (
-        {(row.get("provider", ""), row["id"]): row for row in tomllib.loads(text).get("models", [])}
-        for text in (before, after)
-    )
+    """Say what became of each model and of each rule that ends one, a line for each field."""
+    old, new = (_named(tomllib.loads(text)) for text in (before, after))
     for key in sorted(old.keys() | new.keys()):
         name = "/".join(filter(None, key))
         if key not in new:
             yield f"{name} is gone"
             continue
         was, row = old.get(key, {}), new[key]
-        for field in sorted((was.keys() | row.keys()) - {"as_of"}):
+        for field in sorted(was.keys() | row.keys()):
             if was.get(field) != row.get(field):
                 yield f"{name}: {field} {was.get(field)} -> {row.get(field)}"
 
 
+def _named(data: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return rows and rules by what `changes` calls them."""
+    rows = {(row.get("provider", ""), row["id"]): row for row in data.get("models", ())}
+    for rule in data.get("rules", ()):
+        if "retires" in rule:
+            whose = " and ".join(rule.get("providers", ()))
+            rows[whose, rule["match"]] = {k: rule[k] for k in ENDS if k in rule}
+    return rows
+
+
 def _fill(
-    row: dict[str, Any],
-    provider: str,
-    source: Provider | None,
-    now: datetime,
-    tables: Sequence[Table],
-) -> bool:
-    """Fill in a row what is known of its model; `False` if genai-prices knows nothing."""
+    row: dict[str, Any], provider: str, source: Provider | None, tables: Sequence[Table]
+) -> None:
+    """Fill in a row what is known of its model."""
     row.update(limits_of(provider, row["id"], tables))
+    row.pop("prices", None)
+    row.pop("as_of", None)
     model = source.find_model(row["id"]) if source else None
     if model is not None:
         row["name"] = model.name or row.get("name", row["id"])
         if model.context_window is not None:
             row["context_window"] = model.context_window
         row["prices"] = prices_of(model)
-        row["as_of"] = now.date().isoformat()
+        row["as_of"] = _facts()["as_of"]
     for fact in facts("models"):
         if provider in fact["providers"] and re.search(fact["match"], row["id"]):
-            _correct(row, fact, now)
+            _correct(row, fact)
     if row.get("context_window") and row.get("max_output", 0) > row["context_window"]:
         row["max_output"] = row["context_window"]
-    return model is not None
 
 
-def _correct(row: dict[str, Any], fact: Mapping[str, Any], now: datetime) -> None:
+def _correct(row: dict[str, Any], fact: Mapping[str, Any]) -> None:
     """Lay over a row what a vendor's page says."""
     row.update((name, fact[name]) for name in FIELDS if name in fact and name not in KEYS)
     if "capabilities" in row:
@@ -175,16 +205,16 @@ def _correct(row: dict[str, Any], fact: Mapping[str, Any], now: datetime) -> Non
             if "cache_write" in each:
                 each["cache_write_long"] = each["cache_write"] * times
     row["prices"] = prices
-    row["as_of"] = fact.get("as_of", now.date().isoformat())
+    row["as_of"] = fact.get("as_of", _facts()["as_of"])
 
 
 def facts(kind: str) -> list[dict[str, Any]]:
-    """Return what `catalog.toml` says."""
-    return _facts().get(kind, [])
+    """Return the entries of a kind that `catalog.toml` has."""
+    return list(_facts()[kind])
 
 
 @cache
-def _facts() -> dict[str, list[dict[str, Any]]]:
+def _facts() -> dict[str, Any]:
     return tomllib.loads(FACTS.read_text("utf-8"))
 
 
@@ -207,7 +237,7 @@ def _dated(text: str, names: set[str]) -> str:
     for number, each in enumerate(facts("retired")):
         if mine := sorted(names & set(each["providers"])):
             rule = {"name": f"retired-{number}", "match": each["match"], "providers": mine}
-            rule |= {k: each[k] for k in ("retires", "successor") if k in each}
+            rule |= {k: each[k] for k in ENDS if k in each}
             lines = "".join(f"{name} = {toml_of(value)}\n" for name, value in rule.items())
             rules.append(f"[[rules]]\n{lines}")
     return f"{head}{begin}\n" + "\n".join(rules) + end + rest.partition(end)[2]

@@ -32,6 +32,7 @@ class Parser:
                 if (reason := STOPS.get(data.reason or "")) is None:
                     out.notice("stop_reason", f"unknown: {data.reason}")
                 out.stop(reason or swink.StopReason.STOP)
+                out.finish()
 
 
 class {{ cookiecutter.class_name }}(providers.HTTPProvider):

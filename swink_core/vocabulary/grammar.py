@@ -117,8 +117,7 @@ class Automaton:
             return f"done whose stop_reason is {event.stop_reason}"
         if rule.effect in ("retry", "end"):
             if self.open:
-                indexes = ", ".join(map(str, self.open))
-                return f"{event.type} with open blocks: {indexes}"
+                return f"{event.type} with open blocks: {', '.join(map(str, self.open))}"
             self.phase = "ended" if rule.effect == "end" else "before"
         elif rule.effect == "begin":
             self.phase, self.started = "attempt", 0

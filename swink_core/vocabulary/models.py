@@ -92,7 +92,8 @@ class ProviderInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `api_key_env` and `base_url_env` name environment variables, first found wins; `auth` is
     `key`, `optional`, `none`, or a word of the provider's own; `portal` is where keys are made;
     `settings` are what `StreamOptions.settings` may hold (`*`: any others too); `continues` names
-    fields of `extra` by which a call goes on with what the provider keeps of a conversation.
+    fields of `extra` by which a call goes on with what the provider keeps of a conversation;
+    `required_env` are variables without which the plugin refuses every call.
     """
 
     name: str
@@ -108,6 +109,7 @@ class ProviderInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dialect: Mapping[str, Any] = {}
     settings: Mapping[str, SettingType] = {}
     continues: tuple[str, ...] = ()
+    required_env: tuple[str, ...] = ()
 
 
 @define(frozen=True)

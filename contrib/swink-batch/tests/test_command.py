@@ -27,14 +27,14 @@ def test_a_file_is_answered_and_a_second_run_asks_nothing(
 ) -> None:
     output, report = tmp_path / "out.jsonl", tmp_path / "report.json"
     asked = ("batch", str(rows), "-o", str(output), "-m", "echo/echo,echo/think")
-    done = swink(*asked, "-p", "Say {text}", "--order", "input", "--report", str(report))
+    done = swink(*asked, "--prompt", "Say {text}", "--order", "input", "--report", str(report))
     assert done.returncode == 1  # for the row that is none
     assert "2 answered, 1 failed" in done.stderr
     found = [json.loads(line) for line in output.read_bytes().splitlines()]
     assert [line.get("text") for line in found] == ["Say one", "Say two", None]
     assert "line 3 is no JSON" in found[2]["error"]["message"]
     assert json.loads(report.read_bytes())["kinds"] == {"bad_row": 1}
-    again = swink(*asked, "-p", "Say {text}")
+    again = swink(*asked, "--prompt", "Say {text}")
     assert "0 answered, 0 failed" in again.stderr
     assert "2 answered and 1 failed in earlier runs" in again.stderr
 
@@ -46,7 +46,7 @@ def test_a_file_is_answered_and_a_second_run_asks_nothing(
         (["--shard", "3/2"], "there is no shard 3 of 2"),
         (["--shard", "half"], "'half' is not I/N"),
         (["--budget", "-1"], "budget is -1"),
-        (["-p", "{"], "the prompt is no template"),
+        (["--prompt", "{"], "the prompt is no template"),
         (["--limits", "redis://127.0.0.1:9"], "Limits cannot be shared"),
     ],
 )

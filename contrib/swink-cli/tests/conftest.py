@@ -33,7 +33,7 @@ class Running:
 
     def __init__(
         self,
-        arguments: tuple[str, ...],
+        command: list[str],
         environment: Mapping[str, str],
         size: tuple[int, int] | None,
         stdin: str,
@@ -50,7 +50,7 @@ class Running:
             options = dict.fromkeys(("stdin", "stdout", "stderr"), inner)
         if stdout is not None:
             options["stdout"] = stdout
-        self.process = subprocess.Popen(swink_command(*arguments), env=dict(environment), **options)
+        self.process = subprocess.Popen(command, env=dict(environment), **options)
         if self.process.stdin is not None:
             self.process.stdin.write(stdin.encode())
             self.process.stdin.close()
@@ -148,7 +148,10 @@ def until() -> Callable[[Callable[[], object]], None]:
 
 @pytest.fixture
 def start(swink_environment: dict[str, str]) -> Iterator[Callable[..., Running]]:
-    """Starts a command line; `size` (columns, lines) gives it a terminal, `stdout` a file."""
+    """Starts a command line; `size` (columns, lines) gives it a terminal, `stdout` a file.
+
+    `command` is another program that is to be started.
+    """
     started: list[Running] = []
 
     def run(
@@ -156,9 +159,11 @@ def start(swink_environment: dict[str, str]) -> Iterator[Callable[..., Running]]
         size: tuple[int, int] | None = None,
         stdin: str = "",
         stdout: IO[bytes] | None = None,
+        command: list[str] | None = None,
         **more: str,
     ) -> Running:
-        running = Running(arguments, {**swink_environment, **more}, size, stdin, stdout)
+        command = command or swink_command(*arguments)
+        running = Running(command, {**swink_environment, **more}, size, stdin, stdout)
         started.append(running)
         return running
 

@@ -86,7 +86,7 @@ def test_piped_input_alone_is_a_prompt(swink: Any) -> None:
 
 
 OPTIONS: list[tuple[str, list[str], dict[str, Any]]] = [
-    ("temperature", ["-t", "0.5"], {"temperature": 0.5}),
+    ("temperature", ["--temperature", "0.5"], {"temperature": 0.5}),
     ("system prompt", ["-s", "Be brief"], {}),
     ("most tokens", ["--max-tokens", "7"], {"max_completion_tokens": 7}),
     ("thinking", ["--thinking", "low"], {"reasoning_effort": "low"}),
@@ -195,7 +195,7 @@ def test_a_retry_is_announced_and_the_answer_comes_once(swink: Any) -> None:
 
 
 def test_the_next_model_of_a_chain_answers(swink: Any) -> None:
-    done = swink("ask", "-m", "echo/fail-quota-exhausted", "-m", "echo/echo", "Hi")
+    done = swink("ask", "-m", "echo/fail-quota-exhausted,echo/echo", "Hi")
     assert (done.returncode, done.stdout) == (0, "Hi\n")
     assert "trying echo/echo now" in done.stderr
 
@@ -317,12 +317,14 @@ def test_events_of_an_interrupted_answer_end_with_aborted(start: Any) -> None:
 @pytest.mark.parametrize(
     ("line", "stdin", "said"),
     [
+        (["Hi"], "", "Hi\n"),
+        ([], "all this", "all this\n"),
         (["Hello there"], "", "Hello there\n"),
         (["-m", "echo/echo", "Hello"], "", "Hello\n"),
         (["--debug", "Hello there"], "", "Hello there\n"),
         (["summarise"], "all this", "all this\n\nsummarise\n"),
     ],
-    ids=["words", "an_option", "after_a_flag", "behind_a_pipe"],
+    ids=["a_word", "nothing_but_a_pipe", "words", "an_option", "after_a_flag", "behind_a_pipe"],
 )
 def test_a_question_needs_no_command(swink: Any, line: list[str], stdin: str, said: str) -> None:
     done = swink(*line, stdin=stdin, SWINK_MODEL="echo/echo")

@@ -38,7 +38,7 @@ TABLE: list[tuple[str, list[str], list[str]]] = [
     ),
     (
         "unknown provider in a chain",
-        ["-m", "echo/echo", "-m", "nobody/x"],
+        ["-m", "echo/echo,nobody/x"],
         ["Unknown provider", 'no provider "nobody"'],
     ),
     ("model without provider", ["-m", "gpt"], ["Not a model name", "'gpt'", "provider/id"]),
@@ -129,14 +129,14 @@ def test_input_that_is_no_text_is_refused(swink: Any) -> None:
 
 
 def test_without_a_model_it_says_what_there_is_and_what_it_needs(swink: Any) -> None:
-    done = swink("ask", "Hi", ANTHROPIC_API_KEY="sk-0123456789")
+    done = swink("ask", "Hi", GROQ_API_KEY="sk-0123456789")
     assert (done.returncode, done.stdout) == (2, "")
     assert "-m PROVIDER/MODEL, or set SWINK_MODEL" in done.stderr
     lines = [" ".join(line.split()) for line in done.stderr.splitlines()]
     assert "openai needs OPENAI_API_KEY" in lines
-    assert "anthropic ANTHROPIC_API_KEY is set" in lines
+    assert "groq GROQ_API_KEY is set" in lines
     assert "echo needs no key" in lines
-    assert "With the keys that are set, for example: -m anthropic/" in done.stderr
+    assert "With the keys that there are, for example: -m groq/" in done.stderr
     assert 'Without any key: swink demo or swink ask -m echo/echo "Hello"' in lines
     assert "sk-0123456789" not in done.stderr
 
@@ -176,7 +176,7 @@ def test_without_a_key_it_names_the_variable_and_the_option(swink: Any) -> None:
     [
         (["aks"], "No such command 'aks'. Did you mean 'ask'?"),
         (["ask", "--modle", "x"], "--model"),
-        (["models", "grok"], 'did you mean "groq"?'),
+        (["models", "grokk"], 'did you mean "groq"?'),
         (["demo", "grok"], 'did you mean "groq"?'),
         (["chat", "-m", "nobody/x"], 'no provider "nobody"'),
         (["chat"], "No model chosen"),
@@ -275,7 +275,7 @@ TYPED = "antropic"
         [TYPED],
         ["ask", "-m", f"{TYPED}/claude", "Hi"],
         ["ask", "-m", TYPED, "Hi"],
-        ["ask", "-m", "echo/echo", "-m", f"{TYPED}/claude", "Hi"],
+        ["ask", "-m", f"echo/echo,{TYPED}/claude", "Hi"],
         ["chat", "-m", f"{TYPED}/claude"],
         ["events", "-m", f"{TYPED}/claude", "Hi"],
         ["demo", TYPED],
@@ -292,7 +292,7 @@ def test_nothing_says_to_install_what_somebody_typed(swink: Any, line: list[str]
     done = swink(*line, stdin="Hi\n" if line[0] == "chat" else "")  # a word after a pipe is asked
 
     assert done.returncode != 0
-    assert TYPED in done.stderr or "Usage: " in done.stderr
+    assert TYPED in done.stderr or "No model chosen" in done.stderr  # a word may be a question
     assert not re.search(rf"\b(pip|uv|install)\b.*{TYPED}", done.stdout + done.stderr)
 
 

@@ -96,7 +96,7 @@ def test_another_provider_goes_on_with_its_own_key_and_address(swink: Any) -> No
     thinking = {"reasoning_content": "Let me see."}
     with ChatService([thinking, "Blue."]) as first, ChatService(["Because."]) as second:
         done = swink(
-            *to(first, "-t", "0.5"),
+            *to(first, "--temperature", "0.5"),
             stdin="What colour?\n/model groq/other\nWhy?\n/model openai/any\nSure?\n",
             GROQ_BASE_URL=second.base_url,
             GROQ_API_KEY="gsk-canary-9876543210",

@@ -194,9 +194,9 @@ def test_a_misspelt_command_of_another_distribution_is_suggested(extended: Any) 
     assert "No such command 'helo'. Did you mean 'hello'?" in done.stderr
 
 
-def test_an_unknown_command_is_no_name_of_a_distribution(extended: Any) -> None:
-    done = extended("zymurgy")
-
+def test_an_unknown_command_is_a_question(extended: Any) -> None:
+    assert extended("zymurgy", SWINK_MODEL="echo/echo").stdout == "zymurgy\n"
+    done = extended("--", "zymurgy")
     assert done.returncode == 2
     assert "`swink --help` lists those installed" in done.stderr
     assert "pip" not in done.stderr

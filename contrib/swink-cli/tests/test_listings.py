@@ -251,6 +251,34 @@ def test_a_list_of_everything_says_who_could_be_asked(telling: Any) -> None:
     assert "swink models telling asks its server which models it has" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (["-q", "ALPHA"], ["alpha/large"]),
+        (["-q", "large", "-q", "tools"], ["alpha/large", "bravo/large", "broken/large"]),
+        (["lar"], ["alpha/large", "bravo/large", "broken/large"]),
+        (["alpha", "-q", "bravo"], []),
+        (["bravo", "-q", "a"], ["bravo/large"]),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_models_are_searched(listed: Any, line: list[str], expected: list[str]) -> None:
+    allowed = "alpha,bravo,broken"
+    done = listed("models", *line, "--json", SWINK_PLUGINS=allowed)
+    assert sorted(f"{row['provider']}/{row['id']}" for row in json.loads(done.stdout)) == expected
+    assert (done.returncode, done.imported, done.stderr) == (0, False, "")
+    told = listed("models", *line, SWINK_PLUGINS=allowed).stdout
+    assert ("is listed" in told) == (not expected)
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [("model", "models"), ("provider", "providers"), ("plugin", "plugins"), ("aliases", "alias")],
+)
+def test_one_and_many_are_the_same_command(swink: Any, said: str, meant: str) -> None:
+    assert swink(said).stdout == swink(meant).stdout != ""
+
+
 def test_a_server_that_does_not_answer_is_told_of_to_who_asked_for_it(telling: Any) -> None:
     done = telling("models", "silent")
     assert rows(done.stdout)[1] == "large 200k 8k 3 15 2020-01-01* tools"
@@ -261,7 +289,15 @@ def test_a_server_that_does_not_answer_is_told_of_to_who_asked_for_it(telling: A
     ("columns", "expected"),
     [
         (100, ["large  200k     8k      3     15     2020-01-01*  tools"]),
-        (50, ["large  200k     8k      3     15     2020-01-01*", "    tools"]),
+        (50, ["    FEATURES", "large  200k     8k      3     15     2020-01-01*", "    tools"]),
+        (
+            30,
+            [
+                "    $ OUT  AS OF  FEATURES",
+                "large  200k     8k      3",
+                "    15  2020-01-01*  tools",
+            ],
+        ),
     ],
 )
 def test_a_row_keeps_within_the_terminal(
@@ -319,6 +355,8 @@ def test_a_broken_provider_is_an_error_when_it_is_asked(listed: Any) -> None:
         ("swink ask -m br", ["bravo/", "broken/"]),
         ("swink ask -m alp", ["alpha/large"]),
         ("swink ask -m alpha/", ["alpha/large"]),
+        ("swink -m alpha/", ["alpha/large"]),
+        ("swink ask -m lar", ["large"]),
         ("swink ask -m nobody/", []),
         ("swink pl", ["plugins"]),
     ],

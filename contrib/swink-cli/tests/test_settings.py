@@ -1,4 +1,4 @@
-"""What `swink default` and `swink alias` keep, and what is made of it."""
+"""What `swink default`, `alias` and `config` keep, and what is made of it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chat_service import ChatService
+from screen import seen
+
+from swink_testing.installed import LINES_PROVIDER, catalogue, install
 
 
 @pytest.fixture
@@ -68,7 +72,7 @@ def test_what_a_user_wrote_stays(swink: Any, file: Path, keep: Any) -> None:
         ("default = []", "default is no model's name"),
         ("[aliases]\nx = [1]", "aliases.x is no model's name"),
         ("colour = 'red'", "not 'colour'"),
-        ("aliases = 3", "not 'aliases'"),
+        ("aliases = 3", "aliases is no table"),
     ],
 )
 def test_a_file_that_is_wrong_is_named_and_left_alone(
@@ -108,3 +112,156 @@ def test_the_file_is_where_the_variable_says(swink: Any, file: Path, tmp_path: P
     assert swink("default", "echo/echo", SWINK_CONFIG=str(other)).returncode == 0
     assert swink("ask", "Hi", SWINK_CONFIG=str(other)).stdout == "Hi\n"
     assert (other.exists(), file.exists()) == (True, False)
+
+
+# -- profiles and `swink config` -----------------------------------------------------------------
+
+
+PROFILES = """
+default = "echo/echo"
+[aliases]
+a = "echo/echo"
+b = "echo/echo"
+[profiles.work]
+default = "echo/think"
+[profiles.work.aliases]
+a = "echo/tool"
+"""
+
+
+def test_a_profile_goes_before_what_holds_for_all(swink: Any, keep: Any) -> None:
+    keep(PROFILES)
+    assert swink("default").stdout == "echo/echo\n"
+    assert swink("--profile", "work", "default").stdout == "echo/think\n"
+    assert swink("--profile=work", "alias").stdout.split() == ["a", "echo/tool", "b", "echo/echo"]
+    assert swink("--profile", "work", "Hi you").stderr.startswith("I was told 2 words")
+    assert swink("default", SWINK_PROFILE="work").stdout == "echo/think\n"
+    assert swink("config", "set", "profile", "work").returncode == 0
+    assert swink("default").stdout == "echo/think\n"
+    done = swink("--profile", "play", "default")
+    assert (done.returncode, "there is no profile 'play'" in done.stderr) == (2, True)
+    assert swink("--profile", "play", "default", "echo/tool").returncode == 0
+    assert swink("--profile", "play", "default").stdout == "echo/tool\n"
+
+
+def test_what_is_configured_for_a_provider_is_sent_to_it_alone(swink: Any) -> None:
+    with ChatService(["Here."]) as service:
+        address = ("providers.openai.base_url", service.base_url)
+        assert swink("config", "set", *address).returncode == 0
+        assert swink("config", "set", "providers.openai.headers.X-Team", "blue").returncode == 0
+        done = swink("ask", "-m", "openai/any", "Hi", OPENAI_API_KEY="sk-0123456789")
+        assert (done.returncode, done.stdout) == (0, "Here.\n")
+        assert service.exchanges[0].headers["x-team"] == "blue"
+        assert swink("ask", "-m", "echo/echo", "Hi").stdout == "Hi\n"
+        assert len(service.exchanges) == 1
+
+
+def test_settings_are_shown_set_and_forgotten(swink: Any, file: Path) -> None:
+    assert "nothing is configured" in swink("config").stdout
+    for key, value in (
+        ("aliases.quick", "echo/echo"),
+        ("default", '["echo/think", "echo/echo"]'),
+        ("providers.openai.timeouts.idle", "60"),
+    ):
+        assert swink("config", "set", key, value).returncode == 0
+    assert [line.split() for line in swink("config", "show").stdout.splitlines()] == [
+        ["default", "echo/think", "echo/echo"],
+        ["aliases.quick", "echo/echo"],
+        ["providers.openai.timeouts.idle", "60"],
+    ]
+    assert swink("config", "get", "providers.openai").stdout == "timeouts.idle = 60\n"
+    assert swink("config", "set", "providers.echo.timeouts.idle", "60").returncode == 0
+    assert swink("-m", "echo/echo", "Hi").stdout == "Hi\n"
+    assert swink("config", "set", "providers.echo.timeouts.idel", "1").returncode == 0
+    told = swink("-m", "echo/echo", "Hi").stderr
+    assert "configured: providers.echo.timeouts has no part 'idel'; did you mean 'idle'?" in told
+    assert swink("config", "get", "default").stdout == "echo/think echo/echo\n"
+    assert swink("config", "path").stdout == f"{file}\n"
+    assert swink("config", "unset", "default").returncode == 0
+    assert swink("config", "get", "default").returncode == 2
+    assert swink("config", "unset", "default").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("colour", "red", "not 'colour'"),
+        ("default", "3", "no model's name"),
+        ("providers.openai.api_key", "sk-0123456789", "swink keys set openai"),
+        ("default.x", "y", "default is no model's name"),
+        ("a..b", "y", "is no key"),
+    ],
+)
+def test_what_the_file_may_not_hold_is_not_written(
+    swink: Any, file: Path, key: str, value: str, said: str
+) -> None:
+    done = swink("config", "set", key, value)
+    assert (done.returncode, said in " ".join(done.stderr.split())) == (2, True)
+    assert not file.exists()
+
+
+def test_the_editor_is_the_users(swink: Any, file: Path, tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\necho \'default = "echo/echo"\' > "$1"\n')
+    editor.chmod(0o755)
+    assert swink("config", "edit", EDITOR=str(editor)).returncode == 0
+    assert swink("default").stdout == "echo/echo\n"
+    editor.write_text("#!/bin/sh\necho 'colour = 1' > \"$1\"\n")
+    assert "not 'colour'" in " ".join(swink("config", "edit", EDITOR=str(editor)).stderr.split())
+
+
+# -- nothing configured --------------------------------------------------------------------------
+
+
+TELLING = """
+from lines_provider import LinesProvider
+from swink_core import Failure, ModelInfo, ProviderFailure
+
+class Provider(LinesProvider):
+    async def list_models(self, options, http):
+        if self.name == "silent":
+            raise ProviderFailure(Failure("connect", message="no such luck"))
+        return [ModelInfo("pulled:3b", self.name)]
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """Two servers of a user's own, one of which runs, and a model that is to be downloaded."""
+    server = 'auth = "optional"\ndialect = { lists_models = true }\n'
+    free = catalogue("here").replace("settings = {}\n", 'auth = "none"\n')
+    models = [
+        *(catalogue(name).replace("settings = {}\n", server) for name in ("running", "silent")),
+        free + 'extra = { download = "1.9 GB", licence = "Apache-2.0" }\n',
+    ]
+    points = dict.fromkeys(("running", "silent", "here"), "telling:Provider")
+    files = {"telling/__init__.py": TELLING, "telling/models.toml": "".join(models),
+             "lines_provider/__init__.py": LINES_PROVIDER}  # fmt: skip
+    return install(tmp_path / "site", "swink-provider-telling", {"swink.providers": points}, files)
+
+
+def test_who_names_no_model_is_offered_what_there_is(start: Any, swink: Any, site: Path) -> None:
+    assert swink("keys", "set", "groq", stdin="sk-kept-0123456789").returncode == 0
+    given = {"OPENAI_API_KEY": "sk-0123456789", "PYTHONPATH": str(site)}
+    given["SWINK_DISABLE_PLUGINS"] = "ollama,local"  # this machine may have them
+    running = start("Hi", size=(100, 30), **given)
+    running.wait_for("[1]: ")
+    lines = [line.split() for line in seen(running.output, 100)]
+    offered = {line[1].partition("/")[0]: line for line in lines[1:-1]}
+    running.type(f"{offered['echo'][0]}\n")
+    assert running.finish() == 0
+    assert list(offered) == ["groq", "openai", "running", "here", "echo"]
+    assert "kept;" in offered["groq"]
+    assert "OPENAI_API_KEY" in offered["openai"]
+    assert offered["running"][1:] == ["running/pulled:3b", "runs", "on", "this", "machine"]
+    assert " ".join(offered["here"][2:]).endswith("a download of 1.9 GB, once; Apache-2.0")
+    assert "Hi" in seen(running.output, 100)
+    assert b"swink default echo/echo" in running.output
+
+
+def test_who_chooses_nothing_is_told_what_to_write(start: Any) -> None:
+    running = start("Hi", size=(100, 60), SWINK_PLUGINS="echo")
+    running.wait_for("[1]: ")
+    running.type("0\n")
+    assert running.finish() == 2
+    assert b"Name one with -m PROVIDER/MODEL" in running.output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,26 @@ def test_markdown_is_rendered_while_it_comes(start: Any) -> None:
         "Last.",
     ]  # fmt: skip
     assert lines[end + 1].startswith("openai/any (any-2) · 3 tokens in, 5 out")
+
+
+def test_nothing_that_was_seen_is_gone_for_a_moment(start: Any) -> None:
+    """What a terminal shows between two changes; within one, it shows what was there before."""
+    gates = [Gate() for _ in range(4)]
+    steps = ["# One\n\ntwo", "\n\n- three\n", "- four\n\n", "```\nfive\n```\n\nsix"]
+    words = ["One", "two", "three", "four", "five", "six"]
+    with ChatService([part for pair in zip(steps, gates, strict=True) for part in pair]) as service:
+        running = start(*to(service, "Hi"), size=TERMINAL)
+        for gate, word in zip(gates, ("two", "three", "four", "six"), strict=True):
+            running.wait_for(word)
+            gate.open()
+        assert running.finish() == 0
+    changes = running.output.split(b"\x1b[?2026l")
+    moments = [b"".join(changes[: end + 1]) for end in range(len(changes))]
+    shown_at = [[word in " ".join(seen(moment)) for word in words] for moment in moments]
+    for before, after in pairwise(shown_at):
+        assert all(now for was, now in zip(before, after, strict=True) if was)
+    outside = b"".join(change.partition(b"\x1b[?2026h")[0] for change in changes[1:])
+    assert b"\x1b[2K" not in outside  # nothing is wiped but as a part of a change
 
 
 def test_each_line_of_a_long_answer_is_left_once(start: Any) -> None:
@@ -171,6 +192,21 @@ def test_an_answer_cannot_drive_the_terminal(start: Any) -> None:
             assert running.finish() == 0
             assert "abc1Ad" in shown(running)
             assert b"\x1b]0;" not in running.output
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("ask", "-m", "echo/think", "*Hi*"), ("demo", "echo", "--speed", "50"), ("providers",),
+        ("--help",), ("ask", "--nonsense"), ("ask", "-m", "echo/fail-auth", "Hi"),
+    ],
+    ids=lambda line: " ".join(line[:2]),
+)  # fmt: skip
+def test_a_dumb_terminal_gets_text_alone(start: Any, line: tuple[str, ...]) -> None:
+    running = start(*line, size=TERMINAL, TERM="dumb")
+    running.finish()
+    assert running.output.strip()
+    assert b"\x1b" not in running.output
 
 
 def test_no_color_is_respected(start: Any) -> None:

@@ -62,7 +62,7 @@ def _call(protocol: str, call: ToolCallBlock) -> tuple[str | None, str, Any]:
     """Return a call as a protocol has it."""
     if protocol == "ollama":
         return None, call.name, arguments_object(call)
-    given = call.arguments if _is_whole(call) else parsed(call.raw_arguments or "{}")
+    given = call.arguments if _is_whole(call) else parsed(call.raw_arguments or "")
     return _named(call.id, call.name, given)
 
 

@@ -525,7 +525,7 @@ class Native:
 
 
 def _arguments(call: swink.ToolCallBlock) -> Any:
-    return call.arguments if call.state == "complete" else parsed(call.raw_arguments or "{}")
+    return call.arguments if call.state == "complete" else parsed(call.raw_arguments or "")
 
 
 @asynccontextmanager

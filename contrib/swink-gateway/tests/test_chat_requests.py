@@ -198,11 +198,11 @@ def test_what_swink_has_no_word_for_is_named() -> None:
         "messages[0].mood",
         "messages[1].content[0] (smell)",
         "messages[1].content[1].x",
-        "tools[0] (web_search)",
         "tools[1].function.y",
         "tool_choice (allowed_tools)",
     ]
-    assert asked.own == {"store": True, "logit_bias": {"1": 2}}
+    own_tools = [{"type": "web_search"}]
+    assert asked.own == {"store": True, "logit_bias": {"1": 2}, "tools": own_tools}
 
 
 LOCAL = {"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}

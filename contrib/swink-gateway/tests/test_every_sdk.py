@@ -57,6 +57,14 @@ ANSWERS: dict[str, list[Any]] = {
         swink.ToolCallStart(0, "c1", "f"), swink.ToolCallEnd(0),
         swink.Done(StopReason.TOOL_USE, **NAMED),
     ],
+    "a call cut off before its arguments": [
+        *text(0, "So"), swink.ToolCallStart(1, "c1", "f"), swink.ToolCallEnd(1),
+        swink.Done(StopReason.LENGTH, **NAMED),
+    ],
+    "a call cut off inside its arguments": [
+        swink.ToolCallStart(0, "c1", "f"), swink.ToolCallDelta(0, '{"a":'), swink.ToolCallEnd(0),
+        swink.Done(StopReason.LENGTH, **NAMED),
+    ],
     "structured output": [
         *text(0, '{"city":', '"Rome","days":3}'), swink.Done(StopReason.STOP, **NAMED)
     ],

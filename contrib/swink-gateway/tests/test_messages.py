@@ -100,6 +100,7 @@ def test_what_another_provider_wants_back_survives_the_client() -> None:
             swink.ThinkingBlock("hm", "sig", metadata={"item": {"id": "rs_1"}}),
             swink.ThinkingBlock("", "hidden", True),
             swink.ExtensionBlock("openai", "web_search_call", {"id": "ws_1"}),
+            swink.TextBlock("aside", {"item": {"phase": "commentary"}}),
             swink.ToolCallBlock("c1", "f", {"a": 1}, '{"a":1}', metadata={"item": {"id": "fc_1"}}),
             swink.TextBlock("so"),
         ],
@@ -108,6 +109,17 @@ def test_what_another_provider_wants_back_survives_the_client() -> None:
     returned = back(given)
     assert returned.content == given.content
     assert returned.provider == "openai"
+
+
+def test_nothing_stands_after_the_text_that_ends_an_answer() -> None:
+    notes = {"item": {"phase": "commentary"}}
+    said = events(
+        swink.TextStart(0), swink.TextDelta(0, "aside"), swink.TextEnd(0, notes),
+        swink.TextStart(1), swink.TextDelta(1, "so"), swink.TextEnd(1, notes),
+    )  # fmt: skip
+    streamed = _returned(written(MESSAGES, [[event] for event in said]))
+    for returned in (streamed, back(fold(said, "acme"))):
+        assert returned.content == [swink.TextBlock("aside", notes), swink.TextBlock("so")]
 
 
 @settings(max_examples=40, phases=[Phase.generate])

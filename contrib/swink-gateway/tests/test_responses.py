@@ -146,13 +146,14 @@ def test_nothing_is_lost_but_what_is_declared(events: list[Any]) -> None:
 
 
 def _is_empty(block: Any) -> bool:
-    return getattr(block, "text", None) == "" or is_empty(block)
+    nothing = isinstance(block, swink.TextBlock) and not (block.text or block.metadata)
+    return nothing or is_empty(block)
 
 
 def _plain(block: Any) -> Any:
     """Return what of a block has a field here, or is sealed."""
     if isinstance(block, swink.TextBlock):
-        return block.text
+        return block.text, block.metadata or None
     if isinstance(block, swink.ToolCallBlock):
         return block.id, block.name, block.arguments, block.metadata or None
     return block
@@ -193,3 +194,52 @@ def test_a_response_says_again_what_was_asked() -> None:
     last = frames_of(written(RESPONSES, [events(*TEXT)], echo=echo))[-1]["response"]
     assert (last["instructions"], last["temperature"]) == ("Be brief.", 0.5)
     assert asked_for().said == {}
+
+
+OWN: Any = {"wire_formats": {"acme": "openai-responses"}}
+ITEM_OF = {"thought": {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"}}
+
+
+def own_answer() -> list[Any]:
+    """Return the events of an answer of the API's own, with what stands in its items."""
+    said = {"item": {"id": "msg_1", "phase": "commentary"}, "annotations": [{"type": "file_path"}]}
+    return events(
+        swink.ThinkingStart(0), swink.ThinkingDelta(0, "hm"),
+        swink.ThinkingEnd(0, metadata={"item": ITEM_OF["thought"]}),
+        swink.TextStart(1), swink.TextDelta(1, "so"), swink.TextEnd(1, said),
+        swink.ToolCallStart(2, "c1", "f"), swink.ToolCallDelta(2, "{}"),
+        swink.ToolCallEnd(2, {"item": {"id": "fc_1"}}),
+        stop_reason=StopReason.TOOL_USE,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["in one read", "in many"])
+def test_an_item_keeps_the_id_with_which_it_began(at_once: bool) -> None:
+    answer = own_answer()
+    batches = [answer] if at_once else [[event] for event in answer]
+    frames = frames_of(written(RESPONSES, batches, **OWN))
+    ids: dict[int, set[str]] = {}
+    for frame in frames:
+        if "output_index" in frame:
+            said = frame.get("item_id") or frame["item"]["id"]
+            ids.setdefault(frame["output_index"], set()).add(said)
+    last = [item["id"] for item in frames[-1]["response"]["output"]]
+    assert [ids[place] for place in sorted(ids)] == [{id} for id in last]
+    assert (last == ["rs_1", "msg_1", "fc_1"]) is at_once
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["in one read", "in many"])
+def test_what_the_api_says_of_its_own_items_survives_the_client(at_once: bool) -> None:
+    answer = own_answer()
+    batches = [answer] if at_once else [[event] for event in answer]
+    returned = back(frames_of(written(RESPONSES, batches, **OWN))[-1]["response"]["output"])
+    thought, text, _ = returned.content
+    assert isinstance(thought, swink.ThinkingBlock)
+    assert isinstance(text, swink.TextBlock)
+    known = dict(ITEM_OF["thought"])
+    if not at_once:
+        known.pop("id")  # encrypted content does not go with an id that is not its own
+    assert returned.provider == "openai-responses"
+    assert thought.metadata == {"item": known}
+    about = {"item": {"phase": "commentary"}, "annotations": [{"type": "file_path"}]}
+    assert text.metadata == about

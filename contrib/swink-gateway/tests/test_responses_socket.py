@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,6 +15,7 @@ import swink_core as swink
 from swink_core import AssistantMessage, StopReason, SystemMessage, TextBlock, UserMessage
 from swink_gateway.kept import Kept
 from swink_gateway.protocols.responses import ResponsesEncoder
+from swink_gateway.responses_serving import MOST_WAITING
 
 HELLO = [swink.Start(), swink.TextStart(0), swink.TextDelta(0, "Hello"), swink.TextEnd(0)]
 ANSWER = [*HELLO, swink.Done(StopReason.STOP, response_id="r1", model="m1")]
@@ -60,6 +62,75 @@ async def test_a_prewarm_is_answered_without_asking_a_model_and_gone_on_from() -
         follows = {**CREATE, "previous_response_id": warm[-1]["response"]["id"]}
         await answer(socket, follows)
     assert upstream.context.messages == [SystemMessage("Be brief."), UserMessage("Hi")]
+
+
+async def test_events_name_the_lane_of_their_request() -> None:
+    async with connected(Scripted(ANSWER)) as socket:
+        for asked in (CREATE, {**CREATE, "generate": False}, {**CREATE, "input": 7}):
+            events = await answer(socket, {**asked, "stream_id": "a"})
+            assert {event["stream_id"] for event in events} == {"a"}
+        assert "stream_id" not in (await answer(socket, CREATE))[-1]
+
+
+class Silent:
+    """Says nothing until it is told to."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.speak = asyncio.Event()
+        self.left = asyncio.Event()
+
+    @swink.hookimpl(tryfirst=True)
+    def stream(self, call: swink.Call) -> AsyncIterator[Any]:
+        return self._answer()
+
+    async def crowd(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        """Ask once, and then once more than may wait."""
+        await socket.send_json(CREATE)
+        await self.asked.wait()
+        for _ in range(MOST_WAITING + 1):
+            await socket.send_json(CREATE)
+
+    async def _answer(self) -> AsyncIterator[Any]:
+        self.asked.set()
+        try:
+            await self.speak.wait()
+        finally:
+            self.left.set()
+        for event in ANSWER:
+            yield event
+
+
+async def test_who_asks_too_much_is_told_and_all_else_is_answered() -> None:
+    upstream = Silent()
+    async with connected(upstream) as socket:
+        await upstream.crowd(socket)
+        refused = await socket.receive_json()
+        assert (refused["status"], refused["error"]["code"]) == (429, "rate_limit_exceeded")
+        upstream.speak.set()
+        for _ in range(MOST_WAITING + 1):
+            while (await socket.receive_json())["type"] != "response.completed":
+                pass
+
+
+async def test_a_close_is_seen_while_requests_wait() -> None:
+    upstream = Silent()
+    async with connected(upstream) as socket:
+        await upstream.crowd(socket)
+        await socket.close()
+        await upstream.left.wait()
+
+
+async def test_input_that_would_steer_an_answer_is_given_back() -> None:
+    upstream = Silent()
+    steer = {"type": "response.steer", "previous_response_id": "r1", "input": "Faster!"}
+    async with connected(upstream) as socket:
+        await socket.send_json(CREATE)
+        await socket.send_json(steer)
+        failed = await socket.receive_json()
+    assert failed["type"] == "response.steer.failed"
+    assert failed["error"]["code"] == "steering_not_supported"
+    assert failed["steer"] == {"previous_response_id": "r1", "input": "Faster!"}
 
 
 async def test_an_answer_is_gone_on_from_within_the_connection() -> None:

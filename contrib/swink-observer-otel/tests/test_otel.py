@@ -175,6 +175,14 @@ async def test_the_four_metrics_count_chunks_as_network_reads() -> None:
     tokens = {p.attributes["gen_ai.token.type"]: p.sum for p in points["gen_ai.client.token.usage"]}
     assert tokens == {"input": 1, "output": 2}
     [duration] = points["gen_ai.client.operation.duration"]
+    for found in points.values():
+        for point in found:
+            assert {**duration.attributes} == {
+                name: value
+                for name, value in point.attributes.items()
+                if name != "gen_ai.token.type"
+            }
+    assert {"server.address", "gen_ai.request.model"} <= {*duration.attributes}
     assert duration.explicit_bounds[:3] == (0.01, 0.02, 0.04)
     assert duration.explicit_bounds[-1] == 81.92
 

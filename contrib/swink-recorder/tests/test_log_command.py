@@ -75,7 +75,7 @@ async def _fill(site: Path) -> None:
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs a command line in this process, with nothing recorded that it does not name."""
-    monkeypatch.delenv("SWINK_RECORD", raising=False)
+    monkeypatch.setenv("SWINK_RECORD", "off")
 
     def run(*arguments: str) -> Shown:
         capsys.readouterr()
@@ -104,7 +104,7 @@ def test_calls_are_listed_the_newest_first_and_found_by_their_words(log: Run) ->
     assert lines[2].endswith("Why is the sky blue?")
     found = json.loads(log("search", "rayleigh", "--json").stdout)
     assert [row["model"] for row in found] == ["lines/large"]
-    assert log("search", "nowhere").stdout == "No recorded call has these words.\n"
+    assert log("search", "nowhere").stdout == "No call has these words.\n"
     assert len(json.loads(log("list", "-n", "1", "--json").stdout)) == 1
 
 
@@ -134,7 +134,7 @@ def test_what_cannot_be_done_is_told(log: Run, run: Run, tmp_path: Path) -> None
         done = log(*arguments)
         assert (done.returncode, "`swink log list` shows" in done.stderr) == (2, True)
     nothing = run("log", "list")
-    assert (nothing.returncode, "SWINK_RECORD is not set" in nothing.stderr) == (2, True)
+    assert (nothing.returncode, "SWINK_RECORD is off" in nothing.stderr) == (2, True)
     absent = run("log", "--store", str(tmp_path / "none.db"), "list")
     assert (absent.returncode, "there is no" in absent.stderr) == (2, True)
     assert log("delete").returncode == 2

@@ -23,8 +23,8 @@ from swink_recorder import recorder as module
 from swink_recorder.cassette import Cassette
 from swink_recorder.documents import read_document
 from swink_recorder.plugin import CassettePlugin, RecorderPlugin
-from swink_recorder.recorder import Recorder
-from swink_recorder.store import Entry, Keep, SQLiteStore, open_store
+from swink_recorder.recorder import Recorder, conversation
+from swink_recorder.store import Entry, Keep, KeptConversation, SQLiteStore, open_store
 from swink_recorder.takes import write_takes
 from swink_testing.acme import AcmeProvider
 from swink_testing.calls import client_with
@@ -152,11 +152,37 @@ def test_a_sqlite_without_an_index_of_words_is_searched_all_the_same(
     assert entries(path) == []
 
 
+# -- conversations ---------------------------------------------------------------------------------
+
+
+def test_a_conversation_is_kept_as_it_is_now_until_its_last_call_is_forgotten(path: Path) -> None:
+    store, hour = open_store(path), "2026-11-22T1{}:00:00.000+00:00"
+    assert list(store.conversations()) == []
+    for id, at in (("one", 1), ("two", 2), ("one", 3)):
+        token = conversation.set(id)
+        asyncio.run(ask(path, said("Hello")))
+        conversation.reset(token)
+        kept = KeptConversation(id=id, at=hour.format(at), models=["acme/large"], messages=at)
+        store.keep_conversation(kept, f'{{"at": {at}}}'.encode())
+    assert [(kept.id, kept.messages) for kept in store.conversations()] == [("one", 3), ("two", 2)]
+    assert store.read_conversation("one") == b'{"at": 3}'
+    new, old, older = entries(path)
+    assert [entry.conversation for entry in (new, old, older)] == ["one", "two", "one"]
+    for id, left in ((new.id, {"one", "two"}), (old.id, {"one"}), (older.id, set())):
+        store.delete(id)
+        assert {kept.id for kept in store.conversations()} == left
+    for absent in ("one", "three"):
+        with pytest.raises(FileNotFoundError):
+            store.read_conversation(absent)
+
+
 # -- private ---------------------------------------------------------------------------------------
 
 
 async def test_nobody_else_can_read_it(path: Path) -> None:
     await ask(path, said("Hello"))
+    kept = KeptConversation(id="one", at=entries(path)[0].at, models=["a/b"], messages=1)
+    open_store(path).keep_conversation(kept, b"{}")
     files = [path] if path.is_file() else list(path.iterdir())  # noqa: ASYNC240
     assert files
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}

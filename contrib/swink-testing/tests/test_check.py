@@ -34,8 +34,8 @@ MESSAGE = AssistantMessage(
     usage=Usage(5, 3, total=8, reported=True),
     stop_reason=StopReason.STOP,
 )
-ECHO = "echo: level 3 of 3, complete (12 of 24 checks applied)"
-LIVE = "sound: level 2 of 2, answers as recorded (4 of 5 checks applied)"
+ECHO = "echo: level 3 of 3, complete (12 of 30 checks applied)"
+LIVE = "sound: level 2 of 2, answers as recorded (3 of 5 checks applied)"
 
 HOOKLESS = """
 class Hookless:
@@ -76,7 +76,10 @@ def checked(swink: Any, tmp_path: Path) -> Any:
             site,
             f"swink-provider-{name}",
             {"swink.providers": {name: f"{package}:LinesProvider"}},
-            {f"{package}/__init__.py": source, f"{package}/models.toml": catalogue(name)},
+            {
+                f"{package}/__init__.py": source,
+                f"{package}/models.toml": catalogue(name).replace('"tools"', ""),
+            },
         )
         folder = site / package / "recordings" / "hello"
         record(folder, name, ANSWER, 0.1)
@@ -150,7 +153,7 @@ def test_a_fault_is_told_and_fails_the_command(checked: Any) -> None:
     assert "failed" in row(done.stdout, "nothing_dropped")
     assert "no JSON object" in row(done.stdout, "nothing_dropped")
     line = done.stdout.splitlines()[-1]
-    assert line.startswith("faulty: level 2 of 3, survives faults (20 of 24 checks applied); not: ")
+    assert line.startswith("faulty: level 2 of 3, survives faults (23 of 30 checks applied); not: ")
 
 
 def test_a_failure_that_the_package_states_does_not_fail_the_command(checked: Any) -> None:
@@ -170,7 +173,7 @@ def test_all_installed_providers_are_a_row_each(checked: Any) -> None:
     done = checked(SWINK_PLUGINS="echo,sound,faulty")  # of many, whatever else is here
 
     rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines()[1:] if line}
-    assert rows["echo"] == ["3", "12", "of", "24", "complete"]
+    assert rows["echo"] == ["3", "12", "of", "30", "complete"]
     assert rows["sound"][0] == "3"
     assert rows["faulty"][0] == "2"
     assert done.returncode == 1

@@ -55,6 +55,12 @@ BROKEN = [
     ("sound", "broken:EverythingIsNetwork", "http_errors"),
     ("sound", "broken:HoldsOn", "cancelling_closes"),
     ("restless", "broken:LeavesTasks", "cancelling_closes"),
+    ("sound", "broken:KnowsFewErrors", "listed_errors"),
+    ("sound", "broken:ForgetsHalfOfWhole", "whole_answers"),
+    ("sound", "broken:ReadsOn", "standard_faults"),
+    ("sound", "broken:SlowForLargeTexts", "large_input"),
+    ("sound", "broken:RefusesImages", "capabilities_are_used"),
+    ("sound", "broken:HidesErrors", "differences_are_sent"),
     ("sound", "broken:ChangesContext", "conversations"),
     ("sound", "broken:NotJson", "conversations"),
     ("sound", "broken:AsciiOnly", "conversations"),
@@ -83,6 +89,14 @@ BROKEN = [
     ("misspelt", "Sound", "catalogue"),
 ]
 
+SHOWN_TWICE = {
+    "broken:EndOfInputIsSuccess": "standard_faults",
+    "broken:EverythingIsNetwork": "standard_faults",
+    "broken:IgnoresErrorFrames": "listed_errors",
+    "broken:ErrorsAreText": "listed_errors",
+}
+"""Faults that another check shows too."""
+
 
 @pytest.fixture(autouse=True)
 def _fixture_packages(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +107,10 @@ def _fixture_packages(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_fault_fails_its_own_check_and_no_other(name: str, where: str, check: str) -> None:
     results = run_checks(PROVIDER_CHECKS, subject_of(name, where))
 
-    assert {result.name: result.detail for result in results if result.is_fault}.keys() == {check}
+    found = {result.name: result.detail for result in results if result.is_fault}
+    if where in SHOWN_TWICE:
+        del found[SHOWN_TWICE[where]]
+    assert found.keys() == {check}, found
 
 
 def test_an_event_that_takes_too_much_of_the_processor_blocks(
@@ -314,8 +331,8 @@ def test_the_class_makes_a_test_of_each_check_and_tells_the_level(
     assert counts["passed"] + counts["skipped"] == len(PROVIDER_CHECKS) + 1
     outcome.stdout.fnmatch_lines(
         [
-            "echo: level 3 of 3, complete (12 of 24 checks applied)",
-            "  does not apply: http_errors: it does not speak HTTP",
+            "echo: level 3 of 3, complete (12 of 30 checks applied)",
+            "  does not apply: http_errors, standard_faults: it does not speak HTTP",
             "SKIPPED * does not apply: it does not speak HTTP",
         ]
     )

@@ -8,9 +8,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from swink_core import Context, Host, Model, StreamOptions, Tool, UsageError, UserMessage
+from swink_core import (
+    Context,
+    Host,
+    Model,
+    StreamOptions,
+    Tool,
+    ToolResultMessage,
+    UsageError,
+    UserMessage,
+)
 from swink_testing.conformance import Subject
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.leaving import leaving
 
 EVERY = [Subject.find(name) for name in Host(environ={}).provider_names()]
 ASKED_BY_HTTP = pytest.mark.parametrize(
@@ -99,6 +109,40 @@ def test_tools_of_the_service_come_beside_ones_own(subject: Subject) -> None:
         hosted = {name: hosted}
     both = _at(_body(subject, extra=hosted), place)
     assert both == [*_at(plain, place), {"type": "hosted_search"}]
+
+
+STRICT = Tool(
+    "look_it_up",
+    "",
+    {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]},
+    strict=True,
+)
+
+
+RESPONSES = {"openai": "gpt-5.6-terra", "azure": "gpt-5.6-terra", "xai": "grok-4.7"}
+
+
+@pytest.mark.parametrize(
+    "subject", [s for s in EVERY if s.name in RESPONSES], ids=lambda subject: subject.name
+)
+def test_the_result_of_a_strict_tool_follows_a_previous_response_beside_the_services_own(
+    subject: Subject,
+) -> None:
+    hosted = {"type": "web_search"}
+    extra = {"previous_response_id": "resp_1", "store": True, "tools": [hosted]}
+    context = Context([ToolResultMessage("call_1", "look_it_up", "42")], tools=[STRICT])
+    model = f"{subject.name}/{RESPONSES[subject.name]}"
+
+    left = leaving(subject.provider, model, context, settings={"api": "responses"}, extra=extra)
+
+    assert left.body["previous_response_id"] == "resp_1"
+    [result] = left.body["input"]
+    assert (result["type"], result["call_id"], result["output"]) == (
+        "function_call_output", "call_1", "42",
+    )  # fmt: skip
+    own, after = left.body["tools"]
+    assert (own["name"], own["strict"], after) == ("look_it_up", True, hosted)
+    assert (left.notices, left.refusal, left.refused_by) == ([], None, [])
 
 
 @ASKED_BY_HTTP

@@ -13,6 +13,7 @@ BEGUN_ANEW = "of the answer that the server began before this one, which is void
 class TestMessages(KeptFields):
     provider = AnthropicProvider("anthropic")
     folders: ClassVar = {"anthropic": "any"}
+    package = "swink_provider_anthropic"
     left_out: ClassVar = {
         "type": "what kind of a frame it is",
         "delta.type": "what kind of a piece it is",

@@ -15,10 +15,12 @@ from swink_testing.kept_fields import KeptFields
 class TestConverse(KeptFields):
     provider = BedrockProvider("bedrock")
     folders: ClassVar = {"bedrock": "any"}
+    package = "swink_provider_bedrock"
     left_out: ClassVar = {
         "p": "padding against those who measure frames",
         "contentBlockIndex": "which block it is, which the blocks say by their order",
         "stopReason": "becomes the message's stop reason",
+        "usage.inputTokens": "what was read from a cache is added to it",
         "delta.toolUse.input": "a piece of arguments, which are parsed",
     }
 

@@ -15,6 +15,8 @@ from swink_core import (
     TextBlock,
     ThinkingBlock,
     Tool,
+    ToolCallBlock,
+    ToolResultMessage,
     UserMessage,
 )
 from swink_provider_bedrock import BedrockProvider
@@ -231,6 +233,7 @@ def test_limits_of_a_strict_tool_are_told_in_words_to_claude_alone() -> None:
 
 
 SAID = AssistantMessage([TextBlock("It is")])
+CALLED = AssistantMessage([ToolCallBlock("call_1", "look", {})])
 
 Refusal = tuple[str, Context, dict[str, Any], str, list[str]]
 
@@ -243,6 +246,8 @@ REFUSED: list[Refusal] = [
     (FOUR_SIX, Context([HI, SAID]), {}, "does not support prefill", ["bedrock-claude-prefill"]),
     ("mistral.mistral-7b-instruct-v0:2", Context([HI], "Be brief."), {},
      "takes no system prompt", ["bedrock-system-unsupported"]),
+    ("us.deepseek.r1-v1:0", Context([HI, CALLED, ToolResultMessage("call_1", "look", "seen")]), {},
+     "the conversation has calls", ["bedrock-r1-tools"]),
 ]  # fmt: skip
 
 
@@ -267,7 +272,8 @@ ANY, AUTO = {"any": {}}, {"auto": {}}
         (MISTRAL, "required", ["look", "wait"], ANY),
         (MISTRAL, "look", ["look"], ANY),
         (LLAMA, "auto", ["look", "wait"], AUTO),
-        (GPT_OSS, "auto", ["look", "wait"], None),
+        (GPT_OSS, "required", ["look", "wait"], ANY),
+        (GPT_OSS, "look", ["look", "wait"], {"tool": {"name": "look"}}),
     ],
 )
 def test_a_choice_of_tools_is_made_as_the_model_knows_it(

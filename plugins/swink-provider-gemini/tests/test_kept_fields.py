@@ -13,8 +13,10 @@ CUMULATIVE = "told anew in every frame; the last word counts"
 class TestGenerateContent(KeptFields):
     provider = GeminiProvider("gemini")
     folders: ClassVar = {"gemini": "any"}
+    package = "swink_provider_gemini"
     left_out: ClassVar = {
         "*.partialArgs.jsonPath": "where a piece of arguments belongs, which are put together",
+        "*.partialArgs.boolValue": "a piece of arguments, which are put together",
         "*.willContinue": "whether a piece follows",
         "*.thought": "a part without text, which is no block",
         "candidates.content.role": "always the model's",

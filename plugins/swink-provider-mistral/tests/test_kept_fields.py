@@ -11,6 +11,7 @@ from swink_testing.kept_fields import KeptFields
 class TestMistral(KeptFields):
     provider = MistralProvider("mistral")
     folders: ClassVar = {"mistral": "any"}
+    package = "swink_provider_mistral"
     left_out: ClassVar = {
         "p": "padding against those who measure frames",
         "created": "when the answer was made, by the server's clock",

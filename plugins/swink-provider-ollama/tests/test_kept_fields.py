@@ -11,6 +11,7 @@ from swink_testing.kept_fields import KeptFields
 class TestOllama(KeptFields):
     provider = OllamaProvider("ollama")
     folders: ClassVar = {"ollama": "any"}
+    package = "swink_provider_ollama"
     left_out: ClassVar = {
         "context": "tokens of the conversation, for the older API, which is not asked",
         "created_at": "when the line was made, by the server's clock",

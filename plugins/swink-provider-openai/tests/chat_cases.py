@@ -37,9 +37,7 @@ ONLY_DETAILS = "openai_compat_other/snowflake-pydantic-ai-snowflake-thinking-str
 
 def provider_of(case: Case) -> OpenAIProvider:
     """Make the provider that reads a case."""
-    folder = case.name.partition("/")[0]
-    name = "perplexity" if "perplexity" in case.name else PRESETS[folder]
-    return OpenAIProvider(name)
+    return OpenAIProvider(PRESETS[case.name.partition("/")[0]])
 
 
 def expected_text(case: Case) -> str:

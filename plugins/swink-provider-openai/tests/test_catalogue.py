@@ -30,7 +30,7 @@ def test_a_row_says_all_that_a_user_needs(name: str) -> None:
     provider = OpenAIProvider(name)
 
     assert provider.info.title
-    assert provider.info.wire_format == "openai-chat"
+    assert provider.info.wire_format in {"openai-chat", "perplexity-agent"}
     assert provider.info.base_url
     assert provider.info.api_key_env
     assert provider.info.base_url_env

@@ -35,6 +35,7 @@ class TestChatCompletions(KeptFields):
         ),
         "any",
     )  # fmt: skip
+    package = "swink_provider_openai"
     left_out: ClassVar = {
         "obfuscation": PADDING,
         "created": CLOCK,
@@ -65,6 +66,7 @@ class TestResponses(KeptFields):
     folders: ClassVar = dict.fromkeys(
         ("openai_responses", "azure_responses", "xai_responses", "openrouter_responses"), "any"
     )
+    package = "swink_provider_openai"
     left_out: ClassVar = {
         "obfuscation": PADDING,
         "sequence_number": PLACE,
@@ -78,6 +80,8 @@ class TestResponses(KeptFields):
         "response.service_tier": "what was asked for, until the end: what it was is kept",
         "response.incomplete_details.reason": "becomes the message's stop reason",
         "response.usage.cost": COST,
+        "response.usage.cost.total_cost": COST,
+        "thought": "that a search goes on (Perplexity), of which what it found is kept",
         "response.usage.cost_in_usd_ticks": COST,
         "*.encrypted_content": "as it was before the item was done, or once more after",
         "*.fingerprint": "as it was before the item was done, or once more after",

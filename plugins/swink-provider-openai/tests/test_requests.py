@@ -267,6 +267,10 @@ OPTIONS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("DeepSeek's off", "deepseek/any", {"thinking": "off"}, {"thinking": {"type": "disabled"}}),
     ("a template's switch", "vllm/any", {"thinking": "low"},
      {"chat_template_kwargs": {"enable_thinking": True}, "reasoning_effort": "low"}),
+    ("Together's off", "together/deepseek-ai/DeepSeek-V4-Pro-0813", {"thinking": "off"},
+     {"reasoning": {"enabled": False}}),
+    ("Together's on", "together/moonshotai/Kimi-K3", {"thinking": "extra_high"},
+     {"reasoning_effort": "max"}),
     ("a template's off", "vllm/any", {"thinking": "off"},
      {"chat_template_kwargs": {"enable_thinking": False}}),
 ]  # fmt: skip
@@ -294,33 +298,6 @@ async def test_one_call_at_a_time_can_be_asked_for_where_there_are_tools() -> No
     assert body["parallel_tool_calls"] is False
 
 
-@pytest.mark.parametrize(
-    ("block", "part"),
-    [
-        (
-            DocumentBlock(Base64Source("application/pdf", "JVBE"), "a.pdf"),
-            {"type": "file_url", "file_url": {"url": "JVBE"}, "file_name": "a.pdf"},
-        ),
-        (
-            DocumentBlock(UrlSource("https://x.example/a.pdf")),
-            {"type": "file_url", "file_url": {"url": "https://x.example/a.pdf"}},
-        ),
-    ],
-)
-async def test_documents_go_to_perplexity_as_its_own_part(
-    block: DocumentBlock, part: dict[str, Any]
-) -> None:
-    body, _ = await sent(Context([UserMessage([block])]), "perplexity/sonar")
-
-    assert body["messages"][-1]["content"] == [part]
-
-
-async def test_usage_is_not_asked_for_where_it_comes_by_itself() -> None:
-    body, _ = await sent("Hi", "perplexity/sonar")
-
-    assert "stream_options" not in body
-
-
 async def test_nothing_in_extra_removes_what_no_option_asked_for() -> None:
     body, _ = await sent("Hi", extra={"stream_options": None})
 
@@ -330,7 +307,6 @@ async def test_nothing_in_extra_removes_what_no_option_asked_for() -> None:
 IGNORED: list[tuple[str, dict[str, Any], str]] = [
     ("groq/any", {"session_id": "s"}, "session_id"),
     ("deepseek/any", {"seed": 1}, "seed"),
-    ("perplexity/sonar", {"parallel_tool_calls": True}, "parallel_tool_calls"),
     ("together/any", {"cache": "auto"}, "cache"),
     ("openai/gpt-4o", {"thinking": "high"}, "thinking"),
     ("groq/any", {"thinking": "off"}, "thinking"),
@@ -358,7 +334,8 @@ DOCUMENT = Context([UserMessage([DocumentBlock(UrlSource("https://x.example/a.pd
 REFUSED: list[tuple[str, Context | str, dict[str, Any]]] = [
     ("deepseek/deepseek-v4-pro", Context([UserMessage([ImageBlock(PNG)])]), {}),
     ("deepseek/any", "Hi", {"response_format": LOOSE}),
-    ("perplexity/sonar", Context([UserMessage("Hi")], tools=[Tool("f")]), {}),
+    ("perplexity/any", DOCUMENT, {}),
+    ("perplexity/any", "Hi", {"stop": "END"}),
     ("groq/any", DOCUMENT, {}),
     ("openai/any", AUDIO, {}),
     ("openai/any", DOCUMENT, {}),
@@ -383,7 +360,7 @@ async def test_a_document_may_be_an_address_where_the_dialect_says_so() -> None:
     ("model", "url"),
     [
         ("openai/any", "https://api.openai.com/v1/chat/completions"),
-        ("perplexity/any", "https://api.perplexity.ai/chat/completions"),
+        ("groq/any", "https://api.groq.com/openai/v1/chat/completions"),
         ("vllm/any", "http://localhost:8000/v1/chat/completions"),
     ],
 )

@@ -343,26 +343,3 @@ async def test_deepseek_does_not_think_where_a_call_is_forced() -> None:
 
     assert http.bodies[0]["thinking"] == {"type": "disabled"}
     assert details(events) == ["deepseek/deepseek-flash: thinking is off here, not unset"]
-
-
-async def test_perplexity_is_sent_turns_that_alternate() -> None:
-    context = Context([UserMessage("a"), UserMessage("b"), AssistantMessage([TextBlock("c")]),
-                       UserMessage("d")])  # fmt: skip
-    http, _ = await asked("perplexity/sonar", context)
-
-    assert [m["role"] for m in http.bodies[0]["messages"]] == ["user", "assistant", "user"]
-    assert [part["text"] for part in http.bodies[0]["messages"][0]["content"]] == ["a", "b"]
-
-
-async def test_results_of_tools_stay_one_by_one_where_turns_alternate() -> None:
-    calls = [ToolCallBlock(f"call_{n}", "weather", {"n": n}) for n in range(2)]
-    context = Context([UserMessage("a"), AssistantMessage([TextBlock("b")]),
-                       AssistantMessage(calls), *(ToolResultMessage(c.id, c.name, c.id)
-                                                  for c in calls)])  # fmt: skip
-    http, _ = await asked("perplexity/sonar", context)
-
-    _, said, *results = http.bodies[0]["messages"]
-    assert [call["id"] for call in said["tool_calls"]] == ["call_0", "call_1"]
-    assert [(m["role"], m["tool_call_id"], m["content"]) for m in results] == [
-        ("tool", "call_0", "call_0"), ("tool", "call_1", "call_1"),
-    ]  # fmt: skip

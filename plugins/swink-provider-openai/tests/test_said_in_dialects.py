@@ -50,7 +50,7 @@ async def asked(
     http = MemoryHTTPClient(MemoryResponse([RESPONSE if responses else ANSWER], headers=SSE))
     async with Client(http=http, retry=RetryPolicy.none(), clock=DatedClock()) as client:
         given: dict[str, Any] = {"api_key": "k", "settings": {"api": "chat"}, **options}
-        if model.startswith(("mistral/", "perplexity/")):
+        if model.startswith("mistral/"):
             del given["settings"]
         context = Context(messages) if isinstance(messages, list) else messages
         events = [e async for e in client.stream(model, context, **given)]
@@ -252,7 +252,7 @@ async def test_an_answer_that_is_over_is_not_continued() -> None:
 
 
 async def test_one_who_continues_no_answer_says_so() -> None:
-    error = await refused(BEGUN, "perplexity/sonar")
+    error = await refused(BEGUN, "perplexity/any")
     assert error.error_kind is Kind.UNSUPPORTED
 
 

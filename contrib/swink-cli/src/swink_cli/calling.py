@@ -6,8 +6,9 @@ import asyncio
 import difflib
 import signal
 import time
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import swink_core as swink
 from swink_cli.display import Display, Sink
@@ -15,7 +16,28 @@ from swink_cli.summary import summary
 from swink_cli.terminal import one_screen, say, show_error
 from swink_cli.waiting import Waiting
 
-__all__ = ["interruptible", "name_broken_plugins", "name_unknown_models", "show_call", "show_end"]
+if TYPE_CHECKING:
+    from swink import Run
+
+__all__ = [
+    "explain",
+    "interruptible",
+    "name_broken_plugins",
+    "name_unknown_models",
+    "show_call",
+    "show_end",
+]
+
+Stream: TypeAlias = "swink.EventStream | Run"
+"""A call, or a tool loop of several."""
+
+
+class Closable(Protocol):
+    """What Ctrl-C stops."""
+
+    async def aclose(self) -> None:
+        """Stop at once, so that its reader comes to an end."""
+
 
 PLUGIN_GROUP = "swink.plugins"
 PATIENCE = 3
@@ -23,7 +45,7 @@ PATIENCE = 3
 
 
 @asynccontextmanager
-async def interruptible(stream: swink.EventStream) -> AsyncGenerator[None, None]:
+async def interruptible(stream: Closable) -> AsyncGenerator[None, None]:
     """Close the stream at the first Ctrl-C, so that its loop ends with `aborted`.
 
     People press it twice: until the stream is closed another one does nothing, and only the
@@ -53,9 +75,9 @@ async def interruptible(stream: swink.EventStream) -> AsyncGenerator[None, None]
             await closing[0]
 
 
-async def show_call(stream: swink.EventStream, sink: Sink) -> Display:
+async def show_call(stream: Stream, sink: Sink, display: Display | None = None) -> Display:
     """Show a call to its end and return the display, which knows how it ended."""
-    display = Display(sink)
+    display = display or Display(sink)
     since = time.monotonic()
     try:
         async with (
@@ -63,7 +85,8 @@ async def show_call(stream: swink.EventStream, sink: Sink) -> Display:
             interruptible(stream),
             Waiting(lambda: f"waiting for {stream.call.model}") as sign,
         ):
-            async for batch in stream.batches():
+            batches: AsyncIterator[Any] = stream.batches()
+            async for batch in batches:
                 sign.pause()
                 display.feed(batch)
                 if display.first_token_at is None and display.terminal is None:
@@ -79,16 +102,17 @@ def show_end(stream: swink.EventStream, display: Display) -> bool:
     if one_screen() and display.first_token_at is not None:
         say("")
     if isinstance(terminal, swink.Error):
-        if terminal.stop_reason is swink.StopReason.ABORTED:
-            say("stopped")
-        else:
-            _explain(terminal)
+        explain(terminal)
     if display.first_token_at is not None or isinstance(terminal, swink.Done):
         say(summary(stream, display))
     return isinstance(terminal, swink.Done)
 
 
-def _explain(error: swink.Error) -> None:
+def explain(error: swink.Error) -> None:
+    """Say why a call failed, and what to do."""
+    if error.stop_reason is swink.StopReason.ABORTED:
+        say("stopped")
+        return
     show_error(error.title or "The call failed", error.error_message, error.resolution or "")
     facts = []
     if error.retry_after is not None:

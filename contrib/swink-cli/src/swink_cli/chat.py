@@ -1,74 +1,82 @@
 """`swink chat`: turns, and commands that begin with a slash.
 
 Nothing that goes wrong ends a conversation: what was asked and what arrived stay, and /retry asks
-again. Credentials and addresses belong to the provider that they were given for, so that another
-model in the middle gets its own.
+again.
 """
 
 from __future__ import annotations
 
-import asyncio
 import difflib
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import click
 
 import swink_core as swink
-from swink_cli.calling import name_broken_plugins, name_unknown_models, show_call, show_end
+from swink_cli.calling import name_broken_plugins, name_unknown_models
 from swink_cli.completion import model_names
-from swink_cli.conversation import Conversation, read_conversation
-from swink_cli.display import make_sink
+from swink_cli.conversation import read_conversation
 from swink_cli.exits import EXIT_FAILURE, EXIT_INTERRUPTED
+from swink_cli.extraction import code_in, copy_text
 from swink_cli.files import media_block
+from swink_cli.memory import Memory
 from swink_cli.options import CallOptions
 from swink_cli.reader import Reader
 from swink_cli.settings import chosen
+from swink_cli.talk import Talk
+from swink_cli.templates import asked
 from swink_cli.terminal import say, show_error, table
+from swink_cli.tools import ToolOptions
 
 __all__ = ["Chat"]
-
-_PERSONAL = ("api_key", "base_url", "headers", "settings", "extra")
-"""Options that are meant for one provider."""
 
 
 class Chat:
     """A conversation, the models that answer it, and the commands that change either."""
 
-    def __init__(self, call: CallOptions, *, plain: bool = False) -> None:
+    def __init__(
+        self,
+        call: CallOptions,
+        history: list[swink.Message],
+        memory: Memory,
+        tools: ToolOptions,
+        *,
+        plain: bool = False,
+    ) -> None:
         self._call = call
-        self._plain = plain
-        self._models = call.models
-        self._owner = call.models[0].partition("/")[0]
-        self._client = swink.Client()
-        self._conversation = Conversation(call.context([]))
-        self._leaving = self._interactive = False
-        self._failed = self._interrupted = False
-        self._runner = asyncio.Runner()
+        self._talk = Talk(call, history, memory, tools)
+        self._talk.plain = plain
+        self._leaving = self._interactive = self._failed = False
 
     def run(self, file: str | None = None) -> int:
         """Talk until the user leaves, and return an exit code.
 
         From a script it is that of a failure if any answer failed; Ctrl-C ends a script.
         """
-        self._open(self._models, "Hello")
-        name_unknown_models(self._client, self._models)
-        name_broken_plugins(self._client)
+        talk = self._talk
+        talk.open(talk.models, "Hello")
+        name_unknown_models(talk.client, talk.models)
+        name_broken_plugins(talk.client)
         if file is not None:
             self._load(file)
-        with self._runner, Reader(_complete) as reader:
+        with Reader(_complete) as reader:
             try:
+                talk.begin()
                 self._interactive = reader.interactive
                 if reader.interactive:
-                    say(f"{', '.join(self._models)} · /help lists the commands, Ctrl-D leaves")
+                    say(f"{', '.join(talk.models)} · /help lists the commands, Ctrl-D leaves")
+                if talk.conversation.context.messages:
+                    say(f"{self._count()} so far in conversation {talk.memory.id}")
                 self._loop(reader)
             finally:
-                self._runner.run(self._client.aclose())
+                talk.close()
         if reader.interactive:
             return 0
-        return EXIT_INTERRUPTED if self._interrupted else EXIT_FAILURE if self._failed else 0
+        return EXIT_INTERRUPTED if talk.interrupted else EXIT_FAILURE if self._failed else 0
 
     def _loop(self, reader: Reader) -> None:
-        while not self._leaving and (reader.interactive or not self._interrupted):
+        while not self._leaving and (reader.interactive or not self._talk.interrupted):
             try:
                 text = reader.read()
                 if text:
@@ -103,51 +111,34 @@ class Chat:
                 resolution="/help lists the commands.",
             )
         else:
-            self._conversation.ask(text)
+            self._talk.conversation.ask(asked(text))
             self._answer()
 
-    # -- answers -----------------------------------------------------------------------------
-
     def _answer(self) -> None:
-        stream = self._open(self._models, self._conversation.context)
         try:
-            display = self._runner.run(show_call(stream, make_sink(plain=self._plain)))
+            is_complete = self._talk.answer()
         except KeyboardInterrupt:
             self._leaving = True  # the stream would not be closed; nothing more can be asked
             raise
-        finally:
-            message = stream.message
-            self._conversation.answer(message)
-            self._interrupted = message.stop_reason is swink.StopReason.ABORTED
-        if not show_end(stream, display):
+        if not is_complete:
             self._failed = True
-            if not self._interrupted:
+            if not self._talk.interrupted:
                 say("the conversation is kept: /retry asks again, /undo takes the question back")
         if self._interactive:
-            say("")
-
-    def _open(self, models: list[str], conversation: swink.Context | str) -> swink.EventStream:
-        """Make a call, of which nothing is sent before it is read. Raises for a wrong one."""
-        options = dict(self._call.options)
-        personal = {name: options.pop(name) for name in _PERSONAL if name in options}
-        chain: list[Any] = [
-            (model, personal) if model.partition("/")[0] == self._owner else model
-            for model in models
-        ]
-        return self._client.stream(chain, conversation, **options)
+            say(f"so far: {self._talk.totals()}\n")
 
     # -- commands ----------------------------------------------------------------------------
 
     def _model(self, words: str) -> None:
         if words:
             models = chosen(words.replace(",", " ").split())
-            self._open(models, "Hello")
-            name_unknown_models(self._client, models)
-            self._models = models
-        say(f"model: {', '.join(self._models)}")
+            self._talk.open(models, "Hello")
+            name_unknown_models(self._talk.client, models)
+            self._talk.models = models
+        say(f"model: {', '.join(self._talk.models)}")
 
     def _system(self, text: str) -> None:
-        context = self._conversation.context
+        context = self._talk.conversation.context
         if text:
             context.system_prompt = None if text == "-" else text
         say(f"system prompt: {context.system_prompt or 'none'}")
@@ -157,35 +148,73 @@ class Chat:
 
     def _attach(self, path: str, image: bool = False) -> None:
         block = media_block(_path(path), image=image)
-        self._conversation.attached.append(block)
+        self._talk.conversation.attached.append(block)
         say(f"{block.type} attached to your next message")
 
     def _save(self, words: str) -> None:
         force = words.startswith("-f ")
         path = Path(_path(words.removeprefix("-f ")))
-        self._conversation.save(path, force=force)
+        self._talk.conversation.save(path, force=force)
         say(f"saved {self._count()} to {path}")
 
     def _load(self, path: str) -> None:
         conversation = read_conversation(Path(_path(path)))
         if conversation.context.messages:
-            self._open(self._models, conversation.context)
+            self._talk.open(self._talk.models, conversation.context)
         if self._call.system is not None:
             conversation.context.system_prompt = self._call.system
         conversation.context.tools += self._call.tools
-        self._conversation = conversation
+        self._talk.conversation = conversation
+        self._talk.memory.begin()
         say(f"loaded {self._count()}")
 
     def _retry(self, _: str) -> None:
-        if not self._conversation.take_back():
+        if not self._talk.conversation.take_back():
             raise swink.UsageError("nothing has been asked yet", title="Nothing to ask again")
         self._answer()
 
     def _undo(self, _: str) -> None:
-        if not self._conversation.take_back():
+        if not self._talk.conversation.undo():
             raise swink.UsageError("nothing has been asked yet", title="Nothing to take back")
-        self._conversation.context.messages.pop()
         say(f"taken back; {self._count()} left")
+
+    def _tokens(self, _: str) -> None:
+        talk = self._talk
+        say(f"{self._count()} · {talk.totals()}")
+        last = next((m for m in reversed(self._answers()) if m.usage is not None), None)
+        info = talk.client.catalog.resolve(talk.models[0]).info
+        if last is not None and last.usage is not None:
+            filled = (last.usage.input or 0) + (last.usage.output or 0)
+            window = info.context_window if info else None
+            of = f" of {window:,} ({filled / window:.0%})" if window else ""
+            say(f"the next question begins at {filled:,} tokens{of}")
+
+    def _copy(self, what: str) -> None:
+        answers = self._answers()
+        if not answers:
+            raise swink.UsageError("nothing has been answered yet", title="Nothing to copy")
+        text = answers[-1].text
+        if what == "code":
+            code = code_in(text)
+            if code is None:
+                raise swink.UsageError("the answer has no code block", title="Nothing to copy")
+            text = code
+        say(f"copied by {copy_text(text)}")
+
+    def _edit(self, text: str) -> None:
+        if not self._interactive:
+            raise swink.UsageError("/edit opens an editor, which needs a terminal")
+        written = (click.edit(text) or "").strip()
+        if not written:
+            say("nothing was written, and nothing is asked")
+            return
+        say(written)
+        self._talk.conversation.ask(asked(written))
+        self._answer()
+
+    def _answers(self) -> list[swink.AssistantMessage]:
+        messages = self._talk.conversation.context.messages
+        return [message for message in messages if isinstance(message, swink.AssistantMessage)]
 
     def _help(self, _: str) -> None:
         rows = [
@@ -199,7 +228,7 @@ class Chat:
         self._leaving = True
 
     def _count(self) -> str:
-        number = len(self._conversation.context.messages)
+        number = len(self._talk.conversation.context.messages)
         return f"{number} message{'' if number == 1 else 's'}"
 
 
@@ -216,6 +245,9 @@ _COMMANDS = {
     "/attach": _Command(Chat._attach, "PATH", "attach a document, image or sound"),
     "/retry": _Command(Chat._retry, "", "ask again, dropping the last answer"),
     "/undo": _Command(Chat._undo, "", "take your last message back, with its answer"),
+    "/edit": _Command(Chat._edit, "[TEXT]", "write your next message in your editor"),
+    "/tokens": _Command(Chat._tokens, "", "show what the conversation has taken so far"),
+    "/copy": _Command(Chat._copy, "[code]", "copy the last answer, or its first code block"),
     "/save": _Command(Chat._save, "[-f] FILE", "write the conversation to a file"),
     "/load": _Command(Chat._load, "FILE", "go on with a conversation from a file"),
     "/help": _Command(Chat._help, "", "list these commands"),

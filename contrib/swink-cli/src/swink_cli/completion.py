@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import click
 from click.shell_completion import CompletionItem
@@ -56,6 +57,8 @@ def _models(start: str) -> list[CompletionItem]:
     provider, slash, _ = start.partition("/")
     if not slash:
         providers = _providers(start, "/")
+        if not providers:
+            return _bare_names(start)
         if len(providers) != 1:
             return providers
         # a shell adds a space to the only choice; several models keep it at `provider/`
@@ -63,6 +66,19 @@ def _models(start: str) -> list[CompletionItem]:
     known = [f"{provider}/{info.id}" for info in Catalog(Host()).models(provider)]
     names = [name for name in known if name.startswith(start)]
     return [CompletionItem(name) for name in names or ([] if slash else [start])]
+
+
+def _bare_names(start: str) -> list[CompletionItem]:
+    from swink_core import Host, SwinkError
+    from swink_core.providers import Catalog
+
+    host = Host()
+    catalog = Catalog(host)
+    owners: dict[str, str] = {}
+    for name in host.provider_names():
+        with suppress(SwinkError):  # one broken catalogue is no reason to hide the others
+            owners |= {info.id: name for info in catalog.models(name) if info.id.startswith(start)}
+    return [CompletionItem(id, help=name) for id, name in owners.items()]
 
 
 def _quietly(offer: Callable[[], list[CompletionItem]]) -> list[CompletionItem]:

@@ -44,6 +44,16 @@ class Conversation:
             del messages[end:]
         return end > 0
 
+    def undo(self) -> bool:
+        """Drop the user's last message with all that came of it; return whether there was one."""
+        messages = self.context.messages
+        last = max(
+            (n for n, m in enumerate(messages) if isinstance(m, swink.UserMessage)), default=-1
+        )
+        if last >= 0:
+            del messages[last:]
+        return last >= 0
+
     def save(self, path: Path, *, force: bool = False) -> None:
         """Write the conversation as JSON, whole or not at all.
 

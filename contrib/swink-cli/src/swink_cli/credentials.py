@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from swink_cli.keys import IN_KEYRING, kept_keys
 from swink_cli.terminal import table
 from swink_core import (
     Host,
@@ -12,18 +13,34 @@ from swink_core import (
 )
 from swink_core.providers import Catalog
 
-__all__ = ["choices", "describe", "is_ready"]
+__all__ = ["choices", "describe", "has_key", "is_ready"]
 
 
 def is_ready(info: ProviderInfo) -> bool:
-    """Tell whether the credentials that a provider needs are set, as far as known."""
-    return info.auth in ("none", "optional") or _key_variable(info) is not None
+    """Tell whether what a provider needs is there, as far as known."""
+    return (info.auth in ("none", "optional") or has_key(info)) and not _unset(info)
+
+
+def has_key(info: ProviderInfo) -> bool:
+    """Tell whether there is a key for a provider, in the environment or kept."""
+    return _key_variable(info) is not None or info.name in kept_keys()
 
 
 def describe(info: ProviderInfo) -> str:
-    """Say which variables hold a provider's credentials and whether they are set."""
+    """Say which variables hold what a provider needs and whether they are set."""
+    missing = _unset(info)
+    return " and ".join([_described(info), *(f"needs {name}" for name in missing)])
+
+
+def _unset(info: ProviderInfo) -> list[str]:
+    return [name for name in info.required_env if not os.environ.get(name)]
+
+
+def _described(info: ProviderInfo) -> str:
     if found := _key_variable(info):
         return f"{found} is set"
+    if place := kept_keys().get(info.name):
+        return "its key is kept" + (" in the keyring" if place == IN_KEYRING else "")
     names = " or ".join(info.api_key_env)
     match info.auth:
         case "none":
@@ -52,13 +69,13 @@ def choices() -> str:
         except SwinkError:
             continue  # `swink providers` says what is wrong with it
         rows.append((not is_ready(info), name, describe(info)))
-        if models and _key_variable(info):
+        if models and has_key(info):
             examples.append(f"-m {name}/{models[0].id}")
     if not rows:
         return "No provider is installed. Try: pip install swink-provider-openai"
     lines = table(["Installed providers:", *(row[1:] for row in sorted(rows))])
     if examples:
-        lines += ["", f"With the keys that are set, for example: {examples[0]}"]
+        lines += ["", f"With the keys that there are, for example: {examples[0]}"]
     without = ["swink demo"]
     if "echo" in host.provider_names():
         without.append('swink ask -m echo/echo "Hello"')

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import click
 
 import swink_core as swink
-from swink_cli.terminal import is_terminal, one_screen, printable, say, styled
+from swink_cli.terminal import is_dumb, is_terminal, one_screen, printable, say, styled
 
 __all__ = ["Display", "HeldText", "PlainText", "Sink", "describe_retry", "make_sink"]
 
@@ -88,9 +88,11 @@ class PlainText:
 
 
 class HeldText:
-    """Text that is written when the answer is complete, because until then it may be void."""
+    """Text that is written when the answer is complete, because until then it may be void, or
+    because `made` makes something else of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, made: Callable[[str], str] = str) -> None:
+        self._made = made
         self._parts: list[str] = []
 
     def write(self, text: str) -> None:
@@ -113,9 +115,10 @@ class HeldText:
 
     def close(self) -> None:
         """Write everything."""
-        text = PlainText()
-        text.write("".join(self._parts))
-        text.close()
+        if self._parts:
+            text = PlainText()
+            text.write(self._made("".join(self._parts)))
+            text.close()
 
 
 def make_sink(*, plain: bool = False, held: bool = False) -> Sink:
@@ -123,7 +126,7 @@ def make_sink(*, plain: bool = False, held: bool = False) -> Sink:
 
     `held` keeps it back until it is complete, where it could not be taken back.
     """
-    if not plain and is_terminal(sys.stdout):
+    if not plain and is_terminal(sys.stdout) and not is_dumb():
         from swink_cli.markdown import LiveMarkdown
 
         return LiveMarkdown()

@@ -8,11 +8,14 @@ with one is an error of that command and of no other. Nothing heavy is imported 
 from __future__ import annotations
 
 from collections.abc import Container
-from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 import click
 
 from swink_cli.terminal import printable
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = ["GROUP", "added_commands", "describe_commands", "distribution_of", "load_command"]
 
@@ -21,6 +24,8 @@ GROUP = "swink.commands"
 
 def added_commands() -> dict[str, list[EntryPoint]]:
     """Return, by name, the commands that distributions claim; more than one claim is a fault."""
+    from importlib.metadata import entry_points
+
     claims: dict[str, list[EntryPoint]] = {}
     for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, _owner(point))):
         claims.setdefault(point.name, []).append(point)

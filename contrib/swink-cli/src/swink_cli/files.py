@@ -22,8 +22,9 @@ PIPE = "-"
 
 def read_json(path: Path, what: str, kind: type | tuple[type, ...]) -> Any:
     """Read a JSON file that holds a `kind`. Raises UsageError, saying what is wrong."""
+    content = _read(path)
     try:
-        data = json.loads(_read(path))
+        data = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise swink.MediaError(
             f"{path} is not JSON: {error}", resolution=f"The file should hold a {what} in JSON."

@@ -11,9 +11,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from io import BufferedReader, TextIOWrapper
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,12 +25,12 @@ from swink_cli.extensions import (
     distribution_of,
     load_command,
 )
-from swink_cli.terminal import is_terminal, say, show_error
+from swink_cli.terminal import HelpFormatter, fitted, is_terminal, say, show_error
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-__all__ = ["COMMANDS", "cli", "main"]
+__all__ = ["COMMANDS", "PROFILE", "cli", "main"]
 
 COMMANDS = {
     "ask": "Ask a model; the answer streams to standard output.",
@@ -40,7 +41,12 @@ COMMANDS = {
     "models": "List known models with their limits and prices.",
     "default": "Show or choose the model that is asked where none is named.",
     "alias": "List short names for models, or give one.",
+    "keys": "Keep keys of providers, for you alone.",
+    "config": "Show or change what is configured.",
+    "template": "List or show templates, or write one.",
+    "tools": "List tools that models may call, with what each does.",
     "plugins": "List all installed plugins.",
+    "doctor": "Say what is wrong with installed plugins.",
     "new": "Make a plugin package whose tests pass before you write a line.",
 }
 """Our own in the order of the help text; `NAME` is `swink_cli.commands.NAME.command`."""
@@ -49,11 +55,34 @@ ELSEWHERE = {"check": "swink-testing"}
 """Commands that people look for here, and the distribution that brings each."""
 
 
+PROFILE = "swink_cli.profile"
+"""Where `--profile` leaves its value: a key of click's `Context.meta`."""
+
+
+def _as_listed(name: str) -> str:
+    """Return the name of the command that is meant: one and many of a thing are the same."""
+    names = (name, f"{name}s", f"{name}es", name.removesuffix("s"), name.removesuffix("es"))
+    own = next((one for one in names if one in COMMANDS), None)
+    return own or next((one for one in names if one in added_commands()), name)
+
+
 class _LazyGroup(click.Group):
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Read a command line, or what there is of one that a shell wants to complete."""
+        whole = not extra.get("resilient_parsing")
+        return super().make_context(info_name, _as_command(args, whole), parent, **extra)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*COMMANDS, *(name for name in added_commands() if name not in COMMANDS)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        cmd_name = _as_listed(cmd_name)
         if cmd_name in COMMANDS:
             command: click.Command = import_module(f"swink_cli.commands.{cmd_name}").command
             return command
@@ -94,7 +123,7 @@ class _LazyGroup(click.Group):
             _forget_output()
             return EXIT_BROKEN_PIPE
         except Exception as error:
-            name = ctx.invoked_subcommand or ""
+            name = _as_listed(ctx.invoked_subcommand or "")
             if name not in COMMANDS and (points := added_commands().get(name)):
                 error.add_note(f"`swink {name}` comes with {distribution_of(points[0])}.")
             raise
@@ -117,10 +146,28 @@ class _LazyGroup(click.Group):
 
 def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
-        from importlib.metadata import version
-
-        click.echo(f"swink {version('swink-cli')} (swink-core {version('swink-core')})")
+        click.echo(f"swink {_version('swink_cli')} (swink-core {_version('swink_core')})")
         ctx.exit()
+
+
+def _version(name: str) -> str:
+    """Return a distribution's version, as its folder has it.
+
+    To import `importlib.metadata` takes longer than all the rest of `swink --version`.
+    """
+    for folder in sys.path:
+        with suppress(OSError):
+            for entry in os.listdir(folder or "."):
+                if entry.startswith(f"{name}-") and entry.endswith(".dist-info"):
+                    return entry.removeprefix(f"{name}-").removesuffix(".dist-info")
+    from importlib.metadata import version
+
+    return version(name)
+
+
+def _choose_profile(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+    if value:
+        ctx.meta[PROFILE] = value
 
 
 @click.group(
@@ -138,6 +185,13 @@ def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     callback=_show_version,
     help="Show the versions and exit.",
 )
+@click.option(
+    "--profile",
+    metavar="NAME",
+    expose_value=False,
+    callback=_choose_profile,
+    help="Use what is configured and kept for NAME (or set SWINK_PROFILE).",
+)
 @click.option("--debug", is_flag=True, help="Log to standard error and show tracebacks.")
 def cli(debug: bool) -> None:
     """One streaming interface to every language-model provider."""
@@ -149,13 +203,16 @@ def cli(debug: bool) -> None:
         logging.getLogger().addHandler(logging.NullHandler())
 
 
+click.Context.formatter_class = HelpFormatter  # of all commands, other distributions' too
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code; no exception leaves it."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # models do produce lone surrogates
     try:
-        code = cli.main(_as_command(arguments), prog_name="swink", standalone_mode=False)
+        code = cli.main(arguments, prog_name="swink", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
         _forget_output()
@@ -164,29 +221,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say("\nstopped")
         return EXIT_INTERRUPTED
     except click.ClickException as error:
-        error.show()
+        _show_usage(error)
         return error.exit_code
     except Exception as error:
-        return _explain(error, debug=_wants_debug(arguments))
+        return _explain(error, debug="--debug" in arguments[: _own_arguments(arguments)])
     return code if isinstance(code, int) else 0
 
 
-def _as_command(arguments: list[str]) -> list[str]:
-    """Put `ask` before a question: what has a space in it, or comes after a pipe, or an option.
+def _show_usage(error: click.ClickException) -> None:
+    """As click does, but no line is broken within a word."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()  # it is the help itself
+        return
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is not None:
+        hint = f"Try '{context.command_path} --help' for help."
+        click.echo(f"{context.get_usage()}\n{hint}\n", err=True)
+    click.echo(fitted(f"Error: {error.format_message()}"), err=True)
 
-    A word that is nearly a command's name is taken for that, and refused.
+
+def _as_command(arguments: list[str], whole: bool) -> list[str]:
+    """Put `ask` before a question: before all that is no command, and no command misspelt.
+
+    Where the line is the `whole` line, what is piped in is a question, too.
     """
-    at = next((n for n, given in enumerate(arguments) if given not in _OWN_FLAGS), None)
-    if at is None:
-        return arguments
+    at = _own_arguments(arguments)
+    if at >= len(arguments):
+        asks = whole and not _WORDS.intersection(arguments) and _is_piped()
+        return [*arguments, "ask"] if asks else arguments
     first = arguments[at]
     if first.startswith("-"):
         is_question = first != "--"
-    elif is_question := first not in COMMANDS and first not in added_commands():
+    elif is_question := _as_listed(first) not in {*COMMANDS, *added_commands()}:
         from difflib import get_close_matches
 
         known = [*COMMANDS, *added_commands(), *ELSEWHERE]
-        is_question = " " in first or (not get_close_matches(first, known, 1) and _is_piped())
+        is_question = " " in first or not get_close_matches(first, known, 1)
     return [*arguments[:at], "ask", *arguments[at:]] if is_question else arguments
 
 
@@ -198,7 +268,16 @@ def _is_piped() -> bool:
     return isinstance(buffer, BufferedReader) and bool(buffer.peek(1))
 
 
-_OWN_FLAGS = frozenset({"--debug", "-h", "--help", "-V", "--version"})
+def _own_arguments(arguments: Sequence[str]) -> int:
+    """Count the arguments that stand before a command, or a question."""
+    at = 0
+    while at < len(arguments) and arguments[at].partition("=")[0] in _OWN_OPTIONS:
+        at += 2 if arguments[at] == "--profile" else 1
+    return at
+
+
+_WORDS = frozenset({"-h", "--help", "-V", "--version"})
+_OWN_OPTIONS = frozenset({"--debug", "--profile"}) | _WORDS
 
 
 def _explain(error: Exception, debug: bool) -> int:
@@ -219,16 +298,6 @@ def _explain(error: Exception, debug: bool) -> int:
         " ".join([*whose, *([] if debug else [report])]),
     )
     return EXIT_FAILURE
-
-
-def _wants_debug(arguments: Sequence[str]) -> bool:
-    """Tells whether --debug stands among the group's own options."""
-    for argument in arguments:
-        if not argument.startswith("-"):
-            return False
-        if argument == "--debug":
-            return True
-    return False
 
 
 def _forget_output() -> None:

@@ -4,13 +4,17 @@ An answer may be longer than the screen, and what has scrolled off cannot be dra
 only the last top-level block of the text (a paragraph, a list, a code block) is drawn live;
 blocks before it can no longer change, and are printed once, for good. Of a last block that is
 taller than the screen only the end is drawn. Drawing is held to a few
-times a second, fewer for a long block: its cost does not depend on the number of deltas.
+times a second, fewer for a long block: its cost does not depend on the number of deltas. What is
+wiped and what takes its place are marked as one change (private mode 2026, "synchronized output"),
+so that no terminal shows what is between; one that does not know the marks passes over them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from markdown_it import MarkdownIt
 from rich.console import Console
@@ -26,6 +30,8 @@ REDRAW = 1 / 15
 """Seconds between two drawings, at least."""
 SHARE = 0.2
 """The part of the time that drawing may take, however long the last block has become."""
+
+BEGIN_CHANGE, END_CHANGE = "\x1b[?2026h", "\x1b[?2026l"
 
 _parser = MarkdownIt().enable("strikethrough").enable("table")  # as rich parses
 
@@ -64,14 +70,16 @@ class LiveMarkdown:
     def step_aside(self) -> None:
         """Take the live block off the screen; it comes back below."""
         self._join()
-        self._stop()
+        with self._one_change():
+            self._stop()
         self._erasable = 0
 
     def end_block(self) -> None:
         """Print what is left for good."""
         self._join()
-        self._stop()
-        self._print(self._text)
+        with self._one_change():
+            self._stop()
+            self._print(self._text)
         self._text = ""
 
     def discard(self) -> bool:
@@ -91,6 +99,15 @@ class LiveMarkdown:
         """Print what is left."""
         self.end_block()
 
+    @contextmanager
+    def _one_change(self) -> Iterator[None]:
+        self._console.file.write(BEGIN_CHANGE)
+        try:
+            yield
+        finally:
+            self._console.file.write(END_CHANGE)
+            self._console.file.flush()
+
     def _join(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -102,16 +119,17 @@ class LiveMarkdown:
         began = time.perf_counter()
         self._join()
         start = last_block(self._text)
-        if start:
-            done, self._text = self._text[:start], self._text[start:]
-            self._stop()
-            self._print(done)
-        if self._text.strip():
-            if self._live is None:
-                self._live = Live(console=self._console, auto_refresh=False, transient=True)
-                self._live.start()
-            lines = self._rendered(self._text)
-            self._live.update(Segments(_joined(lines[1 - self._console.height :])), refresh=True)
+        with self._one_change():
+            if start:
+                done, self._text = self._text[:start], self._text[start:]
+                self._stop()
+                self._print(done)
+            if self._text.strip():
+                if self._live is None:
+                    self._live = Live(console=self._console, auto_refresh=False, transient=True)
+                    self._live.start()
+                lines = _joined(self._rendered(self._text)[1 - self._console.height :])
+                self._live.update(Segments(lines), refresh=True)
         self._pause = max(REDRAW, (time.perf_counter() - began) / SHARE)
 
     def _print(self, text: str) -> None:

@@ -14,13 +14,15 @@ from typing import Any, TypeAlias
 
 import click
 from attrs import define, field, fields_dict
+from click.core import ParameterSource
 
 import swink_core as swink
 from swink_cli.completion import complete_model
 from swink_cli.files import read_json, read_text
 from swink_cli.settings import chosen
+from swink_cli.templates import fill_template, template_options
 
-__all__ = ["CallOptions", "Function", "apply_options", "call_options"]
+__all__ = ["PERSONAL", "CallOptions", "Function", "apply_options", "call_options", "with_parts"]
 
 MODEL_ENV = "SWINK_MODEL"
 
@@ -44,6 +46,9 @@ _WORDS = (
 )  # fmt: skip
 """Options whose value is text even where it reads like a number."""
 
+PERSONAL = ("api_key", "base_url", "headers", "settings", "extra")
+"""Options that are meant for one provider."""
+
 Function: TypeAlias = Callable[..., Any]
 
 _CALL_OPTIONS = (
@@ -55,13 +60,13 @@ _CALL_OPTIONS = (
         envvar=MODEL_ENV,
         metavar="PROVIDER/MODEL",
         shell_complete=complete_model,
-        help="The model; give several, or separate them by commas, to fall back through. "
+        help="The model; `A,B` falls back from one to the next. "
         f"Default: {MODEL_ENV}, separated by spaces, or what `swink default` keeps.",
     ),
     click.option(
         "-s", "--system", metavar="TEXT|@FILE", help="The system prompt, as it stands or in a file."
     ),
-    click.option("-t", "--temperature", type=float, help="How freely to choose words, from 0."),
+    click.option("--temperature", type=float, help="How freely to choose words, from 0."),
     click.option("--max-tokens", type=int, help="The most tokens to answer with."),
     click.option(
         "--thinking",
@@ -71,16 +76,17 @@ _CALL_OPTIONS = (
     click.option("--json", "as_json", is_flag=True, help="Ask for an answer in JSON."),
     click.option(
         "--schema",
-        metavar="FILE|JSON",
-        help="Ask for JSON of a JSON schema: in FILE, or as it stands.",
+        metavar="FIELDS|FILE|JSON",
+        help="Ask for JSON of a schema: 'name, age int', a file, or a JSON schema as it stands.",
     ),
     click.option(
+        "-T",
         "--tool",
-        "tool_files",
-        type=click.Path(path_type=Path),
+        "named_tools",
         multiple=True,
-        metavar="FILE",
-        help="Offer the tool, or list of tools, described in FILE (JSON).",
+        metavar="NAME|FILE",
+        help="Offer a plugin's tool (`swink tools`), or one that FILE describes (JSON), for "
+        "whose result nobody waits.",
     ),
     click.option("--base-url", metavar="URL", help="Another address of the (first) provider."),
     click.option(
@@ -108,21 +114,54 @@ class CallOptions:
     system: str | None = None
     tools: list[swink.Tool] = field(factory=list)
     options: dict[str, Any] = field(factory=dict, repr=False)
+    others: list[list[str]] = field(factory=list)
+    """Models that are to answer, too, each a chain of its own."""
+    tool_names: list[str] = field(factory=list)
+    """Tools of plugins, which are to be carried out."""
+    is_default: bool = False
+    """Whether the models are those of calls that name none."""
 
     def context(self, messages: list[swink.Message]) -> swink.Context:
         """Make a conversation of messages with the system prompt and tools given."""
         return swink.Context(messages, self.system, self.tools)
 
-    def require_model(self) -> None:
-        """Refuse a call without a model, saying what this machine could ask."""
-        if not self.models:
-            from swink_cli.credentials import choices
+    def go_on(self, found: tuple[swink.Context, list[str]] | None) -> list[swink.Message]:
+        """Go on with a conversation and its models, where no other ones were named."""
+        if found is None:
+            return []
+        context, models = found
+        if self.is_default:
+            self.models = models
+        if self.system is None:
+            self.system = context.system_prompt
+        return context.messages
 
-            raise swink.InvalidModel(
-                f"Name one with -m PROVIDER/MODEL, or set {MODEL_ENV}, or keep one: "
-                f"swink default PROVIDER/MODEL\n\n{choices()}",
-                title="No model chosen",
+    def options_for(self, models: list[str]) -> dict[str, Any]:
+        """Return the options of a call of other models, without what is the first provider's."""
+        owner, provider = (chain[0].partition("/")[0] for chain in (self.models, models))
+        kept = () if provider == owner else PERSONAL
+        return {name: value for name, value in self.options.items() if name not in kept}
+
+    def require_model(self, *, several: bool = False, runs_tools: bool = False) -> None:
+        """Offer a person what this machine could ask, where no model is named.
+
+        A command says whether it asks `several` at once, and carries out tools. Raises
+        InvalidOption where it does not, and InvalidModel, which says what there is, where nobody is
+        there to choose, or chose none.
+        """
+        if self.others and not several:
+            raise swink.InvalidOption(
+                "several models are named", resolution="Name one, or a chain of them: -m A,B"
             )
+        if self.tool_names and not runs_tools:
+            raise swink.InvalidOption(
+                f"no tool is carried out here: {', '.join(self.tool_names)}",
+                resolution="`swink ask` and `swink chat` do; a file describes one: --tool FILE",
+            )
+        if not self.models:
+            from swink_cli.offer import choose_model
+
+            self.models = [choose_model()]
 
 
 def call_options(command: Function, *, without: str = "") -> Function:
@@ -134,13 +173,22 @@ def call_options(command: Function, *, without: str = "") -> Function:
     @functools.wraps(command)
     def with_options(**given: Any) -> Any:
         names = (
-            "models", "system", "temperature", "max_tokens", "thinking", "as_json", "schema",
-            "tool_files", "base_url", "api_key", "timeout", "pairs",
+            "system", "temperature", "max_tokens", "thinking", "as_json", "schema",
+            "named_tools", "base_url", "api_key", "timeout", "pairs",
         )  # fmt: skip
-        return command(call=_parse(**{name: given.pop(name) for name in names}), **given)
+        context = click.get_current_context()
+        fill_template(context, given)
+        source = context.get_parameter_source("models")
+        models = given.pop("models")
+        is_default = source in (ParameterSource.ENVIRONMENT, ParameterSource.DEFAULT)
+        chains = [chosen(models)] if is_default else [chosen(one.split(",")) for one in models]
+        call = _parse(**{name: given.pop(name) for name in names})
+        call.models, call.others, call.is_default = chains[0], chains[1:], is_default
+        return command(call=call, **given)
 
-    names = [name for name in ("-o", "--option") if name != without]
-    return apply_options([*_CALL_OPTIONS, click.option(*names, "pairs", **_PAIRS)], with_options)
+    short = [name for name in ("-o", "--option") if name != without]
+    pairs = click.option(*short, "pairs", **_PAIRS)
+    return apply_options((*_CALL_OPTIONS, pairs, *template_options), with_options)
 
 
 def apply_options(
@@ -153,14 +201,13 @@ def apply_options(
 
 
 def _parse(
-    models: Sequence[str],
     system: str | None,
     temperature: float | None,
     max_tokens: int | None,
     thinking: str | None,
     as_json: bool,
     schema: str | None,
-    tool_files: Sequence[Path],
+    named_tools: Sequence[str],
     base_url: str | None,
     api_key: str | None,
     timeout: float | None,
@@ -176,27 +223,19 @@ def _parse(
         "thinking": int(thinking) if thinking and thinking.isdecimal() else thinking,
         "response_format": "json" if as_json else None,
     }
-    options = {name: value for name, value in plain.items() if value is not None}
+    options: dict[str, Any] = {n: value for n, value in plain.items() if value is not None}
     if schema is not None:
-        options["response_format"] = _schema(schema)
+        from swink_cli.schemas import read_schema
+
+        options["response_format"] = read_schema(schema)
     if timeout is not None:
         pairs = [*pairs, f"timeouts.total={timeout}"]
     options.update(_parse_pairs(pairs))
     if system is not None and system.startswith("@"):
         system = read_text(system[1:]).rstrip("\n")
-    named = [name for each in models for name in each.split(",") if name]
-    return CallOptions(chosen(named), system, _tools(tool_files), options)
-
-
-def _schema(given: str) -> Any:
-    if not given.lstrip().startswith("{"):
-        return read_json(Path(given), "JSON schema", dict)
-    try:
-        return json.loads(given)
-    except ValueError as error:
-        raise swink.InvalidOption(
-            f"--schema is no JSON: {error}", resolution="Give a JSON schema, or a file with one."
-        ) from error
+    files = [name for name in named_tools if name.endswith(".json") or Path(name).is_file()]
+    names = [name for name in named_tools if name not in files]
+    return CallOptions([], system, _tools(files), options, tool_names=names)
 
 
 # -- KEY=VALUE -----------------------------------------------------------------------------------
@@ -222,12 +261,19 @@ def _parse_pairs(pairs: Sequence[str]) -> dict[str, Any]:
             )
         else:
             options[name] = value
+    return with_parts(options)
+
+
+def with_parts(options: dict[str, Any], where: str = "") -> dict[str, Any]:
+    """Make one value of each option whose parts are given. Raises InvalidOption, naming `where`."""
     for name, kind in _NESTED.items():
         if isinstance(options.get(name), dict):
+            for part in options[name]:
+                _check_part(name, part, where)
             try:
                 options[name] = kind(**options[name])
             except ValueError as error:
-                raise swink.InvalidOption(f"{name}.{error}") from error
+                raise swink.InvalidOption(f"{where}{name}.{error}") from error
     return options
 
 
@@ -250,17 +296,16 @@ def _set_part(options: dict[str, Any], name: str, part: str, value: Any) -> None
             values = values.setdefault(step, {})
             if not isinstance(values, dict):
                 raise swink.InvalidOption(f"{step} is given a value and parts in -o {name}")
-    elif name in _NESTED:
-        _check_part(name, part)
     values[part] = value
 
 
-def _check_part(name: str, part: str) -> None:
+def _check_part(name: str, part: str, where: str) -> None:
     known = [one for one in fields_dict(_NESTED[name]) if one != "retries"]
     if part not in known:
         near = difflib.get_close_matches(part, known, 1)
         raise swink.InvalidOption(
-            f"{name} has no part {part!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
+            f"{where}{name} has no part {part!r}"
+            + (f"; did you mean {near[0]!r}?" if near else ""),
             resolution=f"Its parts are {', '.join(known)}.",
         )
 
@@ -275,9 +320,9 @@ def _unknown(key: str) -> swink.InvalidOption:
     )
 
 
-def _tools(files: Sequence[Path]) -> list[swink.Tool]:
+def _tools(files: Sequence[str]) -> list[swink.Tool]:
     tools: list[swink.Tool] = []
-    for path in files:
+    for path in map(Path, files):
         data = read_json(path, "tool, or a list of tools,", (dict, list))
         try:
             tools += swink.load(list[swink.Tool], data if isinstance(data, list) else [data])

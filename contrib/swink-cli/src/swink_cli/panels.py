@@ -15,7 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from swink_cli.demo import Performance
-from swink_cli.terminal import printable
+from swink_cli.listing import print_lines
+from swink_cli.terminal import printable, table
 
 __all__ = ["Layout", "choose_layout", "show_live", "show_table"]
 
@@ -26,6 +27,8 @@ WIDTHS = (38, 26)
 LEAST_HEIGHT, MOST_HEIGHT = 4, 12
 WIRE_FORMAT, NUMERIC = 1, (2, 3, 4, 6)
 """Columns of the table."""
+LEAST_WIRE_FORMAT = 9
+"""Columns that a wire format's name takes where it gives way."""
 ROOMY = 100
 """Columns of a screen on which the table need not be dense."""
 
@@ -122,14 +125,20 @@ def _ticker(one: Performance, width: int) -> Text:
 
 
 def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], console: Console) -> None:
-    """Print what came of it."""
+    """Print what came of it, in a table that is dense where the screen is not roomy."""
     gap = 2 if console.width >= ROOMY else 1
-    table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="bold")
+    columns = zip(headings, *rows, strict=True)
+    least = [max(map(len, [*heading.split(), *column])) + gap for heading, *column in columns]
+    least[WIRE_FORMAT] = LEAST_WIRE_FORMAT
+    if sum(least) - gap > console.width:
+        print_lines(["", *table(rows, headings), ""])
+        return
+    grid = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="bold")
     for number, heading in enumerate(headings):
         justify: JustifyMethod = "right" if number in NUMERIC else "left"
         heading = heading.replace(" ", "\n")
         # where it is narrow, the longest words give way: those of the wire format
-        table.add_column(
+        grid.add_column(
             heading,
             justify=justify,
             no_wrap=number != WIRE_FORMAT,
@@ -137,7 +146,7 @@ def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], console: 
             vertical="bottom",
         )
     for row in rows:
-        table.add_row(*map(Text, row))
+        grid.add_row(*map(Text, row))
     console.print()
-    console.print(table)
+    console.print(grid)
     console.print()

@@ -10,6 +10,7 @@ import click
 import swink_core as swink
 from swink_cli.files import PIPE, media_block
 from swink_cli.options import Function, apply_options
+from swink_cli.templates import asked
 from swink_cli.terminal import as_unicode, is_terminal
 
 __all__ = ["prompt_message", "prompt_options"]
@@ -17,6 +18,7 @@ __all__ = ["prompt_message", "prompt_options"]
 _PROMPT_OPTIONS = (
     click.option("--image", "images", multiple=True, metavar="FILE|URL|-", help="Show an image."),
     click.option(
+        "-a",
         "--attach",
         "attachments",
         multiple=True,
@@ -45,13 +47,13 @@ def prompt_message(
     parts = [part for part in (piped, as_unicode(" ".join(prompt)).strip()) if part]
     blocks = [media_block(path, image=True) for path in images]
     blocks += [media_block(path) for path in attachments]
-    if not parts and not blocks:
+    text = asked("\n\n".join(parts))
+    if not text and not blocks:
         raise swink.InvalidContext(
             "there is no prompt",
             title="Nothing to ask",
             resolution="Write one after the options, or pipe text in.",
         )
-    text = "\n\n".join(parts)
     if not blocks:
         return swink.UserMessage(text)
     return swink.UserMessage([*blocks, swink.TextBlock(text)] if text else blocks)

@@ -1,97 +1,138 @@
-"""What a user keeps for the command line, in a TOML file: the default model, and short names.
+"""What a user keeps for the command line, in a TOML file: models, short names, addresses.
 
     default = ["openai/gpt-5.4-mini"]
 
     [aliases]
     quick = ["groq/openai/gpt-oss-20b", "openai/gpt-5.4-nano"]
 
-A name stands for a model, or for several to fall back through. Reading takes no parser but
-Python's own; what is written keeps the user's comments.
+    [providers.openai]
+    base_url = "https://gateway.example/v1"
+
+    [profiles.work]
+    default = ["azure/gpt-5.4"]
+
+A name stands for a model, or for several to fall back through. A profile has what the file itself
+has, and goes before it; `swink --profile`, SWINK_PROFILE or `profile` names the one that holds.
+Reading takes no parser but Python's own; what is written keeps the user's comments.
 """
 
 from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 from attrs import define, field
 
 import swink_core as swink
 from swink_cli.files import replace_file
+from swink_cli.main import PROFILE
 
-__all__ = ["CONFIG_ENV", "Settings", "change", "chosen", "read_settings", "settings_path"]
+__all__ = [
+    "CONFIG_ENV", "PROFILE_ENV", "Settings", "change", "chosen", "configured", "profile_at_hand",
+    "read_settings", "settings_path", "user_folder",
+]  # fmt: skip
 
 CONFIG_ENV = "SWINK_CONFIG"
 """Names the file, instead of the platform's own place."""
 
+PROFILE_ENV = "SWINK_PROFILE"
+
+_Data = Mapping[str, Any]
+
 
 @define
 class Settings:
-    """What the file says; empty where it says nothing."""
+    """What the file says, the profile's words before its own; empty where it says nothing.
+
+    `providers` are options by provider, as `Client` takes them; `log` says whether calls are kept,
+    and `mcp` has servers of tools by their names.
+    """
 
     default: list[str] = field(factory=list)
     aliases: dict[str, list[str]] = field(factory=dict)
+    providers: dict[str, dict[str, Any]] = field(factory=dict)
+    log: bool = True
+    mcp: dict[str, Any] = field(factory=dict)
+    profile: str = ""
+    profiles: list[str] = field(factory=list)
+
+
+def user_folder() -> Path:
+    """Return the folder in which a platform of this kind keeps what users set up."""
+    from platformdirs import user_config_path
+
+    return user_config_path("swink")
 
 
 def settings_path() -> Path:
     """Return where the file is, or would be."""
     if given := os.environ.get(CONFIG_ENV):
         return Path(given).expanduser()
-    from platformdirs import user_config_path
-
-    return user_config_path("swink") / "config.toml"
+    return user_folder() / "config.toml"
 
 
-def read_settings() -> Settings:
-    """Read the file, if there is one. Raises UsageError, which says what is wrong with it."""
+def read_settings(*, begins: bool = False) -> Settings:
+    """Read the file, if there is one; what `begins` a profile may name a new one.
+
+    Raises UsageError, which says what is wrong with it.
+    """
     path = settings_path()
-    try:
-        said = tomllib.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        return Settings()
-    except (OSError, ValueError) as error:
-        raise _wrong(path, str(getattr(error, "strerror", None) or error)) from error
-    settings = Settings()
-    for name, value in said.items():
-        if name == "default":
-            settings.default = _models(path, name, value)
-        elif name == "aliases" and isinstance(value, dict):
-            settings.aliases = {
-                alias: _models(path, f"aliases.{alias}", models) for alias, models in value.items()
-            }
-        else:
-            raise _wrong(path, f"it may hold `default` and a table `aliases`, not {name!r}")
-    return settings
+    return _settings(path, _read(path), begins)
 
 
-def chosen(models: Sequence[str]) -> list[str]:
+def configured() -> dict[str, Any]:
+    """Return what the file says, as it says it."""
+    return _read(settings_path())
+
+
+def profile_at_hand() -> str:
+    """Return the profile that was named for this run; empty for none, or the file's own."""
+    context = click.get_current_context(silent=True)
+    return (context and context.meta.get(PROFILE)) or os.environ.get(PROFILE_ENV, "")
+
+
+def chosen(models: Sequence[str], *, begins: bool = False) -> list[str]:
     """Return the models that are meant: those named, short names resolved, or the default."""
-    settings = read_settings()
+    settings = read_settings(begins=begins)
     named = models or settings.default
-    return [model for name in named for model in settings.aliases.get(name, [name])]
+    meant = [model for name in named for model in settings.aliases.get(name, [name])]
+    if any("/" not in name for name in meant):
+        from swink_cli.clients import full_name
+
+        return [name if "/" in name else full_name(name) for name in meant]
+    return meant
 
 
-def change(table: Sequence[str], name: str, value: list[str] | None) -> Path:
-    """Write a value, or take it out if `None`, and return the file."""
+def change(table: Sequence[str], name: str, value: Any) -> Path:
+    """Write a value, or take it out if `None`, and return the file.
+
+    Of a profile it is the profile's. Raises UsageError for what the file may not hold.
+    """
     import tomlkit
 
     path = settings_path()
-    read_settings()  # a file that cannot be read is not written over
-    text = path.read_text("utf-8") if path.exists() else ""
-    document = tomlkit.parse(text)
+    said = _read(path)
+    _settings(path, said, begins=True)  # a file that cannot be read is not written over
+    profile = profile_at_hand() or said.get("profile")
+    document = tomlkit.parse(path.read_text("utf-8") if path.exists() else "")
     place: Any = document
-    for part in table:
+    for part in [*(["profiles", profile] if profile and name != "profile" else []), *table]:
         place = place.setdefault(part, tomlkit.table())
+        if not isinstance(place, dict):
+            raise _wrong(path, f"{part} is a value, and has no parts")
     if value is None:
         place.pop(name, None)
     else:
         place[name] = value
+    text = tomlkit.dumps(document)
+    _settings(path, tomllib.loads(text), begins=True)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, tomlkit.dumps(document).encode())
+        replace_file(path.resolve(), text.encode())
     except OSError as error:
         raise swink.UsageError(
             f"{path}: {error.strerror or error}",
@@ -101,11 +142,98 @@ def change(table: Sequence[str], name: str, value: list[str] | None) -> Path:
     return path
 
 
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise _wrong(path, str(getattr(error, "strerror", None) or error)) from error
+
+
+def _settings(path: Path, said: _Data, begins: bool) -> Settings:
+    """Make settings of a file's content; unless it `begins`, the profile has to exist."""
+    settings = Settings()
+    profiles = _table(path, "profiles", said.get("profiles", {}))
+    settings.profiles = sorted(profiles)
+    settings.profile = profile_at_hand() or _text(path, "profile", said.get("profile", ""))
+    own = {name: value for name, value in said.items() if name not in ("profile", "profiles")}
+    _apply(path, settings, own, "")
+    for name, content in profiles.items():
+        applied = settings if name == settings.profile else Settings()
+        _apply(path, applied, _table(path, f"profiles.{name}", content), f"profiles.{name}.")
+    if settings.profile and settings.profile not in profiles and not begins:
+        from swink_cli.keys import profiles_with_keys
+
+        if settings.profile not in profiles_with_keys():
+            raise swink.UsageError(
+                f"there is no profile {settings.profile!r}",
+                resolution=f"Profiles are {', '.join(profiles) or 'none'}. Another one begins with "
+                f"what is kept for it: swink --profile {settings.profile} default MODEL",
+            )
+    return settings
+
+
+def _apply(path: Path, settings: Settings, said: _Data, where: str) -> None:
+    for name, value in said.items():
+        read = _READERS.get(name)
+        if read is None:
+            allowed = ", ".join(_READERS)
+            raise _wrong(path, f"it may hold {allowed}, profile and profiles, not {where + name!r}")
+        made = read(path, where + name, value)
+        held = getattr(settings, name)
+        setattr(settings, name, {**held, **made} if isinstance(held, dict) else made)
+
+
 def _models(path: Path, name: str, value: Any) -> list[str]:
     given = [value] if isinstance(value, str) else value
     if not isinstance(given, list) or not all(isinstance(one, str) for one in given) or not given:
         raise _wrong(path, f"{name} is no model's name, and no list of them")
     return given
+
+
+def _aliases(path: Path, name: str, value: Any) -> dict[str, list[str]]:
+    return {
+        alias: _models(path, f"{name}.{alias}", models)
+        for alias, models in _table(path, name, value).items()
+    }
+
+
+def _providers(path: Path, name: str, value: Any) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for provider, options in _table(path, name, value).items():
+        found[provider] = dict(_table(path, f"{name}.{provider}", options))
+        if "api_key" in found[provider]:
+            raise _wrong(path, f"{name}.{provider}: keys are kept by `swink keys set {provider}`")
+    return found
+
+
+def _table(path: Path, name: str, value: Any) -> _Data:
+    if not isinstance(value, dict):
+        raise _wrong(path, f"{name} is no table")
+    return value
+
+
+def _flag(path: Path, name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong(path, f"{name} is neither true nor false")
+    return value
+
+
+def _text(path: Path, name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise _wrong(path, f"{name} is no word")
+    return value
+
+
+_READERS: dict[str, Callable[[Path, str, Any], Any]] = {
+    "default": _models,
+    "aliases": _aliases,
+    "providers": _providers,
+    "log": _flag,
+    "mcp": lambda path, name, value: dict(_table(path, name, value)),
+}
+"""What a file, and a profile, may say, and how each is read."""
 
 
 def _wrong(path: Path, why: str) -> swink.UsageError:

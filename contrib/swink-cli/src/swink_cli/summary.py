@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import swink_core as swink
 from swink_cli.display import Display
 
-__all__ = ["amount", "money", "rate", "seconds", "summary", "tokens"]
+if TYPE_CHECKING:
+    from swink import Run
+
+__all__ = ["amount", "money", "rate", "run_summary", "seconds", "summary", "tokens"]
 
 MEASURABLE = 0.02
 """Seconds below which a rate says nothing: the answer came in one read or two."""
@@ -73,4 +78,13 @@ def summary(stream: swink.EventStream, display: Display) -> str:
         parts.append(f"{call.attempts} attempts")
     if message.stop_reason in _REASONS:
         parts.append(_REASONS[message.stop_reason])
+    return " · ".join(parts)
+
+
+def run_summary(run: Run) -> str:
+    """Write who answered in a tool loop, and what all of its turns took."""
+    parts = [str(run.call.model), f"{run.turns} turn{'' if run.turns == 1 else 's'}"]
+    parts.append(tokens(run.usage, complete=run.outcome == "done"))
+    if run.cost is not None and run.cost.total is not None:
+        parts.append(money(run.cost.total))
     return " · ".join(parts)

@@ -6,13 +6,17 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import IO, Any
 
 import click
 
 __all__ = [
+    "HelpFormatter",
     "as_unicode",
+    "fitted",
+    "is_dumb",
     "is_terminal",
     "one_screen",
     "printable",
@@ -21,6 +25,12 @@ __all__ = [
     "styled",
     "table",
 ]
+
+LEAST_HELP = 52
+"""Columns below which a help text is laid out as a narrow one."""
+
+GAP = 2
+"""Columns between those of a table."""
 
 LEAST_TAIL = 16
 """Columns that the last column of a table needs to stand in its row."""
@@ -56,17 +66,22 @@ def one_screen() -> bool:
     return is_terminal(sys.stdout) and is_terminal(sys.stderr)
 
 
+def is_dumb() -> bool:
+    """Tell whether the terminal can neither take lines back nor show styles (TERM=dumb)."""
+    return os.environ.get("TERM") == "dumb"
+
+
 def styled(text: str, **style: Any) -> str:
-    """Return text with ANSI styles, unless the user wants none (NO_COLOR)."""
-    return text if os.environ.get("NO_COLOR") else click.style(text, **style)
+    """Return text with ANSI styles, unless the user wants none (NO_COLOR) or would see none."""
+    return text if is_dumb() or os.environ.get("NO_COLOR") else click.style(text, **style)
 
 
 def say(text: str, **style: Any) -> None:
     """Write lines to stderr, dim unless styled otherwise."""
-    click.echo(styled(_fitted(printable(text)), **(style or {"dim": True})), err=True)
+    click.echo(styled(fitted(printable(text)), **(style or {"dim": True})), err=True)
 
 
-def _fitted(text: str) -> str:
+def fitted(text: str) -> str:
     """Break lines between words, where a terminal would break in the middle of one."""
     if not is_terminal(sys.stderr):
         return text
@@ -104,7 +119,7 @@ def show_error(title: str, message: str, resolution: str = "") -> None:
             message = message.replace(python, here)
     say(f"Error: {title}", fg="red", bold=True)
     if message and message != title:
-        click.echo(_fitted(printable(message)), err=True)
+        click.echo(fitted(printable(message)), err=True)
     if resolution:
         say(resolution, fg="yellow")
 
@@ -113,28 +128,35 @@ def table(rows: Sequence[Sequence[str] | str], headings: Sequence[str] = ()) -> 
     """Lay out rows as lines.
 
     A row that is a string is the title of those below it, which are indented then. On a terminal
-    the last column wraps below itself, or goes below its row where there is no room for it;
-    elsewhere lines are as long as they need to be.
+    the last column wraps below itself, or goes below its row where there is no room for it, with
+    those before it that have none either; elsewhere lines are as long as they need to be.
     """
     cells = [row for row in (headings, *rows) if row and not isinstance(row, str)]
     if not cells:
         return []
     indent = 2 if any(isinstance(row, str) for row in rows) else 0
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    start = indent + sum(width + 2 for width in widths[:-1])
     columns = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else 0
+    ends = [indent + end for end in accumulate(width + GAP for width in widths[:-1])]
+    if columns and ends and ends[-1] - GAP > columns:
+        fit = max(1, sum(end - GAP <= columns for end in ends))
+        shorter = [row if isinstance(row, str) else _merged(row, fit) for row in rows]
+        return table(shorter, _merged(headings, fit) if headings else ())
+    start = ends[-1] if ends else indent
     lines = []
     for row in (headings, *rows) if headings else rows:
         if isinstance(row, str):
             lines.append(styled(row, bold=True))
             continue
-        head = "".join(f"{cell:<{width}}  " for cell, width in zip(row, widths, strict=True))
-        head = " " * indent + head[: start - indent]
-        if row is headings:
-            lines.append(styled((head + row[-1])[: columns or None].rstrip(), bold=True))
-        else:
-            lines += _with_tail(head, row[-1], start, columns)
+        head = "".join(f"{cell:<{width + GAP}}" for cell, width in zip(row, widths, strict=True))
+        made = _with_tail(" " * indent + head[: start - indent], row[-1], start, columns)
+        lines += [styled(line, bold=True) for line in made] if row is headings else made
     return lines
+
+
+def _merged(row: Sequence[str], fit: int) -> tuple[str, ...]:
+    """Make one cell of those behind the first that fit."""
+    return (*row[:fit], (" " * GAP).join(row[fit:]))
 
 
 def _with_tail(head: str, tail: str, start: int, columns: int) -> list[str]:
@@ -143,3 +165,20 @@ def _with_tail(head: str, tail: str, start: int, columns: int) -> list[str]:
     if columns - start < LEAST_TAIL:
         return [head.rstrip(), *_wrap(" " * 4 + tail, columns).split("\n")]
     return (head + _wrap(" " * start + tail, columns)[start:]).split("\n")
+
+
+class HelpFormatter(click.HelpFormatter):
+    """Help texts for terminals narrower than click's own, which has no less than 50 columns."""
+
+    def __init__(
+        self, indent_increment: int = 2, width: int | None = None, max_width: int | None = None
+    ) -> None:
+        columns = shutil.get_terminal_size().columns
+        self._narrow = columns < LEAST_HELP
+        super().__init__(indent_increment, width or (columns if self._narrow else None), max_width)
+
+    def write_dl(
+        self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2
+    ) -> None:
+        """Write terms and what they mean; on a narrow terminal, long terms above it."""
+        super().write_dl(rows, self.width // 3 if self._narrow else col_max, col_spacing)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import sys
 import time
@@ -13,7 +12,7 @@ from typing import Self
 
 import click
 
-from swink_cli.terminal import is_terminal, printable, say, styled
+from swink_cli.terminal import is_dumb, is_terminal, printable, say, styled
 
 __all__ = ["Waiting"]
 
@@ -34,7 +33,7 @@ class Waiting:
         self._what = what
         self._since: float | None = time.monotonic()
         self._shown = ""
-        self._fixed = os.environ.get("TERM") == "dumb"
+        self._fixed = is_dumb()
         self._ticking: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:

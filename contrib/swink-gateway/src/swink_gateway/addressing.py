@@ -9,6 +9,7 @@ another's.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from attrs import evolve
@@ -16,41 +17,68 @@ from attrs import evolve
 from swink_core import (
     AssistantMessage,
     Block,
+    Client,
     Context,
     ExtensionBlock,
     FileIdSource,
     Message,
     Model,
-    StreamOptions,
+    SystemMessage,
     Tool,
+    UserMessage,
 )
-from swink_core.providers import Catalog, api_of
+from swink_core.providers import Fitted, rule_of
 from swink_gateway.protocols import Asked
+from swink_gateway.protocols.tool_names import Known
 
-__all__ = ["addressed", "spoken_by"]
+__all__ = ["addressed", "answerable", "spoken_by"]
 
 
-def spoken_by(catalog: Catalog, model: Model) -> str:
-    """Return the wire format in which a model is asked.
+def spoken_by(client: Client, model: Model, asked: Asked, wire_format: str) -> str:
+    """Return the wire format in which a model is asked this by a client that speaks `wire_format`.
 
-    A provider with several APIs is asked over the one that the model's rules name, or else its
-    dialect.
+    A provider with several APIs is asked over the one that its owner set, or else the model's own
+    row names, its rules for such a call, or its dialect; where none of them is the client's it does
+    not matter which. Raises UsageError for a call that cannot be made.
     """
-    info = catalog.provider(model.provider)
+    info = client.catalog.provider(model.provider)
     if info is None:
         return ""
-    if "api" not in info.settings:
-        return info.wire_format
-    api = api_of(model, StreamOptions()) or info.dialect.get("api")
     family = info.wire_format.rpartition("-")[0]
+    if wire_format not in [f"{family}-{api}" for api in info.settings.get("api", ())]:
+        return info.wire_format
+    said = {**asked.options, "extra": asked.own}
+    options = client.stream(model, asked.context, **said).call.options
+    api = options.settings.get("api") or (model.info.api if model.info else None)
+    if api is None:
+        ruled = rule_of(model, call=Fitted(model, asked.context, options))
+        api = ruled.api or info.dialect.get("api")
     return f"{family}-{api}" if api else info.wire_format
+
+
+def answerable(asked: Asked) -> Context:
+    """Return a conversation that a model can answer: the last of nothing but instructions is said.
+
+    Some vendors answer instructions alone, most do not.
+    """
+    messages = asked.context.messages
+    if not messages or not all(isinstance(message, SystemMessage) for message in messages):
+        return asked.context
+    asked.dropped.append("the role of the last message")
+    return evolve(asked.context, messages=[*messages[:-1], UserMessage(messages[-1].content)])
 
 
 def addressed(asked: Asked, wire_format: str, provider: str, speaks: str | None) -> Asked:
     """Return what is asked of `provider`, which speaks the wire format `speaks`."""
     if speaks != wire_format:
-        dropped = [*asked.dropped, *_named(asked), *(["anthropic-beta"] if asked.headers else [])]
-        return evolve(asked, dropped=dropped, own={}, headers={})
+        dropped = [*asked.dropped, *_named(asked)]
+        dropped += [] if asked.own_places else _own_blocks(asked.context, wire_format)
+        dropped += ["anthropic-beta"] if asked.headers else []
+        options = dict(asked.options)
+        if "tools" in asked.own and _names_none(options.get("tool_choice"), asked.context.tools):
+            dropped.append("tool_choice")  # it is about what is dropped
+            del options["tool_choice"]
+        return evolve(asked, options=options, dropped=dropped, own={}, headers={})
     options = dict(asked.options)
     if asked.own:
         options["extra"] = asked.own
@@ -64,6 +92,13 @@ def addressed(asked: Asked, wire_format: str, provider: str, speaks: str | None)
     return evolve(asked, context=context, options=options)
 
 
+def _names_none(choice: Any, tools: Sequence[Tool]) -> bool:
+    """Tell whether a choice, if there is one, is none of these tools."""
+    if choice in (None, "auto", "none"):
+        return False
+    return not tools if choice == "required" else choice not in [tool.name for tool in tools]
+
+
 def _named(asked: Asked) -> list[str]:
     if asked.own_places:
         return asked.own_places
@@ -75,8 +110,22 @@ def _named(asked: Asked) -> list[str]:
             named.append(name)
     for tool in asked.context.tools:
         for fields in (tool.metadata or {}).values():
-            named += [f"tools.{tool.name}.{name}" for name in fields]
+            names = list(fields)
+            if asked.tools.get(tool.name, Known(tool.name)).is_free_text:
+                inner = fields.get("custom", fields)  # of which no more is lost than a grammar
+                names = [name for name in ("format",) if name in inner]
+            named += [f"tools.{tool.name}.{name}" for name in names]
     return named
+
+
+def _own_blocks(context: Context, wire_format: str) -> list[str]:
+    """Name what a model said in blocks of the protocol's own, which nobody else is told.
+
+    Such as sound that is known by its id alone.
+    """
+    said = [m.content for m in context.messages if isinstance(m, AssistantMessage)]
+    own = [b for content in said for b in content if isinstance(b, ExtensionBlock)]
+    return list(dict.fromkeys(f"messages ({b.kind})" for b in own if b.provider == wire_format))
 
 
 def _message(message: Message, wire_format: str, provider: str) -> Message:

@@ -28,12 +28,13 @@ from swink_core import (
     Error,
     EventStream,
     InvalidModel,
+    Model,
     Notice,
     RetryPolicy,
     StreamErrorKind,
     SwinkError,
 )
-from swink_gateway.addressing import addressed, spoken_by
+from swink_gateway.addressing import addressed, answerable, spoken_by
 from swink_gateway.counting import ESTIMATED, estimated_tokens
 from swink_gateway.failures import of_exception, status_of
 from swink_gateway.protocols import Asked, BadRequest, ClientProtocol, Encoder, Facts, Reply
@@ -71,7 +72,7 @@ async def read_json(request: web.Request) -> Any:
     """Return a request's JSON data, whatever its type is called. Raises BadRequest."""
     try:
         return msgspec.json.decode(await request.read())
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest(f"the body is no JSON: {error}") from error
 
 
@@ -116,6 +117,8 @@ class Calls:
     ) -> web.StreamResponse:
         """Answer what is asked; `done` is told of an answer that was completed."""
         try:
+            if asked.idle is not None:
+                return self._idle(protocol, asked)
             stream, facts, models = self.begin(protocol, asked)
         except SwinkError as error:
             wrong = of_exception(error)
@@ -143,25 +146,39 @@ class Calls:
 
         Raises SwinkError for a call that cannot be made.
         """
-        models = list(self.routes.get(asked.model, (asked.model,)))
-        catalog = self.client.catalog
-        targets = [catalog.resolve(model) for model in models]
-        if asked.model not in self.routes and targets[0].id.startswith(_PATHS):
-            raise InvalidModel(
-                f"{asked.model!r} is a path, and clients name no files of this machine",
-                resolution="Have its owner give it a name: swink gateway --route NAME=MODEL.",
-            )
-        wire_formats = {target.provider: spoken_by(catalog, target) for target in targets}
+        targets = self._targets(asked.model)
+        asked.context = answerable(asked)
+        wire_formats: dict[str, str] = {}
+        for one in targets:
+            spoken = spoken_by(self.client, one, asked, protocol.wire_format)
+            if wire_formats.setdefault(one.provider, spoken) != spoken:
+                wire_formats[one.provider] = ""  # what is sealed is right for both
         first = targets[0].provider
         found = addressed(asked, protocol.wire_format, first, wire_formats[first])
         asked.dropped = found.dropped
         retry = self.retry if asked.stream else evolve(self.retry, restart_after_output=True)
         options = {"retry": retry, **found.options}
-        stream = self.client.stream(models, found.context, **options)
+        stream = self.client.stream(targets, found.context, **options)
         if asked.inherited:
             target = stream.call.attempt.target
             target.extra, target.inherited = asked.extra, target.inherited | asked.inherited
-        return stream, Facts(stream.call.id, int(time.time()), wire_formats), len(models)
+        return stream, Facts(stream.call.id, int(time.time()), wire_formats), len(targets)
+
+    def _targets(self, name: str) -> list[Model]:
+        targets = [self.client.catalog.resolve(one) for one in self.routes.get(name, (name,))]
+        if name not in self.routes and targets[0].id.startswith(_PATHS):
+            raise InvalidModel(
+                f"{name!r} is a path, and clients name no files of this machine",
+                resolution="Have its owner give it a name: swink gateway --route NAME=MODEL.",
+            )
+        return targets
+
+    def _idle(self, protocol: ClientProtocol, asked: Asked) -> web.Response:
+        """Answer who wants nothing said; the model has to be one that could."""
+        self._targets(asked.model)
+        nothing = AssistantMessage([], model=asked.model)
+        encoder = protocol.encoder(asked, Facts(self.new_id(), int(time.time())))
+        return web.Response(body=encoder.whole(nothing), content_type=JSON)
 
     def new_id(self) -> str:
         """Return an id for an answer that no call makes."""

@@ -3,7 +3,9 @@
 Over a WebSocket (https://developers.openai.com/api/docs/guides/websocket-mode) each text frame of
 the client's is a request of the type `response.create`, and each of ours an event. A request with
 `generate: false` warms a cache up: it is answered without asking a model. Ids are those of the same
-connection; over HTTP they are those of answers that were to be stored.
+connection; over HTTP they are those of answers that were to be stored. Events name the `stream_id`
+of their request; requests of all lanes are answered one after the other. Input that would steer an
+answer on its way (`response.steer`) is given back.
 """
 
 from __future__ import annotations
@@ -33,6 +35,11 @@ UPGRADE = 426
 
 MOST_WAITING = 16
 """Requests of one connection that wait for the one before them."""
+
+LANE = "stream_id"
+"""The field by which a client tells apart what it asks on one connection."""
+
+STEER = "response.steer"
 
 MOST_PER_CONNECTION = 100
 """Answers that one connection may go on from."""
@@ -72,12 +79,14 @@ class ResponsesRoutes:
                 headers={"Upgrade": "websocket", "Connection": "Upgrade"},
             )
         await socket.prepare(request)
-        waiting: asyncio.Queue[str] = asyncio.Queue(MOST_WAITING)
-        answering = asyncio.ensure_future(_Connection(socket, self._calls).answer(waiting))
+        connection = _Connection(socket, self._calls)
+        answering = asyncio.ensure_future(connection.answer())
         try:
             async for frame in socket:
                 if frame.type is WSMsgType.TEXT:
-                    await waiting.put(frame.data)
+                    await connection.take(frame.data)
+        except ConnectionResetError:
+            pass  # it closed while it was told something
         finally:
             answering.cancel()
             with suppress(asyncio.CancelledError):
@@ -93,61 +102,101 @@ class _Connection:
         self._calls = calls
         self._protocol = ResponsesProtocol()
         self._kept = Kept(MOST_PER_CONNECTION)
+        self._waiting: asyncio.Queue[tuple[Any, int]] = asyncio.Queue(MOST_WAITING)
+        self._sending = asyncio.Lock()
 
-    async def answer(self, waiting: asyncio.Queue[str]) -> None:
+    async def take(self, frame: str) -> None:
+        """Have a request wait for its turn; reading goes on, so that a close is seen."""
+        try:
+            body: Any = msgspec.json.decode(frame)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            body = BadRequest(f"the frame is no JSON: {error}")
+        lane = _lane(body)
+        if isinstance(body, dict) and body.get("type") == STEER:
+            await self._say(_given_back(body), lane)
+        elif self._waiting.full():
+            busy = Error(error_message=f"{MOST_WAITING} requests of this connection wait already")
+            busy.error_kind = StreamErrorKind.THROTTLED
+            await self._refuse(busy, status_of(busy), lane)
+        else:
+            self._waiting.put_nowait((body, len(frame)))
+
+    async def answer(self) -> None:
+        """Answer what waits, for as long as the connection is there."""
         while True:
-            frame = await waiting.get()
+            body, size = await self._waiting.get()
+            lane = _lane(body)
             try:
-                asked = self._read(frame)
+                asked = self._read(body)
                 _go_on(asked, self._kept)
-                await self._create(asked, len(frame))
+                await self._create(asked, size, lane)
             except BadRequest as error:
-                await self._refuse(_wrong(error), 400, getattr(error, "code", None))
+                await self._refuse(_wrong(error), 400, lane, getattr(error, "code", None))
             except SwinkError as error:
                 wrong = of_exception(error)
-                await self._refuse(wrong, status_of(wrong))
+                await self._refuse(wrong, status_of(wrong), lane)
             except ConnectionResetError:
                 return
 
-    def _read(self, frame: str) -> Asked:
-        try:
-            body = msgspec.json.decode(frame)
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise BadRequest(f"the frame is no JSON: {error}") from error
+    def _read(self, body: Any) -> Asked:
+        if isinstance(body, BadRequest):
+            raise body
         if not isinstance(body, dict) or body.get("type") != "response.create":
             raise BadRequest("the frame is not of the type response.create")
-        return self._protocol.read(body, {}, {})
+        return self._protocol.read({**body, LANE: None}, {}, {})
 
-    async def _create(self, asked: Asked, size: int) -> None:
+    async def _create(self, asked: Asked, size: int, lane: str | None) -> None:
         asked.stream = True
         if not asked.said["generate"]:
-            await self._warm_up(asked, size)
+            await self._warm_up(asked, size, lane)
             return
         stream, facts, _ = self._calls.begin(self._protocol, asked)
         encoder = self._protocol.encoder(asked, facts)
         async with stream:
             async for batch in stream.batches():
-                await self._send(written(encoder, batch, stream, self._protocol.name))
+                await self._send(written(encoder, batch, stream, self._protocol.name), lane)
                 if encoder.ended:
                     if isinstance(batch[-1], Done):
                         _keep(self._kept, asked, stream.message, facts, size)
                     break
 
-    async def _warm_up(self, asked: Asked, size: int) -> None:
+    async def _warm_up(self, asked: Asked, size: int, lane: str | None) -> None:
         """Answer with nothing, under an id to go on from."""
         facts = Facts(self._calls.new_id(), int(time.time()))
-        for frame in self._protocol.nothing(asked, facts):
-            await self._socket.send_str(encode(frame).decode())
+        for event in self._protocol.nothing(asked, facts):
+            await self._say(event, lane)
         self._kept.keep(PREFIX + facts.id, asked.context.messages, size)
 
-    async def _send(self, data: bytes) -> None:
+    async def _send(self, data: bytes, lane: str | None) -> None:
+        end = b"}" if lane is None else b',"%b":%b}' % (LANE.encode(), encode(lane))
         for event in data.split(b"\n\n")[:-1]:
-            await self._socket.send_str(event.partition(b"\ndata: ")[2].decode())
+            frame = event.partition(b"\ndata: ")[2][:-1] + end
+            async with self._sending:
+                await self._socket.send_str(frame.decode())
 
-    async def _refuse(self, error: Error, status: int, code: str | None = None) -> None:
+    async def _refuse(
+        self, error: Error, status: int, lane: str | None, code: str | None = None
+    ) -> None:
         said = {**error_data(error), **({"code": code} if code else {})}
-        frame = {"type": "error", "status": status, "error": said}
-        await self._socket.send_str(encode(frame).decode())
+        await self._say({"type": "error", "status": status, "error": said}, lane)
+
+    async def _say(self, event: dict[str, Any], lane: str | None) -> None:
+        named = {} if lane is None else {LANE: lane}
+        async with self._sending:
+            await self._socket.send_str(encode({**event, **named}).decode())
+
+
+def _lane(body: Any) -> str | None:
+    lane = body.get(LANE) if isinstance(body, dict) else None
+    return lane if isinstance(lane, str) else None
+
+
+def _given_back(steer: dict[str, Any]) -> dict[str, Any]:
+    """Return the event by which input goes back that was to steer an answer."""
+    why = "no provider is steered here: send it as the input of a request"
+    error = {"type": "invalid_request_error", "code": "steering_not_supported", "message": why}
+    given = {name: steer.get(name) for name in ("input", "previous_response_id")}
+    return {"type": f"{STEER}.failed", "sequence_number": 0, "error": error, "steer": given}
 
 
 class _UnknownAnswer(BadRequest):

@@ -102,6 +102,7 @@ class _Call(CallState):
         self._invocation.suspend()  # what the caller does between events is not the call's
         self._describe(call.options)
         self._attempt: Span | None = None
+        self._answers = False  # whether the attempt's answer has begun
         self._answer = Answer() if handler.should_capture_content() else None
         self.deltas = self._answer is not None
 
@@ -126,6 +127,9 @@ class _Call(CallState):
     def chunk(self, call: swink.Call) -> None:
         """Time a network read; a cache makes none."""
         if not self.cached:
+            if not self._answers:  # the metrics of chunks say who does, as the others do
+                self._answers = True
+                self._say_who_answers(call)
             self._invocation.record_stream_chunk()
 
     def event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
@@ -153,6 +157,7 @@ class _Call(CallState):
         # metrics are told of the model that is asked now; the span's name keeps the first
         self._invocation.data.provider_name = provider_name(call.model.provider)
         self._invocation.data.request_model = call.model.id
+        self._answers = False
         # none of the conventions' names: tools would take it for one more call of a model
         attempt = call.attempt.number
         told: dict[str, Any] = {"swink.attempt": attempt, "swink.model": str(call.model)}
@@ -182,6 +187,11 @@ class _Call(CallState):
             span.set_status(Status(StatusCode.ERROR, why))
         span.end()
 
+    def _say_who_answers(self, call: swink.Call) -> None:
+        data = self._invocation.data
+        data.server_address, data.server_port = address_of(call.endpoint)
+        data.response_model = call.attempt.response_model
+
     def _again(self, event: swink.Retry, call: swink.Call) -> None:
         is_fallback = event.model != str(call.model)
         told: dict[str, Any] = {
@@ -198,8 +208,7 @@ class _Call(CallState):
         self, event: swink.Done | swink.Error, call: swink.Call, error: Error | None = None
     ) -> None:
         ended, usage, cost = self._invocation, call.usage, call.cost
-        host, port = address_of(call.endpoint)
-        ended.data.server_address, ended.data.server_port = host, port
+        self._say_who_answers(call)
         ended.response_id, ended.response_model_name = event.response_id, event.model
         reason = FINISH_REASONS.get(event.stop_reason, event.stop_reason.value)
         ended.finish_reasons = [reason]

@@ -33,11 +33,14 @@ from swink_core import (
     dump,
 )
 from swink_core.providers import Attempt, Clock
-from swink_recorder.recording import RecordedRequest, Recording
+from swink_recorder.recording import RecordedRequest, Recording, body_file_for
 
 __all__ = ["AttemptTape", "KeptDeltas", "KeptEvent", "Tape"]
 
 _KEPT_HEADERS = ("content-type", "retry-after", "request-id", "x-request-id")
+
+_NO_HTTP_ANSWER = (0, 101)
+"""Statuses of what came from elsewhere, and by a WebSocket."""
 
 _OF_THE_CONNECTION = frozenset(
     {"connection", "content-encoding", "content-length", "date", "keep-alive", "transfer-encoding"}
@@ -99,8 +102,9 @@ class AttemptTape:
 
     @property
     def answered(self) -> bool:
-        """Whether something was answered over HTTP."""
-        return self.attempt.request is not None and self.attempt.response is not None
+        """Whether something was answered, over HTTP or from elsewhere, such as a child process."""
+        asked, head = self.attempt.request, self.attempt.response
+        return head is not None if asked is not None else any(data for _, data in self.reads)
 
     def take(self, data: bytes) -> None:
         """Keep a network read; of several answers within an attempt the last one counts."""
@@ -191,18 +195,26 @@ class Tape:
         """Return the last attempt that was answered, with the message that it made, if given.
 
         What differs from run to run and is not in the body (cost, request id) is left out of
-        the message. Raises UsageError where nothing was answered over HTTP.
+        the message. What came over no HTTP, or by a WebSocket, is kept as a stream's body. Raises
+        UsageError where no bytes came.
         """
         answered = [tape for tape in self.attempts if tape.answered]
         if not answered:
             raise UsageError(
-                f"{self._model} was not answered over HTTP, so there is nothing to record",
-                resolution="See the error above; check the key and the address.",
+                f"{self._model} was not answered in bytes, so there is nothing to record",
+                resolution="See the error above, if there is one; check the key and the address. A "
+                "provider that makes its events itself cannot be recorded.",
             )
-        whole = answered[-1].recording()
+        last = answered[-1]
+        whole = last.recording()
         headers = {n: v for n, v in whole.headers.items() if n.lower() in _KEPT_HEADERS}
+        if whole.status in _NO_HTTP_ANSWER:
+            provider = last.attempt.target.binding.provider
+            headers["Content-Type"] = getattr(provider, "content_types", ("",))[0]
+            whole = evolve(whole, status=200)
         said = message and evolve(message, cost=None, request_id=None)
-        return evolve(whole, headers=headers, note=note, message=said)
+        body_file = body_file_for(headers)
+        return evolve(whole, headers=headers, note=note, message=said, body_file=body_file)
 
 
 def _json(body: bytes) -> Any:

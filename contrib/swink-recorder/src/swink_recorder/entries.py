@@ -12,7 +12,16 @@ from attrs import define
 
 from swink_core import UsageError
 
-__all__ = ["PRIVATE", "Buffer", "Entry", "FirstLine", "Keep", "Written", "now_text"]
+__all__ = [
+    "PRIVATE",
+    "Buffer",
+    "Entry",
+    "FirstLine",
+    "Keep",
+    "KeptConversation",
+    "Written",
+    "now_text",
+]
 
 PRIVATE = 0o600
 """The mode of files: nobody but their owner can read them."""
@@ -26,7 +35,8 @@ Written: TypeAlias = "tuple[Entry, Sequence[Buffer]]"
 
 class Entry(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What a list shows of a call. `at` is when it began (ISO 8601, UTC); `outcome` is `done`, or
-    the kind of its failure; `cost` is in US dollars."""
+    the kind of its failure; `cost` is in US dollars; `conversation` is the id of the one that it is
+    part of, if it is part of one."""
 
     id: str
     at: str
@@ -40,6 +50,19 @@ class Entry(msgspec.Struct, kw_only=True, omit_defaults=True):
     notices: list[str] = []
     prompt: str = ""
     answer: str = ""
+    conversation: str = ""
+
+
+class KeptConversation(msgspec.Struct, kw_only=True):
+    """What a list shows of a conversation. `at` is when it was last said something in (ISO 8601,
+    UTC), `models` are those that were asked last, `messages` how many there are, `title` is how it
+    began."""
+
+    id: str
+    at: str
+    models: list[str]
+    messages: int
+    title: str = ""
 
 
 class FirstLine(msgspec.Struct):

@@ -15,6 +15,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self, cast
@@ -29,9 +30,12 @@ from swink_recorder.entries import Entry, Keep, Written, now_text
 from swink_recorder.scrub import hidden_text
 from swink_recorder.store import open_store
 
-__all__ = ["Recorder"]
+__all__ = ["Recorder", "conversation"]
 
 log = logging.getLogger(__name__)
+
+conversation: ContextVar[str] = ContextVar("conversation", default="")
+"""The id of the conversation that the calls of this context are part of."""
 
 MOST_WAITING = 256
 """Calls that may wait to be written; further ones are not recorded."""
@@ -54,12 +58,13 @@ class _Running:
     now: AttemptTape
     context: swink.Context
     at: str
+    conversation: str
 
     @classmethod
     def of(cls, call: swink.Call) -> Self:
         context, tape = call.context, Tape(call)
         copied = swink.Context([*context.messages], context.system_prompt, [*context.tools])
-        return cls(tape, tape.of(call.attempt), copied, now_text())
+        return cls(tape, tape.of(call.attempt), copied, now_text(), conversation.get())
 
 
 @define
@@ -126,6 +131,7 @@ class Recorder:
             input=usage.input,
             output=usage.output,
             cost=cost.total,
+            conversation=running.conversation,
         )
         with self._lock:
             if len(self._waiting) >= MOST_WAITING:

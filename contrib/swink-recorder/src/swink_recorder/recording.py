@@ -202,14 +202,14 @@ def find_recordings(folder: str | Path) -> list[Path]:
     return sorted(path.parent for path in Path(folder).rglob(HEAD_FILE))
 
 
-def bundled_recordings(package: str) -> list[Path]:
-    """List the recordings that a package ships in `recordings/`, importing nothing."""
+def bundled_recordings(package: str, bundle: str = BUNDLE) -> list[Path]:
+    """List the recordings that a package ships in a folder, importing nothing."""
     try:
         spec = find_spec(package)
     except (ImportError, ValueError):
         return []
     folders = (spec.submodule_search_locations or ()) if spec else ()
-    return [path for folder in folders for path in find_recordings(Path(folder) / BUNDLE)]
+    return [path for folder in folders for path in find_recordings(Path(folder) / bundle)]
 
 
 def _check_chunks(path: Path, chunks: list[tuple[float, int]], size: int) -> None:

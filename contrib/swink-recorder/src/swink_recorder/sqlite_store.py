@@ -1,4 +1,4 @@
-"""`SQLiteStore`: calls in one SQLite file."""
+"""`SQLiteStore`: calls and conversations in one SQLite file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from swink_recorder.entries import PRIVATE, Buffer, Entry, Keep, Written
+from swink_recorder.entries import PRIVATE, Buffer, Entry, Keep, KeptConversation, Written
 from swink_recorder.recording import RecordingError
 
 __all__ = ["SQLiteStore"]
@@ -32,9 +32,7 @@ class SQLiteStore:
 
     def add(self, calls: Sequence[Written]) -> None:
         """Keep calls, all of them in one transaction."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, PRIVATE))  # its companions follow it
-        with closing(self._open()) as db, db:
+        with closing(self._made()) as db, db:
             has_words = _has(db, "words")
             for entry, document in calls:
                 self._delete(db, "id = ?", entry.id)
@@ -46,8 +44,8 @@ class SQLiteStore:
     def _add(self, db: sqlite3.Connection, entry: Entry, document: Sequence[Buffer]) -> int | None:
         size, told = sum(map(len, document)), msgspec.json.encode(entry).decode()
         number = db.execute(
-            "INSERT INTO calls (id, at, entry, size) VALUES (?, ?, ?, ?)",
-            (entry.id, _moment(entry.at), told, size),
+            "INSERT INTO calls (id, at, entry, size, conversation) VALUES (?, ?, ?, ?, ?)",
+            (entry.id, _moment(entry.at), told, size, entry.conversation),
         ).lastrowid
         rows = [(number, part) for part in document]
         db.executemany("INSERT INTO parts (call, data) VALUES (?, ?)", rows)
@@ -88,8 +86,30 @@ class SQLiteStore:
             raise FileNotFoundError(id)
         return b"".join(data for (data,) in rows)
 
+    def keep_conversation(self, kept: KeptConversation, context: bytes) -> None:
+        """Keep a conversation as it is now, in the place of what was kept of it."""
+        with closing(self._made()) as db, db:
+            row = (kept.id, _moment(kept.at), msgspec.json.encode(kept).decode(), context)
+            db.execute("INSERT OR REPLACE INTO conversations VALUES (?, ?, ?, ?)", row)
+
+    def conversations(self) -> Iterator[KeptConversation]:
+        """Yield the conversations, the one that was last gone on with first."""
+        if self.path.exists():
+            with closing(self._open()) as db:
+                for (kept,) in db.execute("SELECT kept FROM conversations ORDER BY at DESC"):
+                    yield msgspec.json.decode(kept, type=KeptConversation)
+
+    def read_conversation(self, id: str) -> bytes:
+        """Return what was kept of a conversation."""
+        with closing(self._open()) as db:
+            found = db.execute("SELECT context FROM conversations WHERE id = ?", (id,)).fetchone()
+        if found is None:
+            raise FileNotFoundError(id)
+        context: bytes = found[0]
+        return context
+
     def delete(self, id: str) -> None:
-        """Forget a call."""
+        """Forget a call, and its conversation with the last one."""
         with closing(self._open()) as db, db:
             self._delete(db, "id = ?", id)
 
@@ -108,13 +128,26 @@ class SQLiteStore:
         db.execute(f"DELETE FROM parts WHERE call IN ({old})", (value,))
         if _has(db, "words"):
             db.execute(f"DELETE FROM words WHERE rowid IN ({old})", (value,))
+        of = f"SELECT conversation FROM calls WHERE {which}"
+        conversations = db.execute(f"{of} AND conversation != ''", (value,)).fetchall()
         db.execute(f"DELETE FROM calls WHERE {which}", (value,))
+        for conversation in conversations:
+            db.execute(
+                "DELETE FROM conversations WHERE id = ? "
+                "AND id NOT IN (SELECT conversation FROM calls)",
+                conversation,
+            )
 
     def _found(self, query: str, *values: Any) -> Iterator[Entry]:
         if self.path.exists():
             with closing(self._open()) as db:
                 for (entry,) in db.execute(query, values):
                     yield msgspec.json.decode(entry, type=Entry)
+
+    def _made(self) -> sqlite3.Connection:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, PRIVATE))  # its companions follow it
+        return self._open()
 
     def _open(self) -> sqlite3.Connection:
         if not self.path.exists():
@@ -145,11 +178,14 @@ class SQLiteStore:
 
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS calls (number INTEGER PRIMARY KEY, id TEXT UNIQUE NOT NULL, "
-    "at REAL NOT NULL, entry TEXT NOT NULL, size INTEGER NOT NULL)",
+    "at REAL NOT NULL, entry TEXT NOT NULL, size INTEGER NOT NULL, conversation TEXT NOT NULL)",
     "CREATE INDEX IF NOT EXISTS calls_at ON calls (at)",
     "CREATE TABLE IF NOT EXISTS parts (number INTEGER PRIMARY KEY, call INTEGER NOT NULL, "
     "data BLOB NOT NULL)",
     "CREATE INDEX IF NOT EXISTS parts_of ON parts (call)",
+    "CREATE INDEX IF NOT EXISTS calls_of ON calls (conversation)",
+    "CREATE TABLE IF NOT EXISTS conversations (id TEXT PRIMARY KEY, at REAL NOT NULL, "
+    "kept TEXT NOT NULL, context BLOB NOT NULL)",
 )
 
 _WORDS = "CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5 (prompt, answer)"

@@ -1,4 +1,4 @@
-"""Stores of calls: a folder with a file for each, or one SQLite file.
+"""Stores of calls and conversations: a folder with a file for each, or one SQLite file.
 
 Either holds the same documents, the form of which is in `documents`, and can be read while another
 process writes it. Whatever ends the process that writes, what was written before is whole: a file
@@ -16,7 +16,15 @@ from typing import Protocol
 
 import msgspec
 
-from swink_recorder.entries import PRIVATE, Buffer, Entry, FirstLine, Keep, Written
+from swink_recorder.entries import (
+    PRIVATE,
+    Buffer,
+    Entry,
+    FirstLine,
+    Keep,
+    KeptConversation,
+    Written,
+)
 from swink_recorder.sqlite_store import SQLiteStore
 
 __all__ = [
@@ -24,6 +32,7 @@ __all__ = [
     "FirstLine",
     "FolderStore",
     "Keep",
+    "KeptConversation",
     "SQLiteStore",
     "Store",
     "open_store",
@@ -31,6 +40,9 @@ __all__ = [
 
 SUFFIXES = (".db", ".sqlite", ".sqlite3")
 """Names with these endings are SQLite files."""
+
+TALK = ".conversation"
+"""The ending of a conversation's file in a folder."""
 
 
 class Store(Protocol):
@@ -50,8 +62,17 @@ class Store(Protocol):
     def read(self, id: str) -> bytes:
         """Return a call's document."""
 
+    def keep_conversation(self, kept: KeptConversation, context: bytes) -> None:
+        """Keep a conversation as it is now, in the place of what was kept of it."""
+
+    def conversations(self) -> Iterator[KeptConversation]:
+        """Yield the conversations, the one that was last gone on with first."""
+
+    def read_conversation(self, id: str) -> bytes:
+        """Return what was kept of a conversation."""
+
     def delete(self, id: str) -> None:
-        """Forget a call."""
+        """Forget a call, and its conversation with the last one."""
 
     def prune(self, keep: Keep) -> None:
         """Forget what is not to be kept."""
@@ -74,13 +95,12 @@ class FolderStore:
 
     def add(self, calls: Sequence[Written]) -> None:
         """Keep calls."""
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         for entry, document in calls:
-            self._add(entry, document)
+            moment = "".join(char for char in entry.at[:23] if char not in ":-.")
+            self._write(f"{moment}-{entry.id}.call", document)
 
-    def _add(self, entry: Entry, document: Sequence[Buffer]) -> None:
-        moment = "".join(char for char in entry.at[:23] if char not in ":-.")
-        name = f"{moment}-{entry.id}.call"
+    def _write(self, name: str, document: Sequence[Buffer]) -> None:
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         beside = self.path / f".{name}"
         with open(os.open(beside, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, PRIVATE), "wb") as file:
             file.writelines(document)
@@ -88,7 +108,10 @@ class FolderStore:
 
     def entries(self) -> Iterator[Entry]:
         """Yield the entries, the newest first; what is none of ours is passed over."""
-        for file in self._files():
+        yield from self._told(self._files())
+
+    def _told(self, files: list[Path]) -> Iterator[Entry]:
+        for file in files:
             with suppress(OSError, msgspec.DecodeError), file.open("rb") as document:
                 yield msgspec.json.decode(document.readline(), type=FirstLine).call
 
@@ -104,19 +127,44 @@ class FolderStore:
         """Return a call's document."""
         return self._file(id).read_bytes()
 
+    def keep_conversation(self, kept: KeptConversation, context: bytes) -> None:
+        """Keep a conversation as it is now, in the place of what was kept of it."""
+        self._write(f"{kept.id}{TALK}", [msgspec.json.encode(kept), b"\n", context])
+
+    def conversations(self) -> Iterator[KeptConversation]:
+        """Yield the conversations, the one that was last gone on with first."""
+        found = []
+        for file in self.path.glob(f"*{TALK}"):
+            with suppress(OSError, msgspec.DecodeError), file.open("rb") as lines:
+                found.append(msgspec.json.decode(lines.readline(), type=KeptConversation))
+        yield from sorted(found, key=lambda kept: kept.at, reverse=True)
+
+    def read_conversation(self, id: str) -> bytes:
+        """Return what was kept of a conversation."""
+        return (self.path / f"{id}{TALK}").read_bytes().split(b"\n", 1)[1]
+
     def delete(self, id: str) -> None:
-        """Forget a call."""
-        self._file(id).unlink(missing_ok=True)
+        """Forget a call, and its conversation with the last one."""
+        self._forget([self._file(id)])
 
     def prune(self, keep: Keep) -> None:
         """Forget what is not to be kept."""
-        size = 0
+        size, over = 0, []
         for number, file in enumerate(self._files()):
             with suppress(FileNotFoundError):  # another process prunes too
                 status = file.stat()
                 size += status.st_size
                 if keep.is_over(number, size, status.st_mtime):
-                    file.unlink()
+                    over.append(file)
+        if over:
+            self._forget(over)
+
+    def _forget(self, files: list[Path]) -> None:
+        gone = {entry.conversation for entry in self._told(files)}
+        for file in files:
+            file.unlink(missing_ok=True)
+        for conversation in gone - {"", *(entry.conversation for entry in self.entries())}:
+            (self.path / f"{conversation}{TALK}").unlink(missing_ok=True)
 
     def _files(self) -> list[Path]:
         return sorted(self.path.glob("[0-9]*-*.call"), reverse=True)

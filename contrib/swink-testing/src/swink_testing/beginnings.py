@@ -33,10 +33,22 @@ SAID = "I look it up."
 
 @define
 class Beginning:
-    """The blocks of an answer with three tool calls; what of them its API wants back."""
+    """The blocks of an answer with three tool calls; what of them its API wants back.
+
+    `said` is what it wants back besides of one without calls.
+    """
 
     content: list[Block]
     returned: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """What the API wants back of it where there are no calls in it: `said` too."""
+        of_calls = [
+            str(block.metadata) for block in self.content if isinstance(block, ToolCallBlock)
+        ]
+        return (*self.said, *(m for m in self.returned if not any(m in own for own in of_calls)))
 
 
 def _calls(*ids: str, metadata: dict[str, object] | None = None) -> list[Block]:
@@ -132,8 +144,8 @@ def _details(provider: str) -> Beginning:
 
 
 def _mistral(provider: str) -> Beginning:
-    content: list[Block] = [ThinkingBlock(PRIVATE), TextBlock(SAID, {"references": [CITED]})]
-    return Beginning([*content, *_calls("D681PevKs", "aBcDeFgH1", "012345678")], (PRIVATE,))
+    content: list[Block] = [ThinkingBlock(PRIVATE), TextBlock(SAID, {"reference_ids": [CITED]})]
+    return Beginning([*content, *_calls("D681PevKs", "aBcDeFgH1", "012345678")], (PRIVATE, CITED))
 
 
 def _responses(provider: str) -> Beginning:
@@ -165,7 +177,9 @@ def _ollama(provider: str) -> Beginning:
 
 def _cohere(provider: str) -> Beginning:
     content: list[Block] = [ThinkingBlock(PRIVATE), TextBlock(SAID, {"citations": [CITED]})]
-    return Beginning([*content, *_calls("look_up_0a1b2c3d", "look_up_1", "look_up_2")], (PRIVATE,))
+    return Beginning(
+        [*content, *_calls("look_up_0a1b2c3d", "look_up_1", "look_up_2")], (PRIVATE,), (CITED,)
+    )
 
 
 def _echo(provider: str) -> Beginning:

@@ -15,6 +15,7 @@ import asyncio
 import gc
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from math import inf
 from typing import Any
@@ -99,9 +100,10 @@ class Frames:
         """Return the work of a read of `frame` that comes after so many good ones."""
 
         def work() -> None:
-            batch = [*source.take(frame), *source.fail(StopAsyncIteration())]
-            builder.feed(batch)
-            builder.message  # noqa: B018  # it is made when it is asked for
+            with suppress(Exception):  # what a parser raises ends its work, whatever it means
+                batch = [*source.take(frame), *source.fail(StopAsyncIteration())]
+                builder.feed(batch)
+                builder.message  # noqa: B018  # it is made when it is asked for
 
         source, builder = self._source(), MessageBuilder()
         builder.feed(source.begin())

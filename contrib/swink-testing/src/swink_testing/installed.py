@@ -22,6 +22,8 @@ import json
 import os
 from pathlib import Path
 
+import msgspec
+
 from swink_core import StopReason
 from swink_core.providers import HTTPProvider, NDJSONDecoder
 
@@ -31,7 +33,7 @@ if "IMPORT_MARK" in os.environ:
 
 class Parser:
     def feed(self, frame, out):
-        data = json.loads(frame)
+        data = msgspec.json.decode(frame, type=dict)
         if "think" in data:
             out.thinking(data["think"])
         if "say" in data:
@@ -39,6 +41,7 @@ class Parser:
         if "stop" in data:
             out.usage(input=data.get("heard"), output=data.get("said"))
             out.stop(StopReason(data["stop"]))
+            out.finish()
 
 
 class LinesProvider(HTTPProvider):

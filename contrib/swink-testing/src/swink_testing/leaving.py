@@ -28,6 +28,7 @@ class Leaving:
     the real API would refuse what is sent.
     """
 
+    url: str = ""
     body: dict[str, Any] = field(factory=dict)
     notices: list[str] = field(factory=list)
     refusal: str | None = None
@@ -52,7 +53,7 @@ def leaving(
     except ProviderFailure as error:
         found.refusal = error.failure.message
         return found
-    found.body = msgspec.json.decode(request.body)
+    found.url, found.body = request.url, msgspec.json.decode(request.body)
     if (of := asked_of(known.provider, request.url, request.body)) is not None:
         found.refused_by = [
             rule.id for rule in _judge().refusals(of.provider, of.api, of.model, of.body)

@@ -15,14 +15,14 @@ import msgspec
 __all__ = ["Block", "Delta", "ErrorBody", "Frame", "Message", "decode_frame", "decode_message"]
 
 
-class ErrorBody(msgspec.Struct):
+class ErrorBody(msgspec.Struct, gc=False):
     """What went wrong, in a frame of type `error` or in the body of an HTTP error."""
 
     type: str | None = None
     message: str | None = None
 
 
-class Delta(msgspec.Struct):
+class Delta(msgspec.Struct, gc=False):
     """A piece of a content block; in `message_delta`, how the answer ended."""
 
     type: str | None = None
@@ -37,7 +37,7 @@ class Delta(msgspec.Struct):
     container: dict[str, Any] | None = None
 
 
-class Block(msgspec.Struct):
+class Block(msgspec.Struct, gc=False):
     """A content block of a kind that is understood, at its start."""
 
     id: str | None = None
@@ -49,7 +49,7 @@ class Block(msgspec.Struct):
     citations: list[Any] | None = None
 
 
-class Message(msgspec.Struct):
+class Message(msgspec.Struct, gc=False):
     """An answer: begun in `message_start`, whole where it is not streamed."""
 
     id: str | None = None
@@ -64,7 +64,7 @@ class Message(msgspec.Struct):
     error: ErrorBody | None = None
 
 
-class Frame(msgspec.Struct):
+class Frame(msgspec.Struct, gc=False):
     """One event of the stream; its SSE name repeats `type` and is not needed."""
 
     type: str | None = None

@@ -99,13 +99,13 @@ def conversation(
             raise unsupported("system_prompt", "this model takes no system prompt")
         native["system"] = [{"text": context.system_prompt}]
     if tools := _tools(context, turns, options.tool_choice, provider, vendor):
+        if options.rules and model.lacks("tools"):
+            raise unsupported("tools", "the model calls none, and the conversation has calls")
         native["toolConfig"] = {"tools": tools}
-        choice, known = (
-            options.tool_choice,
-            rule.facts.get("tool_choice") if options.rules else None,
-        )
-        if choice not in (None, "none") and context.tools and known != "none":
-            if known == "one" and choice not in CHOICES:
+        choice = options.tool_choice
+        if choice not in (None, "none") and context.tools:
+            one = options.rules and rule.facts.get("tool_choice") == "one"
+            if one and choice not in CHOICES:
                 named = [tool for tool in tools if tool["toolSpec"]["name"] == choice]
                 native["toolConfig"]["tools"], choice = named, "required"
             chosen = CHOICES.get(choice, {"tool": {"name": choice}})

@@ -32,7 +32,7 @@ BY_SERVER = "server_tool_use"
 """The type of a tool call that Bedrock carries out itself."""
 
 
-class Words(msgspec.Struct):
+class Words(msgspec.Struct, gc=False):
     """Text, and a signature where it is reasoning."""
 
     text: str | None = None
@@ -46,7 +46,7 @@ class Reasoning(Words):
     reasoningText: Words | None = None
 
 
-class ToolUse(msgspec.Struct):
+class ToolUse(msgspec.Struct, gc=False):
     """A tool call: its start, without input, a piece of its input, or all of it as an object."""
 
     toolUseId: str | None = None
@@ -55,19 +55,19 @@ class ToolUse(msgspec.Struct):
     input: str | dict[str, Any] | None = None
 
 
-class Bytes(msgspec.Struct):
+class Bytes(msgspec.Struct, gc=False):
     """Where an image's data stands, in base64."""
 
     bytes: str | None = None
 
 
-class Image(msgspec.Struct):
+class Image(msgspec.Struct, gc=False):
     """A piece of an image."""
 
     source: Bytes | None = None
 
 
-class Delta(msgspec.Struct):
+class Delta(msgspec.Struct, gc=False):
     """A piece of a content block; one field is set."""
 
     text: str | None = None
@@ -78,14 +78,14 @@ class Delta(msgspec.Struct):
     image: Image | None = None
 
 
-class Cited(msgspec.Struct):
+class Cited(msgspec.Struct, gc=False):
     """Text with its sources, in a whole answer."""
 
     content: list[Words] | None = None
     citations: list[Any] | None = None
 
 
-class Block(msgspec.Struct):
+class Block(msgspec.Struct, gc=False):
     """A content block of a whole answer, as far as it is not only handed on."""
 
     text: str | None = None
@@ -94,20 +94,20 @@ class Block(msgspec.Struct):
     citationsContent: Cited | None = None
 
 
-class Router(msgspec.Struct):
+class Router(msgspec.Struct, gc=False):
     """Which model a prompt router chose."""
 
     invokedModelId: str | None = None
 
 
-class Trace(msgspec.Struct):
+class Trace(msgspec.Struct, gc=False):
     """What happened beside the model."""
 
     guardrail: dict[str, Any] | None = None
     promptRouter: Router | None = None
 
 
-class Payload(msgspec.Struct):
+class Payload(msgspec.Struct, gc=False):
     """The payload of an event or exception; its type is in the message's headers."""
 
     contentBlockIndex: int | float | None = None
@@ -124,19 +124,19 @@ class Payload(msgspec.Struct):
     originalMessage: str | None = None
 
 
-class Message(msgspec.Struct):
+class Message(msgspec.Struct, gc=False):
     """What the model said. Blocks stay as they are, since some are handed back."""
 
     content: list[dict[str, Any]] | None = None
 
 
-class Output(msgspec.Struct):
+class Output(msgspec.Struct, gc=False):
     """What stands where the union of outputs is."""
 
     message: Message | None = None
 
 
-class Answer(msgspec.Struct):
+class Answer(msgspec.Struct, gc=False):
     """The body of Converse."""
 
     output: Output | None = None

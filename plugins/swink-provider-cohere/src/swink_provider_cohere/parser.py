@@ -20,23 +20,23 @@ PLAN = "tool_plan"
 """What a thinking block's metadata says of one that is the plan before tool calls."""
 
 
-class _Content(msgspec.Struct):
+class _Content(msgspec.Struct, gc=False):
     type: str | None = None
     text: str | None = None
     thinking: str | None = None
 
 
-class _Function(msgspec.Struct):
+class _Function(msgspec.Struct, gc=False):
     name: str | None = None
     arguments: str | None = None
 
 
-class _ToolCall(msgspec.Struct):
+class _ToolCall(msgspec.Struct, gc=False):
     id: str | None = None
     function: _Function | None = None
 
 
-class _Message(msgspec.Struct):
+class _Message(msgspec.Struct, gc=False):
     """In an event `content`, `tool_calls` and `citations` are one, in a whole answer lists."""
 
     content: _Content | list[_Content] | None = None
@@ -45,19 +45,19 @@ class _Message(msgspec.Struct):
     citations: dict[str, Any] | list[dict[str, Any]] | None = None
 
 
-class _Units(msgspec.Struct):
+class _Units(msgspec.Struct, gc=False):
     input_tokens: int | float | None = None
     output_tokens: int | float | None = None
     search_units: int | float | None = None
 
 
-class _Usage(msgspec.Struct):
+class _Usage(msgspec.Struct, gc=False):
     billed_units: _Units | None = None
     tokens: _Units | None = None
     cached_tokens: int | float | None = None
 
 
-class _End(msgspec.Struct):
+class _End(msgspec.Struct, gc=False):
     """How an answer ended: the `delta` of the last event, or a whole answer beside its message."""
 
     id: str | None = None
@@ -67,7 +67,7 @@ class _End(msgspec.Struct):
     error: str | None = None
 
 
-class _Event(msgspec.Struct):
+class _Event(msgspec.Struct, gc=False):
     type: str | None = None
     id: str | None = None
     index: int | float | None = None

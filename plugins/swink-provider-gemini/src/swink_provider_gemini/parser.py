@@ -12,7 +12,6 @@ so reading goes on until the input ends, and the last word counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -21,6 +20,7 @@ from swink_core import Failure, StopReason
 from swink_core.providers import EventWriter
 from swink_provider_gemini.arguments import ArgumentText, OutOfOrder
 from swink_provider_gemini.errors import BLOCKED_PROMPT, read_error
+from swink_provider_gemini.usage import count_tokens
 from swink_provider_gemini.wire import (
     Candidate,
     Chunk,
@@ -53,14 +53,6 @@ STOP_REASONS = {
 """https://ai.google.dev/api/generate-content#FinishReason and Vertex AI's own words. One that is
 not here (OTHER, NO_IMAGE, new ones) is an end like any other, and a notice says which."""
 
-BILLED = {
-    "input_audio": ("promptTokensDetails", "AUDIO"),
-    "cache_read_audio": ("cacheTokensDetails", "AUDIO"),
-    "output_audio": ("candidatesTokensDetails", "AUDIO"),
-    "output_image": ("candidatesTokensDetails", "IMAGE"),
-}
-"""What is billed apart (`swink_core.vocabulary.prices`), and where it is counted."""
-
 FAILURES = frozenset(
     {
         "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE",
@@ -82,13 +74,6 @@ _BESIDE_CONTENT = frozenset(
     }
 )  # fmt: skip
 """Fields of a part beside the one that is its content."""
-
-_COUNTED = frozenset(
-    {
-        "promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount",
-        "cachedContentTokenCount", "totalTokenCount",
-    }
-)  # fmt: skip
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -122,7 +107,7 @@ class GenerateContentParser:
     def after_read(self, out: EventWriter) -> None:
         """Count what the last frame of a read says: each says all that was taken so far."""
         if self._usage:
-            _count(self._usage, out)
+            count_tokens(self._usage, out)
             self._usage = {}
 
     def buffered(self, body: bytes, out: EventWriter) -> None:
@@ -314,34 +299,3 @@ class GenerateContentParser:
 def _blocked(candidate: Candidate) -> str:
     ratings = candidate.safety_ratings or ()
     return ", ".join(str(rating.get("category")) for rating in ratings if rating.get("blocked"))
-
-
-def _count(usage: dict[str, Any], out: EventWriter) -> None:
-    """Figures are cumulative. Thoughts are counted beside the answer, and so is what tools of the
-    server gave to the model to read, beside the prompt. A count of 0 is left out by the API."""
-    prompt, tools = _number(usage, "promptTokenCount"), _number(usage, "toolUsePromptTokenCount")
-    told, thoughts = _number(usage, "candidatesTokenCount"), _number(usage, "thoughtsTokenCount")
-    counted = told is not None or thoughts is not None
-    out.usage(
-        input=None if prompt is None else prompt + (tools or 0),
-        output=(told or 0) + (thoughts or 0) if counted else None,
-        cache_read=_number(usage, "cachedContentTokenCount"),
-        reasoning=thoughts,
-        total=_number(usage, "totalTokenCount"),
-        extra={name: value for name, value in usage.items() if name not in _COUNTED}
-        | {name: count for name, count in _billed(usage) if count},
-    )
-
-
-def _billed(usage: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    """Yield the tokens that have a price of their own, by its name."""
-    for ours, (name, modality) in BILLED.items():
-        rows = usage.get(name)
-        for row in rows if isinstance(rows, list) else ():
-            if isinstance(row, dict) and row.get("modality") == modality:
-                yield ours, _number(row, "tokenCount") or 0
-
-
-def _number(usage: dict[str, Any], name: str) -> int | None:
-    value = usage.get(name)
-    return int(value) if isinstance(value, int | float) else None

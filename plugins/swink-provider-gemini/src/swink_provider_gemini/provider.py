@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from swink_core import Call, Classification, Context, Failure, Model, StreamOptions
+from swink_core import (
+    Call,
+    Classification,
+    Context,
+    DocumentBlock,
+    Failure,
+    Model,
+    StreamOptions,
+)
 from swink_core.providers import (
+    Fitted,
     HTTPProvider,
     HTTPRequest,
     merge_fields,
@@ -40,6 +49,15 @@ class GeminiProvider(HTTPProvider):
     decoder = StreamDecoder
     api_name = "generateContent"
     buffered = True
+
+    def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
+        """Add that documents go out without their names, for which there is no field."""
+        call = super().fit(model, context, options)
+        content = [message.content for message in call.context.messages]
+        blocks = [block for said in content if not isinstance(said, str) for block in said]
+        if any(isinstance(block, DocumentBlock) and block.name for block in blocks):
+            call.tell(" takes no names of documents; they were not sent", "option_ignored")
+        return call
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return `contents`, `systemInstruction`, `tools`; see `conversation`."""

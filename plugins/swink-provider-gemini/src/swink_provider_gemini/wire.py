@@ -29,13 +29,13 @@ FRAME_LIMIT = 64 * 1024 * 1024
 """Bytes of a frame: a generated image comes in one."""
 
 
-class Content(msgspec.Struct):
+class Content(msgspec.Struct, gc=False):
     """The next parts of the answer."""
 
     parts: list[dict[str, Any]] | None = None
 
 
-class FunctionCall(msgspec.Struct, rename="camel"):
+class FunctionCall(msgspec.Struct, gc=False, rename="camel"):
     """A call, whole or (on Vertex AI, where it is asked for) one of the pieces of one."""
 
     id: str | None = None
@@ -45,7 +45,7 @@ class FunctionCall(msgspec.Struct, rename="camel"):
     will_continue: bool | None = None
 
 
-class Candidate(msgspec.Struct, rename="camel"):
+class Candidate(msgspec.Struct, gc=False, rename="camel"):
     """The answer, or one of several. `finish_reason` is on the last frame, older models repeat it
     on every frame."""
 
@@ -62,7 +62,7 @@ class Candidate(msgspec.Struct, rename="camel"):
     logprobs_result: dict[str, Any] | None = None
 
 
-class PromptFeedback(msgspec.Struct, rename="camel"):
+class PromptFeedback(msgspec.Struct, gc=False, rename="camel"):
     """How the prompt was rated, and why it was refused, if it was."""
 
     block_reason: str | None = None
@@ -70,7 +70,7 @@ class PromptFeedback(msgspec.Struct, rename="camel"):
     safety_ratings: list[dict[str, Any]] | None = None
 
 
-class Chunk(msgspec.Struct, rename="camel"):
+class Chunk(msgspec.Struct, gc=False, rename="camel"):
     """One frame; where nothing is streamed, the whole answer."""
 
     candidates: list[Candidate] | None = None

@@ -17,23 +17,23 @@ from swink_core.providers import EventWriter
 __all__ = ["ChatParser"]
 
 
-class _Function(msgspec.Struct):
+class _Function(msgspec.Struct, gc=False):
     name: str | None = None
     arguments: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class _ToolCall(msgspec.Struct):
+class _ToolCall(msgspec.Struct, gc=False):
     id: str | None = None
     function: _Function | None = None
 
 
-class _Message(msgspec.Struct):
+class _Message(msgspec.Struct, gc=False):
     content: str | None = None
     thinking: str | None = None
     tool_calls: list[_ToolCall] | None = None
 
 
-class _Line(msgspec.Struct):
+class _Line(msgspec.Struct, gc=False):
     """`*_count` are tokens, `*_duration` nanoseconds; both come with the last line only."""
 
     model: str | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
-from ipaddress import IPv6Address
 from typing import Any
 
 from swink_core import (
@@ -33,15 +32,13 @@ from swink_core.providers import (
     rule_of,
     with_extra,
 )
+from swink_provider_ollama.address import address_of
 from swink_provider_ollama.context import context_of, tell_of_length
 from swink_provider_ollama.conversion import conversation
 from swink_provider_ollama.parser import ChatParser
 from swink_provider_ollama.server import Answer, Pulled, Shown, asked
 
 __all__ = ["OllamaProvider"]
-
-DEFAULT_PORT = 11434
-CLOUD_HOST = "ollama.com"
 
 WORDINGS = (
     ("404 page not found", Kind.INVALID_REQUEST),  # not Ollama's address, or with a path too much
@@ -206,7 +203,7 @@ class OllamaProvider(HTTPProvider):
         There the scheme, the host and the port may each be missing, and the host may be the one
         that the server listens on (https://docs.ollama.com/faq).
         """
-        return _address(super().base_url(options, environ))
+        return address_of(super().base_url(options, environ))
 
 
 def _tuning(options: StreamOptions) -> dict[str, Any]:
@@ -228,28 +225,3 @@ def _think(model: Model, options: StreamOptions) -> bool | str | None:
         return None
     word = rule_of(model).efforts.get(level, "false" if level is ThinkingLevel.OFF else level)
     return {"true": True, "false": False}.get(word, word)
-
-
-def _address(text: str) -> str:
-    scheme, _, rest = text.rpartition("://")
-    place, slash, path = rest.partition("/")
-    parts = _PLACE.fullmatch(_bracketed(place))
-    if parts is None:  # a user's name, or nothing that the HTTP client would take
-        return text
-    host, port = parts.groups("")
-    if not scheme:
-        scheme, default = ("https", "") if host == CLOUD_HOST else ("http", f":{DEFAULT_PORT}")
-        port = port or default
-    return f"{scheme}://{_LISTENING.get(host, host)}{port}{slash}{path}".rstrip("/")
-
-
-_PLACE = re.compile(r"(\[[^]]*\]|[^:]*)(:\d+)?")
-_LISTENING = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
-"""Where to connect to for what a server may listen on."""
-
-
-def _bracketed(host: str) -> str:
-    try:
-        return f"[{IPv6Address(host)}]"
-    except ValueError:
-        return host

@@ -11,6 +11,7 @@ from swink_provider_openai.converter import ChatConverter
 from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.parameters import parameters
 from swink_provider_openai.parser import ChatParser
+from swink_provider_openai.renamed import with_names
 from swink_provider_openai.terms import NONE_LONG, REGIONAL, with_terms
 
 __all__ = ["ChatAPI"]
@@ -26,7 +27,8 @@ KNOBS = frozenset({
 
 
 class ChatAPI:
-    """Chat Completions in a dialect; `converter` is the class that writes its messages."""
+    """Chat Completions in a dialect; `converter` is the class that writes its messages, and
+    `reader` the one that reads its answers."""
 
     path = "chat/completions"
     api_name = "chat"
@@ -34,10 +36,17 @@ class ChatAPI:
     websocket = False
     regional = False
 
-    def __init__(self, provider: str, dialect: Dialect, converter: type[ChatConverter]) -> None:
+    def __init__(
+        self,
+        provider: str,
+        dialect: Dialect,
+        converter: type[ChatConverter],
+        reader: type[ChatParser] = ChatParser,
+    ) -> None:
         self._provider = provider
         self._dialect = dialect
         self._converter = converter
+        self._reader = reader
         self.features = FEATURES | (dialect.adds & {"file_ids"})
         self.knobs = KNOBS | dialect.adds
         if dialect.cache_key is not None:
@@ -72,4 +81,5 @@ class ChatAPI:
         rates = (prices, *prices.cases) if prices else ()
         if any(each.cache_write_long for each in rates) and not caches_by_marks(model):
             terms |= NONE_LONG
-        return with_terms(ChatParser(self._dialect), terms)
+        parser = with_names(self._reader(self._dialect), self._dialect.answer)
+        return with_terms(parser, terms)

@@ -95,8 +95,6 @@ class ChatConverter(OpenAIConverter):
         if self.dialect.developer_role and rule_of(model).efforts:
             self._system_role = "developer"
         messages = self.messages(context)
-        if self.dialect.alternates:
-            messages = _alternating(messages)
         if self.dialect.prefix is not None and messages and messages[-1]["role"] == "assistant":
             messages[-1] = {**messages[-1], "prefix": True}
         if context.system_prompt:
@@ -228,43 +226,18 @@ class ChatConverter(OpenAIConverter):
         raise unsupported("Chat Completions", f"{block.type} blocks in what a user says")
 
     def document(self, block: DocumentBlock) -> dict[str, Any]:
-        """Convert a document, whose data or, by dialect, address is `file_data`.
-
-        For `file_url` see Perplexity's guide "Working with Attachments".
-        """
+        """Convert a document, whose data or, by dialect, address is `file_data`."""
         if isinstance(block.source, FileIdSource):
             return {"type": "file", "file": {"file_id": block.source.id}}
         if is_video(block) and "video" in self.dialect.adds:
             return {"type": "video_url", "video_url": {"url": media_url(block)}}
         check_document("Chat Completions", block)
-        if self.dialect.documents == "file_url":
-            media = media_base64(block.source)
-            named = {"file_name": block.name} if block.name else {}
-            url = media_url(block) if media is None else media.data  # bare, without its type
-            return {"type": "file_url", "file_url": {"url": url}, **named}
         if isinstance(block.source, UrlSource) and not self.dialect.file_urls:
             raise unsupported("Chat Completions", "documents that are an address; send the data")
         return {
             "type": "file",
             "file": {"filename": block.name or "document.pdf", "file_data": media_url(block)},
         }
-
-
-def _alternating(messages: list[Any]) -> list[Any]:
-    """Join messages of one role that follow one another; results of tools stay one by one."""
-    turns: list[Any] = []
-    for message in messages:
-        if turns and turns[-1]["role"] == message["role"] != "tool":
-            content = [*_parts(turns[-1]), *_parts(message)]
-            turns[-1] = {**turns[-1], **message, "content": content}
-        else:
-            turns.append(message)
-    return turns
-
-
-def _parts(message: dict[str, Any]) -> list[Any]:
-    content = message["content"] or []
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
 def arguments_text(call: ToolCallBlock) -> str:

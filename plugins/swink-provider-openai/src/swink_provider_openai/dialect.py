@@ -19,6 +19,9 @@ EFFORTS: dict[str, str] = {
 }
 """The words of `reasoning_effort`, where no rule names those of the model."""
 
+ANSWER = ("content", "reasoning_content", "usage")
+"""Fields of an answer that an endpoint may have other names for."""
+
 
 @define(frozen=True, kw_only=True)
 class Dialect:
@@ -30,26 +33,30 @@ class Dialect:
     counts. `json_object`: plain JSON mode exists; without it a schema that allows any object
     stands for it. `developer_role`: models that think take the system prompt as `developer`.
     `cache_key` is the field for the session's id, `user` that for whoever asks, `None` where there
-    is none. `headers` maps names of request headers to environment variables. `documents` is the
-    part that a document goes out as; `file_urls`: it may be an address. `alternates`: turns of one
-    role that follow one another are joined.
+    is none. `headers` maps names of request headers to environment variables; one of these that is
+    among the provider's `required_env` has to be set. `file_urls`: a document may be an address.
     `tool_id_length` is how long a tool call's id may be, in characters; `None`: any length.
 
     `thinking` is how reasoning is asked for: `effort` sends `reasoning_effort`; `reasoning` an
     object of that name with `effort` or `max_tokens`; `switch` adds `thinking: {type}` to the
     effort; `type` sends that object alone where the model's word is a type, and the effort
     elsewhere; `template` adds `chat_template_kwargs: {enable_thinking}` to the effort; `budget`
-    sends `enable_thinking` and `thinking_budget`. `replay` is the field of an assistant message
+    sends `enable_thinking` and `thinking_budget`; `enabled` turns reasoning off by `reasoning:
+    {enabled}` and sends the effort otherwise. `replay` is the field of an assistant message
     that takes earlier reasoning back. `think_tags`: reasoning may come as `<think>…</think>` at
     the start of the content.
 
-    `api` is the one that answers where neither caller nor model says. `websocket`: whether the
+    `api` is the one that answers where neither caller nor model says; `agent`: always Perplexity's
+    form of Responses. `websocket`: whether the
     Responses API takes WebSockets, and whether they are used unless the caller says otherwise.
 
     `places` maps the names in braces of the address to environment variables; settings of these
     names say the same. `always` are fields that every request has, unless `extra` says otherwise.
 
     `reasoning_last`: reasoning may end an answer over Responses, as other vendors' models do.
+
+    `answer` maps fields of an answer over Chat Completions to the names that the endpoint has for
+    them: `content`, `reasoning_content` (both of a message or its pieces), and `usage`.
 
     `regions` is the expression for hosts that keep to one region, at another price.
 
@@ -68,20 +75,27 @@ class Dialect:
     cache_key: str | None = None
     user: str | None = None
     headers: Mapping[str, str] = field(factory=dict)
-    documents: Literal["file", "file_url"] = "file"
     file_urls: bool = False
-    alternates: bool = False
     tool_id_length: int | None = None
-    thinking: Literal["effort", "reasoning", "switch", "type", "template", "budget"] = "effort"
+    thinking: Literal["effort", "reasoning", "switch", "type", "template", "budget", "enabled"] = (
+        "effort"
+    )
     replay: Literal["reasoning_content", "reasoning", "reasoning_details"] | None = None
     think_tags: bool = False
-    api: Literal["chat", "responses"] = "chat"
+    api: Literal["chat", "responses", "agent"] = "chat"
     websocket: Literal["none", "offered", "preferred"] = "none"
     places: Mapping[str, str] = field(factory=dict)
     always: Mapping[str, Any] = field(factory=dict)
     own_server: bool = False
+    answer: Mapping[str, str] = field(factory=dict)
     regions: str | None = None
     reasoning_last: bool = False
     marks: tuple[str, ...] = field(default=(), converter=tuple)
     prefix: str | None = None
     adds: frozenset[str] = field(default=frozenset(), converter=frozenset)
+
+    def __attrs_post_init__(self) -> None:
+        if unknown := sorted({*self.answer} - {*ANSWER}):
+            raise ValueError(
+                f"dialect.answer has {', '.join(unknown)}; it may have {', '.join(ANSWER)}"
+            )

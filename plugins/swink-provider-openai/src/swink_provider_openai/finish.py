@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from swink_core import StopReason
-from swink_provider_openai.wire import Choice, WholeChoice
+from swink_core import Failure, StopReason
+from swink_provider_openai.wire import Choice, Delta, WholeChoice
 
-__all__ = ["BROKEN_OFF", "ERROR_FINISH", "FINISH", "reason_of"]
+__all__ = ["BROKEN_OFF", "ERROR_FINISH", "FINISH", "error_finish", "reason_of"]
 
 FINISH: dict[str, StopReason] = {
     "stop": StopReason.STOP,
@@ -37,3 +37,10 @@ def reason_of(choice: Choice | WholeChoice) -> str:
     tool call that it cut off OpenRouter itself says `tool_calls`."""
     given, native = choice.finish_reason or "", choice.native_finish_reason or ""
     return native if FINISH.get(native.lower()) is StopReason.LENGTH else given
+
+
+def error_finish(delta: Delta | None) -> Failure:
+    """Make the failure that a chunk of `ERROR_FINISH` tells of."""
+    said = delta.content if delta is not None and isinstance(delta.content, str) else None
+    message = said or "the provider broke the answer off"
+    return Failure("streaming", code=ERROR_FINISH, message=message)

@@ -96,6 +96,8 @@ def _thinking(options: StreamOptions, dialect: Dialect, word: str | None) -> dic
         case "reasoning":
             counted = isinstance(options.thinking, int) and on
             return {"reasoning": {"max_tokens": options.thinking} if counted else {"effort": word}}
+        case "enabled" if not on:
+            return {"reasoning": {"enabled": False}}
         case "budget":
             budget = {"thinking_budget": options.thinking_budget} if on else {}
             return {"enable_thinking": on, **budget}

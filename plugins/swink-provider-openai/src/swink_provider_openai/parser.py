@@ -25,8 +25,9 @@ from swink_core.providers import EventWriter, MalformedFrame
 from swink_provider_openai.beside import IMAGE, Beside
 from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.errors import read_error
-from swink_provider_openai.finish import BROKEN_OFF, ERROR_FINISH, FINISH, reason_of
+from swink_provider_openai.finish import BROKEN_OFF, ERROR_FINISH, FINISH, error_finish, reason_of
 from swink_provider_openai.free_text import begun, ended, mark
+from swink_provider_openai.pieces import said_alone
 from swink_provider_openai.reasoning import ReasoningDetails, ThinkTags
 from swink_provider_openai.usage import report_usage
 from swink_provider_openai.wire import (
@@ -36,7 +37,6 @@ from swink_provider_openai.wire import (
     Custom,
     Delta,
     FirstChunk,
-    Function,
     Part,
     ToolCall,
     WholeChoice,
@@ -104,7 +104,7 @@ class ChatParser:
                     out.text(content)
                     return
                 beside = choice.logprobs or chunk.citations or chunk.search_results
-                if not (content or beside) and self._more(delta, out):
+                if not (content or beside) and said_alone(delta, self._text_over, out):
                     return
         self._take(chunk, frame, out)
 
@@ -132,22 +132,6 @@ class ChatParser:
                 self._stop(reason_of(choice), out)
         self._counted = True  # it is whole
         self._done(out)
-
-    def _more(self, delta: Delta, out: EventWriter) -> bool:
-        """Take a piece of reasoning, or of a call that has begun, if it says nothing else."""
-        thought, calls = delta.reasoning_content, delta.tool_calls
-        if thought and delta == Delta(delta.content, reasoning_content=thought):
-            out.thinking(thought)
-            return True
-        if not calls or len(calls) > 1 or not self._text_over:
-            return False
-        call, said = calls[0], calls[0].function
-        piece = None if said is None else said.arguments
-        bare = ToolCall(call.index, function=Function(arguments=piece))
-        if piece.__class__ is not str or call != bare or delta != Delta(delta.content, calls):
-            return False
-        out.tool_call(call.index, arguments=piece)
-        return True
 
     # -- the thorough way --------------------------------------------------------------------
 
@@ -179,7 +163,7 @@ class ChatParser:
                 self._leave_out(out)
                 continue
             if choice.finish_reason == ERROR_FINISH:
-                failure = failure or _error_finish(choice.delta)
+                failure = failure or error_finish(choice.delta)
             elif choice.delta is not None:
                 self._say(choice.delta, out)
             self._note(choice, out)
@@ -328,12 +312,6 @@ class ChatParser:
         """Write what is left, again after whatever comes late."""
         self._settle(out)
         self._beside.end(out)
-
-
-def _error_finish(delta: Delta | None) -> Failure:
-    said = delta.content if delta is not None and isinstance(delta.content, str) else None
-    message = said or "the provider broke the answer off"
-    return Failure("streaming", code=ERROR_FINISH, message=message)
 
 
 def _read_failure(frame: bytes) -> Failure | None:

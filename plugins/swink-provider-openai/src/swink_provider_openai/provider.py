@@ -45,6 +45,9 @@ from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.either import MISSING, EitherAPI
 from swink_provider_openai.errors import classify, read_error
 from swink_provider_openai.parameters import is_strict, kept
+from swink_provider_openai.parser import ChatParser
+from swink_provider_openai.promises import headers_of, refuse_idle_overrides
+from swink_provider_openai.responses.agent import AgentAPI
 from swink_provider_openai.responses.api import ResponsesAPI, resumed
 from swink_provider_openai.responses.socket import Sockets, first_message
 from swink_provider_openai.responses.websocket import open_websocket
@@ -61,28 +64,35 @@ class OpenAIProvider(HTTPProvider):
     """One of the services that speak OpenAI's APIs; the entry point's name says which.
 
     A package for another service subclasses it and ships a row with a `dialect` of its own, or
-    passes one; `converter` is the class that writes its messages for Chat Completions.
+    passes one; `converter` is the class that writes its messages for Chat Completions and
+    `chat_parser` the one that reads its answers. A class that overrides what nobody asks is refused
+    when it is made.
     """
 
     buffered = True
     converter: type[ChatConverter] = ChatConverter
+    chat_parser: type[ChatParser] = ChatParser
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        refuse_idle_overrides(cls)
 
     def __init__(self, name: str, dialect: Dialect | None = None) -> None:
         super().__init__(name)
         self.dialect = dialect or Dialect(**self.info.dialect)
-        chat = ChatAPI(name, self.dialect, self.converter)
-        self.features, self.knobs = chat.features, chat.knobs
+        self.features, self.knobs = self._chat.features, self._chat.knobs
         self._sockets = Sockets()
         self._chat_only: set[str] = set()  # addresses without the Responses API
         self._last: tuple[Model, StreamOptions, ChatAPI | ResponsesAPI] | None = None
 
     @cached_property
     def _chat(self) -> ChatAPI:
-        return ChatAPI(self.name, self.dialect, self.converter)
+        return ChatAPI(self.name, self.dialect, self.converter, self.chat_parser)
 
     @cached_property
     def _responses(self) -> ResponsesAPI:
-        return ResponsesAPI(self.name, self.dialect)
+        made = AgentAPI if self.dialect.api == "agent" else ResponsesAPI
+        return made(self.name, self.dialect)
 
     @cached_property
     def _either(self) -> EitherAPI:
@@ -112,7 +122,7 @@ class OpenAIProvider(HTTPProvider):
         kept = any(options.extra.get(name) for name in (*self.info.continues, "background"))
         if options.transport == "websocket" or (kept and self.info.continues):
             wanted = wanted or "responses"
-        if "resume" in options.settings:
+        if "resume" in options.settings or self.dialect.api == "agent":
             return self._responses
         if wanted is None:
             wanted = model.info.api if model.info else None
@@ -251,12 +261,11 @@ class OpenAIProvider(HTTPProvider):
             call.attempt.charge(0.0)
 
     def own_headers(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return the headers that the dialect takes from the environment."""
-        return {
-            name: value
-            for name, variable in self.dialect.headers.items()
-            if (value := first_set([variable], environ))
-        }
+        """Return the headers that the dialect takes from the environment.
+
+        Raises ProviderFailure where one is required and is not set.
+        """
+        return headers_of(self.info, self.dialect, environ)
 
     def parser(self, model: Model) -> Parser:
         """Make a parser for one response of the model's own API."""

@@ -44,7 +44,6 @@ def _shard(context: click.Context, parameter: click.Parameter, value: str) -> tu
     help="Where to write the answers, as JSON lines.",
 )
 @click.option(
-    "-p",
     "--prompt",
     metavar="TEXT|@FILE",
     help="A prompt whose fields in braces, {text}, stand for a row's values. "
@@ -127,7 +126,7 @@ def command(
     was answered is asked for twice.
 
     \b
-        swink batch reviews.csv -o labels.jsonl -m openai/gpt-5.4-mini -p "Good or bad? {text}"
+        swink batch reviews.csv -o labels.jsonl -m openai/gpt-5.4-mini --prompt "Good? {text}"
     """
     call.require_model()
     if report is not None:

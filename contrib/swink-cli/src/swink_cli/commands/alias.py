@@ -29,7 +29,7 @@ def command(name: str | None, models: Sequence[str], remove: bool) -> None:
       swink alias quick openai/gpt-5.4-nano
       swink ask -m quick Why is the sky blue?
     """
-    known = read_settings().aliases
+    known = read_settings(begins=True).aliases
     if name is None:
         rows = [(alias, " ".join(meant)) for alias, meant in sorted(known.items())]
         print_lines(table(rows) or ["no short names: swink alias NAME MODEL"])

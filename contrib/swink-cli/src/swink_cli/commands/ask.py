@@ -10,10 +10,14 @@ from attrs import evolve
 
 import swink_core as swink
 from swink_cli.calling import name_broken_plugins, name_unknown_models, show_call, show_end
-from swink_cli.display import Sink, make_sink
+from swink_cli.clients import make_client
+from swink_cli.display import HeldText, Sink, make_sink
 from swink_cli.exits import EXIT_FAILURE, EXIT_INCOMPLETE, EXIT_INTERRUPTED
+from swink_cli.memory import Memory, memory_options
 from swink_cli.options import CallOptions, call_options
 from swink_cli.prompts import prompt_message, prompt_options
+from swink_cli.terminal import say
+from swink_cli.tools import ToolOptions, tool_options
 
 __all__ = ["command"]
 
@@ -21,19 +25,31 @@ __all__ = ["command"]
 @click.command("ask")
 @call_options
 @prompt_options
+@tool_options
+@memory_options
+@click.option(
+    "-x", "--extract", is_flag=True, help="Write the answer's first code block and nothing else."
+)
+@click.option("--copy", is_flag=True, help="Put what is written on the clipboard, too.")
 @click.option("--plain", is_flag=True, help="Show text as it comes, not as formatted Markdown.")
 @click.option(
     "--restart",
     is_flag=True,
     help="Begin again if the answer breaks off; outside a terminal it is then written at the end.",
 )
+@click.option("--save", metavar="NAME", help="Ask nothing: keep all this as a template.")
 def command(
     call: CallOptions,
+    tools: ToolOptions,
+    memory: Memory,
     prompt: Sequence[str],
     images: Sequence[str],
     attachments: Sequence[str],
+    extract: bool,
+    copy: bool,
     plain: bool,
     restart: bool,
+    save: str | None,
 ) -> int:
     """Ask a model and stream its answer to standard output.
 
@@ -43,31 +59,88 @@ def command(
     \b
       swink ask -m openai/gpt-5.4-mini Why is the sky blue?
       git diff | swink ask -m anthropic/claude-sonnet-5-5 Review this change
+      swink ask -c And at night?
     """
-    call.require_model()
+    if save is not None:
+        from swink_cli.templates import save_template
+
+        say(f"saved in {save_template(save, prompt, click.get_current_context())}")
+        return 0
+    history = call.go_on(memory.found)
+    call.require_model(several=True, runs_tools=True)
     message = prompt_message(prompt, images, attachments)
     if restart:
         policy = call.options.get("retry", swink.RetryPolicy())
         call.options["retry"] = evolve(policy, restart_after_output=True)
-    sink = make_sink(plain=plain, held=restart)
-    return asyncio.run(_ask(call, message, sink))
+    context = call.context([*history, message])
+    if call.others:
+        return _ask_several(call, context, memory, bool(tools or copy), extract)
+    asking = _ask(call, context, tools, _sink(extract, plain, restart), memory)
+    said, code = asyncio.run(asking)
+    if copy and said is not None:
+        from swink_cli.extraction import code_in, copy_text
+
+        text = (code_in(said.text) if extract else None) or said.text
+        say(f"copied by {copy_text(text)}")
+    return code
 
 
-async def _ask(call: CallOptions, message: swink.UserMessage, sink: Sink) -> int:
-    async with swink.Client() as client:
-        context = call.context([message])
+def _ask_several(
+    call: CallOptions, context: swink.Context, memory: Memory, wants_one: bool, extract: bool
+) -> int:
+    if wants_one:
+        raise swink.InvalidOption(
+            "tools and --copy are for one answer, and several models are asked",
+            resolution="Name one model, or a chain of them: -m A,B",
+        )
+    from swink_cli.extraction import extracted
+    from swink_cli.fan_out import ask_several
+
+    return ask_several(call, context, memory, extracted if extract else str)
+
+
+def _sink(extract: bool, plain: bool, restart: bool) -> Sink:
+    if extract:
+        from swink_cli.extraction import extracted
+
+        return HeldText(extracted)
+    return make_sink(plain=plain, held=restart)
+
+
+async def _ask(
+    call: CallOptions, context: swink.Context, tools: ToolOptions, sink: Sink, memory: Memory
+) -> tuple[swink.AssistantMessage | None, int]:
+    """Return the answer, `None` where it is not complete, and an exit code."""
+    if tools:
+        from swink_cli.running import ask_with_tools
+
+        run = await ask_with_tools(call, context, tools, sink, memory)
+        done = run.outcome == "done"
+        return run.message if done else None, _OF_RUNS.get(run.outcome or "") or _code(run.message)
+    async with make_client(call.models, memory.plugins) as client, memory:
         stream = client.stream(call.models, context, **call.options)
         name_broken_plugins(client)
         if "base_url" not in call.options:
             name_unknown_models(client, call.models)
         display = await show_call(stream, sink)
         is_done = show_end(stream, display)
-        reason = stream.message.stop_reason
         if is_done:
-            return EXIT_INCOMPLETE if reason in _INCOMPLETE else 0
-        return EXIT_INTERRUPTED if reason is swink.StopReason.ABORTED else EXIT_FAILURE
+            context.messages.append(stream.message)
+            memory.keep(context, call.models, stream.call.secrets)
+        return stream.message if is_done else None, _code(stream.message)
 
 
-_INCOMPLETE = (
-    swink.StopReason.LENGTH, swink.StopReason.CONTENT_FILTER, swink.StopReason.PAUSE,
-)  # fmt: skip
+_OF_RUNS = {
+    "max_turns": EXIT_INCOMPLETE, "aborted": EXIT_INTERRUPTED, "error": EXIT_FAILURE,
+}  # fmt: skip
+
+
+def _code(message: swink.AssistantMessage) -> int:
+    match message.stop_reason:
+        case swink.StopReason.ERROR:
+            return EXIT_FAILURE
+        case swink.StopReason.ABORTED:
+            return EXIT_INTERRUPTED
+        case swink.StopReason.LENGTH | swink.StopReason.CONTENT_FILTER | swink.StopReason.PAUSE:
+            return EXIT_INCOMPLETE
+    return 0

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import click
 
+from swink_cli.memory import Memory, memory_options
 from swink_cli.options import CallOptions, call_options
+from swink_cli.tools import ToolOptions, tool_options
 
 __all__ = ["command"]
 
 
 @click.command("chat")
 @call_options
+@tool_options
+@memory_options
 @click.option("--load", "file", metavar="FILE", help="Go on with a conversation that was saved.")
 @click.option("--plain", is_flag=True, help="Show text as it comes, not as formatted Markdown.")
-def command(call: CallOptions, file: str | None, plain: bool) -> int:
+def command(
+    call: CallOptions, tools: ToolOptions, memory: Memory, file: str | None, plain: bool
+) -> int:
     """Hold a conversation, on one model or on several in turn.
 
     A line that ends with a backslash goes on; so does everything between two lines of \"\"\".
@@ -22,5 +28,6 @@ def command(call: CallOptions, file: str | None, plain: bool) -> int:
     """
     from swink_cli.chat import Chat
 
-    call.require_model()
-    return Chat(call, plain=plain).run(file)
+    history = call.go_on(memory.found)
+    call.require_model(runs_tools=True)
+    return Chat(call, history, memory, tools, plain=plain).run(file)

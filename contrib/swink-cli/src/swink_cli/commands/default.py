@@ -10,7 +10,8 @@ from swink_cli.completion import complete_model
 from swink_cli.listing import print_lines
 from swink_cli.settings import change, chosen, read_settings
 from swink_cli.terminal import say
-from swink_core import Client, InvalidModel
+from swink_core import Host, InvalidModel
+from swink_core.providers import Catalog
 
 __all__ = ["check_models", "command"]
 
@@ -36,6 +37,6 @@ def check_models(models: Sequence[str]) -> None:
     """Raise for a name that is no model's, before it is kept."""
     if not all(models):
         raise InvalidModel("a model's name is empty")
-    catalog = Client().catalog
-    for model in chosen(models):
+    catalog = Catalog(Host())
+    for model in chosen(models, begins=True):
         catalog.resolve(model)

@@ -11,7 +11,7 @@ import click
 
 from swink_cli.completion import complete_provider
 from swink_cli.exits import EXIT_FAILURE
-from swink_cli.terminal import is_terminal, printable, say, table
+from swink_cli.terminal import is_dumb, is_terminal, printable, say, table
 
 if TYPE_CHECKING:
     from swink_cli.demo import Performance
@@ -48,7 +48,7 @@ async def _demo(providers: Sequence[str], speed: float) -> int:
             return EXIT_FAILURE
         playing = asyncio.create_task(demo.perform(client, shown, speed))
         try:
-            if is_terminal(sys.stdout):
+            if is_terminal(sys.stdout) and not is_dumb():
                 await _show(shown)
             else:
                 await _narrate(shown)

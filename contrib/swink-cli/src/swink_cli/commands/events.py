@@ -10,6 +10,7 @@ import click
 
 import swink_core as swink
 from swink_cli.calling import interruptible
+from swink_cli.clients import make_client
 from swink_cli.exits import EXIT_FAILURE, EXIT_INTERRUPTED
 from swink_cli.files import encode_json
 from swink_cli.options import CallOptions, call_options
@@ -34,7 +35,7 @@ def command(
 
 
 async def _print_events(call: CallOptions, message: swink.UserMessage) -> int:
-    async with swink.Client() as client:
+    async with make_client(call.models) as client:
         stream = client.stream(call.models, call.context([message]), **call.options)
         async with stream, interruptible(stream):
             async for batch in stream.batches():

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
 import click
 
+from swink_cli.clients import kept_options
 from swink_cli.completion import complete_provider
 from swink_cli.listing import installed_providers, print_json, print_lines
 from swink_cli.terminal import say, table
@@ -33,15 +35,29 @@ HEADINGS = ("CONTEXT", "OUTPUT", "$ IN", "$ OUT", "AS OF", "FEATURES")
 
 @click.command("models")
 @click.argument("provider", required=False, shell_complete=complete_provider)
+@click.option(
+    "-q",
+    "--query",
+    "words",
+    multiple=True,
+    metavar="TEXT",
+    help="Only models with TEXT in their name or features; of several, all have to be found.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(provider: str | None, as_json: bool) -> None:
+def command(provider: str | None, words: Sequence[str], as_json: bool) -> None:
     """List known models: limits in tokens, US dollars per million tokens, features.
 
     A provider may serve more models than its catalogue knows; they can be asked all the same.
-    Of a provider named here, a server of your own is asked for those that it has pulled.
+    Of a provider named here, a server of your own is asked for those that it has pulled. What is
+    no provider's name is looked for, as with -q.
     """
     host = Host()
     catalog = Catalog(host)
+    if provider is not None and provider not in host.provider_names():
+        if not _found(provider, host, catalog):
+            host.entry(provider)  # raises, with a name that is near
+        words = (provider, *words)
+        provider = None
     if provider is None:
         found = installed_providers(host, catalog)
         names = [one.name for one in found if one.error is None]
@@ -49,26 +65,48 @@ def command(provider: str | None, as_json: bool) -> None:
             if one.error:
                 say(f"notice: {one.name} is left out: {one.error}")
     else:
-        host.entry(provider)  # raises for an unknown one
         names = [provider]
-    models = [info for name in names for info in _models(host, catalog, name, name == provider)]
+    quiet = bool(words)
+    models = [
+        info
+        for name in names
+        for info in _models(host, catalog, name, name == provider, quiet)
+        if all(_has(info, word) for word in words)
+    ]
     if as_json:
         print_json(map(_data, models))
         return
     if not models:
+        whose = provider or "any provider"
         print_lines(
-            [f"No models are listed for {provider or 'any provider'}; any name can be asked."]
+            [f"No model with {' and '.join(map(repr, words))} is listed."]
+            if words
+            else [f"No models are listed for {whose}; any name can be asked."]
         )
         return
-    for number, name in enumerate(names):
+    listed = [name for name in names if any(info.provider == name for info in models)]
+    for number, name in enumerate(listed):
         rows = [_row(info) for info in models if info.provider == name]
-        if rows:
-            print_lines([""] * bool(number) + table(rows, (name, *HEADINGS)))
+        print_lines([""] * bool(number) + table(rows, (name, *HEADINGS)))
     if any(is_stale(info) for info in models):
         say(f"* older than {STALE_AFTER} days: prices and limits may have changed")
 
 
-def _models(host: Host, catalog: Catalog, name: str, asked_for: bool) -> list[ModelInfo]:
+def _has(info: ModelInfo, word: str) -> bool:
+    """Tell whether a model's name or features hold a word, in whatever case."""
+    said = [f"{info.provider}/{info.id}", info.name or "", *(info.capabilities or ())]
+    return any(word.casefold() in text.casefold() for text in said)
+
+
+def _found(word: str, host: Host, catalog: Catalog) -> bool:
+    """Tell whether any installed provider lists a model with a word."""
+    sound = (one.name for one in installed_providers(host, catalog) if one.error is None)
+    return any(_has(info, word) for name in sound for info in catalog.models(name))
+
+
+def _models(
+    host: Host, catalog: Catalog, name: str, asked_for: bool, quiet: bool
+) -> list[ModelInfo]:
     """List a provider's models, with those that its server has where it was asked for by name.
 
     Whether there is a server that can tell is a word of the catalogue, `lists_models`. A list of
@@ -78,7 +116,8 @@ def _models(host: Host, catalog: Catalog, name: str, asked_for: bool) -> list[Mo
     info = catalog.provider(name)
     if info is not None and info.dialect.get("lists_models"):
         if not asked_for:
-            say(f"swink models {name} asks its server which models it has")
+            if not quiet:
+                say(f"swink models {name} asks its server which models it has")
             return list(known.values())
         try:
             served = asyncio.run(_served(host.bind(name).provider))
@@ -91,7 +130,9 @@ def _models(host: Host, catalog: Catalog, name: str, asked_for: bool) -> list[Mo
 async def _served(provider: Any) -> list[ModelInfo]:
     http = AiohttpClient()
     try:
-        listing = provider.list_models(StreamOptions(), http)
+        kept = kept_options([provider.name]).get(provider.name, {})
+        options = StreamOptions(api_key=kept.get("api_key"), base_url=kept.get("base_url"))
+        listing = provider.list_models(options, http)
         found: list[ModelInfo] = await asyncio.wait_for(listing, PATIENCE)
         return found
     finally:

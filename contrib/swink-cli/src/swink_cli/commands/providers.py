@@ -81,6 +81,7 @@ def _data(one: Installed) -> dict[str, object]:
         "base_url": info.base_url,
         "api_key_env": list(info.api_key_env),
         "base_url_env": list(info.base_url_env),
+        "required_env": list(info.required_env),
         "auth": info.auth,
         "settings": dict(info.settings),
         "ready": one.error is None and is_ready(info),

@@ -11,6 +11,8 @@ from typing import Any
 import click
 
 import swink_core as swink
+from swink_cli.clients import make_client
+from swink_cli.settings import chosen
 from swink_cli.terminal import say
 from swink_gateway.server import LOOPBACK, Gateway
 
@@ -63,11 +65,11 @@ def _route(text: str) -> tuple[str, list[str]]:
             f"--route {text!r} is not a name and its models",
             resolution="Write NAME=MODEL, or NAME=MODEL,MODEL to fall back.",
         )
-    return name, chain
+    return name, chosen(chain)
 
 
 async def _serve(host: str, port: int, routes: dict[str, list[str]], given: dict[str, Any]) -> None:
-    async with swink.Client() as client:
+    async with make_client() as client:
         gateway = Gateway(client, host=host, port=port, routes=routes, **given)
         for chain in routes.values():
             for model in chain:

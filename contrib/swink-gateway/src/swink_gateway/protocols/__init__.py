@@ -37,7 +37,7 @@ class Asked:
     `tools` are names of tools as the client knows them, by those under which they go out. `said`
     is what the protocol itself wants to know again when it answers. `inherited` are the options
     that the client gives to all its calls, over which `extra` lies: the fields of the body that
-    this one call says.
+    this one call says. `idle` is why the answer ends that nobody has to be asked for.
     """
 
     model: str
@@ -52,6 +52,7 @@ class Asked:
     said: dict[str, Any] = field(factory=dict)
     extra: dict[str, Any] = field(factory=dict)
     inherited: frozenset[str] = frozenset()
+    idle: str | None = None
 
 
 class Known(Protocol):

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from swink_core import AssistantMessageEvent, Done, Error, Retry, ToolCallBlock
+from swink_core import (
+    AssistantMessageEvent,
+    Done,
+    Error,
+    Retry,
+    StopReason,
+    ToolCallBlock,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
 from swink_gateway.protocols import Facts, Known
 from swink_gateway.protocols.frames import encode
 
@@ -15,13 +25,18 @@ __all__ = ["EventEncoder", "arguments_text", "id_of", "model_of", "started_anew"
 class EventEncoder:
     """Writes an answer event by event, which begins before the first of those that are `saying`.
 
-    `ended`: nothing follows. `_begun`: the answer's beginning is written.
+    `ended`: nothing follows. `_begun`: the answer's beginning is written. A call without arguments
+    may have been cut off before their first word; its end is kept until something follows it, or
+    the answer ends. `_cut`: the call whose end is written was cut off so.
     """
 
     def __init__(self, saying: frozenset[type]) -> None:
         self.ended = False
         self._begun = False
+        self._cut = False
         self._saying = saying
+        self._silent: set[int] = set()
+        self._kept: list[ToolCallEnd] = []
 
     def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
         """Return what the events of one network read are in this protocol."""
@@ -31,8 +46,27 @@ class EventEncoder:
                 break
             if not self._begun and type(event) in self._saying:
                 self._begin(known, batch, out)
+            match event:
+                case ToolCallStart():
+                    self._silent.add(event.content_index)
+                case ToolCallDelta():
+                    self._silent.discard(event.content_index)
+                case ToolCallEnd() if event.content_index in self._silent:
+                    self._kept.append(event)
+                    continue
+            if self._kept:
+                self._end_silent(event, batch, out)
             self._write(event, batch, out)
         return b"".join(out)
+
+    def _end_silent(self, follows: Any, batch: Sequence[Any], out: list[bytes]) -> None:
+        kept, self._kept = self._kept, []
+        self._cut = isinstance(follows, Retry | Error) or (
+            isinstance(follows, Done) and follows.stop_reason is StopReason.LENGTH
+        )
+        for end in kept:
+            self._write(end, batch, out)
+        self._cut = False
 
     def _begin(
         self, known: Known, batch: Sequence[AssistantMessageEvent], out: list[bytes]
@@ -61,7 +95,8 @@ def _end(batch: Sequence[AssistantMessageEvent], name: str) -> Any:
 
 def arguments_text(call: ToolCallBlock) -> str:
     """Return a call's arguments as the text that the model wrote, or that they make."""
-    return call.raw_arguments or encode(call.arguments).decode()
+    none = "" if call.state == "truncated" else encode(call.arguments).decode()
+    return call.raw_arguments or none
 
 
 def started_anew(retry: Retry) -> Error:

@@ -20,15 +20,20 @@ from swink_core import (
     ExtensionBlock,
     Retry,
     StopReason,
+    TextBlock,
     TextDelta,
     TextEnd,
+    TextStart,
     ThinkingDelta,
+    ToolCallBlock,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
     Usage,
 )
-from swink_gateway.protocols import Asked, Facts, Known, Reply
+from swink_core.providers import parse_arguments
+from swink_gateway.protocols import Asked, Facts, Reply
+from swink_gateway.protocols import Known as KnownAnswer
 from swink_gateway.protocols.answers import (
     EventEncoder,
     arguments_text,
@@ -36,9 +41,11 @@ from swink_gateway.protocols.answers import (
     model_of,
     started_anew,
 )
-from swink_gateway.protocols.chat_requests import AUDIO, WIRE_FORMAT, read_chat
+from swink_gateway.protocols.chat_requests import AUDIO, FREE_TEXT, WIRE_FORMAT, read_chat
 from swink_gateway.protocols.frames import SSE, data_frame, encode
 from swink_gateway.protocols.openai_errors import error_data, error_reply
+from swink_gateway.protocols.sources import nested_annotation, sources_of
+from swink_gateway.protocols.tool_names import Known
 
 __all__ = ["ChatProtocol"]
 
@@ -95,33 +102,47 @@ class ChatEncoder(EventEncoder):
         self._facts = facts
         self._before, self._after = b"", b',"finish_reason":null}]}\n\n'
         self._head: dict[str, Any] = {}
+        self._tools = asked.tools
         self._calls: dict[int, int] = {}
-        self._empty: set[int] = set()
+        self._texts: dict[int, list[str]] = {}
+        self._said: dict[int, list[str]] = {}
+        self._length = 0
+        self._is_own = False
 
     def _write(self, event: Any, batch: Sequence[Any], out: list[bytes]) -> None:
         match event:
-            case TextDelta(delta=text):
+            case TextDelta(content_index=index, delta=text):
+                self._said[index].append(text)
                 self._delta(b'{"content":%b}' % encode(text), out)
             case ThinkingDelta(delta=text):
                 self._delta(b'{"reasoning_content":%b}' % encode(text), out)
+            case ToolCallDelta(content_index=index, delta=text) if index in self._texts:
+                self._texts[index].append(text)  # JSON that the client knows nothing of
             case ToolCallDelta(content_index=index, delta=text):
-                self._empty.discard(index)
                 call = {"index": self._calls[index], "function": {"arguments": text}}
                 self._delta(encode({"tool_calls": [call]}), out)
             case ToolCallStart(content_index=index):
                 self._calls[index] = number = len(self._calls)
-                self._empty.add(index)
-                called = {"name": event.name, "arguments": ""}
-                call = {"index": number, "id": event.id, "type": "function", "function": called}
+                call = {"index": number, "id": event.id, **self._called(event.name, "")}
+                if call["type"] == FREE_TEXT:
+                    self._texts[index] = []
                 self._delta(encode({"tool_calls": [call]}), out)
             case ToolCallEnd(content_index=index):
                 call = {"index": self._calls[index], **_beside(event.metadata)}
-                if index in self._empty:  # nothing is no JSON
+                if index in self._texts:
+                    raw = "".join(self._texts.pop(index))
+                    call[FREE_TEXT] = {"input": _free_text(parse_arguments(raw), raw)}
+                elif index in self._silent and not self._cut:  # nothing is no JSON
                     call["function"] = {"arguments": "{}"}
                 if len(call) > 1:
                     self._delta(encode({"tool_calls": [call]}), out)
-            case TextEnd(metadata=dict(said)):
-                self._notes(said, out)
+            case TextStart(content_index=index):
+                self._said[index] = []
+            case TextEnd(content_index=index, metadata=said):
+                text = "".join(self._said.pop(index))
+                if said:
+                    self._notes(said, text, out)
+                self._length += len(text)
             case Extension():
                 if sound := self._sound(event):
                     self._delta(encode(sound), out)
@@ -136,9 +157,10 @@ class ChatEncoder(EventEncoder):
         out += (self._before, delta, self._after)
 
     def _begin(
-        self, known: Known, batch: Sequence[AssistantMessageEvent], out: list[bytes]
+        self, known: KnownAnswer, batch: Sequence[AssistantMessageEvent], out: list[bytes]
     ) -> None:
         self._begun = True
+        self._is_own = self._speaks(known.model.provider)
         self._head = {
             "id": id_of(known, batch, self._facts, PREFIX),
             "object": "chat.completion.chunk",
@@ -149,10 +171,13 @@ class ChatEncoder(EventEncoder):
         self._before += b'{"index":0,"delta":'
         out += (self._before, b'{"role":"assistant","content":""}', self._after)
 
-    def _notes(self, said: dict[str, Any], out: list[bytes]) -> None:
+    def _speaks(self, provider: str | None) -> bool:
+        return self._facts.wire_formats.get(provider or "") == WIRE_FORMAT
+
+    def _notes(self, said: Mapping[str, Any], text: str, out: list[bytes]) -> None:
         """Write what stands beside a text: its sources, its log probabilities."""
         choice: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": None}
-        if isinstance(sources := said.get("annotations"), list):
+        if sources := _sources(said, text, self._length, self._is_own):
             choice["delta"] = {"annotations": sources}
         if isinstance(chances := said.get("logprobs"), dict):
             choice["logprobs"] = chances
@@ -172,10 +197,21 @@ class ChatEncoder(EventEncoder):
         self.ended = True
         out += (data_frame({"error": error_data(error)}), DONE)
 
+    def _called(self, name: str, arguments: str) -> dict[str, Any]:
+        """Return what is called, as the client knows the tool."""
+        if self._tools.get(name, Known(name)).is_free_text:
+            return {"type": FREE_TEXT, FREE_TEXT: {"name": name, "input": arguments}}
+        return {"type": "function", "function": {"name": name, "arguments": arguments}}
+
+    def _whole_call(self, call: ToolCallBlock) -> dict[str, Any]:
+        called = self._called(call.name, arguments_text(call))
+        if FREE_TEXT in called:
+            called[FREE_TEXT]["input"] = _free_text(call.arguments, call.raw_arguments)
+        return called
+
     def _sound(self, said: Extension | ExtensionBlock) -> dict[str, Any]:
         """Return what was said aloud, for which the API has a field."""
-        is_own = self._facts.wire_formats.get(said.provider) == WIRE_FORMAT
-        return {AUDIO: said.data} if is_own and said.kind == AUDIO else {}
+        return {AUDIO: said.data} if self._speaks(said.provider) and said.kind == AUDIO else {}
 
     def whole(self, message: AssistantMessage) -> bytes:
         """Return a chat completion."""
@@ -184,12 +220,7 @@ class ChatEncoder(EventEncoder):
             said["reasoning_content"] = message.thinking
         if message.tool_calls:
             said["tool_calls"] = [
-                {
-                    "id": call.id,
-                    "type": "function",
-                    "function": {"name": call.name, "arguments": arguments_text(call)},
-                    **_beside(call.metadata),
-                }
+                {"id": call.id, **self._whole_call(call), **_beside(call.metadata)}
                 for call in message.tool_calls
             ]
         for block in message.content:
@@ -197,12 +228,14 @@ class ChatEncoder(EventEncoder):
         said["refusal"] = None
         reason = FINISH[message.stop_reason or StopReason.STOP]
         choice: dict[str, Any] = {"index": 0, "message": said, "finish_reason": reason}
-        for block in message.content:
-            notes = getattr(block, "metadata", None) or {}
-            if isinstance(sources := notes.get("annotations"), list):
+        is_own, length = self._speaks(message.provider), 0
+        for text in [block for block in message.content if isinstance(block, TextBlock)]:
+            notes = text.metadata or {}
+            if sources := _sources(notes, text.text, length, is_own):
                 said.setdefault("annotations", []).extend(sources)
             if isinstance(chances := notes.get("logprobs"), dict):
                 choice["logprobs"] = chances
+            length += len(text.text)
         body: dict[str, Any] = {
             "id": message.response_id or PREFIX + self._facts.id,
             "object": "chat.completion",
@@ -214,6 +247,22 @@ class ChatEncoder(EventEncoder):
         if counts := usage_data(message.usage, message.cost):
             body["usage"] = counts
         return encode(body)
+
+
+def _sources(said: Mapping[str, Any], text: str, length: int, is_own: bool) -> list[Any]:
+    """Return what a text cites, which stands behind so many characters of the content."""
+    if is_own:
+        own = said.get("annotations")
+        return own if isinstance(own, list) else []
+    return [
+        nested_annotation(one._replace(start=one.start + length, end=one.end + length))
+        for one in sources_of(said, text)
+    ]
+
+
+def _free_text(arguments: Mapping[str, Any] | None, raw: str | None) -> str:
+    """Return the text that a call has for its arguments, also of one that was cut short."""
+    return str((arguments or {}).get("input", raw or ""))
 
 
 def _beside(metadata: Mapping[str, Any] | None) -> dict[str, Any]:

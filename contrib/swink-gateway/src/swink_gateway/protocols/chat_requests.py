@@ -6,6 +6,7 @@ user, assistant and tool, contents as strings or lists of parts.
 
 from __future__ import annotations
 
+from mimetypes import guess_type
 from typing import Any
 
 from swink_core import (
@@ -25,14 +26,20 @@ from swink_core import (
     Tool,
     ToolCallBlock,
     ToolResultMessage,
+    UrlSource,
     UserMessage,
 )
 from swink_core.providers import parse_arguments
 from swink_gateway.protocols import Asked, BadRequest
 from swink_gateway.protocols.fields import Fields
+from swink_gateway.protocols.frames import encode
 from swink_gateway.protocols.media import source_of
+from swink_gateway.protocols.tool_names import Known, free_text_schema
 
-__all__ = ["AUDIO", "EFFORTS", "SOUNDS", "WIRE_FORMAT", "called", "read_chat", "response_format"]
+__all__ = [
+    "AUDIO", "EFFORTS", "FREE_TEXT", "SOUNDS", "WIRE_FORMAT", "called", "read_chat",
+    "response_format",
+]  # fmt: skip
 
 WIRE_FORMAT = "openai-chat"
 
@@ -41,6 +48,9 @@ EFFORTS = {
     "xhigh": "extra_high", "max": "extra_high",
 }  # fmt: skip
 """Our levels of thinking, by the vendors' words."""
+
+FREE_TEXT = "custom"
+"""The type of a tool that is called with free text, of its calls and of the field with either."""
 
 AUDIO = "audio"
 """The field with what a model said aloud, and the kind of block that it is."""
@@ -54,13 +64,16 @@ def read_chat(body: Any) -> Asked:
     """Return what a request asks for. Raises BadRequest."""
     said = Fields(body)
     asked = Asked(said.required("model"), Context(_messages(said)))
-    asked.context.tools = [tool for one in said.objects("tools") if (tool := _tool(one))]
+    own: list[dict[str, Any]] = []
+    asked.context.tools = [
+        tool for one in said.objects("tools") if (tool := _tool(one, asked, own))
+    ]
     asked.stream = bool(said.flag("stream"))
     if (how := said.object("stream_options")) is not None:
         asked.said["usage"] = bool(how.flag("include_usage"))
         how.flag("include_obfuscation")  # none is there
     asked.options = _options(said)
-    asked.own = said.rest()
+    asked.own = {**said.rest(), **({"tools": own} if own else {})}
     asked.dropped = said.dropped
     return asked
 
@@ -92,7 +105,8 @@ def _options(said: Fields) -> dict[str, Any]:
 def _tool_choice(said: Fields) -> str | None:
     choice = said.data("tool_choice")
     if not isinstance(choice, dict):
-        return said.text("tool_choice")
+        word = said.text("tool_choice")
+        return "required" if word == "any" else word  # as Mistral has it
     how = said.object("tool_choice")
     assert how is not None
     if how.text("type") in ("function", "custom"):
@@ -122,10 +136,15 @@ def response_format(form: Fields) -> dict[str, Any] | str:
     return {"title": name, **schema} if name else schema
 
 
-def _tool(said: Fields) -> Tool | None:
-    kind = said.text("type")
+def _tool(said: Fields, asked: Asked, own: list[dict[str, Any]]) -> Tool | None:
+    kind = said.text("type") or "function"
+    if kind == FREE_TEXT and (custom := said.object(kind)) is not None:
+        tool = Tool(called(custom), custom.text("description") or "", free_text_schema())
+        asked.tools[tool.name] = Known(tool.name, is_free_text=True)
+        tool.metadata = {WIRE_FORMAT: {**said.all(), "function": None}}
+        return tool
     if kind != "function" or (function := said.object("function")) is None:
-        said.drop(why=str(kind))
+        own.append(said.all())
         return None
     tool = Tool(called(function), function.text("description") or "")
     parameters = function.take("parameters", dict)
@@ -189,13 +208,14 @@ def _tool_call(said: Fields) -> ToolCallBlock:
     id = said.required("id")
     said.text("type")
     said.whole_number("index")
-    if (custom := said.object("custom")) is not None:
+    if (custom := said.object(FREE_TEXT)) is not None:
         text = custom.text("input") or ""
         return ToolCallBlock(id, called(custom), {"input": text}, metadata=_FREE_TEXT)
     function = said.object("function")
     if function is None:
         raise BadRequest(f"{said.place('function')} is missing; an object is expected")
-    block = _call(id, called(function), function.text("arguments") or "")
+    given = function.take("arguments", (str, dict)) or ""
+    block = _call(id, called(function), given if isinstance(given, str) else encode(given).decode())
     if (extra := said.take("extra_content", dict)) is not None:
         block.metadata = {"extra_content": extra}
     return block
@@ -232,6 +252,8 @@ def _part(said: Fields) -> Block | None:
         detail = image.text("detail")
         metadata = {"detail": detail} if detail else None
         return ImageBlock(source_of(image.required("url"), place), metadata)
+    if kind == "input_audio" and isinstance(data := said.data(kind), str):  # as Mistral has it
+        return AudioBlock(_sound(data, said.place(kind)))
     if kind == "input_audio" and (sound := said.object(kind)) is not None:
         form = sound.required("format")
         return AudioBlock(Base64Source(SOUNDS.get(form, f"audio/{form}"), sound.required("data")))
@@ -241,8 +263,23 @@ def _part(said: Fields) -> Block | None:
     return None
 
 
+def _sound(data: str, place: str) -> Base64Source | UrlSource:
+    """Return a sound that is an address or data alone, whose first bytes say what it is."""
+    if ":" in data:
+        return source_of(data, place)
+    return Base64Source(SOUNDS["wav" if data.startswith(_WAV) else "mp3"], data)
+
+
+_WAV = "UklGR"
+"""How the data of such a file begin, in base64."""
+
+
 def _file(file: Fields) -> DocumentBlock:
     name = file.text("filename")
     if (id := file.text("file_id")) is not None:
         return DocumentBlock(FileIdSource(WIRE_FORMAT, id), name)
-    return DocumentBlock(source_of(file.required("file_data"), file.place("file_data")), name)
+    data, place = file.required("file_data"), file.place("file_data")
+    if ":" not in data:  # bare base64, as the reference has it
+        kind = guess_type(name or "")[0] or "application/pdf"
+        return DocumentBlock(Base64Source(kind, data), name)
+    return DocumentBlock(source_of(data, place), name)

@@ -54,7 +54,7 @@ class Fields:
             return None
         kinds = kind if isinstance(kind, tuple) else (kind,)
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            names = " or ".join(_WORDS.get(one, one.__name__) for one in kinds)
+            names = " or ".join(dict.fromkeys(_WORDS.get(one, one.__name__) for one in kinds))
             raise BadRequest(f"{self.place(name)} is {_kind(value)}; {names} is expected")
         return value
 

@@ -20,6 +20,7 @@ from swink_core import (
 )
 from swink_core.providers import is_synthetic_id
 from swink_gateway.protocols.sealing import seal
+from swink_gateway.protocols.sources import sources_of
 
 __all__ = ["OF_CANDIDATE", "Parts", "PartsWriter", "usage_data"]
 
@@ -78,6 +79,9 @@ class PartsWriter:
         if notes and self.own:
             self.candidate |= {name: notes[name] for name in OF_CANDIDATE if name in notes}
             notes = {name: value for name, value in notes.items() if name not in OF_CANDIDATE}
+        if notes and not self.own and (cited := sources_of(notes, "")):
+            told = [{"uri": one.url, "title": one.title} for one in cited]
+            self.candidate["citationMetadata"] = {"citationSources": told}
         if notes:
             data = notes if self.own else self._sealed(notes)
             self.parts.made.append({"text": "", **data})

@@ -10,6 +10,7 @@ result without one answers the first call of its name that waits for one.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from swink_core import Context, Tool
@@ -46,6 +47,9 @@ class _Message(Fields):
         super().__init__(data, path, parent)
 
     def take(self, name: str, kind: Any) -> Any:
+        if kind == (int, float) and isinstance(text := self._data.get(name), str):
+            with suppress(ValueError):  # protocol buffers take numbers that are written as strings
+                self._data[name] = float(text)
         if kind is list and isinstance(self._data.get(name), dict):
             self._data[name] = [self._data[name]]
         return super().take(name, kind)

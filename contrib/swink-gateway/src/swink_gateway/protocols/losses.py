@@ -36,12 +36,14 @@ BORDERS = "where one text ends and the next begins"
 SIGNATURES = "signatures and other opaque data of thinking and calls"
 EXTENSIONS = "server-side tools, generated media and other opaque blocks of other providers"
 TEXT_METADATA = "facts of a text that the protocol has no field for"
+LAST_TEXT_METADATA = "facts of the text that ends an answer, beside its sources"
 ANSWER_METADATA = "facts of a whole answer that the protocol has no field for"
 COST_PARTS = "parts of the cost; its total stands beside the counts"
 PAUSE = "that the provider wants to be called again"
 RETRY = "a restart after words were shown, which is told as a failure"
 RAW_ARGUMENTS = "arguments that are no JSON; their text is the field `INVALID_JSON` of an object"
 BROKEN_CALLS = "a call whose arguments are no JSON, which is told in words"
+CUT_CALLS = "that a call was cut off before its arguments, beside why the answer ended"
 COUNTS = "counts of tokens that the protocol has no field for"
 IDS = "the id of a call, for clients that know the schema alone"
 
@@ -51,6 +53,7 @@ LOSSES: dict[str, tuple[Loss, ...]] = {
         Loss(ORDER, "ChatCompletionMessage.content"),
         Loss(SIGNATURES, "ChatCompletionMessage"),
         Loss(EXTENSIONS, "ChatCompletionMessage"),
+        Loss(CUT_CALLS, "ChatCompletionMessageFunctionToolCall"),
         Loss(TEXT_METADATA, "ChatCompletionMessage"),
         Loss(ANSWER_METADATA, "ChatCompletion"),
         Loss(COUNTS, "CompletionUsage"),
@@ -59,7 +62,7 @@ LOSSES: dict[str, tuple[Loss, ...]] = {
         Loss(RETRY, "ChatCompletionChunk"),
     ),
     "messages": (
-        Loss(TEXT_METADATA, "TextBlock"),
+        Loss(LAST_TEXT_METADATA, "TextBlock"),
         Loss(RAW_ARGUMENTS, "ToolUseBlock.input"),
         Loss(ANSWER_METADATA, "Message"),
         Loss(COUNTS, "Usage"),
@@ -67,7 +70,6 @@ LOSSES: dict[str, tuple[Loss, ...]] = {
         Loss(RETRY, "RawMessageStreamEvent"),
     ),
     "responses": (
-        Loss(TEXT_METADATA, "ResponseOutputText"),
         Loss(ANSWER_METADATA, "Response"),
         Loss(COUNTS, "ResponseUsage"),
         Loss(COST_PARTS, "ResponseUsage"),

@@ -4,7 +4,8 @@ An answer is a list of blocks, each begun, continued and ended under its own ind
 wants back of a block goes into the one opaque field that there is: as it is, where the provider
 speaks this protocol, and sealed where not (see `sealing`). What belongs to no thinking, such as the
 signature of a call, is sealed into a block of redacted thinking beside it, before it where it is
-known by then.
+known by then. What belongs to a text is sealed after it if more follows: Claude Code, asked for one
+answer, prints the last block, which has to be the text.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ from swink_gateway.protocols.messages_blocks import (
     extension_data,
     opaque_of,
     says_more,
-    sealed_call,
+    sealed_beside,
 )
 from swink_gateway.protocols.messages_requests import WIRE_FORMAT, read_messages
-from swink_gateway.protocols.sealing import CallKey, CallNumbers
+from swink_gateway.protocols.sealing import Key, Numbers
 
 __all__ = ["MessagesProtocol"]
 
@@ -127,8 +128,10 @@ class MessagesEncoder(EventEncoder):
         self._is_own = False
         self._next = 0
         self._places: dict[int, int] = {}
-        self._numbers = CallNumbers()
-        self._calls: dict[int, CallKey] = {}
+        self._numbers = Numbers()
+        self._calls: dict[int, Key] = {}
+        self._texts: dict[int, Key] = {}
+        self._sealed: list[dict[str, Any]] = []
         self._container: Any = None
 
     def _write(self, event: Any, batch: Sequence[Any], out: list[bytes]) -> None:
@@ -144,12 +147,16 @@ class MessagesEncoder(EventEncoder):
                 said = b'"input_json_delta","partial_json":%b' % encode(text)
                 out.append(_delta(self._places[index], said))
             case TextStart(content_index=index):
+                self._texts[index] = self._numbers.next(None)
                 self._open(index, {"type": "text", "text": ""}, out)
             case TextEnd(content_index=index, metadata=metadata):
-                for source in citations(metadata) if self._is_own else ():
+                sources = citations(metadata, self._provider, self._is_own)
+                for source in sources:
                     said = b'"citations_delta","citation":%b' % encode(source)
                     out.append(_delta(self._places[index], said))
                 self._close(index, out)
+                if metadata and not self._is_own and not sources:
+                    self._sealed.append(sealed_beside(self._provider, self._texts[index], metadata))
             case ThinkingEnd():
                 self._end_thinking(event, out)
             case ToolCallStart(content_index=index, id=id, name=name):
@@ -203,6 +210,9 @@ class MessagesEncoder(EventEncoder):
     # -- blocks ------------------------------------------------------------------------------------
 
     def _open(self, index: int, block: dict[str, Any], out: list[bytes]) -> None:
+        sealed, self._sealed = self._sealed, []
+        for one in sealed:
+            self._whole(one, out)
         self._places[index] = place = self._next
         self._next += 1
         start = {"type": "content_block_start", "index": place, "content_block": block}
@@ -235,7 +245,7 @@ class MessagesEncoder(EventEncoder):
         """Write, once, what the provider wants back with a call."""
         call = self._calls.pop(end.content_index, None)
         if call is not None and end.metadata and says_more(end.metadata):
-            self._whole(sealed_call(self._provider, call, end.metadata), out)
+            self._whole(sealed_beside(self._provider, call, end.metadata), out)
 
     def _extension(self, event: Extension, out: list[bytes]) -> None:
         block = ExtensionBlock(event.provider, event.kind, event.data, event.metadata)
@@ -249,8 +259,11 @@ class MessagesEncoder(EventEncoder):
         """Return a message."""
         provider = message.provider or ""
         is_own = self._facts.wire_formats.get(provider) == WIRE_FORMAT
-        numbers = CallNumbers()
-        blocks = (block_data(block, provider, is_own, numbers) for block in message.content)
+        numbers = Numbers()
+        blocks = [block_data(block, provider, is_own, numbers) for block in message.content]
+        blocks = [block for block in blocks if block]
+        if blocks and blocks[-1][0]["type"] == "text":
+            del blocks[-1][1:]
         body = {
             "id": message.response_id or PREFIX + self._facts.id,
             "type": "message",

@@ -11,11 +11,12 @@ from typing import Any
 
 from swink_core import ExtensionBlock, TextBlock, ThinkingBlock, ThinkingEnd, ToolCallBlock, dump
 from swink_core.providers import arguments_object
-from swink_gateway.protocols.sealing import CallKey, CallNumbers, seal, seal_beside
+from swink_gateway.protocols.sealing import Key, Numbers, seal, seal_beside
+from swink_gateway.protocols.sources import sources_of
 
 __all__ = [
     "CONTAINER", "block_data", "citations", "extension_data", "opaque_of", "says_more",
-    "sealed_call",
+    "sealed_beside",
 ]  # fmt: skip
 
 CONTAINER = "container"
@@ -25,9 +26,23 @@ _DIRECT = {"caller": {"type": "direct"}}
 """Who called, where nobody else did."""
 
 
-def citations(metadata: Mapping[str, Any] | None) -> list[Any]:
-    sources = (metadata or {}).get("citations")
-    return sources if isinstance(sources, list) else []
+def citations(metadata: Mapping[str, Any] | None, provider: str, is_own: bool) -> list[Any]:
+    """Return what a text cites; what another provider says of it is sealed into the first.
+
+    `encrypted_index` is what the API calls opaque there.
+    """
+    if is_own:
+        sources = (metadata or {}).get("citations")
+        return sources if isinstance(sources, list) else []
+    sealed = [{"text": metadata}]
+    return [
+        {
+            "type": "web_search_result_location", "url": one.url, "title": one.title,
+            "cited_text": "",  # which is the page's
+            "encrypted_index": seal(provider, **(sealed.pop() if sealed else {})),
+        }
+        for one in sources_of(metadata, "")
+    ]  # fmt: skip
 
 
 def opaque_of(
@@ -45,9 +60,9 @@ def opaque_of(
     return seal(provider, signature=block.signature, redacted=redacted, metadata=block.metadata)
 
 
-def sealed_call(provider: str, call: CallKey, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the block that keeps what a provider wants back with a call."""
-    return {"type": "redacted_thinking", "data": seal_beside(provider, call, metadata)}
+def sealed_beside(provider: str, key: Key, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the block that keeps what a provider wants back with a call or a text."""
+    return {"type": "redacted_thinking", "data": seal_beside(provider, key, metadata)}
 
 
 def says_more(metadata: Mapping[str, Any] | None) -> bool:
@@ -63,16 +78,19 @@ def extension_data(block: ExtensionBlock, is_own: bool) -> dict[str, Any] | None
     return None if block.kind == CONTAINER else block.data
 
 
-def block_data(
-    block: Any, provider: str, is_own: bool, numbers: CallNumbers
-) -> list[dict[str, Any]]:
+def block_data(block: Any, provider: str, is_own: bool, numbers: Numbers) -> list[dict[str, Any]]:
     """Return a block of a whole message, with what is sealed beside it."""
     match block:
+        case TextBlock() if not (block.text or block.metadata):
+            return []
         case TextBlock():
             native: dict[str, Any] = {"type": "text", "text": block.text}
-            if is_own and (sources := citations(block.metadata)):
+            if sources := citations(block.metadata, provider, is_own):
                 native["citations"] = sources
-            return [native]
+            key = numbers.next(None)
+            if is_own or sources or not block.metadata:
+                return [native]
+            return [native, sealed_beside(provider, key, block.metadata)]
         case ThinkingBlock():
             opaque = opaque_of(block, provider, is_own, bool(block.thinking))
             if not (block.thinking or opaque):
@@ -87,7 +105,7 @@ def block_data(
             if is_own:
                 return [{**call, **(block.metadata or {})}]
             key, notes = numbers.next(block.id), block.metadata
-            return [*([sealed_call(provider, key, notes)] if notes else []), call]
+            return [*([sealed_beside(provider, key, notes)] if notes else []), call]
         case ExtensionBlock():
             extension = extension_data(block, is_own)
             return [] if extension is None else [extension]

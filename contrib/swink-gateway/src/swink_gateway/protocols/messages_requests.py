@@ -29,7 +29,6 @@ from swink_core import (
     ToolCallBlock,
     ToolResultMessage,
     UserMessage,
-    load,
 )
 from swink_core.providers import Source
 from swink_gateway.protocols import Asked, BadRequest
@@ -37,7 +36,7 @@ from swink_gateway.protocols.chat_requests import EFFORTS
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.frames import encode
 from swink_gateway.protocols.media import source_of
-from swink_gateway.protocols.sealing import Sealed, unsealed, with_sealed
+from swink_gateway.protocols.sealing import Sealed, opened, unsealed, with_sealed
 
 __all__ = ["BETA", "WIRE_FORMAT", "read_messages"]
 
@@ -96,7 +95,7 @@ class _Reader:
     def _options(self) -> dict[str, Any]:
         said = self._said
         options: dict[str, Any] = {
-            "max_tokens": said.whole_number("max_tokens"),
+            "max_tokens": self._most(),
             "temperature": said.number("temperature"),
             "top_p": said.number("top_p"),
             "top_k": said.whole_number("top_k"),
@@ -113,6 +112,14 @@ class _Reader:
             if (alone := choice.flag("disable_parallel_tool_use")) is not None:
                 options["parallel_tool_calls"] = not alone
         return {name: value for name, value in options.items() if value is not None}
+
+    def _most(self) -> int | None:
+        """Return how long the answer may be: one token where none is, which fills a cache."""
+        most = self._said.whole_number("max_tokens")
+        if most == 0:
+            self._said.drop("max_tokens", "0")
+            return 1
+        return most
 
     def _thinking(self) -> dict[str, Any]:
         """Return how hard to think; without a word about it, the API's default is high."""
@@ -208,8 +215,8 @@ class _Reader:
     def _text(self, said: Fields) -> TextBlock:
         said.text("type")
         metadata = self._mark(said) or {}
-        if (sources := said.take("citations", list)) is not None:
-            metadata["citations"] = sources
+        if own := [c for c in said.take("citations", list) or () if _sealed_in(c) is None]:
+            metadata["citations"] = own
         return TextBlock(said.text("text") or "", metadata or None)
 
     def _document(self, said: Fields, source: Fields) -> Block:
@@ -252,7 +259,7 @@ class _Reader:
         beside: list[Sealed] = []
         for block in said.objects("content"):
             self._answered(block, answer, beside)
-        with_sealed(answer.tool_calls, beside)
+        with_sealed(answer.content, beside)
         if any(map(_is_own, answer.content)):
             answer.provider = answer.provider or WIRE_FORMAT
         return answer
@@ -260,7 +267,10 @@ class _Reader:
     def _answered(self, said: Fields, answer: AssistantMessage, beside: list[Sealed]) -> None:
         kind = said.data("type")
         if kind == "text":
-            answer.content.append(self._text(said))
+            answer.content.append(text := self._text(said))
+            for held in filter(None, map(_sealed_in, said.data("citations") or ())):
+                answer.provider = held.provider
+                text.metadata = held.data.get("text") or text.metadata
         elif kind == "tool_use":
             answer.content.append(self._call(said))
         elif kind in ("thinking", "redacted_thinking"):
@@ -293,14 +303,21 @@ def _open(sealed: Sealed, thought: str, answer: AssistantMessage, beside: list[S
     """Take what was sealed back into an answer: thinking, a whole block, a call's metadata."""
     answer.provider = sealed.provider
     held = sealed.data
-    if "block" in held:
-        answer.content.append(load(ExtensionBlock, held["block"]))
-    elif "of" in held:
+    if "of" in held:
         beside.append(sealed)
+        return
+    block: Block | None
+    if "block" in held:
+        block = opened(ExtensionBlock, held["block"])
     else:
-        hidden = bool(held.get("redacted"))
-        block = ThinkingBlock(thought, held.get("signature"), hidden, held.get("metadata"))
-        answer.content.append(block)
+        block = opened(ThinkingBlock, {"type": "thinking", **held, "thinking": thought})
+    answer.content += [block] if block is not None else []
+
+
+def _sealed_in(citation: Any) -> Sealed | None:
+    """Return what was sealed into a citation, which is one of another provider's then."""
+    opaque = citation.get("encrypted_index") if isinstance(citation, dict) else None
+    return unsealed(opaque) if isinstance(opaque, str) else None
 
 
 def _is_own(block: Block) -> bool:

@@ -52,7 +52,7 @@ class OllamaProtocol:
 
     def encoder(self, asked: Asked, facts: Facts) -> OllamaEncoder:
         """Make an encoder for the answer to a request."""
-        return OllamaEncoder(facts)
+        return OllamaEncoder(asked, facts)
 
     def failure(self, error: Error, status: int) -> Reply:
         """Return what says that there is no answer, with this HTTP status."""
@@ -68,7 +68,7 @@ class OllamaGenerateProtocol(OllamaProtocol):
 
     def encoder(self, asked: Asked, facts: Facts) -> OllamaEncoder:
         """Make an encoder for the answer to a request."""
-        return OllamaEncoder(facts, wrapped=False)
+        return OllamaEncoder(asked, facts, wrapped=False)
 
 
 class OllamaEncoder:
@@ -76,8 +76,9 @@ class OllamaEncoder:
 
     content_type = NDJSON
 
-    def __init__(self, facts: Facts, wrapped: bool = True) -> None:
+    def __init__(self, asked: Asked, facts: Facts, wrapped: bool = True) -> None:
         self.ended = False
+        self._idle = {} if asked.idle is None else {"done_reason": asked.idle}
         self._wrapped = wrapped
         self._created = datetime.fromtimestamp(facts.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         self._begun = False
@@ -159,7 +160,7 @@ class OllamaEncoder:
         if message.tool_calls:
             said["tool_calls"] = [self._call(block) for block in message.tool_calls]
         head = {"model": message.model, "created_at": self._created}
-        return encode({**head, **self._said(said), **_end(message)})
+        return encode({**head, **self._said(said), **_end(message), **self._idle})
 
 
 def _end(end: Done | AssistantMessage) -> dict[str, Any]:

@@ -45,6 +45,8 @@ _SAME = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 _ONLY_GENERATE = ("suffix", "template", "context", "raw", "width", "height", "steps")
 """What a chat has no form for."""
 
+_AT_ONCE = (0, "0", "0s", "0m", "0h")
+
 _IMAGES = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 """How images begin; WebP has its name further on."""
 
@@ -54,7 +56,7 @@ def read_chat(body: Any) -> Asked:
     said = Fields(body)
     asked = Asked(said.required("model"), Context(_Messages().read(said)))
     asked.context.tools = [tool for one in said.objects("tools") if (tool := _tool(one))]
-    return _completed(said, asked)
+    return _completed(said, asked, bool(asked.context.messages))
 
 
 def read_generate(body: Any) -> Asked:
@@ -62,14 +64,18 @@ def read_generate(body: Any) -> Asked:
     said = Fields(body)
     asked = Asked(said.required("model"), Context([]))
     asked.context.system_prompt = said.text("system") or None
-    asked.context.messages = [UserMessage(_content(said, said.text("prompt") or ""))]
+    content = _content(said, said.text("prompt") or "")
+    asked.context.messages = [UserMessage(content)]
     for name in _ONLY_GENERATE:
         if said.data(name):
             said.drop(name)
-    return _completed(said, asked)
+    return _completed(said, asked, bool(content))
 
 
-def _completed(said: Fields, asked: Asked) -> Asked:
+def _completed(said: Fields, asked: Asked, speaks: bool) -> Asked:
+    """Read what both have; who does not speak has the model loaded, or given up at once."""
+    if not speaks:
+        asked.idle = "unload" if said.data("keep_alive") in _AT_ONCE else "load"
     asked.stream = said.flag("stream") is not False
     if (tuning := said.object("options")) is not None:
         asked.options = _options(tuning)
@@ -135,8 +141,12 @@ class _Messages:
                 return UserMessage(_content(said, text))
             case "assistant":
                 return self._assistant(said, text)
-            case "tool":
+            case "tool" if self._waiting:
                 return self._result(said, text)
+            case "tool":  # of a call that nobody made, as the user's words
+                name = said.text("tool_name") or said.text("name") or "a tool"
+                said.text("tool_call_id")
+                return UserMessage(_content(said, f"[result of {name}] {text}"))
         raise BadRequest(f"{said.place('role')} is {role!r}, which is no role")
 
     def _assistant(self, said: Fields, text: str) -> AssistantMessage:
@@ -170,7 +180,7 @@ class _Messages:
 
     def _first_waiting(self, name: str) -> str:
         found = (id for id, called in self._waiting.items() if not name or called == name)
-        return next(found, None) or self._mint()
+        return next(found, None) or next(iter(self._waiting))
 
     def _mint(self) -> str:
         self._calls += 1

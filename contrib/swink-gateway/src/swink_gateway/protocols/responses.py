@@ -41,7 +41,7 @@ from swink_gateway.protocols.frames import SSE, encode, named_frame
 from swink_gateway.protocols.openai_errors import error_data, error_reply
 from swink_gateway.protocols.responses_items import Items, ending, text_part, usage_data
 from swink_gateway.protocols.responses_requests import WIRE_FORMAT, read_responses
-from swink_gateway.protocols.sealing import CallKey
+from swink_gateway.protocols.sealing import Key
 
 __all__ = ["PREFIX", "ResponsesProtocol"]
 
@@ -103,7 +103,7 @@ class ResponsesEncoder(EventEncoder):
         self._response: dict[str, Any] = {}
         self._open: dict[int, _Open] = {}
         self._output: list[dict[str, Any] | None] = []
-        self._calls: dict[int, CallKey] = {}
+        self._keys: dict[int, Key] = {}
         self._items = Items("", "", False, {})
 
     def _write(self, event: Any, batch: Sequence[Any], out: list[bytes]) -> None:
@@ -111,26 +111,28 @@ class ResponsesEncoder(EventEncoder):
             case TextDelta() | ThinkingDelta() | ToolCallDelta():
                 self._delta(self._open[event.content_index], event.delta, out)
             case TextStart(content_index=index):
-                self._add(index, self._items.message(), "text", out)
+                self._keys[index] = self._items.key(None)
+                self._add(index, self._items.message(_notes(index, batch)), "text", out)
                 part = text_part("")
                 self._say("content_part.added", out, self._open[index], content_index=0, part=part)
             case TextEnd(content_index=index):
                 self._end_text(self._open.pop(index), event, out)
+                self._seal(event, out)
             case ThinkingStart(content_index=index):
                 kind = "summary" if self._items.is_own else "reasoning"
-                self._add(index, self._items.reasoning(), kind, out)
+                self._add(index, self._items.reasoning(_notes(index, batch)), kind, out)
             case ThinkingEnd(content_index=index):
                 self._end_thinking(self._open.pop(index), event, out)
             case ToolCallStart(content_index=index, id=id, name=name):
-                self._calls[index] = self._items.key(id)
+                self._keys[index] = self._items.key(id)
                 for end in batch:
                     if isinstance(end, ToolCallEnd) and end.content_index == index:
-                        self._seal_call(end, out)
-                item = self._items.call(id, name)
+                        self._seal(end, out)
+                item = self._items.call(id, name, _notes(index, batch))
                 self._add(index, item, "input" if "input" in item else "arguments", out)
             case ToolCallEnd(content_index=index):
                 self._end_call(self._open.pop(index), event, out)
-                self._seal_call(event, out)
+                self._seal(event, out)
             case Extension():
                 block = ExtensionBlock(event.provider, event.kind, event.data, event.metadata)
                 self._whole(self._items.extension(block), out)
@@ -249,9 +251,9 @@ class ResponsesEncoder(EventEncoder):
         self._done(opened, self._items.thought(opened.item, block), out)
 
     def _end_call(self, opened: _Open, event: ToolCallEnd, out: list[bytes]) -> None:
-        arguments = parse_arguments(opened.said) or {}
-        name = opened.item["name"]
-        block = ToolCallBlock("", name, arguments, opened.said, metadata=event.metadata)
+        arguments, name = parse_arguments(opened.said), opened.item["name"]
+        state: Any = "truncated" if self._cut or arguments is None else "complete"
+        block = ToolCallBlock("", name, arguments or {}, opened.said, state, event.metadata)
         item = self._items.called(opened.item, block)
         if opened.kind == "input":
             self._say("custom_tool_call_input.delta", out, opened, delta=item["input"])
@@ -261,10 +263,10 @@ class ResponsesEncoder(EventEncoder):
             self._say("function_call_arguments.done", out, opened, arguments=said, name=name)
         self._done(opened, item, out)
 
-    def _seal_call(self, end: ToolCallEnd, out: list[bytes]) -> None:
-        """Write, once, what another provider wants back with a call."""
-        call = self._calls.pop(end.content_index, None)
-        if call is not None and (item := self._items.beside(call, end.metadata)) is not None:
+    def _seal(self, end: TextEnd | ToolCallEnd, out: list[bytes]) -> None:
+        """Write, once, what another provider wants back with a text or a call."""
+        key = self._keys.pop(end.content_index, None)
+        if key is not None and (item := self._items.beside(key, end.metadata)) is not None:
             self._whole(item, out)
 
     def _say(self, word: str, out: list[bytes], opened: _Open | None = None, **said: Any) -> None:
@@ -286,6 +288,15 @@ class ResponsesEncoder(EventEncoder):
         response["output"] = [item for block in message.content for item in items.of(block)]
         response["usage"] = usage_data(message.usage, message.cost)
         return encode(response)
+
+
+def _notes(index: int, batch: Sequence[Any]) -> Mapping[str, Any] | None:
+    """Return what is said of a block at its end, if that came with its beginning."""
+    ends = (e for e in batch if isinstance(e, _ENDS) and e.content_index == index)
+    return next((end.metadata for end in ends), None)
+
+
+_ENDS = (TextEnd, ThinkingEnd, ToolCallEnd)
 
 
 def _head_of_deltas(opened: _Open) -> bytes:

@@ -6,7 +6,7 @@ items, messages among them; what the model said, thought and called are items of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from swink_core import (
@@ -27,7 +27,6 @@ from swink_core import (
     ToolCallBlock,
     ToolResultMessage,
     UserMessage,
-    load,
 )
 from swink_core.providers import parse_arguments
 from swink_gateway.protocols import Asked, BadRequest
@@ -35,7 +34,8 @@ from swink_gateway.protocols.chat_requests import EFFORTS, SOUNDS, response_form
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.frames import encode
 from swink_gateway.protocols.media import source_of
-from swink_gateway.protocols.sealing import Sealed, unsealed, with_sealed
+from swink_gateway.protocols.responses_items import is_made
+from swink_gateway.protocols.sealing import Sealed, opened, unsealed, with_sealed
 from swink_gateway.protocols.tool_names import FREE_TEXT, Known, flat_name, free_text_schema
 
 __all__ = ["WIRE_FORMAT", "read_responses"]
@@ -81,10 +81,9 @@ class _Reader:
         else:
             for item in said.objects("input"):
                 self._item(item)
-        for place, beside in self._beside.items():
-            answer = self._messages[place]
-            assert isinstance(answer, AssistantMessage)
-            with_sealed(answer.tool_calls, beside)
+        for place, answer in enumerate(self._messages):
+            if isinstance(answer, AssistantMessage):
+                _settle(answer, self._beside.get(place, ()))
         context.messages = self._messages
         asked = Asked(said.required("model"), context)
         asked.stream = bool(said.flag("stream"))
@@ -169,7 +168,7 @@ class _Reader:
     # -- items -------------------------------------------------------------------------------------
 
     def _item(self, said: Fields) -> None:
-        kind = said.data("type") or "message"
+        kind = said.text("type") or "message"
         if kind == "message":
             self._message(said)
         elif kind == "reasoning":
@@ -200,8 +199,8 @@ class _Reader:
         return last
 
     def _message(self, said: Fields) -> None:
-        role = said.required("role")
-        for name in ("type", "id", "status", "phase"):
+        role, phase = said.required("role"), said.text("phase")
+        for name in ("type", "id", "status"):
             said.data(name)
         content: Any = said.take("content", (str, list))
         if isinstance(content, list):
@@ -214,16 +213,26 @@ class _Reader:
                 self._messages.append(UserMessage(content or ""))
             case "assistant":
                 blocks = [TextBlock(content)] if isinstance(content, str) else content or []
-                self._answer().content += [b for b in blocks if getattr(b, "text", True)]
+                self._say(blocks, phase)
             case _:
                 raise BadRequest(f"{said.place('role')} is {role!r}, which is no role")
+
+    def _say(self, blocks: list[Any], phase: str | None) -> None:
+        """Add what the model said, each text with what this API says of it."""
+        answer = self._answer()
+        for block in blocks:
+            if phase is not None:
+                block.metadata = {**(block.metadata or {}), "item": {"phase": phase}}
+            if block.metadata:
+                answer.provider = answer.provider or WIRE_FORMAT
+        answer.content += blocks
 
     def _reasoning(self, said: Fields) -> None:
         opaque = said.text("encrypted_content")
         answer = self._answer()
         parts = said.take("content", list) or said.take("summary", list) or []
         shown = "\n\n".join(str(p.get("text") or "") for p in parts if isinstance(p, dict))
-        item = said.all()
+        item = {name: value for name, value in said.all().items() if not _is_made(name, value)}
         sealed = unsealed(opaque)
         if sealed is None:
             if not (shown or opaque):
@@ -232,15 +241,19 @@ class _Reader:
             answer.content.append(ThinkingBlock(shown, metadata={"item": item}))
             return
         answer.provider = sealed.provider
-        if "block" in sealed.data:
-            answer.content.append(load(ExtensionBlock, sealed.data["block"]))
-        elif "of" in sealed.data:
+        if "of" in sealed.data:
             self._beside.setdefault(len(self._messages) - 1, []).append(sealed)
+            return
+        block: Block | None
+        if "block" in sealed.data:
+            block = opened(ExtensionBlock, sealed.data["block"])
         else:
-            answer.content.append(load(ThinkingBlock, sealed.data["thought"]))
+            block = opened(ThinkingBlock, sealed.data.get("thought"))
+        answer.content += [block] if block is not None else []
 
     def _call(self, said: Fields, kind: str) -> ToolCallBlock:
-        for name in ("type", "id", "status"):
+        cut = said.data("status") == "incomplete"
+        for name in ("type", "id"):
             said.data(name)
         id = said.required("call_id")
         name = flat_name(said.text("namespace") or "", said.required("name"))
@@ -250,8 +263,8 @@ class _Reader:
             return ToolCallBlock(id, name, given, encode(given).decode())
         raw = said.text("arguments") or ""
         arguments = parse_arguments(raw)
-        if arguments is None:
-            return ToolCallBlock(id, name, {}, raw, "invalid")
+        if arguments is None or (cut and not raw):
+            return ToolCallBlock(id, name, {}, raw, "truncated" if cut else "invalid")
         return ToolCallBlock(id, name, arguments, raw)
 
     def _result(self, said: Fields) -> ToolResultMessage:
@@ -268,9 +281,9 @@ class _Reader:
         kind = said.text("type")
         match kind:
             case "input_text" | "output_text" | "text" | "refusal":
-                said.take("annotations", list)
-                said.take("logprobs", list)
-                return TextBlock(said.text("refusal" if kind == "refusal" else "text") or "")
+                beside = {n: v for n in ("annotations", "logprobs") if (v := said.take(n, list))}
+                text = said.text("refusal" if kind == "refusal" else "text") or ""
+                return TextBlock(text, beside or None)
             case "input_image":
                 detail = said.text("detail")
                 metadata = {"detail": detail} if detail else None
@@ -293,3 +306,22 @@ class _Reader:
             return DocumentBlock(FileIdSource(WIRE_FORMAT, id), name)
         field = "file_url" if "file_url" in said else "file_data"
         return DocumentBlock(source_of(said.required(field), said.place(field)), name)
+
+
+def _settle(answer: AssistantMessage, beside: Sequence[Sealed]) -> None:
+    """Give the calls of an answer what was sealed beside them; what this API says of its texts and
+    calls means nothing to another provider, whose answer it is then."""
+    if answer.provider != WIRE_FORMAT:
+        for block in answer.content:
+            if isinstance(block, TextBlock | ToolCallBlock):
+                block.metadata = None
+    with_sealed(answer.content, beside)
+    answer.content = [b for b in answer.content if not isinstance(b, TextBlock) or _says(b)]
+
+
+def _says(text: TextBlock) -> bool:
+    return bool(text.text or text.metadata)
+
+
+def _is_made(name: str, value: Any) -> bool:
+    return name == "id" and is_made(value)

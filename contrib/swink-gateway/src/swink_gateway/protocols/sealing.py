@@ -12,13 +12,17 @@ from __future__ import annotations
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from swink_core import ToolCallBlock
+from swink_core import Block, CodecError, TextBlock, ToolCallBlock, load
 
-__all__ = ["CallNumbers", "Sealed", "seal", "seal_beside", "unsealed", "with_sealed"]
+__all__ = [
+    "Key", "Numbers", "Sealed", "opened", "seal", "seal_beside", "unsealed", "with_sealed",
+]  # fmt: skip
+
+T = TypeVar("T")
 
 _MARK = "swink1."
 
@@ -46,33 +50,45 @@ def unsealed(text: str | None) -> Sealed | None:
         return None
 
 
-# -- what belongs to a call, where a call has no opaque field ------------------------------------
+def opened(kind: type[T], data: Any) -> T | None:
+    """Return the block that was sealed as `data`; `None` where nobody sealed one."""
+    try:
+        return load(kind, data)
+    except CodecError:
+        return None
 
-CallKey = tuple[str, int]
-"""A call of an answer: its id, and how many before it had the same, since some repeat theirs."""
+
+# -- what belongs to a call or a text, where these have no opaque field --------------------------
+
+Key = tuple[str | None, int]
+"""A call of an answer: its id, and how many before it had the same, since some repeat theirs. A
+text has none (`None`), and as many before it."""
 
 
-class CallNumbers:
-    """Tells the calls of one answer apart."""
+class Numbers:
+    """Tells the calls and texts of one answer apart."""
 
     def __init__(self) -> None:
-        self._seen: Counter[str] = Counter()
+        self._seen: Counter[str | None] = Counter()
 
-    def next(self, id: str) -> CallKey:
-        """Return the key of the call that comes next."""
+    def next(self, id: str | None) -> Key:
+        """Return the key of the call, or the text, that comes next."""
         self._seen[id] += 1
         return id, self._seen[id] - 1
 
 
-def seal_beside(provider: str, call: CallKey, metadata: Mapping[str, Any]) -> str:
-    """Return a string that holds the metadata of a call, to stand beside it."""
-    return seal(provider, of=call, metadata=metadata)
+def seal_beside(provider: str, key: Key, metadata: Mapping[str, Any]) -> str:
+    """Return a string that holds the metadata of a call or a text, to stand beside it."""
+    return seal(provider, of=key, metadata=metadata)
 
 
-def with_sealed(calls: Sequence[ToolCallBlock], beside: Sequence[Sealed]) -> None:
-    """Give the calls of an answer what was sealed beside them."""
+def with_sealed(content: Sequence[Block], beside: Sequence[Sealed]) -> None:
+    """Give the calls and texts of an answer what was sealed beside them."""
     encode = msgspec.json.encode  # what a client sends may be anything, and no key of a table
     held = {encode(one.data["of"]): one.data.get("metadata") for one in beside}
-    numbers = CallNumbers()
-    for call in calls:
-        call.metadata = held.get(encode(numbers.next(call.id)), call.metadata)
+    numbers = Numbers()
+    for block in content:
+        if isinstance(block, TextBlock | ToolCallBlock):
+            key = numbers.next(block.id if isinstance(block, ToolCallBlock) else None)
+            if isinstance(metadata := held.get(encode(key)), dict):
+                block.metadata = metadata

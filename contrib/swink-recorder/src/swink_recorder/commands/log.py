@@ -1,9 +1,7 @@
-"""`swink log`: the calls that were recorded, to look at, search, replay, hand on and forget."""
+"""`swink log`: the calls that were kept, to look at, search, sum up, replay, hand on and forget."""
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from itertools import islice
@@ -12,13 +10,18 @@ from typing import Any, TypeVar
 
 import click
 import msgspec
+from click.shell_completion import CompletionItem
 
 from swink_cli.listing import print_json, print_lines
-from swink_cli.terminal import is_terminal, printable, say, table
-from swink_core import UsageError
+from swink_cli.memory import memory_path
+from swink_cli.summary import money
+from swink_cli.terminal import printable, say, table
+from swink_core import SwinkError, UsageError
+from swink_recorder.commands.costs import costs_cells, summed, sums
 from swink_recorder.commands.replay import play_recording
+from swink_recorder.commands.rows import print_rows
 from swink_recorder.documents import read_document
-from swink_recorder.plugin import PATH_ENV, recorded_path
+from swink_recorder.plugin import PATH_ENV
 from swink_recorder.recording import Recording
 from swink_recorder.store import Entry, FolderStore, SQLiteStore, open_store
 from swink_recorder.takes import Take, write_takes
@@ -27,48 +30,73 @@ __all__ = ["command"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-LEAST = 16
-"""Columns that a prompt needs; a list that leaves it fewer has fewer columns."""
+MOST_OFFERED = 200
+"""Calls that completion offers, the newest."""
 
 HEADINGS = ("ID", "WHEN", "MODEL", "END", "TOKENS", "PROMPT")
+
+
+def _complete(context: click.Context, _: click.Parameter, start: str) -> list[CompletionItem]:
+    """Offer calls by their ids; a fault completes nothing."""
+    try:
+        path = context.obj or memory_path()
+        found = [] if path is None else list(islice(open_store(path).entries(), MOST_OFFERED))
+    except (OSError, SwinkError):
+        return []
+    return [CompletionItem(e.id, help=_line(e.prompt)) for e in found if e.id.startswith(start)]
+
 
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _many = click.option("-n", "--number", default=20, show_default=True, help="The most to list.")
 
 
-@click.group("log")
+@click.group("log", invoke_without_command=True)
 @click.option(
     "--store",
     "path",
     metavar="PATH",
-    help=f"The folder or SQLite file to look into. Default: {PATH_ENV}.",
+    help="The folder or SQLite file to look into. Default: where calls are kept.",
 )
 @click.pass_context
 def command(context: click.Context, path: str | None) -> None:
-    """Look at recorded calls.
+    """Look at calls and conversations that were kept; without a command, list the newest calls.
 
-    They are recorded where SWINK_RECORD names a folder, or a SQLite file (calls.sqlite).
+    What `swink ask` and `swink chat` ask is kept in a file of the user's own (`swink log path`),
+    unless `log = false` stands in the configuration. Where SWINK_RECORD names a folder, or a SQLite
+    file (calls.sqlite), the calls of all programs are kept there; `off` keeps none.
     """
     context.obj = path
+    if context.invoked_subcommand is None:
+        context.invoke(list_calls)
+
+
+def _path() -> Path:
+    given = click.get_current_context().obj
+    path = Path(given).expanduser() if given else memory_path()
+    if path is None:
+        raise UsageError(
+            f"calls are not kept: {PATH_ENV} is off, or `log = false` is configured",
+            title="Nothing to look into",
+            resolution="Name a folder or a SQLite file of calls with --store.",
+        )
+    return path
 
 
 def _store() -> FolderStore | SQLiteStore:
-    path = click.get_current_context().obj or recorded_path()
-    if path is None:
-        raise UsageError(
-            f"no calls are recorded: {PATH_ENV} is not set",
-            title="Nothing to look into",
-            resolution=f"Set {PATH_ENV} to a folder or a SQLite file and make calls, or name one "
-            "with --store.",
-        )
-    store = open_store(path)
+    store = open_store(_path())
     if not store.path.exists():
         raise UsageError(
             f"there is no {store.path}",
             title="Nothing to look into",
-            resolution="It is made with the first call that is recorded.",
+            resolution="It is made with the first call that is kept.",
         )
     return store
+
+
+@command.command("path")
+def path() -> None:
+    """Print where calls are kept."""
+    print_lines([str(_path())])
 
 
 @command.command("list")
@@ -76,7 +104,7 @@ def _store() -> FolderStore | SQLiteStore:
 @_as_json
 def list_calls(number: int, as_json: bool) -> None:
     """List the newest calls."""
-    _show(islice(_store().entries(), number), as_json, "No calls are recorded yet.")
+    _show(islice(_store().entries(), number), as_json, "No calls are kept yet.")
 
 
 @command.command("search")
@@ -85,11 +113,57 @@ def list_calls(number: int, as_json: bool) -> None:
 @_as_json
 def search(words: tuple[str, ...], number: int, as_json: bool) -> None:
     """List calls in whose prompt or answer all WORDS occur."""
-    _show(islice(_store().search(words), number), as_json, "No recorded call has these words.")
+    _show(islice(_store().search(words), number), as_json, "No call has these words.")
+
+
+@command.command("conversations")
+@_many
+@_as_json
+def conversations(number: int, as_json: bool) -> None:
+    """List conversations, the last one first: `swink ask --cid ID` goes on with one."""
+    found = list(islice(_store().conversations(), number))
+    if as_json:
+        print_json(msgspec.to_builtins(kept) for kept in found)
+        return
+    rows = [
+        (kept.id, _when(kept.at), " ".join(kept.models), str(kept.messages), _line(kept.title))
+        for kept in found
+    ]
+    if not rows:
+        print_lines(["No conversation is kept yet."])
+        return
+    print_rows(
+        rows,
+        ("ID", "WHEN", "MODEL", "MESSAGES", "BEGINS"),
+        lambda id, when, model, count, said: (id[:6], f"{when} {model} {count}: {said}"),
+    )
+
+
+@command.command("costs")
+@click.option(
+    "--by", type=click.Choice(["day", "model"]), help="Sum up a day's, or a model's, in one line."
+)
+@click.option("--days", type=click.IntRange(1), help="Of so many days alone, today's the last.")
+@_as_json
+def costs(by: str | None, days: int | None, as_json: bool) -> None:
+    """Sum up what calls took and cost, by day and model; failed attempts count too."""
+    rows = sums(_store().entries(), by, days)
+    if as_json:
+        print_json(msgspec.to_builtins(row) for row in rows)
+    elif rows:
+        whole = summed(rows)
+        cells = [costs_cells(row, by) for row in [*rows, *([whole] if len(rows) > 1 else [])]]
+        print_rows(
+            cells,
+            costs_cells(None, by),
+            lambda *row: (" ".join(row[:-4]), f"{row[-4]}× {row[-3]}/{row[-2]} {row[-1]}"),
+        )
+    else:
+        print_lines(["No call is kept of that time."])
 
 
 @command.command("show")
-@click.argument("id", required=False)
+@click.argument("id", required=False, shell_complete=_complete)
 @_as_json
 def show(id: str | None, as_json: bool) -> None:
     """Show a call: what was asked, what came, what it took. Default: the newest.
@@ -105,10 +179,11 @@ def show(id: str | None, as_json: bool) -> None:
     takes, _ = _document(store, entry)
     rows = [
         ("model", entry.model),
-        ("when", _when(entry)),
+        ("when", _when(entry.at)),
+        *([("conversation", entry.conversation)] if entry.conversation else []),
         ("end", f"{entry.outcome} after {entry.seconds:g} s"),
         ("tokens", _tokens(entry)),
-        ("cost", "-" if entry.cost is None else f"${entry.cost:.6f}"),
+        ("cost", "-" if entry.cost is None else money(entry.cost)),
         ("notices", ", ".join(entry.notices) or "-"),
     ]
     print_lines(table([(name, printable(value)) for name, value in rows]))
@@ -119,7 +194,7 @@ def show(id: str | None, as_json: bool) -> None:
 
 
 @command.command("replay")
-@click.argument("id", required=False)
+@click.argument("id", required=False, shell_complete=_complete)
 @click.option("--fast", is_flag=True, help="All at once instead of in the recorded time.")
 @click.option("--plain", is_flag=True, help="Show text as it comes, not as formatted Markdown.")
 def replay(id: str | None, fast: bool, plain: bool) -> int:
@@ -129,7 +204,7 @@ def replay(id: str | None, fast: bool, plain: bool) -> int:
 
 
 @command.command("export")
-@click.argument("id")
+@click.argument("id", shell_complete=_complete)
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
@@ -160,7 +235,7 @@ def export(id: str, output: Path, force: bool) -> None:
 
 
 @command.command("delete")
-@click.argument("ids", nargs=-1, metavar="ID...")
+@click.argument("ids", nargs=-1, metavar="ID...", shell_complete=_complete)
 @click.option("--all", "everything", is_flag=True, help="Delete all calls.")
 def delete(ids: tuple[str, ...], everything: bool) -> None:
     """Delete calls for good."""
@@ -182,9 +257,9 @@ def _entry(store: FolderStore | SQLiteStore, id: str | None) -> Entry:
     if id is None:
         found = found[:1]
     if len(found) != 1:
-        several = f"{len(found)} calls begin with" if found else "no recorded call is"
+        several = f"{len(found)} calls begin with" if found else "no call is"
         raise UsageError(
-            f"{several} {id}" if id else "no call is recorded",
+            f"{several} {id}" if id else "no call is kept",
             title="Which call?",
             resolution="`swink log list` shows their ids.",
         )
@@ -214,19 +289,16 @@ def _show(entries: Iterable[Entry], as_json: bool, none: str) -> None:
     if not found:
         print_lines([none])
         return
-    rows = [(e.id, _when(e), e.model, e.outcome, _tokens(e), _line(e.prompt)) for e in found]
-    needed = sum(max(map(len, cells)) + 2 for cells in list(zip(*rows, strict=True))[:-1])
-    if is_terminal(sys.stdout) and needed + LEAST > shutil.get_terminal_size().columns:
-        short = [
-            (id[:6], f"{when} {model} {end}: {said}") for id, when, model, end, _, said in rows
-        ]
-        print_lines(table(short))
-    else:
-        print_lines(table(rows, HEADINGS))
+    rows = [(e.id, _when(e.at), e.model, e.outcome, _tokens(e), _line(e.prompt)) for e in found]
+    print_rows(
+        rows,
+        HEADINGS,
+        lambda id, when, model, end, _, said: (id[:6], f"{when} {model} {end}: {said}"),
+    )
 
 
-def _when(entry: Entry) -> str:
-    return datetime.fromisoformat(entry.at).astimezone().strftime("%Y-%m-%d %H:%M")
+def _when(at: str) -> str:
+    return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def _tokens(entry: Entry) -> str:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import click
 
 import swink_core as swink
 from swink_cli.calling import show_call, show_end
+from swink_cli.clients import make_client
 from swink_cli.display import make_sink
 from swink_cli.exits import EXIT_FAILURE
 from swink_cli.options import CallOptions, call_options
 from swink_cli.prompts import prompt_message, prompt_options
 from swink_cli.terminal import say
+from swink_core.providers import HTTPProvider
 from swink_recorder.capture import Tape
+from swink_recorder.recording import Recording
+from swink_recorder.replay import ReplayServer
+from swink_recorder.saved import saved_answer
 
 __all__ = ["command"]
 
@@ -31,6 +37,13 @@ __all__ = ["command"]
     metavar="FOLDER",
     help="Where to write the recording; made if it does not exist.",
 )
+@click.option(
+    "--from-sse",
+    "saved",
+    type=click.File("rb"),
+    metavar="FILE",
+    help="Ask nobody: record the answer that FILE holds, as `curl -i` printed it, or its body.",
+)
 @click.option("--note", default="", metavar="TEXT", help="What the recording shows.")
 @click.option("--force", is_flag=True, help="Replace a recording that is there already.")
 def command(
@@ -39,6 +52,7 @@ def command(
     images: Sequence[str],
     attachments: Sequence[str],
     folder: Path,
+    saved: BinaryIO | None,
     note: str,
     force: bool,
 ) -> int:
@@ -47,6 +61,8 @@ def command(
     The folder gets the request, the raw body with the time of each read, and the message that
     it made. Keys and other credentials are hidden; look at the files before you share them:
     the prompt and the answer are in them. A failed answer is recorded too.
+
+    With --from-sse the answer is one that was saved, and PROMPT may be left out.
     """
     call.require_model()
     if (folder / "recording.json").exists() and not force:
@@ -56,15 +72,50 @@ def command(
             resolution="Choose another folder, or pass --force.",
         )
     call.options.setdefault("retry", swink.RetryPolicy.none())
+    if saved is not None:
+        return asyncio.run(_record_saved(call, saved.read(), " ".join(prompt), folder, note))
     return asyncio.run(_record(call, prompt_message(prompt, images, attachments), folder, note))
 
 
 async def _record(call: CallOptions, message: swink.UserMessage, folder: Path, note: str) -> int:
-    async with swink.Client() as client:
+    async with make_client(call.models) as client:
         stream = client.stream(call.models, call.context([message]), **call.options)
-        tape = Tape(stream.call)
-        whole = show_end(stream, await show_call(stream, make_sink(plain=True)))
-        recording = tape.recording(stream.message, note)
-        recording.save(folder, stream.call.secrets)
+        return await _keep(stream, folder, note)
+
+
+async def _record_saved(
+    call: CallOptions, data: bytes, prompt: str, folder: Path, note: str
+) -> int:
+    async with swink.Client() as client, ReplayServer() as server:
+        model = client.catalog.resolve(call.models[0])
+        provider = client.host.bind(model.provider).provider
+        if not isinstance(provider, HTTPProvider):
+            raise swink.UsageError(
+                f"{model.provider} reads no bytes, so none can be recorded",
+                title="Nothing was recorded",
+                resolution="Its provider makes the events itself.",
+            )
+        answer = saved_answer(data, model.provider, model.id, provider.content_types[0])
+        if type(provider).chunks is not HTTPProvider.chunks:
+            provider.chunks = lambda *_: _pieces(answer)  # type: ignore[method-assign]  # of this one object
+        asked = {"api_key": "none", **call.options, "base_url": server.add("saved", answer)}
+        context = call.context([swink.UserMessage(prompt or "What was saved?")])
+        stream = client.stream(model, context, **asked)
+        return await _keep(stream, folder, note, "/saved")
+
+
+async def _pieces(answer: Recording) -> AsyncIterator[bytes]:
+    yield answer.body
+
+
+async def _keep(stream: swink.EventStream, folder: Path, note: str, below: str = "") -> int:
+    """Show a call and save it; `below` is where in the address it was served from."""
+    tape = Tape(stream.call)
+    whole = show_end(stream, await show_call(stream, make_sink(plain=True)))
+    recording = tape.recording(stream.message, note)
+    if below:  # the times are those of this machine
+        recording.chunks = [(0.0, len(recording.body))]
+        recording.request.path = recording.request.path.removeprefix(below)
+    recording.save(folder, stream.call.secrets)
     say(f"recorded {len(recording.body)} bytes in {len(recording.chunks)} reads: {folder}")
     return 0 if whole else EXIT_FAILURE

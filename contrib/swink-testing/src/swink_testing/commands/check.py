@@ -9,9 +9,11 @@ from typing import Any
 
 import click
 
+from swink_cli.clients import kept_options
 from swink_cli.completion import complete_model, complete_provider
 from swink_cli.exits import EXIT_FAILURE
 from swink_cli.listing import print_json, print_lines
+from swink_cli.settings import chosen
 from swink_cli.terminal import printable, say, table
 from swink_core import Host, InvalidOption, SwinkError
 from swink_core.plugins.host import PluginEntry
@@ -21,6 +23,7 @@ from swink_testing.conformance import (
     Check,
     Result,
     Subject,
+    explain,
     level_line,
     level_reached,
     run_checks,
@@ -58,6 +61,12 @@ __all__ = ["command"]
 )
 @click.option("--live", is_flag=True, help="Ask the real API three short questions, with your key.")
 @click.option("--base-url", metavar="URL", help="Another address of the real API.")
+@click.option(
+    "--explain",
+    "explained",
+    is_flag=True,
+    help="Of a check that fails, say where: file and line, what was sent, what was expected.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     provider: str | None,
@@ -66,6 +75,7 @@ def command(
     offline: bool,
     live: bool,
     base_url: str | None,
+    explained: bool,
     as_json: bool,
 ) -> int:
     """Check that PROVIDER keeps what every provider promises; without one, check all installed.
@@ -74,9 +84,15 @@ def command(
 
     Nothing is sent anywhere, unless --live says so. The exit code is 1 where a check fails.
     """
-    if model is not None and provider is None:
-        provider = model.partition("/")[0]
+    if model is not None:
+        model = chosen([model])[0]
+        provider = provider or model.partition("/")[0]
     _refuse_nonsense(provider, model, recordings, offline, live, base_url)
+    if explained and (provider is None or live or as_json):
+        raise InvalidOption(
+            "--explain is about one provider, as lines of text, and not live",
+            resolution="Name it, without --live and --json.",
+        )
     if provider is None:
         return _check_all(as_json)
     host = Host()
@@ -86,11 +102,16 @@ def command(
                 return _check_plugin(entry, as_json)
     subject = Subject.find(provider, model, recordings=recordings, offline=offline or None)
     if live:
-        options = {} if base_url is None else {"base_url": base_url}
+        options = kept_options([provider]).get(provider, {})
+        if base_url is not None:
+            options["base_url"] = base_url
         found = run_checks(LIVE_CHECKS, LiveSubject(subject, options))
         return _show(provider, LIVE_CHECKS, found, LIVE_LEVELS, as_json)
     found = run_checks(PROVIDER_CHECKS, subject, subject.known_failures)
-    return _show(provider, PROVIDER_CHECKS, found, LEVELS, as_json)
+    code = _show(provider, PROVIDER_CHECKS, found, LEVELS, as_json)
+    for result in (result for result in found if explained and result.is_fault):
+        print_lines(["", *map(printable, explain(subject, result))])
+    return code
 
 
 def _check_plugin(entry: PluginEntry, as_json: bool) -> int:

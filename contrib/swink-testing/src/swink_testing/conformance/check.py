@@ -18,6 +18,7 @@ from swink_testing.conformance.waiting import TookTooLong, time_limit
 
 __all__ = [
     "LEVELS",
+    "Broken",
     "Check",
     "DoesNotApply",
     "Outcome",
@@ -48,18 +49,28 @@ class DoesNotApply(Exception):
     """Raised by a check for a subject that it says nothing about; the message is the reason."""
 
 
-def require(condition: object, sentence: str) -> None:
-    """Raise AssertionError with the sentence unless the condition holds.
+class Broken(AssertionError):
+    """What a check found: `sent` is the request or the frames that show it, as JSON data or bytes,
+    and `expected` what should have been there, where that can be said."""
+
+    def __init__(self, sentence: str, sent: Any = None, expected: Any = None) -> None:
+        super().__init__(sentence)
+        self.sent = sent
+        self.expected = expected
+
+
+def require(condition: object, sentence: str, sent: Any = None, expected: Any = None) -> None:
+    """Raise Broken with the sentence unless the condition holds.
 
     Unlike an assert statement it is there under `python -O` too.
     """
     if not condition:
-        fail(sentence)
+        fail(sentence, sent, expected)
 
 
-def fail(sentence: str) -> NoReturn:
-    """Raise AssertionError with the sentence."""
-    raise AssertionError(sentence)
+def fail(sentence: str, sent: Any = None, expected: Any = None) -> NoReturn:
+    """Raise Broken with the sentence."""
+    raise Broken(sentence, sent, expected)
 
 
 class Examined(Protocol):

@@ -14,10 +14,12 @@ from urllib.parse import unquote
 
 from attrs import define, field
 
-from swink_core import UnknownProvider
+from swink_core import Model, ModelInfo, ThinkingLevel, UnknownProvider
+from swink_core.providers import rule_of
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.judged import judge_of, require_accepted
 from swink_testing.conformance.subject import Subject
+from swink_testing.conformance.told_apart import further_conversations
 from swink_testing.judge import Asked, Judge
 from swink_testing.matrix.ask import Asker, Outcome
 from swink_testing.matrix.cases import Case, cases_of
@@ -49,18 +51,20 @@ def check_nothing_dropped(subject: Subject) -> None:
 def check_other_models(subject: Subject) -> None:
     """Nothing is dropped or refused with another model, and one of each class of capabilities."""
     _require_http(subject)
-    others = _of_each_class(subject)
-    if not others:
+    able, thinking = _others(subject)
+    if not able:
         raise DoesNotApply("models.toml lists no other model")
 
     async def ask() -> None:
-        for id in others:
-            cases = [
-                case
-                for case in _cases(subject.name, id)
-                if not case.options or set(case.options) <= {*_OF_A_MODEL}
-            ]
-            await _ask(subject, id, cases, judge)
+        for id in able:
+            few = (c for c in _cases(subject.name, id) if set(c.options) <= {*_OF_A_MODEL})
+            await _ask(subject, id, few, judge)
+        for id in thinking:
+            model = AskedModel(id, "listed", id)
+            few = (
+                Case(subject.name, model, "plain", {"thinking": level}) for level in ThinkingLevel
+            )
+            await _ask(subject, id, few, judge)
 
     judge = judge_of(subject)
     asyncio.run(ask())
@@ -71,20 +75,31 @@ def _require_http(subject: Subject) -> None:
         raise DoesNotApply("it sends no HTTP request that could be looked at")
 
 
-def _of_each_class(subject: Subject) -> list[str]:
-    """Return models whose capabilities are others than those of the first, at least one model."""
+def _others(subject: Subject) -> tuple[list[str], list[str]]:
+    """Return models that have other capabilities than the first, at least one model; and those that
+    have only other words for how hard they think."""
     try:
         infos = subject.catalog.models(subject.name)
     except UnknownProvider:
-        return []
+        return [], []
     first = subject.model.id
+    rest = [info for info in infos if info.id != first]
     seen = {info.capabilities for info in infos if info.id == first}
-    found = []
-    for info in infos:
-        if info.id != first and info.capabilities not in seen:
-            seen.add(info.capabilities)
-            found.append(info.id)
-    return found or [info.id for info in infos if info.id != first][-1:]
+    able = [info.id for info in rest if _is_new(info.capabilities, seen)]
+    able = able or [info.id for info in rest][-1:]
+
+    def words(info: ModelInfo) -> tuple[Any, ...]:
+        return tuple(rule_of(subject.catalog.resolve(Model(subject.name, info.id))).efforts.items())
+
+    thinkers = [info for info in infos if "thinking" in (info.capabilities or ())]
+    heard = {words(info) for info in thinkers if info.id in (first, *able)}
+    return able, [info.id for info in thinkers if _is_new(words(info), heard)]
+
+
+def _is_new(thing: Any, seen: set[Any]) -> bool:
+    before = len(seen)
+    seen.add(thing)
+    return len(seen) > before
 
 
 def _cases(provider: str, id: str) -> Iterator[Case]:
@@ -94,6 +109,8 @@ def _cases(provider: str, id: str) -> Iterator[Case]:
             yield case
     for conversation, options in _MORE:
         yield Case(provider, model, conversation, options)
+    for said in further_conversations():
+        yield Case(provider, model, said.name, {})
 
 
 @define
@@ -121,11 +138,19 @@ class _Session:
             kept = body.get("nonce_extra", _found(body, "nonce_extra"))
             if kept != case.options["extra"]["nonce_extra"]:
                 yield "extra"
+        asked_for = case.options.get("response_format")
+        texts = "\n".join(strings_of(body))
+        yield from (f"{v} of the schema" for v in _properties(asked_for) if v not in texts)
         if case.options.get("thinking") == "off" and self.thinks and same:
             yield "thinking=off, on a model that thinks,"
         names_one = case.options.get("tool_choice") == LOOK_UP.name
         if names_one and self.required is not None and body == self.required.body:
             yield "the tool that tool_choice names"
+
+
+def _properties(schema: Any) -> Iterable[str]:
+    """Return the names of the properties that a schema asks for."""
+    return schema.get("properties", ()) if isinstance(schema, dict) else ()
 
 
 def _found(data: Any, name: str) -> Any:
@@ -146,6 +171,8 @@ async def _ask(
     thinks = id in infos and "thinking" in (infos[id].capabilities or ())
     asked = _Session(thinks)
     async with Asker(subject.host, **subject.options) as asker:
+        for said in further_conversations():
+            asker.hold(subject.name, said)
         for case in cases:
             outcome = await asker.outcome(case)
             if outcome.fault is not None:
@@ -164,6 +191,8 @@ async def _ask(
                 require(
                     _is_excused(case, what),
                     f"{what} is neither sent nor refused, and no Notice says so: {case}",
+                    outcome.asked.body,
+                    what,
                 )
 
 

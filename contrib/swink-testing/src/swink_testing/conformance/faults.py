@@ -7,13 +7,14 @@ from typing import Any
 
 from swink_core import Done, Error, Event, Notice, StopReason
 from swink_core import StreamErrorKind as Kind
+from swink_core.providers import AiohttpClient, HTTPRequest, HTTPResponse
 from swink_core.vocabulary.grammar import CONTENT
 from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_recorder.recording import Recording
 from swink_testing.chunking import frame_ends, truncations
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.streaming import broken_rule
-from swink_testing.conformance.subject import LoopbackClient, Subject
+from swink_testing.conformance.subject import Subject
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, comparable, fold
 
 __all__ = [
@@ -96,7 +97,7 @@ def check_http_errors(subject: Subject) -> None:
     async def ask() -> None:
         for status, kind in STATUSES.items():
             async with _ErrorServer(status) as server:
-                http = LoopbackClient(server.url)
+                http = _LoopbackClient(server.url)
                 events = await _events(subject, http, base_url=server.url)
                 await http.aclose()
             error = _only_error(f"HTTP {status}", events)
@@ -167,6 +168,22 @@ def _require_kind(where: str, terminal: Event, recording: Recording) -> None:
     require(terminal.error_message, f"{where}: the error has no message")
 
 
+class _LoopbackClient(AiohttpClient):
+    """Sends requests to one address only; any other fails before it leaves."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self._url = url
+
+    async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
+        """Send a request if it goes where it should."""
+        if not request.url.startswith(self._url):
+            raise AssertionError(
+                f"the request goes to {request.url.partition('?')[0]}, not to base_url"
+            )
+        return await super().send(request, connect_timeout)
+
+
 class _ErrorServer(LoopbackServer):
     def __init__(self, status: int) -> None:
         super().__init__()
@@ -200,7 +217,7 @@ async def _cancel_over_http(subject: Subject, recording: Recording) -> None:
     ends = frame_ends(recording.body, type(subject.provider).decoder)
     part = recording.body[: ends[len(ends) // 3]] if len(ends) > 3 else b""
     async with _StallingServer(recording, part) as server:
-        http = LoopbackClient(server.url)
+        http = _LoopbackClient(server.url)
         client = subject.client(http)
         options = subject.call_options(base_url=server.url)
         stream = client.stream(subject.model_of(recording), "Hello", **options)

@@ -12,7 +12,9 @@ from attrs import evolve
 
 from swink_core import (
     AssistantMessage,
+    Block,
     Context,
+    Event,
     Message,
     Model,
     Notice,
@@ -39,6 +41,8 @@ from swink_testing.request_readers import strings_of
 __all__ = ["check_answers_go_back", "check_stop_reasons", "check_unknown_frames"]
 
 _UNKNOWN = json.dumps({"type": "swink_unknown", "swink_unknown": {"a": [1, "b", None]}}).encode()
+
+_UNHEARD = "swink_unknown"
 
 _WITH_DIALECTS = ("none", "openai-chat", "swink")
 """Wire formats of which one provider wants back what another refuses."""
@@ -75,18 +79,24 @@ def check_stop_reasons(subject: Subject) -> None:
     async def compare() -> None:
         named = False
         for recording, answer in _answers(subject):
-            before = len([e for e in await subject.parse(recording) if isinstance(e, Notice)])
+            before = _told(await subject.parse(recording))
             for what, change in (("unknown", _rename), ("missing", _remove)):
                 body = _with_reasons(answer, change)
                 if body is None or (change is _remove and recording.wire_format in recorded):
                     continue
                 named = True
                 events = await subject.parse(recording, [body])
-                told = len([event for event in events if isinstance(event, Notice)]) > before
+                reason, told = fold(events).stop_reason, _told(events)
+                where = f"recording {recording.name}: where the reason to stop is {what}"
                 require(
-                    told or fold(events).stop_reason is StopReason.ERROR,
-                    f"recording {recording.name}: where the reason to stop is {what}, "
-                    f"it is said to be {fold(events).stop_reason}, and no Notice tells of it",
+                    len(told) > len(before) or reason is StopReason.ERROR,
+                    f"{where}, it is said to be {reason}, and no Notice tells of it",
+                )
+                require(
+                    reason is StopReason.ERROR
+                    or what == "missing"
+                    or any(_UNHEARD in n for n in told),
+                    f"{where}, the Notice does not name it: {', '.join(told)}",
                 )
         if not named:
             raise DoesNotApply("no recording names a reason to stop")
@@ -124,7 +134,8 @@ def check_answers_go_back(subject: Subject) -> None:
         texts = "\n".join(strings_of(json.loads(json.dumps(payload))))
         for said in wanted:
             forms = (said, json.dumps(said)[1:-1])
-            require(any(form in texts for form in forms), f"{where} loses {said!r:.100}")
+            is_there = any(form in texts for form in forms)
+            require(is_there, f"{where} loses {said!r:.100}", payload, said)
 
 
 _Answered: TypeAlias = tuple[str, Model, AssistantMessage, Sequence[str]]
@@ -139,6 +150,13 @@ def _known(subject: Subject) -> Iterator[_Answered]:
         message = AssistantMessage(known.content, provider=subject.name, model=subject.model.id)
         where = f"an answer of {name}: sent back, it"
         yield where, subject.model, message, known.returned
+        content: list[Block] = [b for b in known.content if not isinstance(b, ToolCallBlock)]
+        yield (
+            f"{where}, without calls,",
+            subject.model,
+            evolve(message, content=content),
+            known.kept,
+        )
 
 
 def _continued(message: AssistantMessage) -> Context:
@@ -189,6 +207,10 @@ def _with_reasons(answer: Answer, change: Callable[[dict[str, Any], str], None])
     return b"".join(frames) if found else None
 
 
+def _told(events: Sequence[Event]) -> list[str]:
+    return [event.detail for event in events if isinstance(event, Notice)]
+
+
 def _has_reason(answer: Answer) -> bool:
     return _with_reasons(answer, _rename) is not None
 
@@ -215,7 +237,7 @@ def _reasons(data: Any) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def _rename(holder: dict[str, Any], name: str) -> None:
-    holder[name] = "swink_unknown"
+    holder[name] = _UNHEARD
 
 
 def _remove(holder: dict[str, Any], name: str) -> None:

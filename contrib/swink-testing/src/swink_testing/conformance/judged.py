@@ -52,4 +52,5 @@ def require_accepted(judge: Judge, case: Case, asked: Asked) -> None:
     """Raise AssertionError where a request breaks a rule of its API."""
     for rule in judge.refusals(asked.provider, asked.api, asked.model, asked.body):
         if rule.refuses:
-            fail(f"{case} is refused: {rule.message} ({rule.id}, {rule.source})")
+            why = f"{case} is refused: {rule.message} ({rule.id}, {rule.source})"
+            fail(why, asked.body, rule.message)

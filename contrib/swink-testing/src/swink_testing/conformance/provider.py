@@ -32,6 +32,7 @@ from swink_testing.conformance.requests import (
     check_unsupported_features,
 )
 from swink_testing.conformance.secrets import check_no_secret_leaks
+from swink_testing.conformance.standard_faults import check_large_input, check_standard_faults
 from swink_testing.conformance.streaming import (
     check_expected_message,
     check_grammar,
@@ -42,6 +43,11 @@ from swink_testing.conformance.streaming import (
 )
 from swink_testing.conformance.subject import Subject
 from swink_testing.conformance.suite import ConformanceSuite, subject_of
+from swink_testing.conformance.told_apart import (
+    check_capabilities_are_used,
+    check_differences_are_sent,
+)
+from swink_testing.conformance.whole import check_listed_errors, check_whole_answers
 
 __all__ = ["PROVIDER_CHECKS", "ProviderConformance"]
 
@@ -57,6 +63,10 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(2, check_stop_reasons),
     Check(2, check_in_stream_errors),
     Check(2, check_http_errors),
+    Check(2, check_listed_errors),
+    Check(2, check_whole_answers),
+    Check(2, check_standard_faults),
+    Check(2, check_large_input),
     Check(2, check_cancelling_closes, needed=True),
     Check(3, check_conversations, needed=True),
     Check(3, check_nothing_foreign_sent),
@@ -64,6 +74,8 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(3, check_unsupported_features),
     Check(3, check_nothing_dropped),
     Check(3, check_other_models),
+    Check(3, check_capabilities_are_used),
+    Check(3, check_differences_are_sent),
     Check(3, check_requests_are_accepted),
     Check(3, check_no_secret_leaks, needed=True),
     Check(3, check_hooks_are_decorated),

@@ -123,7 +123,7 @@ def check_conversations(subject: Subject) -> None:
             fail(f"{where} is refused: {error}")
         require(context == before, f"{where} was changed by converting it")
         for text in conversation.kept:
-            require(text in texts, f"{where} loses {text!r}")
+            require(text in texts, f"{where} loses {text!r}", payload, text)
 
 
 def check_nothing_foreign_sent(subject: Subject) -> None:

@@ -26,6 +26,7 @@ __all__ = [
     "check_never_blocks",
     "check_recordings",
     "check_same_events_however_cut",
+    "message_difference",
 ]
 
 FREEZE = 0.1
@@ -148,8 +149,13 @@ def check_expected_message(subject: Subject) -> None:
             events = await subject.parse(recording)
             found = fold(events, subject.name, recording.model)
             expected = evolve(recording.message, provider=subject.name)
-            if (difference := _message_difference(found, expected)) is not None:
-                fail(f"recording {recording.name}: {difference}")
+            if (difference := message_difference(found, expected)) is not None:
+                fail(f"recording {recording.name}: {difference}", recording.body, expected)
+            named = f'"{recording.message.model}"'.encode() in recording.body
+            require(
+                fold(events).model is not None or not named,
+                f"recording {recording.name}: the model that the answer names is not told",
+            )
 
     asyncio.run(compare())
 
@@ -204,7 +210,8 @@ _NOT_COMPARED = frozenset({"cost", "request_id", "error_message"})
 """What a message has from elsewhere than the body: prices, headers, the core's own words."""
 
 
-def _message_difference(found: AssistantMessage, expected: AssistantMessage) -> str | None:
+def message_difference(found: AssistantMessage, expected: AssistantMessage) -> str | None:
+    """Say in what a message is not the expected one; `None` where it is."""
     found, expected = comparable(found), comparable(expected)
     if found.stop_reason is StopReason.ERROR:
         return f"it fails ({found.error_kind}): {found.error_message}"

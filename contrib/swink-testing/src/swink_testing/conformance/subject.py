@@ -8,12 +8,12 @@ says so with `wire_format = "none"` in its `models.toml`.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, aclosing, nullcontext
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from unittest.mock import patch
 
 import msgspec
@@ -36,12 +36,9 @@ from swink_core.plugins.binding import Binding
 from swink_core.plugins.catalog import USER_FILE_ENV
 from swink_core.plugins.host import PluginEntry
 from swink_core.providers import (
-    AiohttpClient,
     Catalog,
     HTTPClient,
     HTTPProvider,
-    HTTPRequest,
-    HTTPResponse,
 )
 from swink_recorder.recording import Recording, bundled_recordings, find_recordings
 from swink_testing.calls import call_of
@@ -49,7 +46,7 @@ from swink_testing.clock import DatedClock
 from swink_testing.conformance.check import DoesNotApply
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes
 
-__all__ = ["CANARY_KEY", "NOWHERE", "PATIENCE", "LoopbackClient", "Subject"]
+__all__ = ["CANARY_KEY", "NOWHERE", "PATIENCE", "Subject"]
 
 CANARY_KEY = "sk-swink-canary-7f3a91c2d4e8"
 """The key of every call that the checks make; it must turn up nowhere but in the request."""
@@ -62,7 +59,11 @@ PATIENCE = Timeouts(connect=5.0, first_event=10.0, idle=10.0, no_progress=10.0, 
 
 KNOWN_FAILURES = "expected_failures.toml"
 
+WHOLE_ANSWERS = "whole_answers"
+
 NO_WIRE_FORMAT = "none"
+
+T = TypeVar("T")
 
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
@@ -191,16 +192,24 @@ class Subject:
         They stand in its `expected_failures.toml`, a table for each provider. Raises PluginError
         for a file that cannot be read.
         """
+        decode = partial(msgspec.toml.decode, type=dict[str, dict[str, str]])
+        tables: dict[str, dict[str, str]] | None = self.shipped(KNOWN_FAILURES, decode)
+        return (tables or {}).get(self.name, {})
+
+    def shipped(self, name: str, decode: Callable[[bytes], T]) -> T | None:
+        """Return the data of a file of the package; `None` where there is no such file.
+
+        Raises PluginError for one that cannot be read.
+        """
         spec = find_spec(self.entry.package)
         for folder in (spec.submodule_search_locations or ()) if spec else ():
-            file = Path(folder) / KNOWN_FAILURES
+            file = Path(folder) / name
             if file.is_file():
                 try:
-                    tables = msgspec.toml.decode(file.read_bytes(), type=dict[str, dict[str, str]])
+                    return decode(file.read_bytes())
                 except msgspec.DecodeError as error:
                     raise PluginError(f"{file}: {error}", resolution="Correct the file.") from error
-                return tables.get(self.name, {})
-        return {}
+        return None
 
     # -- recordings --------------------------------------------------------------------------
 
@@ -213,7 +222,18 @@ class Subject:
         if self.recording_paths is not None:
             folders = [case for path in self.recording_paths for case in find_recordings(path)]
             return [Recording.load(folder) for folder in folders]
-        bundled = [Recording.load(folder) for folder in bundled_recordings(self.entry.package)]
+        return self._of_this(bundled_recordings(self.entry.package))
+
+    @cached_property
+    def whole_answers(self) -> list[Recording]:
+        """The recorded answers that were not streamed, in the package's `whole_answers/`.
+
+        Raises RecordingError for one that cannot be read.
+        """
+        return self._of_this(bundled_recordings(self.entry.package, WHOLE_ANSWERS))
+
+    def _of_this(self, folders: Iterable[Path]) -> list[Recording]:
+        bundled = [Recording.load(folder) for folder in folders]
         own = [recording for recording in bundled if recording.provider == self.name]
         wire_format = self.info.wire_format if self.info else ""
         return own or [r for r in bundled if r.wire_format == wire_format or not wire_format]
@@ -304,19 +324,3 @@ class Subject:
 async def _yielded(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
     for piece in pieces:
         yield piece
-
-
-class LoopbackClient(AiohttpClient):
-    """Sends requests to one address only; any other fails before it leaves."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__()
-        self._url = url
-
-    async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
-        """Send a request if it goes where it should."""
-        if not request.url.startswith(self._url):
-            raise AssertionError(
-                f"the request goes to {request.url.partition('?')[0]}, not to base_url"
-            )
-        return await super().send(request, connect_timeout)

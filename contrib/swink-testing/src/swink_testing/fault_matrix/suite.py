@@ -14,14 +14,7 @@ from swink_core import Done
 from swink_core import StreamErrorKind as Kind
 from swink_testing.chaos import Broken, Cut, Fault, Instead, Says, Stall, standard_faults
 from swink_testing.clock import ManualClock
-from swink_testing.fault_matrix.call import (
-    STUCK_SECONDS,
-    asks_another_api,
-    assert_kept,
-    call,
-    requests_for,
-)
-from swink_testing.fault_matrix.rows import (
+from swink_testing.expected_faults import (
     FAILS,
     FULL_STREAM,
     HALFWAY,
@@ -30,6 +23,13 @@ from swink_testing.fault_matrix.rows import (
     NOTICES,
     SAYS_NOTHING,
     STALLS,
+)
+from swink_testing.fault_matrix.call import (
+    STUCK_SECONDS,
+    asks_another_api,
+    assert_kept,
+    call,
+    requests_for,
 )
 from swink_testing.fault_matrix.subject import FaultSubject, offsets, subjects
 

@@ -7,14 +7,18 @@ import asyncio
 import json
 import sys
 import time
+from collections.abc import Callable
 
 from swink_testing.judge import Judge
 from swink_testing.matrix.exceptions import excuses
-from swink_testing.matrix.findings import FAULTS, Finding, Kind, Run, RunOptions, examined
+from swink_testing.matrix.findings import FAULTS, Examined, Finding, Kind, Run, RunOptions, examined
 
 
-def main() -> int:
-    """Make the calls and print what was found, a line for each rule and provider."""
+def main(see: Callable[[Examined], None] = lambda each: None) -> int:
+    """Make the calls and print what was found, a line for each rule and provider.
+
+    `see` is shown what became of each.
+    """
     parser = argparse.ArgumentParser(prog="python -m swink_testing.matrix", description=__doc__)
     parser.add_argument("providers", nargs="*", help="providers; all that are installed")
     parser.add_argument("--share", type=int, default=1, help="one case in so many (default: 1)")
@@ -26,7 +30,8 @@ def main() -> int:
     )
     given = parser.parse_args()
     run, started = Run(), time.monotonic()
-    asyncio.run(_drain(RunOptions(given.providers, given.share, given.models), run))
+    cases = RunOptions(given.providers, given.share, lambda model: given.models in model.id)
+    asyncio.run(_run(cases, run, see))
     seconds = time.monotonic() - started
     rows = list(run.rows(Kind if given.all else FAULTS))
     for kind, what, provider, count, finding in rows:
@@ -48,9 +53,9 @@ def main() -> int:
     return 1 if any(_sum(run, kind) for kind in FAULTS) else 0
 
 
-async def _drain(given: RunOptions, run: Run) -> None:
-    async for _ in examined(Judge(), given, run):
-        pass
+async def _run(given: RunOptions, run: Run, see: Callable[[Examined], None]) -> None:
+    async for each in examined(Judge(), given, run):
+        see(each)
 
 
 def _sum(run: Run, kind: Kind) -> int:

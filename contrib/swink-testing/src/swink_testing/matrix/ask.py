@@ -131,6 +131,10 @@ class Asker:
         made = type(self._host.bind(name).provider)
         return issubclass(made, HTTPProvider) and made.request is not HTTPProvider.request
 
+    def hold(self, provider: str, said: Said) -> None:
+        """Let a conversation that the matrix does not have be asked for by its name."""
+        self._said[provider, said.name] = said
+
     async def outcome(self, case: Case, **more: Any) -> Outcome:
         """Make the call; `more` are further options."""
         held = (case.provider, case.conversation)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from typing import Any
 
@@ -14,7 +14,7 @@ from swink_testing.matrix.conversations import conversation_names
 from swink_testing.matrix.ids import AskedModel
 from swink_testing.matrix.options import alone, beside_tools, pairs
 
-__all__ = ["Case", "cases_of"]
+__all__ = ["Case", "cases_of", "combination"]
 
 
 @define(frozen=True)
@@ -32,10 +32,11 @@ class Case:
     @property
     def combination(self) -> str:
         """The case without its model."""
-        return _combination(self.conversation, self.options)
+        return combination(self.conversation, self.options)
 
 
-def _combination(conversation: str, given: dict[str, Any]) -> str:
+def combination(conversation: str, given: dict[str, Any]) -> str:
+    """Say a conversation by its name, and the options beside it."""
     options = ", ".join(f"{name}={_short(value)}" for name, value in given.items())
     return f"[{conversation}] {options}".rstrip()
 
@@ -45,14 +46,17 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:40]}… ({len(text)} characters)"
 
 
-def cases_of(provider: str, models: list[AskedModel], share: int = 1) -> Iterator[Case]:
-    """Yield the cases of a provider's models, every combination for each.
+def cases_of(
+    provider: str, models: list[AskedModel], share: int = 1, only: Collection[str] = ()
+) -> Iterator[Case]:
+    """Yield the cases of a provider's models, every combination for each, or `only` those.
 
     Of them one in `share`, the same ones every time.
     """
+    wanted = [each for each in _combinations() if not only or each[2].decode().strip() in only]
     for model in models:
         begun = zlib.crc32(f"{provider}/{model.id}".encode())
-        for conversation, options, said in _combinations():
+        for conversation, options, said in wanted:
             if zlib.crc32(said, begun) % share == 0:
                 yield Case(provider, model, conversation, options)
 
@@ -70,4 +74,4 @@ def _combinations() -> list[tuple[str, dict[str, Any], bytes]]:
             if name not in ("plain", "tools") or not options:
                 made.append((name, options))
     unique = {f"{name} {options!r}": (name, options) for name, options in made}
-    return [(*each, f" {_combination(*each)}".encode()) for each in unique.values()]
+    return [(*each, f" {combination(*each)}".encode()) for each in unique.values()]

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
 
 from attrs import define, field
 
-from swink_core import StreamOptions
 from swink_testing.judge import Judge, Rule
 from swink_testing.matrix.ask import Asker, Outcome
 from swink_testing.matrix.cases import Case, cases_of
 from swink_testing.matrix.exceptions import Excuse, excuses
-from swink_testing.matrix.ids import models_of
+from swink_testing.matrix.ids import AskedModel, models_of
 from swink_testing.matrix.lost import lost_values
 
-__all__ = ["Finding", "Kind", "Run", "RunOptions", "can_lift_rules", "examined", "of_any"]
+__all__ = ["Examined", "Finding", "Kind", "Run", "RunOptions", "examined", "of_any"]
 
 
 class Kind(StrEnum):
@@ -47,21 +46,26 @@ class Finding:
 
 @define
 class RunOptions:
-    """Which cases: of which providers, one in `share`, and whether rules are lifted too.
-
-    They are lifted for providers that the judge has rules for: of others nobody can say what they
-    would have taken.
+    """Which cases: of which providers, one in `share`, of which models, and which `combinations`
+    (see `Case`), all where none is named.
     """
 
     providers: Sequence[str] = ()
     share: int = 1
-    models: str = ""
-    reverse: bool = True
+    asks: Callable[[AskedModel], bool] = lambda model: True
+    combinations: Collection[str] = ()
 
 
-def can_lift_rules() -> bool:
-    """Tell whether `StreamOptions` has the option that sends a call as it stands."""
-    return "rules" in StreamOptions.names()
+@define(frozen=True)
+class Examined:
+    """A case, what became of it, and the rules that refuse it as it was given.
+
+    They are asked where something was told of it, of providers that the judge has rules for: of
+    others nobody can say what they would have taken.
+    """
+
+    outcome: Outcome
+    broken: Sequence[Rule] = ()
 
 
 @define
@@ -95,15 +99,14 @@ class Run:
                 yield *key, count, self.found[key][0]
 
 
-async def examined(judge: Judge, given: RunOptions, run: Run) -> AsyncIterator[Outcome]:
+async def examined(judge: Judge, given: RunOptions, run: Run) -> AsyncIterator[Examined]:
     """Make the calls, count in `run` what is found, and yield what became of each."""
     async with Asker() as asker:
         for info in asker.providers(given.providers):
             judged = info.name in judge.providers
-            models = models_of(asker.catalog, info.name, judge)
-            models = [model for model in models if given.models in model.id]
+            models = [*filter(given.asks, models_of(asker.catalog, info.name, judge))]
             plain: dict[tuple[str, str], Outcome] = {}
-            for case in cases_of(info.name, models, given.share):
+            for case in cases_of(info.name, models, given.share, given.combinations):
                 outcome = await asker.outcome(case)
                 run.cases += 1
                 run.sent += outcome.asked is not None
@@ -115,12 +118,16 @@ async def examined(judge: Judge, given: RunOptions, run: Run) -> AsyncIterator[O
                     plain[key] = await asker.outcome(without) if case.options else outcome
                 for value in lost_values(outcome, plain.get(key, outcome)):
                     run.add(Finding(Kind.LOST, value, outcome))
-                told = outcome.refusal is not None or bool(outcome.notices)
-                if given.reverse and judged and told and can_lift_rules():
+                broken: Sequence[Rule] = ()
+                if judged and (outcome.refusal is not None or outcome.notices):
                     lifted = await asker.outcome(case, rules=False)
-                    if needless := _needless(judge, outcome, lifted):
+                    if (as_given := lifted.asked) is not None:
+                        broken = judge.refusals(
+                            as_given.provider, as_given.api, as_given.model, as_given.body
+                        )
+                    if not broken and (needless := _needless(outcome, lifted)):
                         run.add(needless)
-                yield outcome
+                yield Examined(outcome, broken)
 
 
 def _findings(judge: Judge, outcome: Outcome) -> Iterator[Finding]:
@@ -144,15 +151,13 @@ def of_any(outcome: Outcome, words: str | None) -> str:
     return (words or "").replace(f"{case.provider}/{case.model.id}", "…").strip("… :")
 
 
-def _needless(judge: Judge, outcome: Outcome, lifted: Outcome) -> Finding | None:
-    """Find out whether the request that was not sent would have been taken.
+def _needless(outcome: Outcome, lifted: Outcome) -> Finding | None:
+    """Find out whether a request that no rule refuses was left out or changed.
 
     Nothing is needless that `rules=False` cannot send: what the API has no place for.
     """
     asked = lifted.asked
     if asked is None or (outcome.asked is not None and outcome.asked.body == asked.body):
-        return None
-    if judge.refusals(asked.provider, asked.api, asked.model, asked.body):
         return None
     left = [notice.detail for notice in lifted.notices]
     said = [

@@ -42,15 +42,17 @@ def encoded(data: bytes) -> str:
 
 @define(slots=False)
 class Said:
-    """A conversation by its name."""
+    """A conversation by its name; `also` must be in the request besides its values."""
 
     name: str
     context: Context = field(repr=False)
+    also: tuple[str, ...] = ()
 
     @cached_property
     def values(self) -> list[str | tuple[str, ...]]:
         """What of it must be in the request: a string, or several forms of one value."""
-        return list(dict.fromkeys(v for v in _strings(self.context) if v not in _NOT_KEPT))
+        found = (*_strings(self.context), *self.also)
+        return list(dict.fromkeys(value for value in found if value not in _NOT_KEPT))
 
 
 def _strings(context: Context) -> Iterator[str | tuple[str, ...]]:
@@ -103,4 +105,4 @@ def _nonces(data: object) -> Iterator[str]:
 def _as_text(source: Base64Source) -> tuple[str, ...]:
     if not source.media_type.startswith("text/"):
         return ()
-    return (base64.b64decode(source.data).decode(),)
+    return (base64.b64decode(source.data).decode("utf-8", "replace"),)

@@ -72,15 +72,21 @@ class ResponsesAPI:
         Tools of both are sent, since those that the service runs itself have no other place, and
         reasoning is told of in short.
         """
+        fields = {**payload, **self._parameters(model, options)}
+        fields["stream"] = options.transport != "buffered"
+        return with_extra(options.extra, fields, self._defaults(model, options, fields))
+
+    def _defaults(
+        self, model: Model, options: StreamOptions, fields: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return what is sent where the caller says nothing of it."""
         # what is made in the background is kept, to be asked for
         defaults: dict[str, Any] = {"store": bool(options.extra.get("background"))}
         if not model.lacks("thinking") and rule_of(model).takes.get("thinking", True):
             defaults["include"] = [ENCRYPTED]
-        fields = {**payload, **self._parameters(model, options)}
-        fields["stream"] = options.transport != "buffered"
         if "reasoning" in fields and options.thinking_level is not ThinkingLevel.OFF:
             defaults["reasoning"] = {"summary": "auto"}
-        return with_extra(options.extra, fields, defaults)
+        return defaults
 
     def parser(self, model: Model) -> Any:
         """Make a parser for one response."""

@@ -1,0 +1,77 @@
+"""The client of a command: what the user keeps for a provider is handed to it for that one alone.
+
+Nothing of it goes through the environment, where every child process would see it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import swink_core as swink
+from swink_cli.keys import kept_keys, read_key
+from swink_cli.options import with_parts
+from swink_cli.settings import read_settings
+from swink_core import Client, Host
+from swink_core.providers import Catalog
+
+__all__ = ["client_parts", "full_name", "kept_options", "make_client"]
+
+
+@cache
+def _host() -> Host:
+    return Host()
+
+
+def make_client(models: Iterable[str] | None = None, plugins: Sequence[Any] = ()) -> Client:
+    """Return a client with the kept keys and settings of the models' providers; None: of all."""
+    return Client(**client_parts(models, plugins))
+
+
+def client_parts(models: Iterable[str] | None, plugins: Sequence[Any]) -> dict[str, Any]:
+    """Return what a client is made with; `plugins` are beside those that are installed."""
+    names = None if models is None else {name.partition("/")[0] for name in models}
+    return {"host": Host(plugins) if plugins else _host(), "providers": kept_options(names)}
+
+
+def kept_options(providers: Iterable[str] | None = None) -> dict[str, dict[str, Any]]:
+    """Return options by provider, of those named that are installed; `None` for all.
+
+    A key is left out where the environment has one, which goes before it.
+    """
+    host = _host()
+    catalog = Catalog(host)
+    settings, kept = read_settings().providers, kept_keys()
+    installed = host.provider_names() if settings or kept else []
+    found: dict[str, dict[str, Any]] = {}
+    for name in installed if providers is None else set(installed).intersection(providers):
+        options = with_parts(dict(settings.get(name, {})), f"configured: providers.{name}.")
+        if name in kept and not _in_environment(catalog, name):
+            options["api_key"] = read_key(name)
+        found[name] = {option: value for option, value in options.items() if value is not None}
+    return {name: options for name, options in found.items() if options}
+
+
+def full_name(model: str) -> str:
+    """Write a bare name as `provider/id`. Raises InvalidModel where it could be several.
+
+    A kept key decides between providers as one in the environment does.
+    """
+    host = _host()
+    catalog = Catalog(host)
+    kept = kept_keys()
+    environ: Mapping[str, str] = os.environ
+    if kept:
+        infos = [catalog.provider(name) for name in host.provider_names() if name in kept]
+        environ = {**environ, **{v: "kept" for info in infos if info for v in info.api_key_env}}
+    return str(Catalog(host, environ).resolve(model))
+
+
+def _in_environment(catalog: Catalog, provider: str) -> bool:
+    try:
+        info = catalog.provider(provider)
+    except swink.SwinkError:
+        return False  # whoever is asked says what is wrong with it
+    return info is not None and any(os.environ.get(name) for name in info.api_key_env)

@@ -1,0 +1,129 @@
+"""`swink config`: the file in which the command line's settings are kept."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from swink_cli.listing import print_lines
+from swink_cli.settings import change, configured, read_settings, settings_path
+from swink_cli.terminal import say, table
+from swink_core import UsageError
+
+__all__ = ["command"]
+
+
+@click.group("config", invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """Show or change what is kept in the configuration file.
+
+    \b
+      swink config set providers.openai.base_url https://gateway.example/v1
+      swink --profile work config set default azure/gpt-5.4
+      swink --profile work "Why is the sky blue?"
+
+    `profile` names the profile that holds where neither --profile nor SWINK_PROFILE names one.
+    """
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(show)
+
+
+@command.command("show")
+def show() -> None:
+    """List all that the file says, and where it is."""
+    rows = list(_flat(configured()).items())
+    profile = read_settings().profile
+    say(f"{settings_path()}{f' · profile {profile}' if profile else ''}")
+    lines = table([(name, _written(value)) for name, value in rows])
+    print_lines(lines or ["nothing is configured: swink config set default MODEL"])
+
+
+@command.command("path")
+def path() -> None:
+    """Print where the file is."""
+    print_lines([str(settings_path())])
+
+
+def _complete_key(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in _flat(configured()) if name.startswith(incomplete)]
+
+
+@command.command("get")
+@click.argument("key", shell_complete=_complete_key)
+def get(key: str) -> None:
+    """Print the value of a KEY, such as `default` or `aliases.quick`."""
+    value = _value_of(key)
+    print_lines(
+        [f"{name} = {_written(each)}" for name, each in _flat(value).items()]
+        if isinstance(value, dict)
+        else [_written(value)]
+    )
+
+
+@command.command("set")
+@click.argument("key", shell_complete=_complete_key)
+@click.argument("value")
+def put(key: str, value: str) -> None:
+    """Set a KEY to a VALUE: true, a number, a list in TOML, or else text."""
+    *tables, name = key.split(".")
+    if not all([*tables, name]):
+        raise UsageError(f"{key!r} is no key", resolution="Write for example aliases.quick")
+    say(f"kept in {change(tables, name, _value(value))}")
+
+
+@command.command("unset")
+@click.argument("key", shell_complete=_complete_key)
+def unset(key: str) -> None:
+    """Forget the value of a KEY."""
+    _value_of(key)  # raises where there is none
+    *tables, name = key.split(".")
+    say(f"forgotten; {change(tables, name, None)}")
+
+
+@command.command("edit")
+def edit() -> None:
+    """Open the file in your editor (VISUAL, EDITOR)."""
+    place = settings_path()
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.touch(mode=0o600)
+    click.edit(filename=str(place))
+    read_settings()  # says what is wrong with it
+
+
+def _flat(data: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in data.items():
+        more = _flat(value, f"{before}{name}.") if isinstance(value, dict) else None
+        found |= {before + name: value} if more is None else more
+    return found
+
+
+def _value_of(key: str) -> Any:
+    """Return what holds for a key: the profile's word, or else the file's own."""
+    said, profile = configured(), read_settings().profile
+    for data in (said.get("profiles", {}).get(profile), said):
+        for part in key.split("."):
+            data = data.get(part) if isinstance(data, dict) else None
+        if data is not None:
+            return data
+    raise UsageError(f"{key} is not set", resolution="swink config lists what is.")
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return " ".join(value)
+    return value if isinstance(value, str) else str(value).lower()
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text

@@ -1,0 +1,31 @@
+"""`swink doctor`: what is wrong with the plugins that are installed, and what to do."""
+
+from __future__ import annotations
+
+import click
+
+from swink_cli.doctor import examine
+from swink_cli.exits import EXIT_FAILURE
+from swink_cli.listing import print_lines
+from swink_cli.terminal import printable
+from swink_core import Host
+
+__all__ = ["command"]
+
+
+@click.command("doctor")
+def command() -> int:
+    """Say what is wrong with installed plugins: those that nobody finds, too.
+
+    It finds entry points of misspelt groups, rows of models.toml that belong to none, hooks without
+    @hookimpl, methods that override nothing, and installs that are stale. All are loaded. The exit
+    code is 1 where something is found.
+    """
+    host = Host()
+    found = examine(host)
+    for finding in found:
+        print_lines(printable(line) for line in (finding.where, f"  {finding.what}"))
+        print_lines([f"  {printable(finding.advice)}", ""] if finding.advice else [""])
+    if not found:
+        print_lines([f"Nothing is wrong with the {len(host.entries())} plugins installed."])
+    return EXIT_FAILURE if found else 0

@@ -1,0 +1,117 @@
+"""`swink keys`: keys of providers, kept for this user alone."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+from click.shell_completion import CompletionItem
+
+from swink_cli.completion import complete_provider
+from swink_cli.keys import IN_KEYRING, forget, keep, kept_keys, keys_path
+from swink_cli.listing import installed_providers, print_json, print_lines
+from swink_cli.terminal import as_unicode, is_terminal, say, table
+from swink_core import Host, UsageError
+from swink_core.providers import Catalog
+
+__all__ = ["command"]
+
+
+@click.group("keys", invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """Keep keys of providers: in the system's keyring where there is one, else in a file.
+
+    A key in the provider's variable goes before the one that is kept. For the keyring of the
+    system: pip install 'swink-cli[keyring]'.
+
+    \b
+      swink keys set openai
+      pass show openai | swink keys set openai
+    """
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(show)
+
+
+@command.command("set")
+@click.argument("provider", shell_complete=complete_provider)
+def put(provider: str) -> None:
+    """Keep a key for a PROVIDER: asked for, and not shown, or read from a pipe."""
+    host = Host()
+    host.entry(provider)  # raises for an unknown one
+    info = Catalog(host).provider(provider)
+    if info is not None and info.auth == "none":
+        raise UsageError(f"{provider} needs no key", title="Nothing was kept")
+    key = _asked_for(info.portal if info else None)
+    if not key:
+        raise UsageError(
+            "there is no key",
+            title="Nothing was kept",
+            resolution=f"Pipe one in: swink keys set {provider} < FILE",
+        )
+    if not key.isprintable() or " " in key:
+        raise UsageError(
+            "what was given is no key: a key is one word",
+            title="Nothing was kept",
+            resolution="Give the key alone, without quotes or a name before it.",
+        )
+    place = keep(provider, key)
+    say(f"kept in {'the keyring' if place == IN_KEYRING else keys_path()}")
+    for name in info.api_key_env if info else ():
+        if os.environ.get(name):
+            say(f"notice: {name} is set, and goes before it")
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show(as_json: bool = False) -> None:
+    """List the providers for which there is a key, and where it is; no key is shown."""
+    host = Host()
+    kept = kept_keys()
+    rows = [
+        {"provider": one.name, "place": name}
+        for one in installed_providers(host, Catalog(host))
+        for name in one.info.api_key_env
+        if os.environ.get(name)
+    ]
+    rows += [{"provider": name, "place": place} for name, place in kept.items()]
+    rows.sort(key=lambda row: (row["provider"], row["place"] in kept.values()))
+    if as_json:
+        print_json(rows)
+    else:
+        lines = table([(row["provider"], row["place"]) for row in rows], ("PROVIDER", "KEY IN"))
+        print_lines(lines if rows else ["no key is kept: swink keys set PROVIDER"])
+
+
+@command.command("path")
+def path() -> None:
+    """Print where the file is."""
+    print_lines([str(keys_path())])
+
+
+def _complete_kept(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in kept_keys() if name.startswith(incomplete)]
+
+
+@command.command("delete")
+@click.argument("provider", shell_complete=_complete_kept)
+def delete(provider: str) -> None:
+    """Forget the key of a PROVIDER."""
+    if not forget(provider):
+        raise UsageError(f"no key of {provider!r} is kept", resolution="swink keys list")
+    say(f"the key of {provider} is forgotten")
+
+
+def _asked_for(portal: str | None) -> str:
+    """Read a key: from a person, who does not see it, or else all of standard input."""
+    if sys.stdin is None:
+        return ""
+    if not is_terminal(sys.stdin):
+        return as_unicode(sys.stdin.read()).strip()
+    if portal:
+        say(f"keys are made at {portal}")
+    given: str = click.prompt("Key", hide_input=True, default="", show_default=False, err=True)
+    return as_unicode(given).strip()

@@ -1,0 +1,192 @@
+"""What is wrong with the plugins that are installed, beyond those that cannot be loaded.
+
+A finding says where it is, what is wrong, and what to do. Nothing is asked over a network.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.metadata import Distribution, EntryPoint, distributions
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+from swink_cli.extensions import GROUP as COMMAND_GROUP
+from swink_cli.extensions import distribution_of
+from swink_core import Host, SwinkError
+from swink_core.plugins import hookspecs
+from swink_core.plugins.host import PLUGIN_GROUP, PROVIDER_GROUP
+from swink_core.plugins.package_data import FILE, package_catalog
+from swink_core.providers import HTTPProvider
+
+__all__ = ["Finding", "examine"]
+
+GROUPS = (PROVIDER_GROUP, PLUGIN_GROUP, COMMAND_GROUP)
+
+HOOKS = ("stream", "convert_messages", "classify_error", "on_event")
+
+LIKENESS = 0.8
+"""How like a name must be to another that its author may have meant, from 0 to 1."""
+
+
+class Finding(NamedTuple):
+    """One thing that is wrong."""
+
+    where: str
+    what: str
+    advice: str
+
+
+def examine(host: Host, installed: Iterable[Distribution] | None = None) -> list[Finding]:
+    """Look at every plugin of a host, and at the metadata of what is installed (`None`: here)."""
+    known = list(distributions() if installed is None else installed)
+    found = [*_groups(known), *_twice(known)]
+    providers = [entry for entry in host.entries() if entry.group == PROVIDER_GROUP]
+    for package in dict.fromkeys(entry.package for entry in providers):
+        names = [entry.name for entry in providers if entry.package == package]
+        found += _catalogue(package, names)
+    for entry in host.entries():
+        where = f"{entry.name} ({entry.distribution} {entry.version})"
+        found += _module(where, entry.value)
+        if entry.group == PROVIDER_GROUP:
+            found += _provider(where, host, entry.name)
+        else:
+            found += _shared(where, entry.load)
+    return list(dict.fromkeys(found))
+
+
+# -- metadata ------------------------------------------------------------------------------------
+
+
+def _groups(installed: Sequence[Distribution]) -> Iterator[Finding]:
+    """Find entry points of groups that are almost one of ours."""
+    for point in (point for dist in installed for point in _points(dist)):
+        if point.group in GROUPS or point.group == "pytest11":
+            continue
+        plain = re.sub(r"[^a-z]+", ".", point.group.lower())
+        near = difflib.get_close_matches(plain, GROUPS, 1, LIKENESS)
+        if near:
+            yield Finding(
+                f"{point.name} ({distribution_of(point)})",
+                f'its entry point is in the group "{point.group}", where nobody looks',
+                f'Write [project.entry-points."{near[0]}"] in its pyproject.toml, and install it '
+                "again.",
+            )
+
+
+def _points(dist: Distribution) -> Iterable[EntryPoint]:
+    return dist.entry_points
+
+
+def _twice(installed: Sequence[Distribution]) -> Iterator[Finding]:
+    """Find distributions of ours that are there in two versions: an install that went wrong."""
+    versions: dict[str, list[str]] = {}
+    for dist in installed:
+        if any(point.group in GROUPS for point in _points(dist)):
+            versions.setdefault(re.sub(r"[-_.]+", "-", dist.name).lower(), []).append(dist.version)
+    for name, found in versions.items():
+        if len({*found}) > 1:
+            yield Finding(
+                name,
+                f"it is installed in the versions {' and '.join(found)}, of which one counts",
+                f"Run: pip uninstall {name}, until it is gone, and install it again.",
+            )
+
+
+def _module(where: str, value: str) -> Iterator[Finding]:
+    """Find what is installed and not there: a moved checkout, a renamed module."""
+    module = value.partition(":")[0]
+    try:
+        there = find_spec(module) is not None
+    except ImportError:
+        there = False
+    if not there:
+        yield Finding(
+            where,
+            f"its entry point names the module {module}, which is not there",
+            "The install is stale: install it again, or uninstall it.",
+        )
+
+
+def _catalogue(package: str, names: Sequence[str]) -> Iterator[Finding]:
+    """Find rows of a package's data without an entry point, and entry points without a row."""
+    try:
+        rows = package_catalog(package).providers
+    except SwinkError as error:
+        yield Finding(f"{FILE} of {package}", error.message, error.resolution or "Correct it.")
+        return
+    without = [name for name in names if name not in rows]
+    spare = [name for name in rows if name not in names]
+    for name in without:
+        had = f"; it has {', '.join(spare)}" if spare else ""
+        yield Finding(
+            f"{FILE} of {package}",
+            f'there is no row of the provider "{name}"{had}',
+            f'Give a row name = "{name}", which is what the entry point is called.',
+        )
+    for name in spare if not without else ():
+        yield Finding(
+            f"{FILE} of {package}",
+            f'the provider "{name}" has no entry point, so that nobody can ask it',
+            f'Add it below [project.entry-points."{PROVIDER_GROUP}"], and install it again.',
+        )
+
+
+# -- what is loaded ------------------------------------------------------------------------------
+
+
+def _provider(where: str, host: Host, name: str) -> Iterator[Finding]:
+    try:
+        provider = host.bind(name).provider
+    except SwinkError as error:
+        yield Finding(where, error.message, error.resolution or "")
+        return
+    yield from _unmarked(where, provider)
+    if isinstance(provider, HTTPProvider):
+        yield from _misspelt(where, type(provider))
+
+
+def _shared(where: str, load: Callable[[], Any]) -> Iterator[Finding]:
+    try:
+        loaded = load()
+    except (Exception, SystemExit) as error:
+        yield Finding(where, f"{type(error).__name__}: {error}", "Reinstall or upgrade it.")
+        return
+    yield from _unmarked(where, loaded)
+
+
+def _unmarked(where: str, plugin: Any) -> Iterator[Finding]:
+    """Find hooks that nobody calls, because they are not marked."""
+    for name in HOOKS:
+        found = inspect.getattr_static(plugin, name, None)
+        function = getattr(found, "__func__", found)
+        if found is not None and not hasattr(function, f"{hookspecs.PROJECT}_impl"):
+            yield Finding(
+                f"{where}, {_place(function)}",
+                f"{name} has no @hookimpl, so that nobody calls it",
+                "Write @swink_core.hookimpl above it.",
+            )
+
+
+def _misspelt(where: str, made: type) -> Iterator[Finding]:
+    """Find methods of a provider that are called almost as one that it could override."""
+    promised = [name for name in dir(HTTPProvider) if not name.startswith("_")]
+    bases = [base for base in made.__mro__ if base not in HTTPProvider.__mro__]
+    for base in bases:
+        for name, value in vars(base).items():
+            own = not name.startswith("_") and name not in promised
+            if not (own and inspect.isfunction(value)):
+                continue
+            if near := difflib.get_close_matches(name, promised, 1, LIKENESS):
+                yield Finding(
+                    f"{where}, {_place(value)}",
+                    f"{base.__name__}.{name} overrides nothing",
+                    f'If "{near[0]}" is meant, call it so.',
+                )
+
+
+def _place(function: Any) -> str:
+    code = getattr(function, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)

@@ -1,0 +1,202 @@
+"""One question to several models at once: a live table on a terminal, then the answers in order.
+
+In a pipe each answer is a block below its model's name, written when those before it are complete.
+What one model fails with costs no other its answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+from attrs import define
+from rich.console import Console
+from rich.live import Live
+from rich.markdown import Markdown
+from rich.table import Table
+from rich.text import Text
+
+import swink_core as swink
+from swink_cli.calling import (
+    explain,
+    interruptible,
+    name_broken_plugins,
+    name_unknown_models,
+)
+from swink_cli.clients import make_client
+from swink_cli.display import Display, HeldText
+from swink_cli.exits import EXIT_FAILURE, EXIT_INTERRUPTED
+from swink_cli.memory import Memory
+from swink_cli.options import CallOptions
+from swink_cli.summary import amount, money, seconds, summary
+from swink_cli.terminal import printable, say
+
+__all__ = ["ask_several"]
+
+REDRAW = 1 / 10
+"""Seconds between two drawings."""
+
+TICKER = 400
+"""Pieces of an answer whose end is shown while it comes: more than a line of the screen."""
+
+ROOMY = 60
+"""Columns below which the table leaves the cost out."""
+
+
+class _Kept(HeldText):
+    """The answer's text, for later."""
+
+    @property
+    def text(self) -> str:
+        return self._made("".join(self._parts))
+
+    @property
+    def end(self) -> str:
+        return " ".join(printable("".join(self._parts[-TICKER:])).split())
+
+    def close(self) -> None:
+        """Nothing is written yet."""
+
+
+class _Quiet(Display):
+    """Keeps for later what is to be said beside an answer."""
+
+    def __init__(self, sink: _Kept) -> None:
+        super().__init__(sink)
+        self.notes: list[str] = []
+
+    def feed(self, batch: Sequence[swink.AssistantMessageEvent]) -> None:
+        thought = [event for event in batch if isinstance(event, swink.ThinkingDelta)]
+        if thought:
+            self._token()
+        super().feed([event for event in batch if not isinstance(event, swink.ThinkingDelta)])
+
+    def _note(self, text: str, **style: Any) -> None:
+        self.notes.append(text)
+
+
+@define
+class _Asked:
+    """A model that was asked, its answer, and what there is to say about it."""
+
+    models: list[str]
+    stream: swink.EventStream
+    sink: _Kept
+    display: _Quiet
+    since: float
+
+    @property
+    def name(self) -> str:
+        return ", ".join(self.models)
+
+    async def run(self, memory: Memory, context: swink.Context) -> None:
+        """Read the answer to its end, and keep it."""
+        memory.mark()
+        async with self.stream as stream:
+            async for batch in stream.batches():
+                self.display.feed(batch)
+        self.display.close()
+        if isinstance(self.display.terminal, swink.Done):
+            said = swink.Context([*context.messages, stream.message], context.system_prompt)
+            memory.keep(said, self.models, stream.call.secrets)
+
+
+class _All:
+    """All streams, to be stopped at once."""
+
+    def __init__(self, asked: list[_Asked]) -> None:
+        self._asked = asked
+
+    async def aclose(self) -> None:
+        """Close them all."""
+        await asyncio.gather(*(one.stream.aclose() for one in self._asked))
+
+
+def ask_several(
+    call: CallOptions, context: swink.Context, memory: Memory, made: Callable[[str], str]
+) -> int:
+    """Ask every model and show the answers, as `made` makes them; return an exit code.
+
+    What the user gave for a provider stays with the first model's.
+    """
+    return asyncio.run(_ask_all(call, context, memory, made))
+
+
+async def _ask_all(
+    call: CallOptions, context: swink.Context, memory: Memory, made: Callable[[str], str]
+) -> int:
+    console = Console()
+    chains = [call.models, *call.others]
+    parts = [model for chain in chains for model in chain], memory.plugins
+    async with make_client(*parts) as client, memory:
+        asked = []
+        for models in chains:
+            stream = client.stream(models, context, **call.options_for(models))
+            sink = _Kept(made)
+            asked.append(_Asked(models, stream, sink, _Quiet(sink), time.monotonic()))
+            name_unknown_models(client, models)
+        name_broken_plugins(client)
+        async with interruptible(_All(asked)):
+            tasks = [asyncio.create_task(one.run(memory.branch(), context)) for one in asked]
+            if console.is_terminal and not console.is_dumb_terminal:
+                await _draw(asked, tasks, console)
+            for one, task in zip(asked, tasks, strict=True):
+                await task
+                _show(one, console)
+    ends = [one.stream.message.stop_reason for one in asked]
+    if swink.StopReason.ABORTED in ends:
+        return EXIT_INTERRUPTED
+    return EXIT_FAILURE if swink.StopReason.ERROR in ends else 0
+
+
+def _show(one: _Asked, console: Console) -> None:
+    text = one.sink.text
+    if console.is_terminal:
+        console.print(Text(one.name, style="bold"))
+        console.print(Markdown(printable(text)))
+    else:
+        click.echo("\n\n".join(filter(None, (f"## {one.name}", text.rstrip()))) + "\n")
+    sys.stdout.flush()
+    for note in one.display.notes:
+        say(f"{one.name}: {note}")
+    if isinstance(one.display.terminal, swink.Error):
+        explain(one.display.terminal)
+    say(summary(one.stream, one.display))
+    if console.is_terminal:
+        say("")
+
+
+async def _draw(asked: list[_Asked], tasks: list[asyncio.Task[None]], console: Console) -> None:
+    """Draw the table until all is over; the answers take its place."""
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        while True:
+            live.update(_table(asked, console.width), refresh=True)
+            _, left = await asyncio.wait(tasks, timeout=REDRAW)
+            if not left:
+                return
+
+
+def _table(asked: list[_Asked], width: int) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0), expand=True)
+    table.add_column(no_wrap=True, overflow="ellipsis", max_width=max(12, width // 3))
+    for _ in range(2 + (width >= ROOMY)):
+        table.add_column(no_wrap=True, justify="right")
+    table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+    for one in asked:
+        terminal = one.display.terminal
+        usage, cost = one.stream.call.usage, one.stream.call.cost
+        took = (one.display.ended_at or time.monotonic()) - one.since
+        cells = [seconds(took), amount(usage.output) if usage else ""]
+        if width >= ROOMY:
+            cells.append(money(cost.total) if cost and cost.total is not None else "")
+        style, words = "green" if terminal else "yellow", one.sink.end[-max(8, width // 3) :]
+        if isinstance(terminal, swink.Error):
+            style, words = "red", terminal.error_message
+        elif not words and one.display.first_token_at is not None:
+            words = "thinking…"
+        table.add_row(Text(one.name, style), *map(Text, cells), Text(words))
+    return table

@@ -1,0 +1,212 @@
+"""What is kept of calls and conversations: in the recorder's store, by its recorder.
+
+    SWINK_RECORD=PATH         there, a SQLite file or a folder, where everything else is kept too
+    SWINK_RECORD=off          nowhere
+    log = false               nowhere, said in the settings
+    otherwise                 in calls.sqlite in the user's state folder
+
+A conversation is kept whole after each answer, so that it can be gone on with as it was. What
+cannot be written costs no answer, and is told.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import os
+import secrets
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Self
+
+import click
+from click.shell_completion import CompletionItem
+
+import swink_core as swink
+from swink_cli.files import encode_json
+from swink_cli.options import Function, apply_options
+from swink_cli.reader import state_folder
+from swink_cli.settings import read_settings
+from swink_cli.terminal import say
+from swink_recorder.plugin import KEEP_ENV, PATH_ENV, recorded_path
+
+__all__ = ["Memory", "memory_options", "memory_path"]
+
+FILE = "calls.sqlite"
+
+TITLE = 200
+"""Characters of how a conversation begins that stand in a list."""
+
+
+def _complete(_: click.Context, __: click.Parameter, start: str) -> list[CompletionItem]:
+    """Offer conversations by their ids; a fault completes nothing."""
+    from swink_recorder.store import open_store
+
+    try:
+        path = memory_path()
+        found = [] if path is None else list(open_store(path).conversations())
+    except (OSError, swink.SwinkError):
+        return []
+    return [CompletionItem(k.id, help=k.title) for k in found if k.id.startswith(start)]
+
+
+_MEMORY_OPTIONS = (
+    click.option(
+        "-c", "--continue", "go_on", is_flag=True, help="Go on with the last conversation."
+    ),
+    click.option(
+        "--cid",
+        "id",
+        metavar="ID",
+        shell_complete=_complete,
+        help="Go on with one that `swink log conversations` lists.",
+    ),
+    click.option("-n", "--no-log", "off", is_flag=True, help="Keep nothing of this."),
+)
+
+
+def memory_options(command: Function) -> Function:
+    """Give a command -c, --cid and -n; it gets them as one `Memory`."""
+
+    @functools.wraps(command)
+    def with_memory(go_on: bool, id: str | None, off: bool, **given: Any) -> Any:
+        return command(memory=Memory(go_on=go_on, id=id, off=off), **given)
+
+    return apply_options(_MEMORY_OPTIONS, with_memory)
+
+
+def memory_path() -> Path | None:
+    """Return where calls and conversations are kept; `None` where they are not."""
+    if os.environ.get(PATH_ENV, "").strip():
+        path = recorded_path()
+        return None if path is None else Path(path).expanduser()
+    return state_folder() / FILE if read_settings().log else None
+
+
+class Memory:
+    """Keeps one conversation, with the calls that it is made of.
+
+    `found` is the conversation that is gone on with, with its models. `off` keeps nothing new.
+    """
+
+    def __init__(self, *, go_on: bool = False, id: str | None = None, off: bool = False) -> None:
+        self._path = memory_path()
+        self.found: tuple[swink.Context, list[str]] | None = None
+        if go_on or id:
+            self._find(id or "")
+        else:
+            self.begin()
+        self._recorder: Any = None
+        if off:
+            self._path = None
+            os.environ[PATH_ENV] = "off"  # this process asks for what is not to be kept
+
+    def begin(self) -> None:
+        """Have what follows belong to a new conversation."""
+        self.id = secrets.token_hex(6)
+
+    def branch(self) -> Memory:
+        """Return the memory of another conversation, kept by the same recorder."""
+        other = copy.copy(self)
+        other.begin()
+        return other
+
+    @property
+    def plugins(self) -> list[Any]:
+        """The recorder for a client; none where the environment has one record anyway."""
+        if self._path is None or recorded_path() is not None:
+            return []
+        from swink_recorder.recorder import Recorder
+        from swink_recorder.store import Keep
+
+        words = os.environ.get(KEEP_ENV)
+        self._recorder = Recorder(self._path, Keep.of(words) if words else Keep(days=None))
+        return [self._recorder]
+
+    def mark(self) -> None:
+        """Have the calls of this asynchronous context belong to the conversation."""
+        if self._path is not None:
+            from swink_recorder.recorder import conversation
+
+            conversation.set(self.id)
+
+    def keep(self, context: swink.Context, models: list[str], hidden: Iterable[str]) -> None:
+        """Keep the conversation as it is now, without the secrets that are `hidden`."""
+        if self._path is None or not context.messages:
+            return
+        from swink_recorder.entries import now_text
+        from swink_recorder.scrub import hidden as without
+        from swink_recorder.scrub import hidden_text
+        from swink_recorder.store import KeptConversation, open_store
+
+        hidden = list(hidden)
+        kept = KeptConversation(
+            id=self.id,
+            at=now_text(),
+            models=models,
+            messages=len(context.messages),
+            title=hidden_text(_beginning(context), hidden)[:TITLE],
+        )
+        data = without(encode_json(swink.dump(context)), hidden)
+        try:
+            open_store(self._path).keep_conversation(kept, data)
+        except (OSError, swink.SwinkError) as error:
+            say(f"notice: the conversation is not kept: {error}")
+
+    async def __aenter__(self) -> Self:
+        self.mark()
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        if self._recorder is not None:  # waits until the calls are written
+            await self._recorder.aclose()
+
+    def _find(self, start: str) -> None:
+        kept, data = _kept(self._path, start)
+        try:
+            context = swink.load(swink.Context, data, allow_files=True)
+        except swink.CodecError as error:
+            raise swink.UsageError(
+                f"conversation {kept.id} in {self._path}: {error}",
+                title="The conversation cannot be read",
+                resolution="Begin a new one, without -c and --cid.",
+            ) from error
+        self.id, self.found = kept.id, (context, kept.models)
+
+
+def _kept(path: Path | None, start: str) -> tuple[Any, Any]:
+    """Return what is kept of the last conversation whose id begins so, and the conversation."""
+    import json
+
+    from swink_recorder.store import open_store
+
+    if path is None:
+        raise swink.UsageError(
+            "conversations are not kept",
+            title="Nothing to go on with",
+            resolution=f"Unset {PATH_ENV}, and take `log = false` out of the configuration.",
+        )
+    store = open_store(path)
+    found = [kept for kept in store.conversations() if kept.id.startswith(start)]
+    if start and len({kept.id for kept in found}) > 1:
+        raise swink.UsageError(
+            f"{len(found)} conversations begin with {start}", title="Which conversation?"
+        )
+    if not found:
+        none = f"no conversation begins with {start}" if start else "no conversation is kept yet"
+        raise swink.UsageError(
+            none,
+            title="Nothing to go on with",
+            resolution="`swink log conversations` lists those there are.",
+        )
+    return found[0], json.loads(store.read_conversation(found[0].id))
+
+
+def _beginning(context: swink.Context) -> str:
+    """Return the first words of the user's, in a line."""
+    for message in context.messages:
+        if isinstance(message, swink.UserMessage):
+            blocks = [message.content] if isinstance(message.content, str) else message.content
+            texts = (b if isinstance(b, str) else getattr(b, "text", "") for b in blocks)
+            return " ".join(" ".join(texts).split())
+    return ""

@@ -1,0 +1,122 @@
+"""A tool loop, shown as it goes on: the answer, what tools were called with, what they said."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import swink_core as swink
+from swink import Client, FunctionTool, Run, ToolEnd, TurnStart
+from swink_cli.approval import Approval
+from swink_cli.calling import explain, name_broken_plugins, name_unknown_models, show_call
+from swink_cli.clients import client_parts
+from swink_cli.display import Display, Sink
+from swink_cli.memory import Memory
+from swink_cli.options import CallOptions
+from swink_cli.summary import run_summary
+from swink_cli.terminal import one_screen, printable, say
+from swink_cli.tools import ToolOptions
+
+__all__ = ["OpenTools", "ask_with_tools", "show_run"]
+
+RESULT_SHOWN = 200
+"""Characters of a tool's result that are shown."""
+
+
+class _RunDisplay(Display):
+    """Shows the turns one after the other, and between them the results of tools."""
+
+    def feed(self, batch: Sequence[Any]) -> None:
+        for event in batch:
+            if isinstance(event, TurnStart):
+                self.terminal = self.first_token_at = None
+            elif isinstance(event, ToolEnd):
+                self._note(_said(event), fg="red" if event.result.is_error else "green")
+        super().feed(batch)
+
+
+def _said(event: ToolEnd) -> str:
+    content = event.result.content
+    blocks = [swink.TextBlock(content)] if isinstance(content, str) else content
+    words = " ".join(getattr(block, "text", f"[{block.type}]") for block in blocks)
+    line = " ".join(printable(words).split())
+    line = line if len(line) <= RESULT_SHOWN else f"{line[:RESULT_SHOWN]}…"
+    return f"{event.tool_call.name}: {line}"
+
+
+async def ask_with_tools(
+    call: CallOptions, context: swink.Context, tools: ToolOptions, sink: Sink, memory: Memory
+) -> Run:
+    """Ask with tools at hand, and return the tool loop, which has ended."""
+    approval = Approval(yes=tools.yes)
+    approval.sink = sink
+    parts = client_parts(call.models, memory.plugins)
+    async with Client(**parts) as client, memory, tools.opened() as found:
+        given: Any = call.options
+        run = client.run(
+            call.models, context, tools=found, max_turns=tools.max_turns, approve=approval, **given
+        )
+        name_broken_plugins(client)
+        if "base_url" not in given:
+            name_unknown_models(client, call.models)
+        await show_run(run, sink)
+        if run.outcome == "done":
+            context.messages[:] = run.conversation
+            memory.keep(context, call.models, run.call.secrets)
+    return run
+
+
+class OpenTools:
+    """Tools that stay open from one turn of a chat to the next, in a task of their own.
+
+    Raises UsageError where nobody can be asked for leave.
+    """
+
+    def __init__(self, tools: ToolOptions) -> None:
+        self.approval = Approval(yes=tools.yes)
+        self._tools = tools
+        self._found: list[FunctionTool[..., Any]] = []
+        self._is_over = asyncio.Event()
+        self._holding: asyncio.Task[None] | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of a run that has them at hand."""
+        turns = self._tools.max_turns
+        return {"tools": self._found, "approve": self.approval, "max_turns": turns}
+
+    async def open(self) -> None:
+        """Load tools and start servers. Raises UsageError and PluginError."""
+        is_ready = asyncio.Event()
+        self._holding = asyncio.create_task(self._hold(is_ready))
+        ready = asyncio.create_task(is_ready.wait())
+        await asyncio.wait([self._holding, ready], return_when=asyncio.FIRST_COMPLETED)
+        ready.cancel()
+        if self._holding.done():
+            self._holding.result()
+
+    async def aclose(self) -> None:
+        """Stop the servers."""
+        self._is_over.set()
+        if self._holding is not None:
+            await asyncio.wait([self._holding])
+
+    async def _hold(self, is_ready: asyncio.Event) -> None:
+        async with self._tools.opened() as self._found:
+            is_ready.set()
+            await self._is_over.wait()
+
+
+async def show_run(run: Run, sink: Sink) -> None:
+    """Show a tool loop to its end, and say what it took."""
+    display = await show_call(run, sink, _RunDisplay(sink))
+    if one_screen() and display.first_token_at is not None:
+        say("")
+    if isinstance(display.terminal, swink.Error):
+        explain(display.terminal)
+    elif run.outcome == "aborted":
+        say("stopped")
+    elif run.outcome == "max_turns":
+        say(f"stopped after {run.turns} turns: the model still calls tools (--max-turns)")
+    say(run_summary(run))

@@ -1,0 +1,149 @@
+"""The answers of a chat: each is asked for, shown, added to the conversation and kept.
+
+Credentials and addresses belong to the provider that they were given for, so that another model in
+the middle gets its own. Tools stay open from one turn to the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import swink_core as swink
+from swink.amounts import added
+from swink_cli.calling import show_call, show_end
+from swink_cli.clients import client_parts
+from swink_cli.conversation import Conversation
+from swink_cli.display import make_sink
+from swink_cli.memory import Memory
+from swink_cli.options import PERSONAL, CallOptions
+from swink_cli.summary import money, tokens
+from swink_cli.tools import ToolOptions
+
+if TYPE_CHECKING:
+    from swink import Run
+    from swink_cli.running import OpenTools
+
+__all__ = ["Talk"]
+
+
+class Talk:
+    """A conversation, and the models that answer it.
+
+    `conversation` and `models` may be replaced between answers; `interrupted` says whether the last
+    answer was stopped by Ctrl-C.
+    """
+
+    def __init__(
+        self, call: CallOptions, history: list[swink.Message], memory: Memory, tools: ToolOptions
+    ) -> None:
+        self.models = call.models
+        self.conversation = Conversation(call.context(history))
+        self.memory = memory
+        self.interrupted = False
+        self.plain = False
+        self._call = call
+        self._owner = call.models[0].partition("/")[0]
+        self._runner = asyncio.Runner()
+        self._tools: OpenTools | None = None
+        parts = client_parts(None, memory.plugins)
+        self.client = swink.Client(**parts)
+        if tools:
+            from swink import Client
+            from swink_cli.running import OpenTools
+
+            self._tools, self.client = OpenTools(tools), Client(**parts)
+        self._earlier = _taken(history)
+
+    def begin(self) -> None:
+        """Start what the tools need. Raises UsageError."""
+        if self._tools is not None:
+            self._runner.run(self._tools.open())
+
+    def close(self) -> None:
+        """Close all connections and tools, once everything is kept."""
+        try:
+            self._runner.run(self._close())
+        finally:
+            self._runner.close()
+
+    async def _close(self) -> None:
+        if self._tools is not None:
+            await self._tools.aclose()
+        async with self.memory:
+            await self.client.aclose()
+
+    def open(self, models: list[str], conversation: swink.Context | str) -> swink.EventStream:
+        """Make a call, of which nothing is sent before it is read. Raises for a wrong one."""
+        chain, options = self._asked(models)
+        return self.client.stream(chain, conversation, **options)
+
+    def answer(self) -> bool:
+        """Have the conversation answered, and return whether the answer is complete.
+
+        What came of it stays, whatever happens.
+        """
+        if self._tools is not None:
+            return self._answer_with(self._tools)
+        stream = self.open(self.models, self.conversation.context)
+        try:
+            display = self._shown(show_call(stream, make_sink(plain=self.plain)))
+        finally:
+            self.conversation.answer(stream.message)
+            self._keep(stream.call, stream.message.stop_reason is swink.StopReason.ABORTED)
+        return show_end(stream, display)
+
+    def totals(self) -> str:
+        """Say what the conversation has taken so far, attempts that failed too."""
+        usage, cost = self._earlier
+        usage, cost = added(usage, self.client.usage), added(cost, self.client.cost)
+        priced = cost.total if cost is not None else None
+        return tokens(usage) + (f" · {money(priced)}" if priced is not None else "")
+
+    def _answer_with(self, tools: OpenTools) -> bool:
+        from swink_cli.running import show_run
+
+        chain, options = self._asked(self.models)
+        context = self.conversation.context
+        client: Any = self.client
+        run: Run = client.run(chain, context, **tools.options, **options)
+        tools.approval.sink = sink = make_sink(plain=self.plain)
+        try:
+            self._shown(show_run(run, sink))
+        finally:
+            context.messages[:] = run.conversation
+            if run.message.stop_reason in (swink.StopReason.ERROR, swink.StopReason.ABORTED):
+                self.conversation.answer(run.message)
+            self._keep(run.call, run.outcome == "aborted")
+        return run.outcome == "done"
+
+    def _asked(self, models: list[str]) -> tuple[list[Any], dict[str, Any]]:
+        options = dict(self._call.options)
+        personal = {name: options.pop(name) for name in PERSONAL if name in options}
+        chain = [
+            (model, personal) if model.partition("/")[0] == self._owner else model
+            for model in models
+        ]
+        return chain, options
+
+    def _shown(self, showing: Coroutine[Any, Any, Any]) -> Any:
+        async def show() -> Any:
+            self.memory.mark()
+            return await showing
+
+        return self._runner.run(show())
+
+    def _keep(self, call: swink.Call, interrupted: bool) -> None:
+        self.interrupted = interrupted
+        self.memory.keep(self.conversation.context, self.models, call.secrets)
+
+
+def _taken(messages: list[swink.Message]) -> tuple[swink.Usage | None, swink.Cost | None]:
+    """Return what the answers among messages took."""
+    answers = [message for message in messages if isinstance(message, swink.AssistantMessage)]
+    return (
+        reduce(added, [answer.total_usage or answer.usage for answer in answers], None),
+        reduce(added, [answer.total_cost or answer.cost for answer in answers], None),
+    )

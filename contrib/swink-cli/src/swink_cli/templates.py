@@ -1,0 +1,249 @@
+"""Templates: options and a prompt under a name, a TOML file each beside the settings.
+
+    # templates/translate.toml
+    model = "openai/gpt-5.4-mini"
+    system = "You translate into $language."
+    prompt = "Translate: $input"
+    option = ["top_p=0.9"]
+
+    [defaults]
+    language = "French"
+
+A name is that of an option of the command, without its dashes. `$input` is what is asked: what is
+piped in, and the prompt. Other variables come from `-p NAME=VALUE`, or have a default.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from string import Template as Text
+from typing import Any
+
+import click
+from attrs import define, field
+from click.core import ParameterSource
+from click.shell_completion import CompletionItem
+
+import swink_core as swink
+from swink_cli.files import replace_file
+from swink_cli.settings import settings_path
+
+__all__ = [
+    "Template",
+    "asked",
+    "complete_template",
+    "fill_template",
+    "read_template",
+    "save_template",
+    "template_folder",
+    "template_names",
+    "template_options",
+    "template_path",
+]
+
+IN_USE = "swink_cli.template"
+"""Where the template of a command line is left: a key of click's `Context.meta`."""
+
+INPUT = "input"
+ENDING = ".toml"
+
+NEVER = frozenset({"api_key", "go_on", "id", "parameters", "save", "template", "yes"})
+"""Options of one call, which no template holds: no file gives leave to carry out tools."""
+
+EVERYWHERE = frozenset({"copy", "extract", "plain", "restart"})
+"""Options that a template may hold though not every command has them."""
+
+
+@define
+class Template:
+    """A prompt, options by the names of their parameters, and the values of variables."""
+
+    name: str
+    prompt: str = ""
+    options: dict[str, Any] = field(factory=dict)
+    variables: dict[str, str] = field(factory=dict)
+
+    def filled(self, text: str, **more: str) -> str:
+        """Put the values of its variables into a text. Raises UsageError for one without."""
+        values = {**self.variables, **more}
+        template = Text(text)
+        if not template.is_valid():
+            raise swink.UsageError(
+                f"template {self.name}: a $ is followed by no name",
+                resolution="Write $$ for a dollar sign.",
+            )
+        missing = [name for name in template.get_identifiers() if name not in values]
+        if missing:
+            raise swink.UsageError(
+                f"template {self.name} needs {', '.join(missing)}",
+                resolution=" ".join(f"-p {name}=VALUE" for name in missing),
+            )
+        return template.substitute(values)
+
+    def asked(self, text: str) -> str:
+        """Return the prompt for what is asked, which comes behind it unless it has its place."""
+        filled = self.filled(self.prompt, **{INPUT: text})
+        has_place = INPUT in Text(self.prompt).get_identifiers()
+        return filled if has_place else "\n\n".join(filter(None, (filled, text)))
+
+
+def _use(context: click.Context, _: click.Parameter, name: str | None) -> None:
+    """Have a template's options stand where the command line has none."""
+    if name and not context.resilient_parsing:
+        template = read_template(name, context.command)
+        context.meta[IN_USE] = template
+        context.default_map = {**(context.default_map or {}), **template.options}
+
+
+def complete_template(_: click.Context, __: click.Parameter, start: str) -> list[CompletionItem]:
+    """Offer the templates there are."""
+    return [CompletionItem(name) for name in template_names() if name.startswith(start)]
+
+
+template_options = (
+    click.option(
+        "-t",
+        "--template",
+        metavar="NAME",
+        is_eager=True,
+        callback=_use,
+        shell_complete=complete_template,
+        help="Take prompt and options from a template (`swink template`).",
+    ),
+    click.option(
+        "-p",
+        "--param",
+        "parameters",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="The value of a variable in the template.",
+    ),
+)
+
+
+def fill_template(context: click.Context, given: dict[str, Any]) -> None:
+    """Put what a template says into the options `given`. Raises UsageError."""
+    del given["template"]
+    pairs = given.pop("parameters")
+    template: Template | None = context.meta.get(IN_USE)
+    if template is None:
+        if pairs:
+            raise swink.InvalidOption(
+                "-p gives a template's variable a value", resolution="Name the template: -t NAME"
+            )
+        return
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise swink.InvalidOption(
+                f"{pair!r} is not NAME=VALUE", resolution="Write for example -p language=French"
+            )
+        template.variables[name] = value
+    if context.get_parameter_source("system") is ParameterSource.DEFAULT_MAP:
+        given["system"] = template.filled(given["system"])
+    if context.get_parameter_source("models") is ParameterSource.ENVIRONMENT:
+        given["models"] = template.options.get("models", given["models"])
+
+
+def asked(text: str) -> str:
+    """Return what is asked with the template of this command line, if there is one."""
+    context = click.get_current_context(silent=True)
+    template: Template | None = context.meta.get(IN_USE) if context else None
+    return text if template is None else template.asked(text)
+
+
+def template_folder() -> Path:
+    """Return where templates are, or would be."""
+    return settings_path().parent / "templates"
+
+
+def template_names() -> list[str]:
+    """List the templates there are."""
+    return sorted(path.stem for path in template_folder().glob(f"*{ENDING}"))
+
+
+def template_path(name: str) -> Path:
+    """Return a template's file, which need not exist. Raises UsageError for what is no name."""
+    if not name or Path(name).name != name or name.startswith("."):
+        raise swink.UsageError(
+            f"{name!r} is no template's name", resolution="Choose a word without a slash."
+        )
+    return template_folder() / f"{name}{ENDING}"
+
+
+def read_template(name: str, command: click.Command) -> Template:
+    """Read a template for a command. Raises UsageError, which says what is wrong with it."""
+    path = template_path(name)
+    try:
+        said = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError as error:
+        known = ", ".join(template_names()) or "none"
+        raise swink.UsageError(
+            f"there is no template {name!r}; there are: {known}",
+            resolution=f"Make it with --save {name}, or write {path}",
+        ) from error
+    except (OSError, ValueError) as error:
+        raise _wrong(path, str(getattr(error, "strerror", None) or error)) from error
+    template = Template(name)
+    parameters = _parameters(command)
+    for key, value in said.items():
+        if key == "prompt" and isinstance(value, str):
+            template.prompt = value
+        elif key == "defaults" and isinstance(value, dict):
+            template.variables = {name: str(each) for name, each in value.items()}
+        elif key in parameters:
+            parameter = parameters[key]
+            many = parameter.multiple and not isinstance(value, list)
+            template.options[str(parameter.name)] = [value] if many else value
+        elif key not in EVERYWHERE:
+            raise _wrong(path, f"{key!r} is no option that a template holds")
+    return template
+
+
+def save_template(name: str, prompt: Sequence[str], context: click.Context) -> Path:
+    """Write the options of a command line, and its prompt, as a template, and return the file."""
+    import tomlkit
+
+    path = template_path(name)
+    said = tomlkit.document()
+    for key, parameter in _parameters(context.command).items():
+        if context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE:
+            value = context.params[str(parameter.name)]
+            said[key] = [*map(str, value)] if isinstance(value, tuple) else value
+    if prompt:
+        said["prompt"] = " ".join(prompt)
+    if not said:
+        raise swink.UsageError(
+            "there is nothing to save", resolution="Give options, or a prompt, beside --save."
+        )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, tomlkit.dumps(said).encode())
+    except OSError as error:
+        raise swink.UsageError(
+            f"{path}: {error.strerror or error}",
+            title="Nothing was saved",
+            resolution="See that the folder may be written.",
+        ) from error
+    return path
+
+
+def _parameters(command: click.Command) -> dict[str, click.Option]:
+    """Return the options that a template may hold, by their long names."""
+    return {
+        option.removeprefix("--"): parameter
+        for parameter in command.params
+        if isinstance(parameter, click.Option) and parameter.name not in NEVER
+        for option in parameter.opts
+        if option.startswith("--")
+    }
+
+
+def _wrong(path: Path, why: str) -> swink.UsageError:
+    return swink.UsageError(
+        f"{path}: {why}",
+        title="The template cannot be read",
+        resolution="Mend the file, or take it away: `swink template` lists those there are.",
+    )

@@ -1,0 +1,214 @@
+"""Tools that a model may call and swink carries out: of plugins, of Python files, of MCP servers.
+
+Plugins name theirs in the entry-point group `swink.tools`: a function, a `swink.tool`, or a list of
+these. Of a Python file every function is a tool whose name has no underscore before it. Nothing is
+imported or started that the user has not named.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import types
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from attrs import define
+
+import swink_core as swink
+from swink_cli.options import Function, apply_options
+
+if TYPE_CHECKING:
+    from swink.tools import FunctionTool
+
+__all__ = [
+    "GROUP",
+    "TOOL_SOURCES",
+    "ToolOptions",
+    "installed_tools",
+    "plugin_tools",
+    "tool_options",
+]
+
+GROUP = "swink.tools"
+
+MAX_TURNS = 20
+"""How often the model may be called in the course of one answer, unless told otherwise."""
+
+TOOL_SOURCES = (
+    click.option(
+        "--functions",
+        "files",
+        multiple=True,
+        metavar="FILE|CODE",
+        help="Offer the functions of a Python file, or of the code itself, as tools.",
+    ),
+    click.option(
+        "--mcp",
+        "servers",
+        multiple=True,
+        metavar="NAME|URL|COMMAND",
+        help="Offer the tools of an MCP server: one that is configured, at an address, or started.",
+    ),
+)
+"""Options that name tools."""
+
+_TOOL_OPTIONS = (
+    *TOOL_SOURCES,
+    click.option("-y", "--yes", is_flag=True, help="Carry out tool calls without asking you."),
+    click.option(
+        "--max-turns",
+        type=click.IntRange(1),
+        default=MAX_TURNS,
+        show_default=True,
+        help="The most calls of the model for one answer, where tools are carried out.",
+    ),
+)
+
+
+@define
+class ToolOptions:
+    """What was named on a command line; `names` are those of plugins' tools."""
+
+    names: Sequence[str] = ()
+    files: Sequence[str] = ()
+    servers: Sequence[str] = ()
+    yes: bool = False
+    max_turns: int = MAX_TURNS
+
+    def __bool__(self) -> bool:
+        """Tell whether there is any tool to carry out."""
+        return bool(self.names or self.files or self.servers)
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncGenerator[list[FunctionTool[..., Any]], None]:
+        """Load the tools, with their servers under way. Raises UsageError and PluginError."""
+        async with AsyncExitStack() as stack:
+            found = [tool for name in self.names for tool in plugin_tools(name)]
+            found += [tool for file in self.files for tool in _of_python(file)]
+            if self.servers:
+                from swink_cli.mcp_servers import connected
+
+                for server in self.servers:
+                    found += await stack.enter_async_context(connected(server))
+            names = [tool.definition.name for tool in found]
+            if twice := sorted({name for name in names if names.count(name) > 1}):
+                raise swink.UsageError(
+                    f"two tools have the name {twice[0]!r}",
+                    title="Two tools of one name",
+                    resolution="Leave one of them out.",
+                )
+            yield found
+
+
+def tool_options(command: Function) -> Function:
+    """Give a command the options of tools; it gets them as one `ToolOptions`, `tools`."""
+    import functools
+
+    @functools.wraps(command)
+    def with_tools(
+        files: Sequence[str], servers: Sequence[str], yes: bool, max_turns: int, **given: Any
+    ) -> Any:
+        tools = ToolOptions(given["call"].tool_names, files, servers, yes, max_turns)
+        if tools and given["call"].tools:
+            raise swink.UsageError(
+                "tools of a JSON file are only offered, and others carried out",
+                resolution="Give either --tool FILE, or tools that swink can carry out.",
+            )
+        return command(tools=tools, **given)
+
+    return apply_options(_TOOL_OPTIONS, with_tools)
+
+
+def installed_tools() -> dict[str, list[EntryPoint]]:
+    """Return the tools that plugins declare, by name, importing none; two of a name are a fault."""
+    claims: dict[str, list[EntryPoint]] = {}
+    for point in sorted(entry_points(group=GROUP)):
+        claims.setdefault(point.name, []).append(point)
+    return claims
+
+
+def plugin_tools(name: str) -> list[FunctionTool[..., Any]]:
+    """Load what a plugin declares under a name. Raises UsageError and PluginError."""
+    known = installed_tools()
+    if name not in known:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, known, 1)
+        raise swink.UsageError(
+            f"no plugin has a tool {name!r}; installed: {', '.join(known) or 'none'}"
+            + (f"; did you mean {near[0]!r}?" if near else ""),
+            title="Unknown tool",
+            resolution="--functions FILE takes those of a Python file, --mcp those of a server.",
+        )
+    owners = " and ".join(point.dist.name if point.dist else "?" for point in known[name])
+    if len(known[name]) > 1:
+        raise swink.PluginError(
+            f"two distributions claim the tool {name!r}: {owners}",
+            title="Two tools of one name",
+            resolution="Uninstall one of them.",
+        )
+    try:
+        value = known[name][0].load()
+        return _made(value if isinstance(value, list | tuple) else [value])
+    except (Exception, SystemExit) as error:
+        raise swink.PluginError(
+            f"the tool {name} of {owners} cannot be loaded: {type(error).__name__}: {error}",
+            title="Broken tool",
+            resolution="Update that distribution, or uninstall it.",
+        ) from error
+
+
+def _made(values: Sequence[Any]) -> list[FunctionTool[..., Any]]:
+    from swink.tools import tools_by_name
+
+    return [*tools_by_name([*values]).values()]
+
+
+def _of_python(given: str) -> list[FunctionTool[..., Any]]:
+    """Load the functions of a file, or of code. Raises UsageError, which names what is wrong."""
+    is_code = "def " in given
+    where = "the code of --functions" if is_code else given
+    path = Path(given).expanduser()
+    if not is_code and not path.is_file():
+        raise swink.MediaError(
+            f"{given}: there is no such file",
+            resolution="--functions takes a Python file, or code with its functions.",
+        )
+    name = "swink_functions" if is_code else f"swink_functions_{path.stem}"
+    try:
+        module = types.ModuleType(name)
+        if not is_code:
+            spec = importlib.util.spec_from_file_location(name, path)
+            module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]  # a .py has one
+        sys.modules[name] = module  # annotations are looked up there
+        source = given if is_code else path.read_text("utf-8")
+        exec(compile(source, where, "exec"), module.__dict__)
+    except (Exception, SystemExit) as error:
+        raise swink.UsageError(
+            f"{where}: {type(error).__name__}: {error}",
+            title="The functions cannot be loaded",
+            resolution="Mend the code: it runs once, when it is loaded.",
+        ) from error
+    from swink.tools import FunctionTool
+
+    found = [
+        value
+        for key, value in vars(module).items()
+        if not key.startswith("_")
+        and (
+            isinstance(value, FunctionTool)
+            or (isinstance(value, types.FunctionType) and value.__module__ == name)
+        )
+    ]
+    if not found:
+        raise swink.UsageError(
+            f"{where} has no function",
+            title="No tool",
+            resolution="Define one whose name has no underscore before it.",
+        )
+    return _made(found)

@@ -1,0 +1,145 @@
+"""`swink doctor` names what is wrong with a plugin, where it is, and what to do."""
+
+from __future__ import annotations
+
+from importlib.metadata import Distribution, PathDistribution
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from swink_cli.doctor import Finding, examine
+from swink_core import Host
+from swink_testing.installed import LINES_PROVIDER, catalogue, install
+
+PROVIDERS = "swink.providers"
+MISSPELT = LINES_PROVIDER + "\n    def classify_errors(self, failure):\n        return None\n"
+UNMARKED = "class LinesProvider:\n    def __init__(self, name): pass\n    def stream(self): pass\n"
+
+
+class Site:
+    """A folder with one distribution, and what `examine` says of it."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        monkeypatch.syspath_prepend(str(folder))
+
+    def add(
+        self,
+        source: str = LINES_PROVIDER,
+        group: str = PROVIDERS,
+        rows: tuple[str, ...] = ("lines",),
+        package: str = "doctored",
+        version: str = "1.0",
+    ) -> None:
+        files = {f"{package}/__init__.py": source, f"{package}/models.toml": catalogue(*rows)}
+        entry = {group: {"lines": f"{package}:LinesProvider"}}
+        install(self.folder, "swink-provider-lines", entry, files, version)
+
+    def findings(self) -> list[Finding]:
+        found: list[Distribution] = [
+            PathDistribution(path) for path in sorted(self.folder.glob("*.dist-info"))
+        ]
+        points = [
+            SimpleNamespace(
+                name=point.name, group=point.group, value=point.value, load=point.load, dist=dist
+            )
+            for dist in found
+            for point in dist.entry_points
+            if point.group in (PROVIDERS, "swink.plugins")
+        ]
+        return examine(Host(entry_points=points, environ={}), found)
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    return Site(tmp_path, monkeypatch)
+
+
+def test_nothing_is_found_of_a_sound_plugin(site: Site) -> None:
+    site.add(package="doctored_sound")
+
+    assert site.findings() == []
+
+
+@pytest.mark.parametrize(
+    "group",
+    ["swink.provider", "swink-providers", "swink_plugins", "Swink.Providers", "swink.comand"],
+)
+def test_an_entry_point_of_a_misspelt_group_is_found(site: Site, group: str) -> None:
+    site.add(group=group, package="doctored_group")
+
+    [found] = site.findings()
+
+    assert found.where == "lines (swink-provider-lines 1.0)"
+    assert f'"{group}", where nobody looks' in found.what
+    assert '[project.entry-points."swink.' in found.advice
+
+
+def test_groups_of_others_are_nobodys_business(site: Site) -> None:
+    for version, group in enumerate(("console_scripts", "swing.providers.of_music", "pytest11")):
+        site.add(group=group, package="doctored_other", version=str(version))
+
+    assert [f for f in site.findings() if "group" in f.what] == []
+
+
+def test_a_row_of_another_name_is_found(site: Site) -> None:
+    site.add(rows=("line",), package="doctored_row")
+
+    [found] = site.findings()
+
+    assert found.where == "models.toml of doctored_row"
+    assert found.what == 'there is no row of the provider "lines"; it has line'
+
+
+def test_a_row_without_an_entry_point_is_found(site: Site) -> None:
+    site.add(rows=("lines", "other"), package="doctored_rows")
+
+    [found] = site.findings()
+
+    assert found.what == 'the provider "other" has no entry point, so that nobody can ask it'
+
+
+def test_a_hook_without_its_mark_is_found_with_its_line(site: Site) -> None:
+    site.add(UNMARKED, package="doctored_hook")
+
+    [found] = site.findings()
+
+    assert found.where.endswith("doctored_hook/__init__.py:3")
+    assert found.what == "stream has no @hookimpl, so that nobody calls it"
+
+
+def test_a_method_that_overrides_nothing_is_found(site: Site) -> None:
+    site.add(MISSPELT, package="doctored_override")
+
+    [found] = site.findings()
+
+    assert found.what == "LinesProvider.classify_errors overrides nothing"
+    assert "classify_error" in found.advice
+
+
+def test_an_install_whose_module_is_gone_is_found(site: Site) -> None:
+    site.add(package="doctored_gone")
+    for path in (site.folder / "doctored_gone").iterdir():
+        path.unlink()
+    (site.folder / "doctored_gone").rmdir()
+
+    assert "names the module doctored_gone, which is not there" in " ".join(
+        finding.what for finding in site.findings()
+    )
+
+
+def test_an_install_in_two_versions_is_found(site: Site) -> None:
+    site.add(package="doctored_twice")
+    site.add(package="doctored_twice", version="2.0")
+
+    assert "it is installed in the versions 1.0 and 2.0, of which one counts" in [
+        finding.what for finding in site.findings()
+    ]
+
+
+def test_the_command_says_that_nothing_is_wrong(swink: object) -> None:
+    done = swink("doctor")  # type: ignore[operator]  # a fixture that runs it
+
+    assert done.returncode == 0, done.stdout
+    assert "Nothing is wrong" in done.stdout

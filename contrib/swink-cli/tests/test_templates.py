@@ -1,0 +1,118 @@
+"""Prompts and options under a name: made, filled, listed and taken away."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chat_service import ChatService
+
+import swink_core as library
+from swink_cli.commands.ask import command
+from swink_cli.templates import Template, read_template, template_path
+
+
+@pytest.fixture
+def folder(swink_environment: dict[str, str]) -> Path:
+    """Where a platform of this kind keeps them."""
+    folder = Path(swink_environment["HOME"]) / ".config" / "swink" / "templates"
+    folder.mkdir(parents=True)
+    return folder
+
+
+# name, the template's prompt, what is asked, the prompt
+PROMPTS = [
+    ("a place for what is asked", "Say: $input!", "Hi", "Say: Hi!"),
+    ("no place", "Review this", "a + b", "Review this\n\na + b"),
+    ("nothing is asked", "A joke about $topic", "", "A joke about cats"),
+    ("no prompt", "", "Hi", "Hi"),
+    ("a value with a dollar", "Say: $input", "it is $5", "Say: it is $5"),
+    ("a dollar", "It costs $$5. $input", "Why?", "It costs $5. Why?"),
+]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "asked", "expected"), [row[1:] for row in PROMPTS], ids=[row[0] for row in PROMPTS]
+)
+def test_a_prompt_is_filled(prompt: str, asked: str, expected: str) -> None:
+    assert Template("t", prompt, variables={"topic": "cats"}).asked(asked) == expected
+
+
+@pytest.mark.parametrize(
+    ("prompt", "told"), [("$other", "needs other"), ("costs $5", "followed by no name")]
+)
+def test_a_prompt_that_cannot_be_filled_is_refused(prompt: str, told: str) -> None:
+    with pytest.raises(library.UsageError, match=told):
+        Template("t", prompt).asked("Hi")
+
+
+def test_a_template_has_what_the_command_line_leaves_open(swink: Any, folder: Path) -> None:
+    (folder / "tr.toml").write_text(
+        'model = "openai/any"\nsystem = "Into $language"\nprompt = "Translate: $input"\n'
+        'temperature = 0.5\noption = ["top_p=0.9"]\n[defaults]\nlanguage = "French"\n'
+    )
+    with ChatService(["ok"]) as service:
+        given = {"OPENAI_BASE_URL": service.base_url, "OPENAI_API_KEY": "sk-0123456789"}
+        swink("-t", "tr", "--temperature", "1", "Hi", SWINK_MODEL="echo/echo", **given)
+        swink("chat", "-t", "tr", "-p", "language=German", stdin="one\n", **given)
+        assert swink("ask", "-t", "tr", "-m", "echo/echo", "Hi").stdout == "Translate: Hi\n"
+    one, two = service.requests
+    assert (one["temperature"], one["top_p"], two["temperature"]) == (1.0, 0.9, 0.5)
+    assert [[m["content"] for m in request["messages"]] for request in (one, two)] == [
+        ["Into French", "Translate: Hi"], ["Into German", "Translate: one"],
+    ]  # fmt: skip
+
+
+def test_a_command_line_becomes_a_template(swink: Any, folder: Path) -> None:
+    given = ("-m", "echo/echo", "-o", "top_p=0.9", "-x", "-y", "--api-key", "sk-0123456789")
+    done = swink("ask", *given, "--save", "code", "See:\n$input")
+    assert (done.returncode, done.stdout) == (0, "")
+    text = (folder / "code.toml").read_text()
+    assert "sk-" not in text
+    assert "yes" not in text
+    assert swink("template", "show", "code").stdout == text
+    assert swink("template").stdout.startswith("code  ")
+    assert swink("-t", "code", "```\n1\n```").stdout == "1\n"
+    assert swink("template", "remove", "code").returncode == 0
+    assert "no template" in swink("template").stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (None, "there is no template 't'; there are: none"),
+        ("prompt = ", "t.toml: "),
+        ("colour = 1", "'colour' is no option"),
+        ("yes = true", "'yes' is no option"),
+        ("api-key = 'x'", "'api-key' is no option"),
+        ("prompt = 1", "'prompt' is no option"),
+    ],
+)
+def test_a_template_that_cannot_be_read_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, told: str
+) -> None:
+    monkeypatch.setenv("SWINK_CONFIG", str(folder.parent / "config.toml"))
+    if text is not None:
+        (folder / "t.toml").write_text(text)
+    with pytest.raises(library.UsageError, match=re.escape(told)):
+        read_template("t", command)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("temperature = 'hot'", "'hot' is not a valid float"), ("prompt = '$a'", "-p a=VALUE")],
+)
+def test_a_template_that_cannot_be_used_is_named(
+    swink: Any, folder: Path, text: str, told: str
+) -> None:
+    (folder / "t.toml").write_text(text)
+    done = swink("ask", "-m", "echo/echo", "-t", "t", "Hi")
+    assert (done.returncode, done.stdout, told in done.stderr) == (2, "", True)
+
+
+@pytest.mark.parametrize("name", ["../x", "", ".hidden", "a/b"])
+def test_a_name_stays_in_its_folder(name: str) -> None:
+    with pytest.raises(library.UsageError, match="is no template's name"):
+        template_path(name)

@@ -1,0 +1,230 @@
+"""Tools that swink carries out: of plugins, Python files and MCP servers, by a person's leave."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chat_service import ChatService
+
+from swink_cli.tools import ToolOptions
+from swink_core import ToolCallBlock, UsageError
+from swink_testing.installed import install
+
+WEATHER = '''
+def get_weather(city: str, days: int = 1) -> str:
+    """Tell the weather in a city."""
+    return f"{city}: 18 in {days}"
+
+def _helper(): ...
+'''
+SERVER = '''
+from mcp.server import MCPServer
+
+server = MCPServer("weather")
+
+@server.tool()
+def get_weather(city: str) -> str:
+    """Tell the weather in a city."""
+    return f"{city}: sunny"
+
+@server.tool()
+def fail() -> str:
+    raise ValueError("no such thing")
+
+server.run()
+'''
+PROMPT = ">\x1b[0m "
+has_sdk = pytest.mark.skipif(find_spec("mcp") is None, reason="the extra `mcp` is not installed")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "weather.py"
+    path.write_text(WEATHER)
+    return str(path)
+
+
+def asks(call: str, **arguments: Any) -> dict[str, Any]:
+    function = {"name": call, "arguments": json.dumps(arguments)}
+    return {"tool_calls": [{"index": 0, "id": f"c{call}", "function": function}]}
+
+
+def test_functions_of_a_file_are_called_until_the_model_has_answered(swink: Any, file: str) -> None:
+    with ChatService([asks("get_weather", city="Oslo")], ["It is cold."]) as service:
+        given = ("--base-url", service.base_url, "--api-key", "sk-canary-0123456789")
+        done = swink("ask", "-m", "openai/any", *given, "-y", "--functions", file, "Oslo?")
+        swink("ask", "-c", *given, "Sure?")
+    assert (done.returncode, done.stdout) == (0, "It is cold.\n")
+    assert "get_weather: Oslo: 18 in 1" in done.stderr
+    assert "openai/any · 2 turns · 6 tokens in, 10 out" in done.stderr
+    assert [tool["function"]["name"] for tool in service.requests[0]["tools"]] == ["get_weather"]
+    assert service.requests[1]["messages"][-1]["content"] == "Oslo: 18 in 1"
+    roles = [message["role"] for message in service.requests[2]["messages"]]
+    assert roles == ["user", "assistant", "tool", "assistant", "user"]
+
+
+def test_code_on_the_command_line_will_do(swink: Any) -> None:
+    code = 'def double(n: int) -> int:\n    "Double."\n    return 2 * n'
+    done = swink("ask", "-m", "echo/tool", "-y", "--functions", code, "21")
+    assert done.returncode == 0
+    assert "double returned: " in done.stdout
+
+
+def test_a_plugin_s_tool_is_found_by_name(swink: Any, tmp_path: Path) -> None:
+    points = {"swink.tools": {"weather": "acme_tools:TOOLS", "broken": "acme_tools:absent"}}
+    site = install(
+        tmp_path, "acme-tools", points, {"acme_tools.py": WEATHER + "TOOLS = [get_weather]"}
+    )
+    there = {"PYTHONPATH": str(site)}
+    done = swink("tools", **there)
+    assert done.stdout == "get_weather  Tell the weather in a city.\n"
+    assert (done.returncode, "tool broken of acme-tools cannot be loaded" in done.stderr) == (
+        1,
+        True,
+    )
+    done = swink("ask", "-m", "echo/tool", "-y", "-T", "weather", "Oslo", **there)
+    assert done.stdout == "get_weather returned: Oslo: 18 in 1 days\n".replace(" days", "")
+    for name, told in (("whether", "did you mean 'weather'?"), ("broken", "cannot be loaded")):
+        done = swink("ask", "-m", "echo/tool", "-y", "-T", name, "Oslo", **there)
+        assert (done.stdout, told in done.stderr) == ("", True)
+
+
+def test_a_model_that_calls_for_ever_is_stopped(swink: Any, file: str) -> None:
+    given = ("-y", "--functions", file, "--max-turns", "1")
+    done = swink("ask", "-m", "echo/tool", *given, "Oslo")
+    assert (done.returncode, "the model still calls tools" in done.stderr) == (3, True)
+
+
+# -- leave ---------------------------------------------------------------------------------------
+
+
+def test_without_a_terminal_nothing_is_sent_before_someone_gave_leave(
+    swink: Any, file: str
+) -> None:
+    with ChatService(["never"]) as service:
+        given = ("-m", "openai/any", "--base-url", service.base_url, "--functions", file)
+        for command, more in (("ask", ["Oslo?"]), ("chat", [])):
+            done = swink(command, *given, "--api-key", "k", *more, stdin="Oslo?\n")
+            assert (done.returncode, done.stdout) == (2, "")
+            assert "pass --yes" in done.stderr
+    assert service.requests == []
+
+
+def test_a_person_is_asked_on_a_terminal(start: Any, file: str) -> None:
+    running = start("chat", "-m", "echo/tool", "--functions", file, size=(80, 24))
+    question = "lways, or why not: "
+    for city, answer, told in (
+        ("Oslo", "not now", "They say: not now"),
+        ("Rome", "n", "get_weather failed: The user does not allow this call."),
+        ("Bern", "a", "get_weather returned: Bern: 18 in 1"),
+    ):
+        running.wait_for(PROMPT)
+        running.type(f"{city}\n")
+        running.wait_for(f'Run get_weather {{"city": "{city}", "days": 1}}?')
+        running.wait_for(question)
+        running.type(f"{answer}\n")
+        running.wait_for(told)
+        running.wait_for("so far: ")
+    running.wait_for(PROMPT)
+    running.type("Lund\n")  # always, from now on
+    running.wait_for("get_weather returned: Lund: 18 in 1")
+    running.wait_for(PROMPT)
+    running.type("\x04")
+    assert running.finish() == 0
+
+
+def test_ctrl_c_at_the_question_carries_nothing_out(start: Any, file: str) -> None:
+    running = start("ask", "-m", "echo/tool", "--functions", file, "Oslo", size=(80, 24))
+    running.wait_for("why not: ")
+    running.interrupt()
+    assert running.finish() == 130
+    assert b"18 in" not in running.output
+
+
+# -- MCP -----------------------------------------------------------------------------------------
+
+
+@has_sdk
+def test_a_server_s_tools_are_called(swink: Any, tmp_path: Path) -> None:
+    (tmp_path / "server.py").write_text(SERVER)
+    settings = tmp_path / "config.toml"
+    settings.write_text(f'[mcp]\nweather = ["{sys.executable}", "{tmp_path / "server.py"}"]\n')
+    with ChatService([asks("get_weather", city="Oslo"), asks("fail")], ["Sunny."]) as service:
+        given = ("--base-url", service.base_url, "--api-key", "sk-canary-0123456789", "-y")
+        more = {"SWINK_CONFIG": str(settings)}
+        done = swink("ask", "-m", "openai/any", *given, "--mcp", "weather", "Oslo?", **more)
+    assert (done.returncode, done.stdout) == (0, "Sunny.\n")
+    assert "get_weather: Oslo: sunny" in done.stderr
+    offered = service.requests[0]["tools"][0]["function"]
+    assert (offered["name"], offered["parameters"]["required"]) == ("get_weather", ["city"])
+
+
+@has_sdk
+def test_a_server_s_results_are_shown_to_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mcp.server import MCPServer
+    from mcp.server.mcpserver import Image
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    from swink_cli import mcp_servers
+
+    server = MCPServer("all")
+
+    @server.tool(structured_output=False)
+    def picture() -> list[Any]:
+        return ["a pixel", Image(data=b"\x89PNG", format="png")]
+
+    @server.tool()
+    def numbers() -> dict[str, int]:
+        return {"one": 1}
+
+    @server.tool()
+    def fail() -> str:
+        raise ToolError("no such thing")
+
+    monkeypatch.setattr(mcp_servers, "_target", lambda *_: server)
+
+    async def call() -> list[Any]:
+        async with mcp_servers.connected("all") as tools:
+            calls = [ToolCallBlock("c", tool.definition.name, {}) for tool in tools]
+            return [await t.carry_out(c) for t, c in zip(tools, calls, strict=True)]
+
+    picture_, numbers_, failed = asyncio.run(call())
+    assert [block.type for block in picture_.content] == ["text", "image"]
+    assert picture_.content[1].source.data == "iVBORw=="
+    assert json.loads(numbers_.content[0].text) == {"one": 1}
+    assert (failed.is_error, "no such thing" in failed.content[0].text) == (True, True)
+
+
+# -- mistakes ------------------------------------------------------------------------------------
+
+MISTAKES: list[tuple[str, dict[str, Any], str]] = [
+    ("no such file", {"files": ["none.py"]}, "none.py: there is no such file"),
+    ("code that fails", {"files": ["def f(: pass"]}, "SyntaxError"),
+    ("no function", {"files": ["def _f(): ..."]}, "has no function"),
+    ("no schema", {"files": ["def f(*a): ..."]}, "can be named by no model"),
+    ("two of a name", {"files": ["def f(): ...", "def f(): ..."]}, "the name 'f'"),
+    ("no such tool", {"names": ["nope"]}, "no plugin has a tool 'nope'"),
+]
+
+
+@pytest.mark.parametrize(
+    ("named", "told"), [row[1:] for row in MISTAKES], ids=[row[0] for row in MISTAKES]
+)
+async def test_a_mistake_is_named(named: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(told)):
+        async with ToolOptions(**named).opened():
+            pass
+
+
+def test_a_server_that_does_not_start_says_why(swink: Any) -> None:
+    done = swink("ask", "-m", "echo/tool", "-y", "--mcp", f"{sys.executable} -c 1/0", "Hi")
+    told = "pip install 'swink-cli[mcp]'" if find_spec("mcp") is None else "ZeroDivisionError"
+    assert (done.returncode, done.stdout, told in done.stderr) == (2, "", True)
+    assert done.stderr.startswith("Error: ")

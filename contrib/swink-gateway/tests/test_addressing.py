@@ -1,0 +1,81 @@
+"""What is a protocol's own goes to providers that speak it, over the API that they are asked in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from serving import Answer, Scripted, ask, serving
+
+import swink_core as swink
+from swink_core import AssistantMessage, StopReason, ThinkingBlock, ThinkingEnd, ThinkingStart
+
+REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "opaque"}
+ITEMS = [
+    {"role": "user", "content": "Hi"},
+    REASONING,
+    {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "c1", "output": "so"},
+]
+THOUGHT = ThinkingEnd(0, metadata={"item": REASONING})
+ANSWER = [swink.Start(), ThinkingStart(0), THOUGHT, swink.Done(StopReason.STOP)]
+
+
+async def asked_of(
+    model: str, providers: Any = None, routes: Any = None, **more: Any
+) -> tuple[Scripted, Answer]:
+    upstream = Scripted(ANSWER)
+    body = {"model": model, "input": ITEMS, "truncation": "auto", **more}
+    async with serving(upstream, providers=providers, routes=routes) as gateway:
+        return upstream, await ask(gateway, "/v1/responses", body)
+
+
+CHAT, RESPONSES = {"api": "chat"}, {"api": "responses"}
+
+# who is asked, what the gateway's owner set for the provider, whether that is the same API
+OWNERS: list[tuple[str, dict[str, Any], bool]] = [
+    ("openai/gpt-5.1", {}, True),
+    ("openai/gpt-5.1", {"openai": CHAT}, False),
+    ("openai/gpt-5.1", {"openai": {"settings": CHAT}}, False),
+    ("groq/any", {}, False),
+    ("groq/any", {"groq": RESPONSES}, True),
+    ("azure/mine", {}, False),
+    ("azure/mine", {"azure": RESPONSES}, True),
+    ("azure/mine", {"azure": {**RESPONSES, "deployment": "d"}}, True),
+    ("anthropic/claude-haiku-4-5", {"openai": RESPONSES}, False),
+]
+
+
+@pytest.mark.parametrize(
+    ("model", "providers", "is_own"), OWNERS, ids=[f"{m}-{p}" for m, p, _ in OWNERS]
+)
+async def test_the_api_that_the_owner_chose_is_seen(
+    model: str, providers: dict[str, Any], is_own: bool
+) -> None:
+    upstream, answer = await asked_of(model, providers)
+    assert answer.status == 200
+    said = upstream.context.messages[1]
+    assert isinstance(said, AssistantMessage)
+    thought = said.content[0]
+    assert isinstance(thought, ThinkingBlock)
+    (item,) = answer.json["output"]
+    assert (said.provider == model.partition("/")[0]) is is_own
+    assert (upstream.options.extra == {"truncation": "auto"}) is is_own
+    assert ("truncation" in answer.headers.get("x-swink-dropped", "")) is not is_own
+    assert (item == REASONING) is is_own  # another's is sealed
+
+
+@pytest.mark.parametrize("said", [{}, {"stop": "END"}], ids=str)
+async def test_a_rule_about_such_a_call_is_seen(said: dict[str, Any]) -> None:
+    upstream = Scripted(ANSWER)
+    body = {"model": "openai/gpt-5.1", "messages": ITEMS[:1], "logit_bias": {"7": 1}, **said}
+    async with serving(upstream) as gateway:
+        await ask(gateway, "/v1/chat/completions", body)
+    assert upstream.options.extra == ({"logit_bias": {"7": 1}} if said else {})
+
+
+async def test_a_chain_in_two_apis_of_one_provider_is_sealed_for_both() -> None:
+    chain = ["openai/gpt-5.1", "openai/gpt-4o-audio-preview"]
+    _, answer = await asked_of("mine", routes={"mine": chain})
+    (item,) = answer.json["output"]
+    assert item["encrypted_content"].startswith("swink1.")

@@ -1,0 +1,82 @@
+"""Sums of what calls took and cost, by day and model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime, timedelta
+
+import msgspec
+
+from swink_cli.summary import amount, money
+from swink_recorder.entries import Entry
+
+__all__ = ["Sum", "costs_cells", "summed", "sums"]
+
+
+class Sum(msgspec.Struct):
+    """What some calls took; `cost` is in US dollars, of those whose cost is known, and `unpriced`
+    counts the others. `day` is local; it or `model` is empty where all are summed up."""
+
+    day: str = ""
+    model: str = ""
+    calls: int = 0
+    input: int = 0
+    output: int = 0
+    cost: float = 0.0
+    unpriced: int = 0
+
+    def add(self, other: Sum) -> None:
+        """Add what other calls took."""
+        self.calls += other.calls
+        self.input += other.input
+        self.output += other.output
+        self.cost += other.cost
+        self.unpriced += other.unpriced
+
+
+def sums(
+    entries: Iterable[Entry], by: str | None, days: int | None, today: date | None = None
+) -> list[Sum]:
+    """Sum up calls by day and model, or `by` one of them, the last day and the dearest first.
+
+    `days` leaves out what is older than so many.
+    """
+    today = today or datetime.now().astimezone().date()
+    found: dict[tuple[str, str], Sum] = {}
+    for entry in entries:
+        day = datetime.fromisoformat(entry.at).astimezone().date()
+        if days is not None and day <= today - timedelta(days=days):
+            continue
+        key = "" if by == "model" else str(day), "" if by == "day" else entry.model
+        took = Sum(
+            calls=1,
+            input=entry.input or 0,
+            output=entry.output or 0,
+            cost=entry.cost or 0.0,
+            unpriced=int(entry.cost is None),
+        )
+        found.setdefault(key, Sum(*key)).add(took)
+    dearest = sorted(found.values(), key=lambda one: (-one.cost, one.model))
+    return sorted(dearest, key=lambda one: one.day, reverse=True)
+
+
+def summed(rows: Iterable[Sum]) -> Sum:
+    """Return the sum of sums."""
+    whole = Sum("total")
+    for row in rows:
+        whole.add(row)
+    return whole
+
+
+def costs_cells(row: Sum | None, by: str | None) -> Sequence[str]:
+    """Return the cells of a row for people; `None` for the headings."""
+    if row is None:
+        heads = ("DAY", "MODEL")
+        numbers = ("CALLS", "TOKENS IN", "OUT", "COST")
+    else:
+        heads = (row.day, row.model)
+        cost = money(row.cost) if row.unpriced < row.calls else "-"
+        least = f" ({row.unpriced} of unknown cost)" if 0 < row.unpriced < row.calls else ""
+        numbers = (amount(row.calls), amount(row.input), amount(row.output), cost + least)
+    shown = heads if by is None else (heads[0] or heads[1],) if row else (heads[by == "model"],)
+    return (*shown, *numbers)

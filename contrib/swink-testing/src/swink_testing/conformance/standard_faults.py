@@ -1,0 +1,127 @@
+"""Level 2: what a server does to a call, and how large what it sends may be."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from swink_core import Done, Error, Event
+from swink_core.providers import AiohttpClient
+from swink_recorder.recording import Recording
+from swink_testing.chaos import Answer, ChaosServer, Fault, standard_faults
+from swink_testing.conformance.check import DoesNotApply, fail, require
+from swink_testing.conformance.streaming import broken_rule
+from swink_testing.conformance.subject import Subject
+from swink_testing.driver import comparable, fold
+from swink_testing.expected_faults import FAILS, FULL_STREAM, HALFWAY
+from swink_testing.freeze import long_errors, long_frames
+
+__all__ = ["check_large_input", "check_standard_faults"]
+
+_LONGEST = 16_384
+"""Bytes of the recording that is spoilt: longer ones say nothing more."""
+
+
+def check_standard_faults(subject: Subject) -> None:
+    """What a server spoils or breaks off ends with the right kind, and what came is kept."""
+    if not subject.speaks_http:
+        raise DoesNotApply("it does not speak HTTP")
+    recordings = sorted(subject.answers(), key=lambda recording: len(recording.body))
+    fitting = [recording for recording in recordings if len(recording.body) <= _LONGEST]
+    recording = (fitting or recordings[:1])[-1]
+    answer = Answer.of_recording(recording, type(subject.provider).decoder)
+
+    async def spoil() -> None:
+        whole = await subject.parse(recording)
+        half = await subject.parse(recording, [recording.body[: len(recording.body) // 2]])
+        for name, fault in standard_faults(answer).items():
+            if name in FAILS:
+                _require_kind(
+                    name, await _events(subject, recording, answer, fault), FAILS[name][0]
+                )
+            elif name in HALFWAY:
+                events = await _events(subject, recording, answer, fault)
+                _require_kind(name, events, HALFWAY[name])
+                _require_same(name, events, half)
+            elif name in FULL_STREAM:
+                events = await _events(subject, recording, answer, fault)
+                require(isinstance(events[-1], Done), f"{name} ends in {events[-1]!r:.200}")
+                _require_same(name, events, whole)
+
+    with _quiet():
+        asyncio.run(spoil())
+
+
+async def _events(
+    subject: Subject, recording: Recording, answer: Answer, fault: Fault
+) -> list[Event]:
+    async with ChaosServer() as chaos:
+        http = AiohttpClient()
+        options = subject.call_options(base_url=chaos.add("case", answer, fault), malformed="skip")
+        model = subject.model_of(recording)
+        async with subject.client(http).stream(model, "Hello", **options) as stream:
+            events = [event async for event in stream]
+        await http.aclose()
+    if (broken := broken_rule(events)) is not None:
+        fail(f"a server's fault breaks the grammar: {broken}")
+    return events
+
+
+def _require_kind(name: str, events: list[Event], kind: Any) -> None:
+    terminal = events[-1]
+    found = terminal.error_kind if isinstance(terminal, Error) else terminal.type
+    require(found == kind, f"{name} ends in {found}, expected Error({kind})")
+
+
+def _require_same(name: str, events: list[Event], expected: list[Event]) -> None:
+    found, wanted = comparable(fold(events)).content, comparable(fold(expected)).content
+    require(found == wanted, f"{name}: of the answer {found!r:.200} is kept, not {wanted!r:.200}")
+
+
+def check_large_input(subject: Subject) -> None:
+    """No frame and no refusal of 256 kB, whatever in it is large, holds the event loop."""
+    if not subject.parses:
+        raise DoesNotApply("it has no parser: no bytes can be put through it")
+    with _quiet():
+        if slow := _slow(_Reading(subject)):
+            fail(slow[0])
+
+
+class _Reading:
+    """How a subject reads: presets of one package whose answers are the same read alike."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        made, parser = type(subject.provider), subject.provider.parser(subject.model)
+        names = tuple(recording.name for recording in subject.recordings)
+        state = tuple(type(value) for value in getattr(parser, "__dict__", {}).values())
+        self._key = (subject.entry.package, made, type(parser), state, names)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Reading) and self._key == other._key
+
+
+@cache
+def _slow(reading: _Reading) -> list[str]:
+    subject = reading.subject
+    refused = long_errors(subject) if subject.speaks_http else ()
+    return [*long_frames([subject]), *refused]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the log of calls that fail on purpose to themselves."""
+    logger = logging.getLogger("swink_core")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

@@ -1,0 +1,117 @@
+"""Level 2: answers that came whole, and errors that are only listed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import msgspec
+from attrs import evolve
+
+from swink_core import Error, Event, Model, StreamErrorKind
+from swink_testing.chaos_answers import Answer, framing_of
+from swink_testing.conformance.check import DoesNotApply, fail, require
+from swink_testing.conformance.streaming import message_difference
+from swink_testing.conformance.subject import WHOLE_ANSWERS, Subject
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
+
+__all__ = ["check_listed_errors", "check_whole_answers"]
+
+LISTED = "errors.jsonl"
+"""The file of a package that says what its API's errors mean, a row a line."""
+
+
+def check_whole_answers(subject: Subject) -> None:
+    """An answer that was asked for whole becomes its message, and half of one is an error."""
+    if not (subject.speaks_http and subject.provider.buffered):
+        raise DoesNotApply("it asks for no whole answers")
+    if not subject.whole_answers:
+        raise DoesNotApply(f"its package has no {WHOLE_ANSWERS}/")
+
+    async def read() -> None:
+        for recording in subject.whole_answers:
+            where, model = f"whole answer {recording.name}", subject.model_of(recording)
+            require(recording.message is not None, f"{where} has no message.json")
+            assert recording.message is not None
+            http = MemoryHTTPClient(MemoryResponse.of_recording(recording))
+            found = fold(
+                await _asked(subject, http, model, transport="buffered"),
+                subject.name,
+                recording.model,
+            )
+            expected = evolve(recording.message, provider=subject.name)
+            if (difference := message_difference(found, expected)) is not None:
+                fail(f"{where}: {difference}")
+            half = MemoryResponse.of_recording(
+                recording, [recording.body[: -len(recording.body) // 2]]
+            )
+            events = await _asked(subject, MemoryHTTPClient(half), model, transport="buffered")
+            require(isinstance(events[-1], Error), f"half of {where} is no error")
+
+    asyncio.run(read())
+
+
+class Listed(msgspec.Struct):
+    """What an error looks like, and what it means.
+
+    `status` and `body` are of an HTTP answer, `frame` is of a stream: JSON data, or text that is
+    sent as it is. `says` is in the message that people see.
+    """
+
+    kind: StreamErrorKind
+    status: int = 200
+    body: Any = None
+    frame: Any = None
+    says: str = ""
+
+
+def check_listed_errors(subject: Subject) -> None:
+    """Each row of the package's `errors.jsonl` is the error that it says."""
+    rows = subject.shipped(LISTED, msgspec.json.Decoder(Listed).decode_lines)
+    if not rows:
+        raise DoesNotApply(f"its package has no {LISTED}")
+    if not subject.parses:
+        raise DoesNotApply("it has no parser: no bytes can be put through it")
+    if framing_of(type(subject.provider).decoder) is None:
+        rows = [row for row in rows if row.frame is None]  # which nobody could write
+
+    async def read() -> None:
+        for number, row in enumerate(rows, 1):
+            terminal = (await _events_of(subject, row))[-1]
+            where = f"{LISTED}, line {number}"
+            if not isinstance(terminal, Error):
+                fail(f"{where} ends in {terminal.type}, expected Error({row.kind})")
+            require(
+                terminal.error_kind is row.kind,
+                f"{where} is Error({terminal.error_kind}), expected {row.kind}: "
+                f"{terminal.error_message}",
+                row.body if row.frame is None else row.frame,
+                row.kind,
+            )
+            require(
+                row.says in terminal.error_message,
+                f"{where} should say {row.says!r}: {terminal.error_message}",
+            )
+
+    asyncio.run(read())
+
+
+async def _events_of(subject: Subject, row: Listed) -> list[Event]:
+    said = row.body if row.frame is None else row.frame
+    data = said.encode() if isinstance(said, str) else json.dumps(said).encode()
+    if row.frame is not None:
+        answer = Answer.of_body(b"", type(subject.provider).decoder)
+        return await drive_bytes(subject.provider, subject.model, [answer.frame(data)])
+    http = MemoryHTTPClient(
+        MemoryResponse([data], row.status, {"Content-Type": "application/json"})
+    )
+    return await _asked(subject, http, subject.model)
+
+
+async def _asked(
+    subject: Subject, http: MemoryHTTPClient, model: Model, **more: Any
+) -> list[Event]:
+    options = subject.call_options(**more)
+    async with subject.client(http).stream(model, "Hello", **options) as stream:
+        return [event async for event in stream]

@@ -1,0 +1,56 @@
+"""What an answer took, as `usageMetadata` counts it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from swink_core.providers import EventWriter
+
+__all__ = ["count_tokens"]
+
+BILLED = {
+    "input_audio": ("promptTokensDetails", "AUDIO"),
+    "cache_read_audio": ("cacheTokensDetails", "AUDIO"),
+    "output_audio": ("candidatesTokensDetails", "AUDIO"),
+    "output_image": ("candidatesTokensDetails", "IMAGE"),
+}
+"""What is billed apart (`swink_core.vocabulary.prices`), and where it is counted."""
+
+_COUNTED = frozenset(
+    {
+        "promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount",
+        "cachedContentTokenCount", "totalTokenCount",
+    }
+)  # fmt: skip
+
+
+def count_tokens(usage: dict[str, Any], out: EventWriter) -> None:
+    """Figures are cumulative. Thoughts are counted beside the answer, and so is what tools of the
+    server gave to the model to read, beside the prompt. A count of 0 is left out by the API."""
+    prompt, tools = _number(usage, "promptTokenCount"), _number(usage, "toolUsePromptTokenCount")
+    told, thoughts = _number(usage, "candidatesTokenCount"), _number(usage, "thoughtsTokenCount")
+    counted = told is not None or thoughts is not None
+    out.usage(
+        input=None if prompt is None else prompt + (tools or 0),
+        output=(told or 0) + (thoughts or 0) if counted else None,
+        cache_read=_number(usage, "cachedContentTokenCount"),
+        reasoning=thoughts,
+        total=_number(usage, "totalTokenCount"),
+        extra={name: value for name, value in usage.items() if name not in _COUNTED}
+        | {name: count for name, count in _billed(usage) if count},
+    )
+
+
+def _billed(usage: dict[str, Any]) -> Iterator[tuple[str, int]]:
+    """Yield the tokens that have a price of their own, by its name."""
+    for ours, (name, modality) in BILLED.items():
+        rows = usage.get(name)
+        for row in rows if isinstance(rows, list) else ():
+            if isinstance(row, dict) and row.get("modality") == modality:
+                yield ours, _number(row, "tokenCount") or 0
+
+
+def _number(usage: dict[str, Any], name: str) -> int | None:
+    value = usage.get(name)
+    return int(value) if isinstance(value, int | float) else None

@@ -1,0 +1,44 @@
+"""What a class or a row of another service may say, and what it must not leave unsaid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from swink_core import Failure, ProviderFailure, ProviderInfo
+from swink_core import StreamErrorKind as Kind
+from swink_core.providers import first_set
+from swink_provider_openai.dialect import Dialect
+
+__all__ = ["headers_of", "refuse_idle_overrides"]
+
+_RULES = "[[rules]] of models.toml say what is taken, such as takes = { audio = false }"
+_NOT_ASKED = {
+    "parser": "name the class that reads answers as chat_parser",
+    "features": _RULES,
+    "knobs": _RULES,
+}
+"""What an `HTTPProvider` has and the API of a call decides here; and what is asked instead."""
+
+
+def refuse_idle_overrides(made: type) -> None:
+    """Raise TypeError for a class that overrides what nobody would ask of it."""
+    for name, instead in _NOT_ASKED.items():
+        if name in vars(made):
+            raise TypeError(f"{made.__name__}.{name} would never be asked: {instead}")
+
+
+def headers_of(
+    info: ProviderInfo, dialect: Dialect, environ: Mapping[str, str] | None
+) -> dict[str, str]:
+    """Return the headers that a dialect takes from the environment.
+
+    Raises ProviderFailure where one is required and is not set.
+    """
+    found: dict[str, str] = {}
+    for name, variable in dialect.headers.items():
+        if (value := first_set([variable], environ)) is not None:
+            found[name] = value
+        elif variable in info.required_env:
+            why = f"no {name} for {info.name}: {variable} is not set"
+            raise ProviderFailure(Failure("request", kind=Kind.AUTH, code="no_header", message=why))
+    return found

@@ -1,0 +1,101 @@
+"""Perplexity's Agent API: the Responses API, but that a field which it does not know is refused.
+
+So there goes out what it has, and no more. A schema is asked for by `response_format`, as with
+Chat Completions. What its own tools found is in the answer and does not go back, since its input
+has no such item; and an item of the answer is known when it is done: a search begins as a call of
+a function that nobody has offered, and ends as its results.
+
+Source: docs.perplexity.ai, "Agent API" and "Migrate from Sonar"; the vendor's SDK (perplexityai),
+types of `responses.create`; github.com/perplexityai/api-platform-developers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from swink_core import Context, Model, StreamOptions
+from swink_core.providers import EventWriter
+from swink_provider_openai.converter import unsupported
+from swink_provider_openai.parameters import response_format
+from swink_provider_openai.responses.api import FEATURES, ResponsesAPI
+from swink_provider_openai.responses.parser import ResponsesParser
+from swink_provider_openai.responses.wire import Event
+
+__all__ = ["AgentAPI"]
+
+ITEMS: dict[str, tuple[str, ...]] = {
+    "message": ("role", "content"),
+    "function_call": ("call_id", "name", "arguments"),
+    "function_call_output": ("call_id", "output"),
+}
+"""What the input may hold, and the fields of each."""
+
+PARTS: dict[str, str] = {"input_text": "text", "input_image": "image_url"}
+
+FOUND = ("_results", "mcp_list_tools", "mcp_call", "tool_search_output")
+"""How the types of items end that hold what tools of the service's own found."""
+
+
+class AgentAPI(ResponsesAPI):
+    """The Agent API in a dialect."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.features = FEATURES - {"documents", "audio", "stop"}
+        self.knobs -= {"seed"}
+
+    def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
+        """Return `input`, `instructions` and `tools`."""
+        native = super().convert(model, context, options)
+        return {**native, "input": [known for item in native["input"] if (known := _known(item))]}
+
+    def parser(self, model: Model) -> Any:
+        """Make a parser for one response."""
+        return _AgentParser()
+
+    def _defaults(
+        self, model: Model, options: StreamOptions, fields: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        defaults = super()._defaults(model, options, fields)
+        return {"store": defaults["store"]}  # of reasoning nothing comes but words on the way
+
+    def _parameters(self, model: Model, options: StreamOptions) -> dict[str, Any]:
+        found = super()._parameters(model, options)
+        if found.pop("text", None) is not None:
+            found["response_format"] = response_format(options.response_format, self._dialect)
+        if isinstance(choice := found.get("tool_choice"), dict):
+            found["tool_choice"] = {"name": choice["name"]}
+        return found
+
+
+class _AgentParser(ResponsesParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self._handlers["response.cancelled"] = self._ended
+
+    def _item_added(self, event: Event, out: EventWriter) -> None:
+        event.item = None
+        super()._item_added(event, out)
+
+
+def _known(item: dict[str, Any]) -> dict[str, Any] | None:
+    """Return an item with the fields that are known there, and one of the caller's own as it is;
+    `None` for what the service's tools found."""
+    kind = item.get("type", "message")
+    if kind not in ITEMS:
+        return None if kind.endswith(FOUND) else item
+    known = {"type": kind, **{name: item[name] for name in ITEMS[kind]}}
+    if kind == "message" and not isinstance(said := item["content"], str):
+        spoken = item["role"] == "assistant"
+        known["content"] = (
+            "".join(part.get("text", "") for part in said) if spoken else [*map(_part, said)]
+        )
+    if not isinstance(known.get("output", ""), str):
+        raise unsupported("The Agent API", "media in the result of a tool")
+    return known
+
+
+def _part(part: dict[str, Any]) -> dict[str, Any]:
+    name = PARTS.get(part["type"])
+    return part if name is None else {"type": part["type"], name: part[name]}

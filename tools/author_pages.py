@@ -1,0 +1,129 @@
+"""The pages of the reference for those who write plugins: the toolbox, models.toml, recordings."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import msgspec
+from reference_parts import (
+    MARK,
+    about,
+    code,
+    joined,
+    literal,
+    section,
+    signature,
+    table,
+    words,
+    written_type,
+)
+
+import swink_core
+from swink_core import providers
+from swink_core.plugins.package_data import FILE
+from swink_core.vocabulary import models, prices
+from swink_recorder import recording
+from swink_testing.conformance import whole
+from swink_testing.conformance.subject import WHOLE_ANSWERS
+
+FIRST = ("HTTPProvider", "Parser", "EventWriter", "MessageConverter", "EventSource")
+"""What a provider is made of, in the order in which one is written."""
+
+OF_CORE = ("Failure", "Classification", "ProviderFailure", "StopReason", "ProviderInfo", "Notice")
+
+
+def toolbox() -> str:
+    """Return the page of what a provider is made of."""
+    names = [name for name in providers.__all__ if name not in FIRST]
+    classes = [n for n in names if inspect.isclass(getattr(providers, n))]
+    functions = [n for n in names if inspect.isfunction(getattr(providers, n))]
+    rest = [n for n in names if n not in (*classes, *functions, "Phase")]
+    return joined(
+        "# What a provider is made of",
+        MARK,
+        "`swink_core.providers` has these names for the authors of plugins; those of\n"
+        "[messages](messages.md), [events](events.md), [options](options.md) and\n"
+        "[hooks](hooks.md) are in `swink_core` itself.",
+        *(_class(getattr(providers, name)) for name in FIRST),
+        "## `Phase`",
+        "When a call failed, as a `Failure` says: " + words(get_args(providers.Phase)) + ".",
+        *(_class(getattr(swink_core, name)) for name in OF_CORE),
+        "## Functions",
+        *_functions(functions),
+        "## More classes",
+        *(_class(getattr(providers, name)) for name in classes),
+        "## Values",
+        table(("name", "value"), [(code(n), code(f"{getattr(providers, n)!r:.80}")) for n in rest]),
+    )
+
+
+def _functions(names: list[str]) -> Iterator[str]:
+    for name in names:
+        function = getattr(providers, name)
+        yield f"### `{name}`"
+        yield signature(name, function)
+        yield about(function)
+
+
+def _class(kind: type) -> str:
+    if issubclass(kind, msgspec.Struct):
+        return joined(f"## `{kind.__name__}`", about(kind), keys(kind))
+    if issubclass(kind, str):  # an enumeration of words
+        listed: Any = kind
+        return joined(f"## `{kind.__name__}`", about(kind), words(map(str, listed)))
+    return section(kind)
+
+
+def keys(kind: type[msgspec.Struct]) -> str:
+    """Tabulate the keys that a table of a file may have."""
+    rows = []
+    for field in msgspec.structs.fields(kind):
+        default = field.default
+        if field.default_factory is not msgspec.NODEFAULT:
+            default = field.default_factory()
+        said = "" if default is msgspec.NODEFAULT else literal(default)
+        rows.append((code(field.encode_name), code(written_type(kind, field.name)), code(said)))
+    return table(("key", "type", "default"), rows)
+
+
+def models_toml() -> str:
+    """Return the page of models.toml."""
+    parts = {
+        "`[provider]`, `[[providers]]`": models.ProviderInfo,
+        "`[[models]]`": models.ModelInfo,
+        "`prices` of a model": prices.Prices,
+        "`[[rules]]`": models.Rule,
+    }
+    return joined(
+        f"# {FILE}",
+        MARK,
+        f"A package of providers has a `{FILE}`, which is read without importing the plugin.\n"
+        "[Describe models](../how-to/describe-models.md) says how to write one. Unknown keys are\n"
+        "refused. `rules_of` names packages whose rules come first.",
+        *(joined(f"## {name}", about(kind), keys(kind)) for name, kind in parts.items()),
+    )
+
+
+def recordings() -> str:
+    """Return the page of the files that the kit reads of a package."""
+    return joined(
+        "# Recordings and other files of a package",
+        MARK,
+        "`swink record` writes recordings; the [conformance kit](conformance.md), `swink demo`\n"
+        "and `swink replay` read them.",
+        f"## `{recording.BUNDLE}/`",
+        about(recording),
+        section(recording.Recording),
+        section(recording.RecordedRequest),
+        f"## `{WHOLE_ANSWERS}/`",
+        "Recordings of answers that were asked for whole, in the same form; their body is JSON.",
+        f"## `{whole.LISTED}`",
+        "What the API's errors mean, a JSON object a line.",
+        about(whole.Listed),
+        keys(whole.Listed),
+        "## `request_rules.jsonl`, `expected_failures.toml`",
+        "What the API refuses, and which checks fail for what reason:\n"
+        "see [Check a provider](../how-to/check-a-provider.md).",
+    )

@@ -1,0 +1,73 @@
+"""The page of the command line: what `swink COMMAND --help` says, of every command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from inspect import cleandoc
+from textwrap import dedent
+
+import click
+from reference_parts import MARK, code, joined, table
+
+from swink_cli import exits
+from swink_cli.main import cli
+
+CODES = (
+    (0, "the answer is complete"),
+    (exits.EXIT_FAILURE, "the call failed"),
+    (exits.EXIT_USAGE, "the call could not be made: an unknown provider, an option, a file"),
+    (
+        exits.EXIT_INCOMPLETE,
+        "the answer ended early: at the token limit, by a filter, paused, or still calling tools",
+    ),
+    (exits.EXIT_INTERRUPTED, "stopped by Ctrl-C, which closes the connection"),
+    (exits.EXIT_BROKEN_PIPE, "the reader of standard output left"),
+)
+
+
+def page() -> str:
+    """Return the page."""
+    context = click.Context(cli, info_name="swink")
+    return joined(
+        "# The command line",
+        MARK,
+        "`swink COMMAND --help` says the same in a terminal. Other distributions of this\n"
+        "repository bring some of the commands; [any may](../how-to/add-a-command.md).",
+        *_command(cli, context, "##"),
+        "## Exit codes",
+        table(("code", "what it means"), [(str(number), text) for number, text in CODES]),
+    )
+
+
+def _command(command: click.Command, context: click.Context, heading: str) -> Iterator[str]:
+    """Describe a command, and below it those of a group."""
+    if context.parent is not None:
+        yield f"{heading} `{context.command_path}`"
+    pieces = [context.command_path, *command.collect_usage_pieces(context)]
+    yield f"```text\n{' '.join(pieces)}\n```"
+    yield from _paragraphs(command.help or "")
+    if rows := list(_options(command, context)):
+        yield table(("option", "what it does"), rows)
+    if isinstance(command, click.Group):
+        below = heading if context.parent is None else heading + "#"
+        for name in command.list_commands(context):
+            one = command.get_command(context, name)
+            assert one is not None
+            yield from _command(one, click.Context(one, info_name=name, parent=context), below)
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    r"""Yield a help text's paragraphs; one that begins with \b keeps its lines."""
+    for paragraph in cleandoc(text).split("\n\n"):
+        if paragraph.startswith("\b"):
+            yield f"```text\n{dedent(paragraph[1:].strip(chr(10)))}\n```"
+        else:
+            yield paragraph
+
+
+def _options(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
+    for parameter in command.get_params(context):
+        if isinstance(parameter, click.Option) and "--help" not in parameter.opts:
+            record = parameter.get_help_record(context)
+            if record is not None:
+                yield code(record[0]), record[1]
