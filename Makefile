@@ -7,6 +7,7 @@ PYTEST_ARGS ?=
 CLIENTS_ARGS ?=
 STREAMS ?= 1000000
 REFUSALS ?= 100000
+CALLS ?= 3000
 WORKERS ?= auto
 PROVIDERS ?=
 
@@ -14,6 +15,7 @@ VENV := .venv
 PEERS := .venv-peers
 PEERS_INSTALLED := $(patsubst benchmarks/peers/%.txt,$(PEERS)/%/.installed,$(wildcard benchmarks/peers/*.txt))
 COUNTERPARTS := .venv-counterparts
+RAY := .venv-ray
 SDKS := .venv-sdks
 CLIENTS := .venv-clients
 SDKS_INSTALLED := $(patsubst tools/sdks/%.txt,$(SDKS)/%/.installed,$(wildcard tools/sdks/*.txt))
@@ -27,7 +29,7 @@ OR_FAIL := || { echo "the installation failed; for all that pip has to say, run 
 PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml contrib/*/pyproject.toml)
 EDITABLE := $(foreach project,$(patsubst %/,%,$(dir $(PROJECTS))),-e ./$(project))
 
-.PHONY: help demo test lint format types wheels reference docs picture bench fuzz judge scoreboard mutants counterparts clients constraints clean FORCE
+.PHONY: help demo test lint format types wheels reference docs picture bench kills fuzz judge scoreboard mutants counterparts clients constraints clean FORCE
 .DELETE_ON_ERROR:
 
 help:
@@ -40,7 +42,8 @@ help:
 	@echo 'make docs         make the site of docs/ in build/site; broken links and anchors fail'
 	@echo 'make picture      draw what `swink demo` prints, for the README'
 	@echo 'make bench        measure the cost per event and per request, of each protocol at the gateway,'
-	@echo '                  and of starting the command line'
+	@echo '                  of starting the command line, and of many prompts (CALLS=100000 for all)'
+	@echo 'make kills        kill runs of `swink batch` two hundred times, with each engine of its journal'
 	@echo 'make fuzz         feed 1,000,000 broken answers (STREAMS=…) and 100,000 broken errors'
 	@echo '                  (REFUSALS=…) to all providers, half over HTTP, then run the'
 	@echo '                  property tests with many fresh examples'
@@ -50,7 +53,7 @@ help:
 	@echo 'make scoreboard   put swink and its peers before the same faults, and before the judge; writes two pages'
 	@echo 'make counterparts show traces to Phoenix and metrics to Prometheus, drive the claude command,'
 	@echo '                  the gateway with every vendor'\''s newest SDK, and them beside the'
-	@echo '                  providers, installing all (1.5 GB)'
+	@echo '                  providers, and a batch on Ray, installing all (2.5 GB)'
 	@echo 'make clients      drive real coding agents through the gateway, installing them (2 GB), and'
 	@echo '                  1,000 clients that are slow, that vanish, and whose upstream hangs;'
 	@echo '                  CLIENTS_ARGS="codex", or --write for a new table'
@@ -91,6 +94,11 @@ bench: $(VENV)/.installed-dev
 	$(PY) -m benchmarks.run
 	$(PY) -m benchmarks.gateway
 	$(PY) -m benchmarks.start_up
+	$(PY) -m benchmarks.batch --calls $(CALLS)
+
+kills: $(VENV)/.installed-dev
+	$(PY) contrib/swink-batch/tests/kills.py --engine files
+	$(PY) contrib/swink-batch/tests/kills.py --engine sqlite
 
 fuzz: $(VENV)/.installed-dev
 	$(PY) tools/fuzz.py --streams $(STREAMS) --refusals $(REFUSALS)
@@ -112,12 +120,22 @@ $(PEERS)/%/.installed: benchmarks/peers/%.txt $(VENV)/.checkout
 	@$(@D)/bin/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
 	@touch $@
 
-counterparts: $(VENV)/.installed-dev $(COUNTERPARTS)/.installed $(SDKS_INSTALLED)
+counterparts: $(VENV)/.installed-dev $(COUNTERPARTS)/.installed $(RAY)/.installed $(SDKS_INSTALLED)
 	@command -v prometheus >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends prometheus; } || { echo "Prometheus is not here, and apt cannot install it: install it by hand" >&2; exit 1; }
 	$(PY) tools/counterparts.py
 	$(PY) -m pytest -q contrib/swink-recorder/tests/test_cassette.py
 	$(PY) tools/counterparts_claude_code.py
 	$(PY) tools/counterparts_sdks.py
+	$(RAY)/bin/python tools/counterparts_ray.py
+
+# Ray and all that it wants are its environment's own; swink comes from .venv.
+$(RAY)/.installed: tools/ray.txt $(VENV)/.installed-dev
+	@echo "installing Ray, on which a batch is run, into $(@D)"
+	@$(PY) -m venv $(@D)
+	@$(@D)/bin/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
+	@$(PY) -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
+		> $$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/swink.pth
+	@touch $@
 
 clients: $(VENV)/.installed-dev $(CLIENTS)/npm/.installed $(CLIENTS)/aider/.installed
 	ulimit -n $$(ulimit -Hn) || true; SWINK_GATEWAY_CROWD=1000 SWINK_GATEWAY_CLIENTS=chat \
@@ -188,5 +206,5 @@ constraints:
 	$(PYTHON) tools/constraints.py
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(COUNTERPARTS) $(SDKS) $(CLIENTS) $(SITE) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(COUNTERPARTS) $(RAY) $(SDKS) $(CLIENTS) $(SITE) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -26,8 +26,12 @@ RUNNABLE = [page for page in PAGES if python_blocks(page)]
 
 @pytest.mark.parametrize("page", RUNNABLE, ids=name_of)
 def test_the_blocks_of_a_page_run_one_after_another_and_print_something(
-    page: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    page: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
+    monkeypatch.chdir(tmp_path)  # where pages write their files
     module = ModuleType("documentation_page")
     monkeypatch.setitem(sys.modules, module.__name__, module)  # classes look their module up
     blocks = python_blocks(page)

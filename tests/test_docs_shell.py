@@ -57,6 +57,7 @@ FILES = {
     "your_program.py": """import swink
 print(swink.complete_sync("echo/echo", "Hello").text)
 """,
+    "reviews.csv": "text\nGreat.\nIt broke after a day.\n",
     "weather.py": "def get_weather(city: str) -> str: return city",
 }
 """What a reader would have written."""

@@ -95,17 +95,15 @@ _CALL_OPTIONS = (
         help="The key; others see it in the process list, so prefer the provider's variable.",
     ),
     click.option("--timeout", type=float, metavar="SECONDS", help="The most time for the call."),
-    click.option(
-        "-o",
-        "--option",
-        "pairs",
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="Any other option: top_p=0.9, stop=END, timeouts.idle=60, headers.X-Team=a; "
-        "settings.KEY=VALUE is one of the provider's own settings, "
-        "extra.KEY=VALUE goes into the request as it is.",
-    ),
 )
+
+_PAIRS: dict[str, Any] = {
+    "multiple": True,
+    "metavar": "KEY=VALUE",
+    "help": "Any other option: top_p=0.9, stop=END, timeouts.idle=60, headers.X-Team=a; "
+    "settings.KEY=VALUE is one of the provider's own settings, "
+    "extra.KEY=VALUE goes into the request as it is.",
+}
 
 
 @define
@@ -166,8 +164,11 @@ class CallOptions:
             self.models = [choose_model()]
 
 
-def call_options(command: Function) -> Function:
-    """Give a command the options of a call; it gets them as one `CallOptions`."""
+def call_options(command: Function, *, without: str = "") -> Function:
+    """Give a command the options of a call; it gets them as one `CallOptions`.
+
+    `without` is a short name that the command has for something else.
+    """
 
     @functools.wraps(command)
     def with_options(**given: Any) -> Any:
@@ -185,7 +186,9 @@ def call_options(command: Function) -> Function:
         call.models, call.others, call.is_default = chains[0], chains[1:], is_default
         return command(call=call, **given)
 
-    return apply_options((*_CALL_OPTIONS, *template_options), with_options)
+    short = [name for name in ("-o", "--option") if name != without]
+    pairs = click.option(*short, "pairs", **_PAIRS)
+    return apply_options((*_CALL_OPTIONS, pairs, *template_options), with_options)
 
 
 def apply_options(

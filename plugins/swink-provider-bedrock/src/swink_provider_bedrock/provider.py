@@ -48,6 +48,9 @@ from swink_provider_bedrock.sigv4 import signed_headers
 __all__ = ["BedrockProvider"]
 
 SERVICE = "bedrock"
+
+S3_DIGEST = "x-amz-content-sha256"
+"""The header that every request to S3 has, and none to Bedrock."""
 ERROR_TYPE_HEADER = "x-amzn-errortype"
 
 _PARTITIONS = {
@@ -172,7 +175,8 @@ class BedrockProvider(HTTPProvider):
         """Add a bearer token, or sign; not where the caller's headers do already."""
         if any(name.lower() == "authorization" for name in request.headers):
             return
-        if (token := self.api_key(options)) is not None:
+        is_s3 = S3_DIGEST in request.headers  # of a batch's rows, which take no token of Bedrock's
+        if not is_s3 and (token := self.api_key(options)) is not None:
             request.headers["Authorization"] = f"Bearer {token}"
             return
         keys = await self._chain.get()
@@ -186,7 +190,7 @@ class BedrockProvider(HTTPProvider):
                 request.body,
                 credentials=keys,
                 region=self._region(request.url, options),
-                service=SERVICE,
+                service="s3" if is_s3 else SERVICE,
                 now=self.now(),
             )
         )

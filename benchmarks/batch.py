@@ -1,0 +1,149 @@
+"""Many prompts: `python -m benchmarks.batch [--calls 100000] [--concurrency 100] [--check]`.
+
+Compares swink-batch, with its journal and its limits, with a bare aiohttp loop behind a semaphore,
+and with the same loop over openai's client and litellm's, each where it is installed in
+`.venv-peers/NAME` (`make scoreboard`). Contenders take turns, a process each; ratios are within a
+round. Then: what a hundred times as many calls take in memory, and what a server gets that answers
+so many calls a second and refuses the rest. Nothing leaves the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+
+LEAST_RATIO = 0.6
+"""Calls a second against the bare loop."""
+
+MOST_GROWTH = 1.1
+"""Memory with all calls against that with a hundredth."""
+
+LEAST_USE = 0.95
+"""Of what a server with a limit answers in a second."""
+
+MOST_REFUSED = 0.01
+
+WARM_SECONDS = 5.0
+"""Until the limit is found; what it gets in them does not count as its use."""
+
+
+@contextmanager
+def _server(*command: str) -> Iterator[str]:
+    with subprocess.Popen(
+        [sys.executable, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{process.stdout.readline().strip()}/v1"
+        finally:
+            process.stdin.close()
+
+
+def _ask(way: str, url: str, calls: int, concurrency: int) -> dict[str, float]:
+    python = sys.executable if way in ("aiohttp", "swink-batch") else str(_peer(way))
+    command = [python, str(ROOT / "benchmarks/batch_loops.py"), way, url, str(calls)]
+    done = subprocess.run([*command, str(concurrency)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{way} failed:\n{done.stderr}")
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def _peer(way: str) -> Path:
+    return ROOT / ".venv-peers" / way / "bin" / "python"
+
+
+def speed(calls: int, concurrency: int, rounds: int) -> tuple[float, float]:
+    """Print calls a second of all, and return swink-batch's ratio and its growth in memory."""
+    ways = ["aiohttp", "swink-batch", *(w for w in ("openai", "litellm") if _peer(w).exists())]
+    found: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
+    with _server("-m", "benchmarks.server") as url:
+        for number in range(rounds):
+            for way in ways[number % len(ways) :] + ways[: number % len(ways)]:
+                found[way].append(_ask(way, url, calls, concurrency))
+        small = _ask("swink-batch", url, max(calls // 100, 100), concurrency)["memory"]
+    print(f"{calls:,} calls, {concurrency} at a time, {rounds} rounds (medians)\n")
+    print("| way | calls/s | of aiohttp | CPU µs a call | memory MB |")
+    print("| --- | ---: | ---: | ---: | ---: |")
+    ratios: dict[str, float] = {}
+    for way in ways:
+        pairs = zip(found[way], found["aiohttp"], strict=True)
+        ratios[way] = statistics.median(own["rate"] / bare["rate"] for own, bare in pairs)
+        rate, cpu, memory = (
+            statistics.median(each[name] for each in found[way])
+            for name in ("rate", "cpu", "memory")
+        )
+        print(f"| {way} | {rate:,.0f} | {ratios[way]:.2f} | {cpu:,.0f} | {memory:.0f} |")
+    growth = statistics.median(each["memory"] for each in found["swink-batch"]) / small
+    print(f"\nmemory: {small:.0f} MB with a hundredth of the calls; x {growth:.2f} with all")
+    return ratios["swink-batch"], growth
+
+
+def limited(rate: float, calls: int) -> tuple[float, float]:
+    """Print what a server with a limit got, and return the share of it and of refusals."""
+    from swink_batch import Tally, run
+
+    times: list[float] = []
+
+    def watch(tally: Tally) -> None:
+        times.append(time.perf_counter())
+
+    program = str(ROOT / "contrib/swink-batch/tests/row_server.py")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _server(program, "--rate", str(rate), "--latency", "0.2") as url,
+    ):
+        rows = ({"prompt": f"row {number}"} for number in range(calls))
+        client: Any = {"providers": {"openai": {"base_url": url, "api_key": "x", "api": "chat"}}}
+        output = Path(folder) / "answers.jsonl"
+        tally = asyncio.run(run("openai/rows", rows, output, client=client, watch=watch))
+    last = times[int(len(times) * 0.95)]  # behind it, calls wait that were refused at the end
+    steady = [at for at in times if times[0] + WARM_SECONDS < at <= last]
+    used = len(steady) / (steady[-1] - steady[0]) / rate
+    refused = tally.refused / (calls + tally.refused)
+    print(f"limit {rate:g}/s: {used:.1%} of it used, {refused:.2%} of calls refused")
+    return used, refused
+
+
+def main() -> int:
+    """Measure, and with `--check` say whether the limits are kept."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--calls", type=int, default=3000)
+    parser.add_argument("--concurrency", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rate", type=float, default=200.0)
+    parser.add_argument("--limited-calls", type=int, default=6000)
+    parser.add_argument("--check", action="store_true")
+    given = parser.parse_args()
+    ratio, growth = speed(given.calls, given.concurrency, given.rounds)
+    used, refused = limited(given.rate, given.limited_calls)
+    broken = [
+        what
+        for what, holds in (
+            (f"less than {LEAST_RATIO} of aiohttp's calls a second", ratio >= LEAST_RATIO),
+            (f"memory grows by more than {MOST_GROWTH}", growth <= MOST_GROWTH),
+            (f"less than {LEAST_USE:.0%} of a limit used", used >= LEAST_USE),
+            (f"{MOST_REFUSED:.0%} of calls refused, or more", refused < MOST_REFUSED),
+        )
+        if not holds
+    ]
+    for what in broken:
+        print(f"broken: {what}", file=sys.stderr)
+    return 1 if broken and given.check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

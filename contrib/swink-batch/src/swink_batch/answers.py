@@ -1,0 +1,134 @@
+"""An answer as it is kept and written: a line of JSON.
+
+What there is of it is said, and nothing else: a line has no field without a value. The whole
+message is kept where its text does not say all of it (tool calls, thinking, citations).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from swink import Answer as TypedAnswer
+from swink import BadAnswer
+from swink_core import (
+    AssistantMessage,
+    Cost,
+    ProviderFailure,
+    StreamError,
+    SwinkError,
+    TextBlock,
+    Usage,
+    dump,
+)
+
+__all__ = ["Answer", "Failed", "as_json", "failed", "read_answer", "succeeded"]
+
+_FIELDS = ("input", "output", "cache_read", "cache_write", "reasoning", "total")
+
+
+class Failed(msgspec.Struct, omit_defaults=True):
+    """Why a row has no answer. `kind` is that of the failure (see the reference of failures),
+    `bad_row` where nothing could be asked, `bad_answer` where the answer does not fit its type."""
+
+    kind: str
+    message: str
+    resolution: str = ""
+
+
+class Answer(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """What became of a row.
+
+    `value` is the answer read as JSON, where a type or a schema was asked for; `message` the whole
+    message in its JSON form, where there is more than text to it; of a failed row, `text` and
+    `message` are what had come. `cost` is in US dollars, `seconds` what it took with its retries.
+    """
+
+    id: str
+    text: str = ""
+    value: Any = msgspec.UNSET
+    error: Failed | None = None
+    model: str = ""
+    stop_reason: str | None = None
+    message: dict[str, Any] | None = None
+    usage: dict[str, int] = {}
+    cost: float | None = None
+    seconds: float = 0.0
+    attempts: int = 1
+
+
+read_answer = msgspec.json.Decoder(Answer).decode
+"""Return the answer that a line says."""
+
+
+def succeeded(id: str, result: AssistantMessage | TypedAnswer[Any], model: str) -> Answer:
+    """Return the answer to a row."""
+    if isinstance(result, AssistantMessage):
+        return _told(id, result, model, result.total_usage, result.total_cost)
+    answer = _told(id, result.message, model, result.usage, result.cost)
+    answer.text = result.text
+    answer.value = _plain(result.parsed)
+    return answer
+
+
+def failed(id: str, error: SwinkError, model: str) -> Answer:
+    """Return what is kept of a row that failed: the kind, the message, and what had come."""
+    if isinstance(error, StreamError):
+        partial = error.partial or AssistantMessage([])
+        answer = _told(id, partial, model, partial.total_usage, partial.total_cost)
+        answer.attempts = error.attempts
+        kind = str(error.kind)
+    elif isinstance(error, BadAnswer):
+        answer, kind = _told(id, error.answer, model, error.usage, error.cost), "bad_answer"
+    else:
+        answer, kind = Answer(id=id, model=model), "bad_row"
+        if isinstance(error, ProviderFailure):
+            kind = str(error.failure.kind)
+    told = f"{error.title}: {error.message}" if error.title else error.message
+    answer.error = Failed(kind, told, error.resolution)
+    return answer
+
+
+def as_json(answer: Answer) -> Answer:
+    """Read an answer's text as the JSON that was asked for."""
+    try:
+        answer.value = msgspec.json.decode(answer.text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        what = f"The answer is no JSON: {error}"
+        answer.error = Failed("bad_answer", what, "Ask again with --retry-failed.")
+    return answer
+
+
+def _told(
+    id: str, message: AssistantMessage, model: str, usage: Usage | None, cost: Cost | None
+) -> Answer:
+    content = message.content
+    plain = not content or (len(content) == 1 and _is_plain(content[0]))
+    return Answer(
+        id=id,
+        text=message.text,
+        model=f"{message.provider}/{message.model}" if message.model else model,
+        stop_reason=message.stop_reason,
+        message=None if plain else dump(message),
+        usage=_counts(usage) if usage is not None else {},
+        cost=cost.total if cost is not None else None,
+    )
+
+
+def _is_plain(block: object) -> bool:
+    return isinstance(block, TextBlock) and not block.metadata
+
+
+def _counts(usage: Usage) -> dict[str, int]:
+    return {name: n for name in _FIELDS if (n := getattr(usage, name)) is not None}
+
+
+def _plain(value: Any) -> Any:
+    return msgspec.to_builtins(value, enc_hook=_dumped)
+
+
+def _dumped(value: Any) -> Any:
+    if hasattr(value, "model_dump"):  # pydantic's
+        return value.model_dump(mode="json")
+    raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -1,0 +1,111 @@
+"""From rows to requests: prompts from a template, the conversation that a row holds, ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
+from string import Formatter
+from typing import Any
+
+import msgspec
+from attrs import define
+
+from swink_batch.rows import BadRow, Row
+from swink_core import Context, Tool, UsageError, load
+
+__all__ = ["Form", "Request", "digest"]
+
+Prompt = Context | str | Sequence[Any]
+
+_ENCODER = msgspec.json.Encoder(order="deterministic", enc_hook=str)
+
+
+def digest(data: bytes) -> int:
+    """Return 64 bits that stand for data."""
+    return int.from_bytes(blake2b(data, digest_size=8).digest())
+
+
+@define(frozen=True, slots=True)
+class Request:
+    """What is asked once. `check` stands for all that the row says; `why` is what is wrong with a
+    row that cannot be asked (`None`: nothing)."""
+
+    id: str
+    prompt: Prompt = ""
+    options: Mapping[str, Any] = {}
+    check: int = 0
+    why: str | None = None
+
+
+class Form:
+    """How rows become requests.
+
+    `template` is a prompt with fields in braces, `{text}`, which stand for a row's values (`None`:
+    the row's own `prompt` or `messages`); `id_field` is the row's id (where a row has none, its
+    number, from 1).
+    """
+
+    def __init__(self, template: str | None = None, id_field: str = "id") -> None:
+        self._id_field = id_field
+        self._fill = _filling(template) if template is not None else None
+
+    def request(self, number: int, row: Row | BadRow) -> Request:
+        """Return the request of a row, of which this is the number."""
+        if isinstance(row, BadRow):
+            return Request(str(number), check=digest(row.why.encode()), why=row.why)
+        named = {"prompt": row} if isinstance(row, str) else row
+        id = str(number if (given := named.get(self._id_field)) is None else given)
+        check = digest(_ENCODER.encode(row))
+        try:
+            prompt, options = self._asked(named)
+        except (ValueError, TypeError) as error:
+            return Request(id, check=check, why=str(error))
+        return Request(id, prompt, options, check)
+
+    def _asked(self, row: Mapping[str, Any]) -> tuple[Prompt, Mapping[str, Any]]:
+        options: dict[str, Any] = {}
+        if (system := row.get("system_prompt")) is not None:
+            options["system_prompt"] = system
+        if (tools := row.get("tools")) is not None:
+            options["tools"] = load(list[Tool], tools)
+        if self._fill is not None:
+            return self._fill(row), options
+        given = [name for name in ("prompt", "messages") if row.get(name) is not None]
+        if len(given) != 1:
+            has = "both prompt and messages" if given else "neither prompt nor messages"
+            raise ValueError(f"the row has {has}; its fields are {', '.join(map(str, row))}")
+        prompt: Prompt = row[given[0]]
+        if not isinstance(prompt, str if given == ["prompt"] else list):
+            raise TypeError(f"{given[0]} is a {type(prompt).__name__}")
+        return prompt, options
+
+
+def _filling(template: str) -> Callable[[Mapping[str, Any]], str]:
+    try:
+        parts = list(Formatter().parse(template))
+    except ValueError as error:
+        raise _bad_template(str(error)) from error
+    for _, name, spec, conversion in parts:
+        if name is not None and (not name.isidentifier() or spec or conversion):
+            raise _bad_template(f"{{{name}}} is no field")
+
+    def fill(row: Mapping[str, Any]) -> str:
+        said: list[str] = []
+        for text, name, _, _ in parts:
+            said.append(text)
+            if name is None:
+                continue
+            if row.get(name) is None:
+                has = ", ".join(map(str, row))
+                raise ValueError(f"the row has no {name!r}, which the prompt names; it has {has}")
+            said.append(str(row[name]))
+        return "".join(said)
+
+    return fill
+
+
+def _bad_template(why: str) -> UsageError:
+    return UsageError(
+        f"the prompt is no template: {why}",
+        resolution="Name a row's fields in braces, {text}; a brace itself is written {{ or }}.",
+    )

@@ -1,0 +1,196 @@
+"""`Job`: what is asked of whom, within which limits. `run` and `answers` carry it out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing, contextmanager
+from pathlib import Path
+from typing import IO, Any, Literal, TypeAlias
+
+from attrs import define, evolve, field
+
+from swink import Client
+from swink_batch.answers import Answer, read_answer
+from swink_batch.journal import Journal, engine_of
+from swink_batch.limits import Limiter, Turns
+from swink_batch.rows import Rows
+from swink_batch.runner import Deliver, Runner, Watch
+from swink_batch.tally import Tally
+from swink_batch.via_batch import BatchRunner
+from swink_core import RetryPolicy, StreamErrorKind, UsageError
+from swink_core.providers import Clock, LoopClock
+
+__all__ = ["CONCURRENCY", "RETRIES", "Job", "Order", "answers", "run"]
+
+CONCURRENCY = 256
+"""Calls of a target that are under way at most, unless it is told otherwise."""
+
+RETRIES = RetryPolicy(
+    retries={StreamErrorKind.THROTTLED: 20, StreamErrorKind.OVERLOADED: 10}, budget=600.0
+)
+"""What is tried in a run: it has more time than a person who waits."""
+
+Order: TypeAlias = Literal["completion", "input"]
+
+Via: TypeAlias = Literal["calls", "batch"]
+
+
+def _shard(value: Any) -> tuple[int, int]:
+    number, count = value
+    if not 1 <= number <= count:
+        raise UsageError(
+            f"there is no shard {number} of {count}",
+            resolution="Shards are numbered from 1: 1/4, 2/4, 3/4, 4/4.",
+        )
+    return int(number), int(count)
+
+
+def _positive(job: Job, attribute: Any, value: float | None) -> None:
+    if value is not None and value <= 0:
+        raise UsageError(f"{attribute.name} is {value}", resolution="Give a number above 0.")
+
+
+@define(frozen=True, kw_only=True)
+class Job:
+    """What is asked of whom, within which limits.
+
+    `models` is a model, or several to fall back through. `prompt` is a template whose fields in
+    braces, `{text}`, stand for a row's values (`None`: each row has its own `prompt` or
+    `messages`); `type` is the type of answers, `options` are those of each call. `id_field` names
+    the field that tells rows apart.
+
+    At most `concurrency` calls of a model are under way; `rpm` and `tpm` are requests and tokens a
+    minute, where they are known; `turns` shares limits with other processes (`None`: nobody). No
+    call begins that `budget`, in US dollars over all runs of the journal, might not pay for.
+
+    `journal` keeps what was answered: a database (`.sqlite`, `.db`) or a folder; `None` is none.
+    Rows that failed in an earlier run are asked again with `retry_failed`. `shard` is `(i, n)`: of
+    `n` processes that share a journal this one asks its part of the rows. `client` are arguments
+    of `swink.Client`: credentials, addresses.
+
+    `via="batch"` hands all rows over to the batch API of the model's vendor, which answers within a
+    day at a lower price; `cancel` ends what was handed over, and keeps what was answered by then.
+    """
+
+    models: Any
+    prompt: str | None = None
+    type: Any = None
+    options: Mapping[str, Any] = field(factory=dict, repr=False)
+    id_field: str = "id"
+    concurrency: int = field(default=CONCURRENCY, validator=_positive)
+    rpm: float | None = field(default=None, validator=_positive)
+    tpm: float | None = field(default=None, validator=_positive)
+    turns: Turns | None = field(default=None, repr=False)
+    budget: float | None = field(default=None, validator=_positive)
+    journal: str | Path | None = None
+    retry_failed: bool = False
+    shard: tuple[int, int] = field(default=(1, 1), converter=_shard)
+    via: Via = "calls"
+    cancel: bool = False
+    client: Mapping[str, Any] = field(factory=dict, repr=False)
+
+    def open_journal(self) -> Journal | None:
+        """Open the journal. Raises UsageError where it is another job's, or is being written."""
+        if self.journal is None:
+            return None
+        number, count = self.shard
+        name = "all" if count == 1 else f"{number}-of-{count}"
+        return Journal(engine_of(self.journal, name), self.told())
+
+    def told(self) -> dict[str, Any]:
+        """Return what the answers depend on, for the journal's first line."""
+        models = self.models if isinstance(self.models, list | tuple) else [self.models]
+        told = {"models": [str(each) for each in models], "prompt": self.prompt}
+        unsaid = {"api_key", "headers", "base_url", "retry", "timeouts", "transport"}
+        options = {name: value for name, value in self.options.items() if name not in unsaid}
+        return {**told, "options": options, "type": repr(self.type) if self.type else None}
+
+    async def answers(self, rows: Rows, watch: Watch | None = None) -> AsyncGenerator[Answer, None]:
+        """Yield what becomes of each row as it does, or has become of it in an earlier run.
+
+        Nothing is asked faster than answers are taken. Closing the iterator ends the run.
+        """
+        queue: asyncio.Queue[bytes | None] = asyncio.Queue(self.concurrency)
+        runner = self._runner(rows, queue.put, watch)
+
+        async def work() -> None:
+            try:
+                async with runner:
+                    await runner.run()
+            except Exception:
+                await queue.put(None)
+                raise
+            await queue.put(None)
+
+        working = asyncio.ensure_future(work())
+        try:
+            while (line := await queue.get()) is not None:
+                yield read_answer(line)
+            await working
+        finally:
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
+
+    async def run(
+        self,
+        rows: Rows,
+        output: str | Path,
+        order: Order = "completion",
+        watch: Watch | None = None,
+    ) -> Tally:
+        """Ask all rows, write the answers as JSON lines, and return what it came to.
+
+        In the `order` of completion lines are written as answers come; in that of the input, when
+        all have come. A row that failed has a line too. Without a `journal`, one is kept beside
+        the output, under its name and `.journal`.
+        """
+        job = self if self.journal is not None else evolve(self, journal=f"{output}.journal")
+        if order == "input" and not isinstance(rows, str | Path):
+            rows = [*rows]  # they are gone through once more at the end
+        path = Path(output)
+        with opened(path, whole=order == "input") as file:
+
+            async def deliver(line: bytes) -> None:
+                if order == "completion":
+                    file.write(line + b"\n")
+
+            async with job._runner(rows, deliver, watch) as runner:
+                await runner.run()
+                if order == "input":
+                    for line in runner.lines():
+                        file.write(line + b"\n")
+        return runner.tally
+
+    def _runner(self, rows: Rows, deliver: Deliver, watch: Watch | None) -> Runner:
+        clock: Clock = self.client.get("clock") or LoopClock()
+        limiter = Limiter(clock, self.concurrency, rpm=self.rpm, tpm=self.tpm, turns=self.turns)
+        gates = [limiter, *self.client.get("gates", ())]
+        given = {"retry": RETRIES, **self.client, "gates": gates, "clock": clock}
+        journal = self.open_journal()
+        kind = BatchRunner if self.via == "batch" else Runner
+        return kind(self, Client(**given), limiter, journal, clock, rows, deliver, watch)
+
+
+@contextmanager
+def opened(path: Path, whole: bool) -> Iterator[IO[bytes]]:
+    """Yield a file to write; a `whole` one takes the path's place when all is written."""
+    part = path.with_name(f".{path.name}.part") if whole else path
+    with part.open("wb", buffering=-1 if whole else 0) as file:
+        yield file
+    if whole:
+        part.replace(path)
+
+
+async def run(models: Any, rows: Rows, output: str | Path, **settings: Any) -> Tally:
+    """Ask a model all rows and write the answers; see `Job` for the settings, and `Job.run`."""
+    order, watch = settings.pop("order", "completion"), settings.pop("watch", None)
+    return await Job(models=models, **settings).run(rows, output, order, watch)
+
+
+async def answers(models: Any, rows: Rows, **settings: Any) -> AsyncGenerator[Answer, None]:
+    """Ask a model all rows and yield the answers; see `Job` for the settings, and `Job.answers`."""
+    watch = settings.pop("watch", None)
+    async with aclosing(Job(models=models, **settings).answers(rows, watch)) as found:
+        async for answer in found:
+            yield answer

@@ -1,0 +1,175 @@
+"""Where a journal's lines are: files of them, or a SQLite database.
+
+An engine appends lines and hands them out; what they mean is the journal's. `append` has written
+its line when it returns: a process that is killed afterwards loses nothing. Only the machine's own
+end (power) can take what the operating system had not written yet.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Protocol
+
+from swink_core import UsageError
+
+__all__ = ["Engine", "FileEngine", "SQLiteEngine", "engine_of"]
+
+PLACE_BITS = 44
+"""Bits of a place that are the offset in its file; those above are the file's number."""
+
+DATABASES = (".sqlite", ".db")
+
+
+class Engine(Protocol):
+    """Lines that stay: each has a place, by which it is found again."""
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield all lines with their places, an older one of the same writer first."""
+
+    def append(self, line: bytes) -> int:
+        """Write a line, which has no line break in it, and return its place."""
+
+    def read(self, place: int) -> bytes:
+        """Return a line."""
+
+    def close(self) -> None:
+        """Have all written to the disk, and let other processes write."""
+
+
+def engine_of(path: str | Path, shard: str = "all") -> Engine:
+    """Return the engine for a path: a database's (`.sqlite`, `.db`), or a folder of files.
+
+    `shard` names the writer: each has its own file. Raises UsageError where another process
+    writes this shard.
+    """
+    path = Path(path)
+    return SQLiteEngine(path, shard) if path.suffix in DATABASES else FileEngine(path, shard)
+
+
+class FileEngine:
+    """A folder with a file for each writer, which several machines may share."""
+
+    def __init__(self, folder: Path, shard: str = "all") -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        own = folder / f"{shard}.journal"
+        self._file = _locked(own)
+        self._end = _whole(self._file)
+        others = sorted(path for path in folder.glob("*.journal") if path != own)
+        self._paths = [own, *others]
+        self._open: dict[int, int] = {0: self._file.fileno()}
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield all lines with their places, the own file's last."""
+        for number, path in [*enumerate(self._paths)][::-1]:
+            place = number << PLACE_BITS
+            with path.open("rb") as file:
+                for line in file:
+                    if not line.endswith(b"\n"):
+                        break  # another writer is at it, or was killed at it
+                    yield place, line[:-1]
+                    place += len(line)
+
+    def append(self, line: bytes) -> int:
+        """Write a line and return its place."""
+        data, place = line + b"\n", self._end
+        while data:  # a disk that is full raises; a signal may cut a write short
+            data = data[os.write(self._file.fileno(), data) :]
+        self._end += len(line) + 1
+        return place
+
+    def read(self, place: int) -> bytes:
+        """Return a line."""
+        number, offset = place >> PLACE_BITS, place & (1 << PLACE_BITS) - 1
+        if number not in self._open:
+            self._open[number] = os.open(self._paths[number], os.O_RDONLY)
+        data, size = b"", 4096
+        while b"\n" not in data:
+            data, size = os.pread(self._open[number], size, offset), size * 4
+        return data[: data.index(b"\n")]
+
+    def close(self) -> None:
+        """Have all written to the disk, and close the files."""
+        os.fsync(self._file.fileno())
+        for number, descriptor in self._open.items():
+            if number:
+                os.close(descriptor)
+        self._file.close()
+
+
+class SQLiteEngine:
+    """A database in WAL mode, which several processes of one machine may share."""
+
+    def __init__(self, path: Path, shard: str = "all") -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = _locked(path.with_name(f"{path.name}.{shard}.lock"))
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self._db.execute("PRAGMA busy_timeout=60000")
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            self._db.execute("CREATE TABLE IF NOT EXISTS lines (line BLOB NOT NULL)")
+        except sqlite3.DatabaseError as error:
+            self._lock.close()
+            raise UsageError(
+                f"{path} is no journal: {error}", resolution="Name another place with --journal."
+            ) from error
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield all lines with their places."""
+        yield from self._db.execute("SELECT rowid, line FROM lines ORDER BY rowid")
+
+    def append(self, line: bytes) -> int:
+        """Write a line and return its place."""
+        return int(self._db.execute("INSERT INTO lines VALUES (?)", (line,)).lastrowid or 0)
+
+    def read(self, place: int) -> bytes:
+        """Return a line."""
+        row = self._db.execute("SELECT line FROM lines WHERE rowid = ?", (place,)).fetchone()
+        return bytes(row[0])
+
+    def close(self) -> None:
+        """Have all written to the disk, and close the database."""
+        self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        self._db.close()
+        self._lock.close()
+
+
+def _locked(path: Path) -> IO[bytes]:
+    """Open a file for reading and appending that no other process may open so.
+
+    The operating system gives the lock back when a process ends, however it ends.
+    """
+    file = path.open("a+b", buffering=0)
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except ImportError:
+        pass  # Windows: no lock
+    except OSError as error:
+        file.close()
+        raise UsageError(
+            f"another process is writing {path}",
+            title="This run is under way already",
+            resolution="Wait for it, or end it; a journal may be shared by shards: --shard 1/4.",
+        ) from error
+    return file
+
+
+def _whole(file: IO[bytes]) -> int:
+    """Cut off what a killed process left of a line, and return the file's size."""
+    size = end = file.seek(0, os.SEEK_END)
+    while end:
+        start = max(0, end - 65536)
+        file.seek(start)
+        found = (file.read(end - start) or b"").rfind(b"\n")
+        if found >= 0:
+            end = start + found + 1
+            break
+        end = start
+    if end < size:
+        file.truncate(end)
+    return end

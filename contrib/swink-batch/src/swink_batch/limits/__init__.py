@@ -1,0 +1,8 @@
+"""How many calls may be under way, and how fast they may begin: learnt from what providers say."""
+
+from swink_batch.limits.headers import Allowance, allowances
+from swink_batch.limits.lane import Lane
+from swink_batch.limits.limiter import Limiter
+from swink_batch.limits.turns import LocalTurns, Turns
+
+__all__ = ["Allowance", "Lane", "Limiter", "LocalTurns", "Turns", "allowances"]

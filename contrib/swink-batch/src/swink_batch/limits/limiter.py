@@ -1,0 +1,177 @@
+"""`Limiter`: the gate of a run. Each attempt takes its turn in its target's lane."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from math import inf
+
+from attrs import define, field
+
+from swink_batch.limits.lane import Lane
+from swink_batch.limits.turns import LocalTurns, Turns
+from swink_core import Done, Error, ProviderFailure, ResponseHead, Target, UsageError
+from swink_core.providers import Clock, Timer
+
+__all__ = ["Limiter"]
+
+MEMBERS_SECONDS = 5.0
+"""How often it is asked how many processes there are."""
+
+
+@define(eq=False)
+class _Queue:
+    """Those who wait for a lane, the first one first."""
+
+    lane: Lane
+    waiting: deque[asyncio.Future[None]] = field(factory=deque)
+    timer: Timer | None = None
+
+
+class Limiter:
+    """A gate for `Client(gates=[…])` that keeps every target as busy as it can be, and no more.
+
+    At most `most` calls of a target are under way. `rpm` and `tpm` are limits that are known,
+    requests and tokens a minute for each target; `turns` shares them with other processes.
+    `admit` takes a call's turn before the call is made: its time limits then do not count what it
+    waited.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        most: int,
+        *,
+        rpm: float | None = None,
+        tpm: float | None = None,
+        turns: Turns | None = None,
+    ) -> None:
+        self.lanes: dict[str, Lane] = {}
+        self._clock = clock
+        self._most = most
+        self._rpm, self._tpm = rpm, tpm
+        self._turns = turns or LocalTurns(clock)
+        self._shared = turns is not None
+        self._asked_members = -inf
+        self._queues: dict[str, _Queue] = {}
+        self._keys: dict[tuple[object, ...], str] = {}
+        self._begun: dict[Target, tuple[_Queue, float]] = {}
+        self._admitted: set[Target] = set()
+
+    async def join(self) -> None:
+        """Take part in shared limits. Raises UsageError where they cannot be reached."""
+        if self._shared:
+            try:
+                await self._turns.members()
+            except ProviderFailure as error:
+                raise UsageError(
+                    error.failure.message or "",
+                    title="Limits cannot be shared",
+                    resolution="Start the server, or correct its address.",
+                ) from error
+
+    async def admit(self, target: Target) -> None:
+        """Return when a call may begin at a target, for which `enter` then returns at once."""
+        await self._take(target)
+        self._admitted.add(target)
+
+    def give_up(self, target: Target) -> None:
+        """Give back the turn of a call that was admitted, if it has not begun."""
+        if target in self._admitted:
+            self._admitted.discard(target)
+            self._free(self._begun.pop(target)[0])
+
+    async def enter(self, target: Target) -> None:
+        """Wait until an attempt may begin."""
+        if target in self._admitted:
+            self._admitted.discard(target)
+        else:
+            await self._take(target)
+
+    def leave(self, target: Target, terminal: Done | Error, response: ResponseHead | None) -> None:
+        """Learn from how an attempt ended, and let the next one begin."""
+        now, (queue, began) = self._clock.time(), self._begun.pop(target)
+        queue.lane.end(began, now, terminal)
+        if response is not None:
+            queue.lane.heed(response.headers, now, isinstance(terminal, Done))
+        self._wake(queue)
+
+    async def _take(self, target: Target) -> None:
+        key = self._key(target)
+        queue = self._queue(key)
+        now = self._clock.time()
+        if not queue.waiting and queue.lane.wait(now) <= 0.0:
+            queue.lane.begin(now)
+        else:
+            await self._stand_in_line(queue)
+        if self._rpm or self._tpm or self._shared:
+            try:
+                await self._keep_to_known_limits(key, queue.lane)
+            except BaseException:
+                self._free(queue)
+                raise
+        self._begun[target] = queue, self._clock.time()
+
+    async def _stand_in_line(self, queue: _Queue) -> None:
+        turn = asyncio.get_running_loop().create_future()
+        queue.waiting.append(turn)
+        self._wake(queue)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.cancelled():
+                queue.waiting.remove(turn)
+            else:
+                self._free(queue)
+            raise
+
+    async def _keep_to_known_limits(self, key: str, lane: Lane) -> None:
+        now, wait = self._clock.time(), 0.0
+        if self._shared and now - self._asked_members > MEMBERS_SECONDS:
+            self._asked_members = now
+            lane.members = await self._turns.members()
+        if self._rpm:
+            wait = await self._turns.take(f"{key} calls", 1.0, self._rpm / 60)
+        if self._tpm:
+            tokens = max(1.0, lane.tokens_a_call)
+            wait = max(wait, await self._turns.take(f"{key} tokens", tokens, self._tpm / 60))
+        if wait:
+            await self._clock.sleep(wait)
+
+    def _free(self, queue: _Queue) -> None:
+        queue.lane.busy -= 1
+        self._wake(queue)
+
+    def _wake(self, queue: _Queue) -> None:
+        """Let those begin who may, and come back when the next one may."""
+        if queue.timer is not None:
+            queue.timer.cancel()
+            queue.timer = None
+        while queue.waiting:
+            now = self._clock.time()
+            wait = queue.lane.wait(now)
+            if wait > 0.0:
+                if wait != inf:
+                    queue.timer = self._clock.call_at(now + wait, lambda: self._wake(queue))
+                return
+            turn = queue.waiting.popleft()
+            if not turn.done():
+                queue.lane.begin(now)
+                turn.set_result(None)
+
+    def _key(self, target: Target) -> str:
+        """Return a target's key, which takes long to make and is the same for most calls."""
+        options, model = target.options, target.model
+        own = options.base_url, options.api_key, *options.headers.items()
+        known = model.provider, model.id, *own
+        key = self._keys.get(known)
+        if key is None:
+            key = self._keys[known] = target.key
+        return key
+
+    def _queue(self, key: str) -> _Queue:
+        queue = self._queues.get(key)
+        if queue is None:
+            lane = self.lanes[key] = Lane(self._most, self._clock.time())
+            queue = self._queues[key] = _Queue(lane)
+        return queue

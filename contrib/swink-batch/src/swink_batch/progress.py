@@ -1,0 +1,75 @@
+"""How far a run is, in a line: drawn anew in a terminal, one after the other in a log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import IO
+
+from swink_batch.tally import Tally
+
+__all__ = ["Progress", "duration", "money", "told"]
+
+DRAW_SECONDS = 0.2
+
+LOG_SECONDS = 10.0
+
+CLEAR = "\r\x1b[K"
+"""Carriage return, and erase to the end of the line (ECMA-48 section 8.3.41)."""
+
+
+class Progress:
+    """Shows a run's state: a `watch` for `Job.run`.
+
+    In a terminal one line is drawn anew, elsewhere a line is written every ten seconds.
+    `now` tells the time, in seconds.
+    """
+
+    def __init__(self, file: IO[str], now: Callable[[], float] = time.monotonic) -> None:
+        self._file, self._now = file, now
+        self._is_terminal = file.isatty()
+        self._shown_at = now()
+
+    def __call__(self, tally: Tally) -> None:
+        """Show the state, if it is time to."""
+        now = self._now()
+        if now - self._shown_at < (DRAW_SECONDS if self._is_terminal else LOG_SECONDS):
+            return
+        self._shown_at = now
+        self._file.write(f"{CLEAR}{told(tally)}" if self._is_terminal else f"{told(tally)}\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Leave nothing of the line that is drawn anew."""
+        if self._is_terminal:
+            self._file.write(CLEAR)
+            self._file.flush()
+
+
+def told(tally: Tally) -> str:
+    """Return the line."""
+    done = tally.done + tally.kept + tally.kept_failed
+    share = f"{done:,} of {tally.total:,}" if tally.total else f"{done:,}"
+    parts = [f"{share} rows", f"{tally.rate:,.1f}/s", f"{tally.tokens['total']:,} tokens"]
+    parts.append(money(tally.cost) + (" and more" if tally.unpriced else ""))
+    if tally.left is not None:
+        parts.append(f"{duration(tally.left)} left")
+    if tally.failed:
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in tally.kinds.most_common())
+        parts.append(f"{tally.failed:,} failed ({kinds})")
+    return " · ".join([*parts, f"{tally.under_way} under way"])
+
+
+def money(dollars: float) -> str:
+    """Return US dollars as people write them."""
+    return f"${dollars:,.2f}" if dollars >= 1 or not dollars else f"${dollars:.4g}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time as people say it."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"

@@ -1,0 +1,105 @@
+"""Rows of what is to be asked: of a JSONL, CSV or Parquet file, or of any iterable, one at a time.
+
+A file is never read whole, and a line that is no row does not end a run: it is told as `BadRow`.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping
+from operator import length_hint
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+from attrs import define
+
+from swink_core import MediaError, UsageError
+
+__all__ = ["BadRow", "Row", "Rows", "count_rows", "read_rows"]
+
+Row: TypeAlias = Mapping[str, Any] | str
+"""Named values, or a prompt."""
+
+Rows: TypeAlias = str | Path | Iterable[Row]
+"""A file's path, or rows."""
+
+PARQUET_ROWS = 1024
+"""Rows of a Parquet file that are read at a time."""
+
+_SUFFIXES = (".jsonl", ".ndjson", ".csv", ".parquet")
+
+
+@define(frozen=True)
+class BadRow:
+    """What stands in a row's place where it could not be read, and why."""
+
+    why: str
+
+
+def read_rows(source: Rows) -> Iterator[Row | BadRow]:
+    """Yield the rows of a file or an iterable. Raises UsageError for a file that cannot be read."""
+    if not isinstance(source, str | Path):
+        yield from source
+        return
+    path = _checked(Path(source))
+    if path.suffix == ".csv":
+        with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
+            yield from csv.DictReader(file)
+    elif path.suffix == ".parquet":
+        for batch in _parquet(path).iter_batches(PARQUET_ROWS):
+            yield from batch.to_pylist()
+    else:
+        yield from _json_lines(path)
+
+
+def count_rows(source: Rows) -> int | None:
+    """Return how many rows there are, about; `None` where that cannot be known before the end."""
+    if not isinstance(source, str | Path):
+        return length_hint(source) or None
+    path = _checked(Path(source))
+    if path.suffix == ".parquet":
+        return int(_parquet(path).metadata.num_rows)
+    lines, last = 0, b"\n"
+    with path.open("rb") as file:
+        while part := file.read(1 << 20):
+            lines, last = lines + part.count(b"\n"), part[-1:]
+    lines += last != b"\n"
+    return max(0, lines - 1) if path.suffix == ".csv" else lines
+
+
+def _checked(path: Path) -> Path:
+    if path.suffix not in _SUFFIXES:
+        raise UsageError(
+            f"{path} is no file of rows that can be read",
+            resolution=f"Its name ends in one of {', '.join(_SUFFIXES)}.",
+        )
+    if not path.is_file():
+        raise MediaError(f"there is no file {path}", resolution="Name the file of requests.")
+    return path
+
+
+def _json_lines(path: Path) -> Iterator[Row | BadRow]:
+    decode = msgspec.json.Decoder().decode
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                row = decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                yield BadRow(f"line {number} is no JSON: {error}")
+                continue
+            is_row = isinstance(row, dict | str)
+            yield row if is_row else BadRow(f"line {number} is neither an object nor a string")
+
+
+def _parquet(path: Path) -> Any:
+    try:
+        import pyarrow.parquet as parquet
+    except ImportError as error:
+        raise UsageError(
+            f"{path} cannot be read: pyarrow is not installed",
+            resolution="Install swink-batch[parquet], or write the rows as JSONL.",
+        ) from error
+    return parquet.ParquetFile(path)

@@ -1,0 +1,239 @@
+"""`Runner`: takes the rows one by one, asks, keeps, and hands on what became of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+import msgspec
+
+from swink import Client
+from swink_batch.answers import Answer, Failed, as_json, failed, read_answer, succeeded
+from swink_batch.budget import Budget
+from swink_batch.forms import Form, Request, digest
+from swink_batch.journal import Index, Journal
+from swink_batch.limits import Limiter
+from swink_batch.rows import Rows, count_rows, read_rows
+from swink_batch.tally import Tally
+from swink_core import Model, StreamErrorKind, SwinkError, UsageError
+from swink_core.providers import Clock
+
+if TYPE_CHECKING:
+    from swink_batch.job import Job
+
+__all__ = ["Deliver", "Runner", "Watch"]
+
+log = logging.getLogger(__name__)
+
+Deliver: TypeAlias = Callable[[bytes], Awaitable[object]]
+"""Takes an answer's line."""
+
+Watch: TypeAlias = Callable[[Tally], object]
+"""Is told of a run's state when it begins, and whenever a row is done."""
+
+HOPELESS = frozenset(
+    {StreamErrorKind.AUTH, StreamErrorKind.QUOTA_EXHAUSTED, StreamErrorKind.MODEL_NOT_FOUND}
+)
+"""Failures that the next row has as well."""
+
+MOST_HOPELESS = 10
+"""So many of them in a row, with nothing answered, end a run."""
+
+
+class Runner:
+    """One run of a job: `async with` opens its client and closes client and journal."""
+
+    def __init__(
+        self,
+        job: Job,
+        client: Client,
+        limiter: Limiter,
+        journal: Journal | None,
+        clock: Clock,
+        rows: Rows,
+        deliver: Deliver,
+        watch: Watch | None,
+    ) -> None:
+        self.tally = Tally(clock.time(), now=clock.time())
+        self._job, self._client, self._limiter = job, client, limiter
+        self._journal, self._clock, self._source = journal, clock, rows
+        self._deliver, self._watch = deliver, watch
+        self._form = Form(job.prompt, job.id_field)
+        self._numbers = Index()  # of the rows' ids
+        self._rows = self._requests()
+        self._ended = asyncio.Event()  # set whenever a call has ended
+        self._hopeless = 0
+        self._budget: Budget | None = None
+        kept, dearest = (journal.cost, journal.dearest) if journal is not None else (0.0, 0.0)
+        if job.budget is not None:
+            self._budget = Budget(job.budget, kept, dearest)
+        self.tally.kept_cost = kept
+        self._model = str(job.models if self._is_one_model() else job.models[0])
+        self._reads_json = job.type is None and bool(job.options.get("response_format"))
+
+    async def __aenter__(self) -> Self:
+        await self._client.__aenter__()
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        try:
+            await self._client.aclose()
+            if self._job.turns is not None:
+                await self._job.turns.aclose()
+        finally:
+            if self._journal is not None:
+                self._journal.close()
+
+    def stop(self, why: str) -> None:
+        """Take no further row; calls under way go on to their end."""
+        if self.tally.stopped is None:
+            self.tally.stopped = why
+            log.warning("the run stops: %s", why)
+
+    async def run(self) -> None:
+        """Ask all rows. Raises UsageError where the first cannot be asked, or two have one id."""
+        self.tally.total = self._count()
+        if self._watch is not None:
+            self._watch(self.tally)
+        await self._limiter.join()
+        if self._budget is not None:
+            models = [self._job.models] if self._is_one_model() else self._job.models
+            for model in models:
+                name = model[0] if isinstance(model, tuple) else model
+                known = self._client.catalog.resolve(name)
+                self._budget.expect(known, self._job.options.get("max_tokens"))
+        workers = [asyncio.ensure_future(self._work()) for _ in range(self._job.concurrency)]
+        try:
+            await asyncio.gather(*workers)
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+        self.tally.now = self._clock.time()
+        self.tally.refused = sum(lane.refused for lane in self._limiter.lanes.values())
+
+    def _is_one_model(self) -> bool:
+        return isinstance(self._job.models, str | Model)
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the lines of all rows that have one, in the order of the input."""
+        assert self._journal is not None
+        self._numbers = Index()
+        for request in self._requests():
+            if (line := self._journal.line(request.id)) is not None:
+                yield line
+
+    def _count(self) -> int | None:
+        total = count_rows(self._source)
+        return None if total is None else total // self._job.shard[1]
+
+    def _requests(self) -> Iterator[Request]:
+        """Yield the requests of this process's rows."""
+        number, count = self._job.shard
+        for position, row in enumerate(read_rows(self._source), 1):
+            request = self._form.request(position, row)
+            key = digest(request.id.encode())
+            if count > 1 and key % count != number - 1:
+                continue
+            if (other := self._numbers.get(key)) is not None:
+                raise UsageError(
+                    f"rows {other[0]} and {position} have the same id, {request.id!r}",
+                    resolution="Give each row its own, or name the field that tells them apart "
+                    "(id_field, --id).",
+                )
+            if request.why is not None and position == 1:
+                raise UsageError(request.why, title="The first row cannot be asked")
+            self._numbers.put(key, position, 0)
+            yield request
+
+    async def _work(self) -> None:
+        for request in self._rows:  # shared: each worker takes the next one
+            if self.tally.stopped is not None:
+                return
+            journal = self._journal
+            if journal is not None and journal.has(
+                request.id, request.check, self._job.retry_failed
+            ):
+                await self._keep(journal.line(request.id))
+                continue
+            if self._budget is not None and not await self._can_pay(self._budget):
+                return
+            self.tally.under_way += 1
+            try:
+                answer = await self._ask(request)
+            finally:
+                self.tally.under_way -= 1
+                self._ended.set()
+            await self._take(answer, request.check)
+
+    async def _keep(self, line: bytes | None) -> None:
+        assert line is not None
+        if b'"error":' in line and read_answer(line).error is not None:
+            self.tally.kept_failed += 1
+        else:
+            self.tally.kept += 1
+        await self._deliver(line)
+
+    async def _take(self, answer: Answer, check: int) -> None:
+        if self._journal is not None:
+            line = self._journal.add(answer, check)
+        else:
+            line = msgspec.json.encode(answer)
+        self.tally.add(answer, self._clock.time())
+        self._despair(answer)
+        if self._watch is not None:
+            self._watch(self.tally)
+        await self._deliver(line)
+
+    def _despair(self, answer: Answer) -> None:
+        hopeless = answer.error is not None and answer.error.kind in HOPELESS
+        self._hopeless = self._hopeless + 1 if hopeless else 0
+        if self._hopeless >= MOST_HOPELESS and not self.tally.answered:
+            assert answer.error is not None
+            self.stop(f"{self._hopeless} rows in a row failed so: {answer.error.message}")
+
+    async def _can_pay(self, budget: Budget) -> bool:
+        while not budget.admits():
+            if not budget.under_way:
+                self.stop(f"the budget of ${budget.dollars:g} is used up")
+                return False
+            self._ended.clear()
+            await self._ended.wait()
+            if self.tally.stopped is not None:
+                return False
+        return True
+
+    async def _ask(self, request: Request) -> Answer:
+        if request.why is not None:
+            return Answer(id=request.id, error=Failed("bad_row", request.why))
+        options: dict[str, Any] = {**self._job.options, **request.options}
+        began = self._clock.time()
+        try:
+            stream = self._client.stream(
+                self._job.models, request.prompt, type=self._job.type, **options
+            )
+        except UsageError as error:
+            return failed(request.id, error, self._model)
+        call, target = stream.call, stream.call.attempt.target
+        if self._budget is not None:
+            self._budget.begin()
+        try:
+            await self._limiter.admit(target)
+            began = self._clock.time()
+            answer = succeeded(request.id, await stream.result(), self._model)
+            if self._reads_json:
+                answer = as_json(answer)
+        except SwinkError as error:
+            answer = failed(request.id, error, self._model)
+        finally:
+            self._limiter.give_up(target)
+            cost = call.cost.total if call.cost is not None else None
+            if self._budget is not None:
+                self._budget.end(cost)
+            if not call.ended_at:
+                await stream.aclose()
+        answer.attempts = call.attempts
+        answer.seconds = round(self._clock.time() - began, 4)
+        return answer

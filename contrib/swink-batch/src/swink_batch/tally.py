@@ -1,0 +1,132 @@
+"""What a run has come to so far: counts, tokens, cost, latency. Its size does not grow with it."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from math import exp, log
+
+from attrs import define, field
+
+from swink_batch.answers import Answer
+
+__all__ = ["Latency", "Tally"]
+
+FINENESS = 0.1
+"""How much longer a class of latency is than the one before, about."""
+
+SHORTEST = 0.001
+"""Seconds: what takes less is told as this."""
+
+MOST_POINTS = 240
+"""Points of the course that are kept; when there are more, every second one goes."""
+
+RATE_SECONDS = 30.0
+"""Seconds of the past from which a rate is told."""
+
+
+@define
+class Latency:
+    """How long answers took, in classes."""
+
+    classes: Counter[int] = field(factory=Counter)
+    total: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count an answer."""
+        self.classes[round(log(max(seconds, SHORTEST) / SHORTEST) / FINENESS)] += 1
+        self.total += seconds
+
+    def quantile(self, share: float) -> float | None:
+        """Return the seconds in which that share of answers came; `None` while there is none."""
+        count = sum(self.classes.values())
+        below = 0
+        for number in sorted(self.classes):
+            below += self.classes[number]
+            if below >= share * count:
+                return SHORTEST * exp(number * FINENESS)
+        return None
+
+
+@define
+class Tally:
+    """The state of a run, and its report at the end.
+
+    `total` is the number of rows (`None`: not known before the end); `answered` and `failed` count
+    those of this run, `kept` and `kept_failed` those of earlier ones, which were not asked again;
+    `kinds` counts failures by kind, `models` answers by model. `cost` is in US dollars, of this run
+    alone, `kept_cost` that of earlier ones; `unpriced` counts answers whose cost nobody knows.
+    `stopped` says why the run ended before the last row.
+    """
+
+    began: float
+    total: int | None = None
+    answered: int = 0
+    failed: int = 0
+    kept: int = 0
+    kept_failed: int = 0
+    under_way: int = 0
+    refused: int = 0
+    retries: int = 0
+    kinds: Counter[str] = field(factory=Counter)
+    models: Counter[str] = field(factory=Counter)
+    tokens: Counter[str] = field(factory=Counter)
+    cost: float = 0.0
+    kept_cost: float = 0.0
+    unpriced: int = 0
+    latency: Latency = field(factory=Latency)
+    stopped: str | None = None
+    now: float = 0.0
+    course: list[tuple[float, int]] = field(factory=list, repr=False)
+    """How many rows were done after how many seconds."""
+    _step: float = field(default=0.25, repr=False)
+    _past: deque[tuple[float, int]] = field(factory=deque, repr=False)
+
+    def add(self, answer: Answer, now: float) -> None:
+        """Count what became of a row."""
+        if answer.error is None:
+            self.answered += 1
+            self.models[answer.model] += 1
+            self.latency.add(answer.seconds)
+        else:
+            self.failed += 1
+            self.kinds[answer.error.kind] += 1
+        self.retries += max(0, answer.attempts - 1)
+        for name, count in answer.usage.items():
+            self.tokens[name] += count
+        if answer.cost is not None:
+            self.cost += answer.cost
+        elif answer.usage:
+            self.unpriced += 1
+        self.now = now
+        if not self._past or now - self._past[-1][0] >= 0.25:
+            self._past.append((now, self.done))
+            while now - self._past[0][0] > RATE_SECONDS:
+                self._past.popleft()
+        if not self.course or self.seconds - self.course[-1][0] >= self._step:
+            self.course.append((self.seconds, self.done))
+            if len(self.course) > MOST_POINTS:
+                self.course, self._step = self.course[1::2], self._step * 2
+
+    @property
+    def done(self) -> int:
+        """How many rows this run has answered, or has failed to."""
+        return self.answered + self.failed
+
+    @property
+    def seconds(self) -> float:
+        """How long it has taken."""
+        return max(self.now - self.began, 1e-9)
+
+    @property
+    def rate(self) -> float:
+        """Rows a second, of late."""
+        if len(self._past) < 2 or self.now <= self._past[0][0]:
+            return self.done / self.seconds
+        return (self.done - self._past[0][1]) / (self.now - self._past[0][0])
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until the last row is done; `None` where nobody can say."""
+        if self.total is None or not self.rate:
+            return None
+        return max(0, self.total - self.kept - self.kept_failed - self.done) / self.rate

@@ -1,0 +1,232 @@
+"""Vendors' batch APIs: rows are handed over together, answered within a day, and cost about half.
+
+A provider's package has a part of its own for it, an entry point of the group `swink.batches`: a
+class without arguments whose methods yield requests, are sent the bodies of their answers, and
+return what those say (`BatchAPI`). Rows become requests, and results become answers, by the
+provider's own adapter: a client asks with a wire that keeps the request, and later with one that
+has the answer already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Generator, Mapping, Sequence
+from importlib.metadata import entry_points
+from typing import Any, Protocol, Self
+
+from attrs import evolve
+
+from swink import Client
+from swink_core import (
+    Call,
+    Cost,
+    Failure,
+    ProviderFailure,
+    SwinkError,
+    Usage,
+    UsageError,
+)
+from swink_core import StreamErrorKind as Kind
+from swink_core.providers import AiohttpClient, HTTPRequest, cost_of
+
+__all__ = ["BatchAPI", "Vendor", "batch_price"]
+
+GROUP = "swink.batches"
+
+TERM = "batch"
+"""What prices call a batch's."""
+
+CONNECT_SECONDS = 30.0
+
+EXCERPT = 300
+"""Characters of a refusal that are told."""
+
+
+class BatchAPI(Protocol):
+    """How a vendor takes batches. `like` is a request that would ask for a row by itself."""
+
+    most_requests: int
+    most_bytes: int
+
+    def submit(
+        self, like: HTTPRequest, rows: Sequence[tuple[str, bytes]]
+    ) -> Generator[HTTPRequest, bytes, str]:
+        """Begin a batch of ids and requests' bodies; returns its id."""
+
+    def poll(
+        self, like: HTTPRequest, id: str
+    ) -> Generator[HTTPRequest, bytes, Sequence[str] | None]:
+        """Look at a batch; returns where its results are, and `None` while it has not ended."""
+
+    def results(
+        self, like: HTTPRequest, id: str, sources: Sequence[str]
+    ) -> Generator[HTTPRequest, bytes, Sequence[tuple[str, int, bytes]]]:
+        """Fetch ids with the status and the body of their answers."""
+
+    def cancel(self, like: HTTPRequest, id: str) -> Generator[HTTPRequest, bytes, None]:
+        """End a batch; what was answered by then stays."""
+
+
+class Vendor:
+    """One model's batch API, reached with the credentials of a client."""
+
+    def __init__(self, provider: str, client: Mapping[str, Any]) -> None:
+        self.api = _api_of(provider)
+        self._wire = _Wire()
+        self._alone = asyncio.Lock()  # on the wire
+        given = {**client, "http": self._wire, "retry": False, "breaker": False}
+        self.client = Client(**given)
+        self._http = client.get("http") or AiohttpClient()
+        self._call: Call | None = None
+        self._like: HTTPRequest | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self.client.aclose()
+        await self._http.aclose()
+
+    async def request(self, stream: Any) -> bytes:
+        """Return the body of the request that a stream's call would send. Raises SwinkError."""
+        async with self._alone:
+            self._wire.begin(None)
+            try:
+                await stream.result()
+            except SwinkError:
+                if self._wire.request is None:
+                    raise
+            like = self._wire.request
+        assert like is not None
+        self._call, self._like = stream.call, like
+        return like.body
+
+    async def answer(self, stream: Any, status: int, body: bytes) -> Any:
+        """Return a call's result as its answer says it. Raises SwinkError."""
+        async with self._alone:
+            self._wire.begin((status, body))
+            return await stream.result()
+
+    async def submit(self, rows: Sequence[tuple[str, bytes]]) -> str:
+        """Begin a batch and return its id. Raises SwinkError."""
+        id: str = await self._carry_out("submit", rows)
+        return id
+
+    async def poll(self, id: str) -> Sequence[str] | None:
+        """Return where a batch's results are; `None` while it has not ended."""
+        try:
+            found: Sequence[str] | None = await self._carry_out("poll", id)
+        except _Later:
+            return None
+        return found
+
+    async def results(self, id: str, sources: Sequence[str]) -> Sequence[tuple[str, int, bytes]]:
+        """Fetch the results of a batch that has ended. Raises SwinkError."""
+        found: Sequence[tuple[str, int, bytes]] = await self._carry_out("results", id, sources)
+        return found
+
+    async def cancel(self, id: str) -> None:
+        """End a batch; what was answered by then stays. Raises SwinkError."""
+        await self._carry_out("cancel", id)
+
+    async def _carry_out(self, what: str, *arguments: Any) -> Any:
+        steps = getattr(self.api, what)(self._like, *arguments)
+        try:
+            request = next(steps)
+            while True:
+                request = steps.send(await self._send(what, request))
+        except StopIteration as end:
+            return end.value
+
+    async def _send(self, what: str, request: HTTPRequest) -> bytes:
+        call = self._call
+        assert call is not None
+        await call.attempt.target.binding.provider.authorize(request, call.options, call)
+        try:
+            response = await self._http.send(request, CONNECT_SECONDS)
+            body = b"".join([piece async for piece in response])
+        except ProviderFailure as error:
+            raise _Later(str(error), title=_REFUSED, resolution=_AGAIN) from error
+        if response.status < 300:
+            return body
+        kind = _Later if response.status in (408, 429) or response.status >= 500 else SwinkError
+        said = body[:EXCERPT].decode("utf-8", "replace")
+        why = f"to {what} a batch failed: HTTP {response.status}: {said}"
+        raise kind(why, title=_REFUSED, resolution=_AGAIN)
+
+
+_REFUSED = "The vendor's batch API did not do it"
+
+_AGAIN = "Correct what the message names and start the run again: it goes on where it is."
+
+
+class _Later(SwinkError):
+    """A failure that may pass by itself."""
+
+
+def batch_price(call: Call, usage: Usage | None) -> float | None:
+    """Return what an answer of a batch cost, in US dollars; `None` where nobody knows."""
+    info = call.model.info
+    prices = info.prices if info else None
+    if usage is None or prices is None or not any(TERM in case.terms for case in prices.cases):
+        return None
+    told = evolve(usage, extra={**usage.extra, "terms": TERM})
+    cost: Cost | None = cost_of(told, prices, call.clock.now())
+    return cost.total if cost is not None else None
+
+
+def _api_of(provider: str) -> BatchAPI:
+    points = {point.name: point for point in entry_points(group=GROUP)}
+    if provider not in points:
+        known = ", ".join(sorted(points)) or "none"
+        raise UsageError(
+            f"nothing here knows a batch API of {provider}",
+            resolution=f"Those known are of: {known}. Leave --via batch out to make calls.",
+        )
+    api: BatchAPI = points[provider].load()()
+    return api
+
+
+class _Answer:
+    """A response that is here already."""
+
+    def __init__(self, status: int, body: bytes) -> None:
+        self.status = status
+        self.headers = {"Content-Type": "application/json"}
+        self._rest = [body] if body else []
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self._rest:
+            raise StopAsyncIteration
+        return self._rest.pop()
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class _Wire:
+    """Where a network would be: keeps what is sent, and answers with what it was given."""
+
+    def __init__(self) -> None:
+        self.request: HTTPRequest | None = None
+        self._answer: tuple[int, bytes] | None = None
+
+    def begin(self, answer: tuple[int, bytes] | None) -> None:
+        """Have the next request answered so, or kept."""
+        self.request, self._answer = None, answer
+
+    async def send(self, request: HTTPRequest, connect_timeout: float | None) -> _Answer:
+        if self._answer is not None:
+            return _Answer(*self._answer)
+        self.request = request
+        why = "it is sent with its batch"
+        raise ProviderFailure(Failure("request", kind=Kind.CANCELLED, code="kept", message=why))
+
+    def close_idle(self) -> None:
+        """Do nothing."""
+
+    async def aclose(self) -> None:
+        """Do nothing."""

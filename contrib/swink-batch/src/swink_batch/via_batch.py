@@ -1,0 +1,169 @@
+"""A run over a vendor's batch API: hand over, wait, fetch; each step kept, so that it resumes.
+
+Beside the journal stands a ledger, a folder named after it and `.batches`, with a line for each
+batch that was begun, and one when its results are in the journal. A run that is started again looks
+after the batches that it finds there, and hands over what is in none. A process that is killed
+between a vendor's answer and the ledger's line leaves a batch that nobody fetches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import backoff
+import msgspec
+
+from swink_batch.answers import Answer, Failed, as_json, failed, succeeded
+from swink_batch.forms import Request, digest
+from swink_batch.journal import FileEngine
+from swink_batch.runner import Runner
+from swink_batch.vendors import Vendor, batch_price
+from swink_core import SwinkError, UsageError
+
+__all__ = ["BatchRunner"]
+
+FIRST_POLL = 5.0
+"""Seconds until a batch is looked at again, at first; then ever longer."""
+
+LONGEST_POLL = 120.0
+
+
+class _Line(msgspec.Struct, omit_defaults=True):
+    """A line of the ledger: a batch was begun with these rows, or its results are in."""
+
+    batch: str
+    rows: list[str] = []
+    ended: bool = False
+
+
+class BatchRunner(Runner):
+    """A run of a job for which one vendor's batch API answers."""
+
+    async def run(self) -> None:
+        """Hand over all rows, wait for them, and keep what became of them."""
+        models = self._job.models
+        if not self._is_one_model():
+            if len(models) > 1:
+                raise UsageError(
+                    "a batch has one model, and no other to fall back to",
+                    resolution="Name one model with --via batch.",
+                )
+            models = models[0]
+        if self._job.journal is None:
+            raise UsageError(
+                "a batch needs a journal to come back to", resolution="Name one: journal=…"
+            )
+        self._model = str(models)
+        self.tally.total = self._count()
+        if self._watch is not None:
+            self._watch(self.tally)
+        provider = self._client.catalog.resolve(models).provider
+        ledger = FileEngine(Path(f"{self._job.journal}.batches"))
+        try:
+            async with Vendor(provider, self._job.client) as vendor:
+                await self._hand_over(vendor, ledger)
+        finally:
+            ledger.close()
+        self.tally.now = self._clock.time()
+
+    async def _hand_over(self, vendor: Vendor, ledger: FileEngine) -> None:
+        open_ = _open_batches(ledger)
+        theirs = {row for rows in open_.values() for row in rows}
+        waiting: dict[str, Request] = {}
+        rows: list[tuple[str, bytes]] = []
+        size = 0
+        for request in self._rows:
+            assert self._journal is not None
+            if self._journal.has(request.id, request.check, self._job.retry_failed):
+                await self._keep(self._journal.line(request.id))
+                continue
+            name = f"row-{digest(request.id.encode()):016x}"
+            try:
+                body = await vendor.request(self._stream(vendor, request))
+            except SwinkError as error:
+                await self._take(failed(request.id, error, self._model), request.check)
+                continue
+            waiting[name] = request
+            if name in theirs or self._job.cancel:
+                continue
+            if rows and (
+                len(rows) >= vendor.api.most_requests or size + len(body) > vendor.api.most_bytes
+            ):
+                await self._submit(vendor, ledger, open_, rows)
+                rows, size = [], 0
+            rows.append((name, body))
+            size += len(body) + 200  # with what stands around it
+        if rows:
+            await self._submit(vendor, ledger, open_, rows)
+        self.tally.under_way = len(waiting)
+        await asyncio.gather(*(self._fetch(vendor, ledger, id, open_[id], waiting) for id in open_))
+
+    async def _submit(
+        self,
+        vendor: Vendor,
+        ledger: FileEngine,
+        open_: dict[str, list[str]],
+        rows: Sequence[tuple[str, bytes]],
+    ) -> None:
+        names = [name for name, _ in rows]
+        id = await vendor.submit(rows)
+        ledger.append(msgspec.json.encode(_Line(id, names)))
+        open_[id] = names
+
+    async def _fetch(
+        self,
+        vendor: Vendor,
+        ledger: FileEngine,
+        id: str,
+        rows: Sequence[str],
+        waiting: dict[str, Request],
+    ) -> None:
+        if self._job.cancel:
+            await vendor.cancel(id)
+        waits: Any = backoff.expo
+        poll = backoff.on_predicate(
+            waits, lambda found: found is None, factor=FIRST_POLL, max_value=LONGEST_POLL
+        )(vendor.poll)
+        sources = await poll(id)
+        for name, status, body in await vendor.results(id, sources or ()):
+            if (request := waiting.pop(name, None)) is not None:
+                answer = await self._answer(vendor, request, status, body)
+                await self._take(answer, request.check)
+        for name in rows:
+            if (request := waiting.pop(name, None)) is not None:
+                why = Failed("batch_ended", "The batch ended without an answer to this row.")
+                await self._take(Answer(id=request.id, error=why), request.check)
+        ledger.append(msgspec.json.encode(_Line(id, ended=True)))
+        self.tally.under_way = len(waiting)
+
+    async def _answer(self, vendor: Vendor, request: Request, status: int, body: bytes) -> Answer:
+        stream = self._stream(vendor, request)
+        try:
+            answer = succeeded(request.id, await vendor.answer(stream, status, body), self._model)
+            if self._reads_json:
+                answer = as_json(answer)
+        except SwinkError as error:
+            answer = failed(request.id, error, self._model)
+        answer.cost = batch_price(stream.call, stream.call.usage)
+        return answer
+
+    def _stream(self, vendor: Vendor, request: Request) -> Any:
+        if request.why is not None:
+            raise UsageError(request.why)
+        options: dict[str, Any] = {**self._job.options, **request.options, "transport": "buffered"}
+        models = self._job.models if self._is_one_model() else self._job.models[0]
+        return vendor.client.stream(models, request.prompt, type=self._job.type, **options)
+
+
+def _open_batches(ledger: FileEngine) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for _, line in ledger.lines():
+        said = msgspec.json.decode(line, type=_Line)
+        if said.ended:
+            found.pop(said.batch, None)
+        else:
+            found[said.batch] = said.rows
+    return found

@@ -1,0 +1,111 @@
+"""The command line, the progress that it shows, and the report at its end."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from swink_batch import Answer, Failed, Tally
+from swink_batch.progress import CLEAR, Progress, duration, told
+from swink_batch.report import chart, data, lines
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"id": "a", "text": "one"}\n{"id": "b", "text": "two"}\nnot json')
+    return path
+
+
+def test_a_file_is_answered_and_a_second_run_asks_nothing(
+    swink: Any, rows: Path, tmp_path: Path
+) -> None:
+    output, report = tmp_path / "out.jsonl", tmp_path / "report.json"
+    asked = ("batch", str(rows), "-o", str(output), "-m", "echo/echo,echo/think")
+    done = swink(*asked, "--prompt", "Say {text}", "--order", "input", "--report", str(report))
+    assert done.returncode == 1  # for the row that is none
+    assert "2 answered, 1 failed" in done.stderr
+    found = [json.loads(line) for line in output.read_bytes().splitlines()]
+    assert [line.get("text") for line in found] == ["Say one", "Say two", None]
+    assert "line 3 is no JSON" in found[2]["error"]["message"]
+    assert json.loads(report.read_bytes())["kinds"] == {"bad_row": 1}
+    again = swink(*asked, "--prompt", "Say {text}")
+    assert "0 answered, 0 failed" in again.stderr
+    assert "2 answered and 1 failed in earlier runs" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--report", "x.pdf"], "x.pdf says no form of report"),
+        (["--shard", "3/2"], "there is no shard 3 of 2"),
+        (["--shard", "half"], "'half' is not I/N"),
+        (["--budget", "-1"], "budget is -1"),
+        (["--prompt", "{"], "the prompt is no template"),
+        (["--limits", "redis://127.0.0.1:9"], "Limits cannot be shared"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_asked(
+    swink: Any, rows: Path, tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    output = str(tmp_path / "out.jsonl")
+    done = swink("batch", str(rows), "-o", output, "-m", "echo/echo", *arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def tally() -> Tally:
+    state = Tally(100.0, total=50)
+    for number in range(20):
+        usage = {"input": 10, "total": 15}
+        answer = Answer(id="x", model="m", seconds=0.5 + number / 10, usage=usage, cost=0.25)
+        state.add(answer, 100.0 + number)
+    state.add(Answer(id="y", error=Failed("timeout", "late"), attempts=3), 121.0)
+    return state
+
+
+def test_progress_tells_rate_tokens_cost_time_left_and_failures() -> None:
+    assert told(tally()) == (
+        "21 of 50 rows · 1.0/s · 300 tokens · $5.00 · 30.5 s left · 1 failed (1 timeout) · "
+        "0 under way"
+    )
+
+
+def test_a_terminal_has_one_line_and_a_log_a_line_now_and_then() -> None:
+    for is_terminal, written in ((True, 2), (False, 1)):
+        times = iter([0.0, 0.1, 0.3, 0.4, 11.0])
+        file = StringIO()
+        file.isatty = lambda is_terminal=is_terminal: is_terminal  # type: ignore[method-assign]
+        progress = Progress(file, times.__next__)
+        for _ in range(4):
+            progress(tally())
+        assert file.getvalue().count("21 of 50") == written
+        assert (CLEAR in file.getvalue()) is is_terminal
+
+
+def test_the_report_has_latency_tokens_cost_and_kinds() -> None:
+    report = data(tally())
+    assert report["kinds"] == {"timeout": 1}
+    assert report["retries"] == 2
+    assert report["latency"]["p50"] == pytest.approx(1.4, rel=0.1)
+    text = "\n".join(lines(tally()))
+    for part in ("20 answered, 1 failed in 21.0 s", "300 total", "cost: $5.00", "1 timeout"):
+        assert part in text
+
+
+def test_the_chart_is_svg() -> None:
+    for state in (tally(), Tally(0.0)):
+        root = ElementTree.fromstring(chart(state))
+        assert root.tag.endswith("svg")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.25, "250 ms"), (5, "5.0 s"), (90, "2 min"), (3600 * 26, "26 h 0 min")]
+)
+def test_times_are_told_as_people_say_them(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

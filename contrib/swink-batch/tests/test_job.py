@@ -1,0 +1,259 @@
+"""Jobs: what is asked, kept, written and asked again."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import define
+from row_server import Rows
+
+from swink_batch import Answer, Job, Tally, answers, run
+from swink_batch.answers import as_json
+from swink_core import RetryPolicy, Timeouts, UsageError
+
+IMPATIENT = RetryPolicy(base=0.001, max_delay=0.01, retry_after_cap=0.05)
+
+
+@asynccontextmanager
+async def server(hostile: int | None = None) -> AsyncIterator[tuple[Rows, dict[str, Any]]]:
+    """Start a server in this loop; yield it, and the settings of a job that asks it."""
+    rows = Rows(hostile, None, 0.0)
+    listening = await asyncio.start_server(rows.serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
+    own = {"openai": {"base_url": url, "api_key": "x", "api": "chat"}}
+    try:
+        yield rows, {"client": {"providers": own, "retry": IMPATIENT}}
+    finally:
+        listening.close()
+
+
+def some(count: int) -> list[dict[str, Any]]:
+    return [{"id": f"r{number}", "text": f"row r{number}"} for number in range(count)]
+
+
+def written(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
+async def test_a_file_of_rows_is_answered_through_a_template(tmp_path: Path, form: str) -> None:
+    path = tmp_path / f"rows.{form}"
+    if form == "jsonl":
+        path.write_text("\n".join(map(json.dumps, some(5))))
+    elif form == "csv":
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, ["id", "text"])
+            writer.writeheader()
+            writer.writerows(some(5))
+    else:
+        arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(arrow.Table.from_pylist(some(5)), path)
+    output = tmp_path / "answers.jsonl"
+    tally = await run("echo/echo", path, output, prompt="Is {text} {{good}}?", order="input")
+    found = [(line["id"], line["text"]) for line in written(output)]
+    assert found == [(f"r{n}", f"Is row r{n} {{good}}?") for n in range(5)]
+    assert (tally.total, tally.answered, tally.tokens["total"]) == (5, 5, 40)
+
+
+async def test_a_second_run_asks_nothing_and_a_longer_one_the_rest(tmp_path: Path) -> None:
+    output = tmp_path / "answers.jsonl"
+    async with server() as (asked, settings):
+        for count, new in ((10, 10), (10, 0), (15, 5)):
+            rows = [{"id": row["id"], "prompt": row["text"]} for row in some(count)]
+            tally = await run("openai/rows", rows, output, **settings)
+            assert (tally.answered, tally.kept) == (new, count - new)
+            assert {line["id"] for line in written(output)} == {f"r{n}" for n in range(count)}
+        rows[3]["prompt"] = "something else than row r3"
+        tally = await run("openai/rows", rows, output, **settings)
+    assert (tally.answered, tally.kept) == (1, 14)
+    assert asked.asked == {f"r{n}": 1 + (n == 3) for n in range(15)}
+
+
+async def test_another_job_does_not_take_the_answers_of_this_one(tmp_path: Path) -> None:
+    output = tmp_path / "answers.jsonl"
+    await run("echo/echo", ["Hi"], output)
+    with pytest.raises(UsageError, match=r"models was \['echo/echo'\]"):
+        await run("echo/thinker", ["Hi"], output)
+
+
+async def test_failures_are_kept_with_their_kind_and_asked_again_on_demand(tmp_path: Path) -> None:
+    rows = [{"id": "good", "prompt": "Hi"}, {"id": "empty", "prompt": ""}, {"id": "none"}]
+    output = tmp_path / "answers.jsonl"
+    tally = await run("echo/echo", rows, output)
+    assert tally.kinds == {"bad_row": 2}
+    by_id = {line["id"]: line for line in written(output)}
+    assert "the conversation is empty" in by_id["empty"]["error"]["message"]
+    assert "neither prompt nor messages" in by_id["none"]["error"]["message"]
+    again = await run("echo/echo", rows, output)
+    assert (again.done, again.kept, again.kept_failed) == (0, 1, 2)
+    retried = await run("echo/echo", rows, output, retry_failed=True)
+    assert (retried.failed, retried.kept) == (2, 1)
+    assert len(written(output)) == 3
+
+
+async def test_a_first_row_that_cannot_be_asked_ends_the_run_before_it_begins() -> None:
+    with pytest.raises(UsageError, match="the row has no 'txt', which the prompt names"):
+        await run("echo/echo", some(3), "/dev/null", prompt="{txt}", journal=None)
+
+
+@pytest.mark.parametrize("template", ["{", "{text!r}", "{text:>5}", "{text.x}", "{0}", "{}"])
+async def test_a_template_that_is_none_is_refused(template: str) -> None:
+    with pytest.raises(UsageError, match="the prompt is no template"):
+        _ = [answer async for answer in answers("echo/echo", some(1), prompt=template)]
+
+
+async def test_two_rows_of_one_id_are_refused() -> None:
+    rows = [{"id": "a", "prompt": "Hi"}, {"id": "a", "prompt": "Ho"}]
+    with pytest.raises(UsageError, match="rows 1 and 2 have the same id, 'a'"):
+        _ = [answer async for answer in answers("echo/echo", rows)]
+
+
+async def test_a_hostile_server_leaves_no_row_without_an_answer_or_a_reason(
+    tmp_path: Path,
+) -> None:
+    output = tmp_path / "answers.jsonl"
+    rows = [{"id": row["id"], "prompt": row["text"]} for row in some(40)]
+    async with server(hostile=5) as (asked, settings):
+        options = {"timeouts": Timeouts(idle=0.1)}
+        tally = await run("openai/rows", rows, output, options=options, **settings)
+    lines = {line["id"]: line for line in written(output)}
+    assert len(lines) == tally.done == 40
+    for id, line in lines.items():
+        assert line.get("text") == f"answer to {id}" or line["error"]["kind"], line
+    assert tally.answered > 30
+    assert asked.asked.total() > 40  # there was something to get over
+
+
+async def test_the_answers_of_a_type_come_as_values() -> None:
+    @define
+    class Label:
+        good: bool
+
+    said = '{"good": true}'
+    [answer] = [a async for a in answers("echo/echo", [said], type=Label)]
+    assert answer.value == {"good": True}
+    told = as_json(Answer(id="1", text="good"))
+    assert told.error is not None
+    assert told.error.kind == "bad_answer"
+
+
+async def test_an_iterator_takes_no_more_than_it_is_asked_for() -> None:
+    taken = 0
+
+    def rows() -> Any:
+        nonlocal taken
+        for number in range(10_000):
+            taken += 1
+            yield f"row {number}"
+
+    found = answers("echo/echo", rows(), concurrency=4)
+    first = [await anext(found) for _ in range(5)]
+    await found.aclose()
+    assert len({answer.id for answer in first}) == 5
+    assert taken < 50
+
+
+async def test_shards_ask_each_row_once_and_one_run_writes_all(tmp_path: Path) -> None:
+    rows = [{"id": row["id"], "prompt": row["text"]} for row in some(40)]
+    for journal in ("journal", "journal.sqlite"):
+        async with server() as (asked, settings):
+            tallies = await asyncio.gather(
+                *(
+                    run(
+                        "openai/rows",
+                        rows,
+                        tmp_path / f"{number}.jsonl",
+                        journal=tmp_path / journal,
+                        shard=(number, 3),
+                        **settings,
+                    )
+                    for number in (1, 2, 3)
+                )
+            )
+            assert sum(tally.answered for tally in tallies) == 40
+            whole = await run(
+                "openai/rows", rows, tmp_path / "all.jsonl", journal=tmp_path / journal,
+                order="input", **settings,
+            )  # fmt: skip
+        assert whole.kept == 40
+        assert [line["id"] for line in written(tmp_path / "all.jsonl")] == [r["id"] for r in rows]
+        assert set(asked.asked.values()) == {1}
+
+
+async def test_one_journal_has_one_writer(tmp_path: Path) -> None:
+    job = Job(models="echo/echo", journal=tmp_path / "journal")
+    first = job.open_journal()
+    assert first is not None
+    with pytest.raises(UsageError, match="another process is writing"):
+        job.open_journal()
+    first.close()
+
+
+async def test_a_budget_ends_a_run_before_it_is_spent(tmp_path: Path) -> None:
+    rows = [{"id": row["id"], "prompt": row["text"]} for row in some(300)]
+    output = tmp_path / "answers.jsonl"
+    async with server() as (asked, settings):
+        job = Job(
+            models="openai/gpt-5.4-mini",
+            budget=0.001,
+            concurrency=4,
+            **settings,
+            options={"max_tokens": 10},
+        )
+        tally = await job.run(rows, output)
+        assert 0 < tally.answered < 300
+        assert tally.stopped is not None
+        assert "budget of $0.001" in tally.stopped
+        assert 0.0009 < tally.cost <= 0.001
+        count = asked.asked.total()
+        again = await job.run(rows, output)
+    assert (again.answered, asked.asked.total()) == (0, count)
+
+
+async def test_a_budget_needs_a_price() -> None:
+    with pytest.raises(UsageError, match="the price of openai/rows is not known"):
+        _ = [a async for a in answers("openai/rows", ["Hi"], budget=1.0)]
+
+
+async def test_a_key_that_is_refused_ends_the_run_soon(tmp_path: Path) -> None:
+    rows = some(500)
+    client = {"providers": {"openai": {"base_url": "http://127.0.0.1:9", "api_key": ""}}}
+    tally = await run(
+        "openai/rows", rows, tmp_path / "out.jsonl", prompt="{text}", client=client, concurrency=2
+    )
+    assert tally.kinds.keys() == {"auth"}
+    assert tally.failed < 20
+    assert tally.stopped is not None
+
+
+async def test_a_fallback_answers_what_the_first_model_cannot(tmp_path: Path) -> None:
+    client = {"retry": IMPATIENT, "providers": {"openai": {"base_url": "http://127.0.0.1:9"}}}
+    models = ["openai/rows", "echo/echo"]
+    tally = await run(
+        models, ["Hi", "Ho"], tmp_path / "out.jsonl", client=client, options={"api_key": "x"}
+    )
+    assert tally.models == {"echo/echo": 2}
+
+
+def test_a_watch_sees_the_run_grow(tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    def watch(tally: Tally) -> None:
+        seen.append(tally.done)
+
+    asyncio.run(run("echo/echo", ["a", "b", "c"], tmp_path / "o.jsonl", watch=watch))
+    assert seen == [0, 1, 2, 3]
+
+
+async def test_more_than_text_is_kept_whole(tmp_path: Path) -> None:
+    rows = [{"prompt": "Add", "tools": [{"name": "add", "description": "", "parameters": {}}]}]
+    [answer] = [a async for a in answers("echo/tool", rows)]
+    assert isinstance(answer, Answer)
+    assert answer.message is not None

@@ -1,0 +1,171 @@
+"""Limits, learnt from servers that keep them: simulated, in no time."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable
+from itertools import count
+from math import inf
+
+import pytest
+
+from swink_batch.limits import Lane, allowances
+from swink_core import Done, Error, StopReason, StreamErrorKind
+
+LATENCY = 0.3
+
+Answer = Callable[[float], tuple[Error | None, dict[str, str]]]
+"""What a server says at a moment: an error or not, and headers."""
+
+
+def bucket(rate: float, size: float, headers: bool = False) -> Answer:
+    """Return a server with a bucket of calls that is refilled all the time."""
+    left, at = size, 0.0
+
+    def answer(now: float) -> tuple[Error | None, dict[str, str]]:
+        nonlocal left, at
+        left, at = min(size, left + (now - at) * rate), now
+        fits = left >= 1.0
+        left -= fits
+        said = {
+            "x-ratelimit-remaining-requests": str(int(left)),
+            "x-ratelimit-reset-requests": f"{(size - left) / rate:.3f}s",
+        }
+        return (None if fits else THROTTLED), said if headers else {}
+
+    return answer
+
+
+def period(calls: int, seconds: float) -> Answer:
+    """Return a server that counts calls in periods and says in headers what is left of one."""
+    used, number = 0, 0
+
+    def answer(now: float) -> tuple[Error | None, dict[str, str]]:
+        nonlocal used, number
+        if int(now / seconds) > number:
+            used, number = 0, int(now / seconds)
+        used += 1
+        said = {
+            "anthropic-ratelimit-requests-remaining": str(max(0, calls - used)),
+            "anthropic-ratelimit-requests-reset": f"{(number + 1) * seconds - now:.3f}",
+        }
+        return (None if used <= calls else THROTTLED), said
+
+    return answer
+
+
+THROTTLED = Error(error_message="slow down", error_kind=StreamErrorKind.THROTTLED)
+
+DONE = Done(StopReason.STOP)
+
+
+def simulated(server: Answer, seconds: float, latency: float = LATENCY) -> tuple[Lane, int, int]:
+    """Call a server for so long; return the lane, how many it answered and how many it refused."""
+    lane, now, answered = Lane(256, 0.0), 0.0, 0
+    numbers = count()
+    ends: list[tuple[float, int, float, Error | None, dict[str, str]]] = []
+    while now < seconds:
+        wait = lane.wait(now)
+        if wait <= 0.0:
+            lane.begin(now)
+            error, headers = server(now)
+            took = latency if error is None else latency / 10
+            heapq.heappush(ends, (now + took, next(numbers), now, error, headers))
+            continue
+        if not ends or now + wait < ends[0][0]:
+            now += wait
+            continue
+        now, _, began, error, headers = heapq.heappop(ends)
+        lane.end(began, now, error or DONE)
+        lane.heed(headers, now, error is None)
+        answered += error is None
+    return lane, answered, lane.refused
+
+
+@pytest.mark.parametrize(
+    ("server", "rate"),
+    [
+        (bucket(20, 5), 20),
+        (bucket(100, 10), 100),
+        (bucket(500, 50), 500),
+        (bucket(50, 3000, headers=True), 50),
+        (bucket(10, 600, headers=True), 10),
+        (period(600, 60), 10),
+        (period(6000, 60), 100),
+    ],
+)
+def test_a_rate_that_a_server_keeps_is_used_and_hardly_passed(server: Answer, rate: float) -> None:
+    seconds = min(600.0, 20_000 / rate)
+    _, answered, refused = simulated(server, seconds)
+    assert answered / seconds >= 0.95 * rate
+    assert refused < 0.01 * answered
+
+
+def test_without_limits_the_window_opens_to_its_most() -> None:
+    lane, answered, refused = simulated(lambda now: (None, {}), 60.0)
+    assert lane.window.size == 256
+    assert refused == 0
+    assert answered > 0.9 * 60 / LATENCY * 256
+
+
+def test_refusals_that_slowing_down_does_not_help_do_not_stop_a_run() -> None:
+    chance = random.Random(3)
+    share = 0.1
+
+    def server(now: float) -> tuple[Error | None, dict[str, str]]:
+        return (THROTTLED if chance.random() < share else None), {}
+
+    _, answered, _ = simulated(server, 60.0)
+    assert answered / 60 > 10
+
+
+def test_broken_calls_narrow_the_window_by_their_share() -> None:
+    chance = random.Random(4)
+    broken = Error(error_message="reset", error_kind=StreamErrorKind.NETWORK)
+
+    def server(now: float) -> tuple[Error | None, dict[str, str]]:
+        return (broken if 60 < now < 90 or chance.random() < 0.02 else None), {}
+
+    lane, _, _ = simulated(server, 60.0)
+    assert lane.window.size > 100  # some fail wherever one asks
+    lane, _, _ = simulated(server, 89.0)
+    assert lane.window.size < 3  # all fail
+
+
+def test_headers_that_lie_do_not_shut_a_lane_for_good() -> None:
+    lies = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "31536000"}
+    _, answered, _ = simulated(lambda now: (None, lies), 150.0)
+    assert answered > 1000
+
+
+@pytest.mark.parametrize(
+    ("headers", "found"),
+    [
+        (
+            {"X-RateLimit-Remaining-Tokens": "149984", "X-RateLimit-Reset-Tokens": "6m0s"},
+            [(True, 149984, 360)],
+        ),
+        (
+            {"anthropic-ratelimit-requests-remaining": "4", "anthropic-ratelimit-requests-reset":
+             "1970-01-01T00:00:00Z"},
+            [(False, 4, 0)],
+        ),
+        ({"ratelimit-remaining": "3", "ratelimit-reset": "30"}, [(False, 3, 30)]),
+        ({"x-ratelimit-remaining-requests": "3"}, []),
+        ({"x-ratelimit-remaining-requests": "-1", "x-ratelimit-reset-requests": "1s"}, []),
+        ({"x-ratelimit-remaining-requests": "9" * 400, "x-ratelimit-reset-requests": "1s"}, []),
+        ({"x-ratelimit-remaining-requests": "nan", "x-ratelimit-reset-requests": "1s"}, []),
+        ({"x-ratelimit-remaining-requests": "5", "x-ratelimit-reset-requests": "soon"}, []),
+    ],
+)  # fmt: skip
+def test_headers_are_read_whatever_they_are_called(
+    headers: dict[str, str], found: list[tuple[bool, float, float]]
+) -> None:
+    assert [tuple(each) for each in allowances(headers)] == found
+
+
+def test_a_lane_waits_for_a_place_without_a_time() -> None:
+    lane = Lane(1, 0.0)
+    lane.begin(0.0)
+    assert lane.wait(0.0) == inf

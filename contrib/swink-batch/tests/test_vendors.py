@@ -1,0 +1,151 @@
+"""Vendors' batch APIs, before servers that take what their documentation has, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from vendor_server import (
+    AnthropicServer,
+    BedrockServer,
+    GeminiServer,
+    MistralServer,
+    OpenAIServer,
+    VendorServer,
+)
+
+from swink_batch import Tally, run, via_batch
+from swink_core import Client, SwinkError, Usage, UsageError
+from swink_core.providers import cost_of
+
+VENDORS = {
+    "openai": ("gpt-5.4-mini", OpenAIServer, "/v1", {"api": "chat"}),
+    "mistral": ("mistral-small-latest", MistralServer, "/v1", {}),
+    "anthropic": ("claude-haiku-4-5", AnthropicServer, "/v1", {}),
+    "gemini": ("gemini-2.5-flash", GeminiServer, "/v1beta", {}),
+    "bedrock": ("us.anthropic.claude-fable-5-2", BedrockServer, "", {"region": "us-east-1"}),
+}
+
+ROWS = [{"id": f"r{number}", "prompt": f"row r{number}"} for number in range(4)] + [
+    {"id": "rb", "prompt": "row bad"},
+    {"id": "rl", "prompt": "row lost"},
+]
+
+
+@pytest.fixture(autouse=True)
+def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(via_batch, "FIRST_POLL", 0.0001)
+
+
+@pytest.fixture(params=VENDORS)
+def vendor(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[str, VendorServer, dict[str, Any]]]:
+    model, server, path, settings = VENDORS[request.param]
+    with server() as running:
+        root = running.url.removesuffix("/v1")
+        own = {"base_url": f"{root}{path}", "api_key": "key", **settings}
+        if request.param == "bedrock":
+            del own["api_key"]
+            for name, value in {
+                "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
+                "AWS_SECRET_ACCESS_KEY": "secret",
+                "AWS_ENDPOINT_URL_S3": root,
+                "SWINK_BEDROCK_BATCH_S3": "s3://bucket/folder",
+                "SWINK_BEDROCK_BATCH_ROLE": "arn:aws:iam::1:role/batch",
+            }.items():
+                monkeypatch.setenv(name, value)
+        yield f"{request.param}/{model}", running, {"client": {"providers": {request.param: own}}}
+
+
+def written(path: Path) -> dict[str, dict[str, Any]]:
+    return {line["id"]: line for line in map(json.loads, path.read_bytes().splitlines())}
+
+
+async def asked(
+    tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]], **more: Any
+) -> tuple[Tally, dict[str, dict[str, Any]]]:
+    model, _, settings = vendor
+    output = tmp_path / "answers.jsonl"
+    tally = await run(model, ROWS, output, via="batch", **settings, **more)
+    return tally, written(output)
+
+
+async def test_rows_are_handed_over_and_answered_at_a_batchs_price(
+    tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]]
+) -> None:
+    tally, lines = await asked(tmp_path, vendor)
+    assert vendor[1].faults == []
+    assert len(vendor[1].batches) == 1
+    assert (tally.answered, tally.failed) == (4, 2)
+    assert [lines[f"r{n}"]["text"] for n in range(4)] == [f"answer to row r{n}" for n in range(4)]
+    assert lines["rb"]["error"]["kind"] == "invalid_request"
+    assert lines["rl"]["error"]["kind"] == "batch_ended"
+    info = Client().catalog.resolve(vendor[0]).info
+    assert info is not None
+    ordinary = cost_of(Usage(input=1_000_000, output=0), info.prices)
+    assert ordinary is not None
+    assert ordinary.total is not None
+    if vendor[0].startswith("bedrock/"):
+        assert "cost" not in lines["r0"]  # its catalogue has no price of batches
+    else:
+        assert lines["r0"]["cost"] == pytest.approx(ordinary.total / 2)
+
+
+async def test_a_run_that_was_killed_while_it_waited_comes_back_to_its_batch(
+    tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]], monkeypatch: Any
+) -> None:
+    async def killed(self: Any, id: str) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as context:
+        context.setattr(via_batch.Vendor, "results", killed)
+        context.setattr(via_batch.Vendor, "poll", failing)
+        with pytest.raises(SwinkError, match="gone"):
+            await asked(tmp_path, vendor)
+    vendor[1].is_busy = True  # once; it is looked at again
+    tally, lines = await asked(tmp_path, vendor)
+    assert len(vendor[1].batches) == 1
+    assert (tally.answered, len(lines)) == (4, 6)
+    again, _ = await asked(tmp_path, vendor)
+    assert (again.done, again.kept, len(vendor[1].batches)) == (0, 4, 1)
+
+
+async def failing(self: Any, id: str) -> None:
+    raise SwinkError("gone")
+
+
+async def test_what_was_handed_over_can_be_cancelled(
+    tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]], monkeypatch: Any
+) -> None:
+    vendor[1].polls = 1000
+    with monkeypatch.context() as context:
+        context.setattr(via_batch.Vendor, "poll", failing)
+        with pytest.raises(SwinkError, match="gone"):
+            await asked(tmp_path, vendor)
+    tally, _ = await asked(tmp_path, vendor, cancel=True)
+    assert vendor[1].faults == []
+    kept = 0 if vendor[0].startswith("bedrock/") else 1  # a job that was stopped tells nothing
+    assert (tally.answered, tally.kinds["batch_ended"]) == (kept, 6 - kept)
+
+
+async def test_a_refusal_of_the_whole_batch_is_told(
+    tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]]
+) -> None:
+    for own in vendor[2]["client"]["providers"].values():
+        own.update({"region": "eu-west-1"} if "region" in own else {"api_key": "another"})
+    with pytest.raises(SwinkError, match="to submit a batch failed: HTTP 400"):
+        await asked(tmp_path, vendor)
+
+
+async def test_a_provider_without_batches_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nothing here knows a batch API of echo"):
+        await run("echo/echo", ["Hi"], tmp_path / "o.jsonl", via="batch")
+
+
+async def test_a_chain_cannot_be_handed_over(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="a batch has one model"):
+        await run(["echo/echo", "echo/think"], ["Hi"], tmp_path / "o.jsonl", via="batch")

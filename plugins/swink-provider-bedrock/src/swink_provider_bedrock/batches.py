@@ -1,0 +1,134 @@
+"""Bedrock's batch inference, for swink-batch: rows in S3, answered into S3, at half the price.
+
+`SWINK_BEDROCK_BATCH_S3` names a folder of a bucket (`s3://bucket/folder`) that rows and answers go
+through, and `SWINK_BEDROCK_BATCH_ROLE` the role that lets Bedrock read and write there.
+
+Pure: each method yields the requests to send, is sent back the bodies of their answers, and returns
+what they say. Sources: https://docs.aws.amazon.com/bedrock/latest/userguide/batch-inference.html,
+https://docs.aws.amazon.com/bedrock/latest/APIReference/API_CreateModelInvocationJob.html and
+https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutObject.html.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Generator, Sequence
+from typing import Any, TypeAlias
+from urllib.parse import quote, unquote, urlsplit
+
+import msgspec
+
+from swink_core import UsageError
+from swink_core.providers import HTTPRequest
+
+__all__ = ["ROLE_ENV", "S3_ENV", "BedrockBatches"]
+
+S3_ENV = "SWINK_BEDROCK_BATCH_S3"
+
+ROLE_ENV = "SWINK_BEDROCK_BATCH_ROLE"
+
+S3_ENDPOINT_ENV = "AWS_ENDPOINT_URL_S3"
+"""Another address of S3, as every tool of AWS's has it; buckets are then part of the path."""
+
+ENDED = frozenset({"Completed", "PartiallyCompleted", "Failed", "Stopped", "Expired"})
+
+Says: TypeAlias = Generator[HTTPRequest, bytes, Any]
+
+_LIKE = re.compile(r"(.*)/model/([^/]+)/converse$")
+
+
+class BedrockBatches:
+    """Jobs of one model, in the form of Converse. `like` would ask for a row by itself."""
+
+    most_requests = 50_000
+    most_bytes = 190 * 2**20
+
+    def submit(self, like: HTTPRequest, rows: Sequence[tuple[str, bytes]]) -> Says:
+        """Put the rows into S3 and begin a job; returns its ARN."""
+        lines = b"".join(
+            msgspec.json.encode({"recordId": id, "modelInput": msgspec.Raw(body)}) + b"\n"
+            for id, body in rows
+        )
+        name = f"swink-{hashlib.sha256(lines).hexdigest()[:32]}"
+        folder = _setting(S3_ENV).rstrip("/")
+        source = f"{folder}/{name}.jsonl"
+        yield _s3(like, source, "PUT", lines)
+        base, model = _parts(like)
+        job = {
+            "jobName": name,
+            "clientRequestToken": name,  # a second job with the same rows is this one
+            "roleArn": _setting(ROLE_ENV),
+            "modelId": unquote(model),
+            "modelInvocationType": "Converse",
+            "inputDataConfig": {"s3InputDataConfig": {"s3Uri": source}},
+            "outputDataConfig": {"s3OutputDataConfig": {"s3Uri": f"{folder}/"}},
+        }
+        headers = {"Content-Type": "application/json"}
+        made = yield HTTPRequest(f"{base}/model-invocation-job", msgspec.json.encode(job), headers)
+        return msgspec.json.decode(made)["jobArn"]
+
+    def poll(self, like: HTTPRequest, id: str) -> Says:
+        """Look at a job; returns where its answers are once it has ended."""
+        job = msgspec.json.decode((yield _job(like, id)))
+        if job["status"] not in ENDED:
+            return None
+        if job["status"] not in ("Completed", "PartiallyCompleted"):
+            return []
+        source = job["inputDataConfig"]["s3InputDataConfig"]["s3Uri"].rpartition("/")[2]
+        folder = job["outputDataConfig"]["s3OutputDataConfig"]["s3Uri"]
+        return [f"{folder}{id.rpartition('/')[2]}/{source}.out"]
+
+    def results(self, like: HTTPRequest, id: str, sources: Sequence[str]) -> Says:
+        """Fetch the answers of a job; a row that is not among them was not answered."""
+        found = []
+        for source in sources:
+            lines = yield _s3(like, source, "GET")
+            found += [_result(line) for line in lines.splitlines() if line.strip()]
+        return found
+
+    def cancel(self, like: HTTPRequest, id: str) -> Says:
+        """End a job; what was answered by then stays in S3, and is not fetched."""
+        yield _job(like, id, "/stop", "POST")
+
+
+def _setting(name: str) -> str:
+    if not (value := os.environ.get(name)):
+        raise UsageError(
+            f"{name} is not set",
+            resolution=f"Bedrock's batches go through S3: set {S3_ENV} to s3://bucket/folder, and "
+            f"{ROLE_ENV} to the ARN of a role that may read and write there.",
+        )
+    return value
+
+
+def _parts(like: HTTPRequest) -> tuple[str, str]:
+    found = _LIKE.match(like.url)
+    assert found is not None
+    return found[1].replace("//bedrock-runtime", "//bedrock"), found[2]
+
+
+def _job(like: HTTPRequest, id: str, verb: str = "", method: str = "GET") -> HTTPRequest:
+    base, _ = _parts(like)
+    return HTTPRequest(f"{base}/model-invocation-job/{quote(id, safe='')}{verb}", method=method)
+
+
+def _s3(like: HTTPRequest, uri: str, method: str, body: bytes = b"") -> HTTPRequest:
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    if endpoint := os.environ.get(S3_ENDPOINT_ENV):
+        url = f"{endpoint.rstrip('/')}/{bucket}/{key}"
+    else:
+        region = (urlsplit(like.url).hostname or "").split(".")[1]
+        url = f"https://{bucket}.s3.{region}.amazonaws.com/{key}"
+    sent = {"x-amz-content-sha256": hashlib.sha256(body).hexdigest()}
+    return HTTPRequest(url, body, sent, method)
+
+
+def _result(line: bytes) -> tuple[str, int, bytes]:
+    data = msgspec.json.decode(line)
+    if "modelOutput" in data:
+        return data["recordId"], 200, msgspec.json.encode(data["modelOutput"])
+    error = data.get("error", {})
+    why = {"message": error.get("errorMessage", "it was not answered")}
+    return data["recordId"], error.get("errorCode", 500), msgspec.json.encode(why)

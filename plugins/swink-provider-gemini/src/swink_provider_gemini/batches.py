@@ -1,0 +1,68 @@
+"""Gemini's batch mode, for swink-batch, with the requests in the request.
+
+Pure: each method yields the requests to send, is sent back the bodies of their answers, and returns
+what they say. Source: https://ai.google.dev/gemini-api/docs/batch-api.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from swink_core.providers import HTTPRequest
+
+__all__ = ["GeminiBatches"]
+
+Says: TypeAlias = Generator[HTTPRequest, bytes, Any]
+
+OK = 200
+
+CODES = {3: 400, 5: 404, 7: 403, 8: 429, 13: 500, 14: 503, 16: 401}
+"""HTTP statuses of google.rpc.Code."""
+
+
+class GeminiBatches:
+    """Batches of one model. `like` is a request that would ask for a row by itself."""
+
+    most_requests = 50_000
+    most_bytes = 19 * 2**20
+
+    def submit(self, like: HTTPRequest, rows: Sequence[tuple[str, bytes]]) -> Says:
+        """Begin a batch; returns its name."""
+        requests = [{"request": msgspec.Raw(body), "metadata": {"key": id}} for id, body in rows]
+        batch = {"display_name": "swink", "input_config": {"requests": {"requests": requests}}}
+        url = f"{like.url.rpartition(':')[0]}:batchGenerateContent"
+        headers = {"Content-Type": "application/json"}
+        made = yield HTTPRequest(url, msgspec.json.encode({"batch": batch}), headers)
+        return msgspec.json.decode(made)["name"]
+
+    def poll(self, like: HTTPRequest, id: str) -> Says:
+        """Look at a batch; returns where its results are once it has ended."""
+        operation = msgspec.json.decode((yield HTTPRequest(_address(like, id), method="GET")))
+        return [id] if operation.get("done") else None
+
+    def results(self, like: HTTPRequest, id: str, sources: Sequence[str]) -> Says:
+        """Fetch the results of a batch; a row that is not among them was not answered."""
+        operation = msgspec.json.decode((yield HTTPRequest(_address(like, id), method="GET")))
+        said = operation.get("response") or operation.get("metadata", {}).get("output") or {}
+        found = said.get("inlinedResponses", {}).get("inlinedResponses", [])
+        return [_result(each) for each in found]
+
+    def cancel(self, like: HTTPRequest, id: str) -> Says:
+        """End a batch; what was answered by then stays."""
+        yield HTTPRequest(f"{_address(like, id)}:cancel", method="POST")
+
+
+def _address(like: HTTPRequest, id: str) -> str:
+    return f"{like.url.partition('/models/')[0]}/{id}"
+
+
+def _result(each: dict[str, Any]) -> tuple[str, int, bytes]:
+    key = each["metadata"]["key"]
+    if "response" in each:
+        return key, OK, msgspec.json.encode(each["response"])
+    error = each.get("error", {})
+    status = CODES.get(error.get("code"), 500)
+    return key, status, msgspec.json.encode({"error": {**error, "code": status}})

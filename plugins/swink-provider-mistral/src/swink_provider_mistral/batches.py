@@ -1,0 +1,34 @@
+"""Mistral's batch jobs, for swink-batch. Source: https://docs.mistral.ai/api/#tag/batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from swink_provider_openai.batches import OpenAIBatches, Row, whole
+
+__all__ = ["MistralBatches"]
+
+
+class MistralBatches(OpenAIBatches):
+    """OpenAI's form, but the job names the model, and its lines and states are called otherwise."""
+
+    most_requests = 1_000_000
+    path = "/batch/jobs"
+    ended = frozenset({"SUCCESS", "FAILED", "TIMEOUT_EXCEEDED", "CANCELLED"})
+
+    def line(self, id: str, api: str, body: bytes) -> bytes:
+        """Return a row's line of the file."""
+        data = whole(body)
+        data.pop("model", None)
+        return msgspec.json.encode({"custom_id": id, "body": data}) + b"\n"
+
+    def begun(self, file: str, api: str, rows: Sequence[Row]) -> dict[str, Any]:
+        """Return what begins a job."""
+        return {"input_files": [file], "model": whole(rows[0][1])["model"], "endpoint": f"/v1{api}"}
+
+    def files(self, batch: dict[str, Any]) -> list[str | None]:
+        """Return the ids of the files with a job's results."""
+        return [batch.get("output_file"), batch.get("error_file")]

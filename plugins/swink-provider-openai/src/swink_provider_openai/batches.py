@@ -1,0 +1,124 @@
+"""OpenAI's Batch API, for swink-batch: a file of requests, answered within a day at half the price.
+
+Pure: each method yields the requests to send, is sent back the bodies of their answers, and returns
+what they say. Source: https://platform.openai.com/docs/api-reference/batch and
+https://platform.openai.com/docs/api-reference/files.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Generator, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from swink_core.providers import HTTPRequest
+
+__all__ = ["OpenAIBatches", "Row", "whole"]
+
+Row: TypeAlias = tuple[str, bytes]
+"""An id, and the body of the request that asks for it."""
+
+Result: TypeAlias = tuple[str, int, bytes]
+"""An id, and the status and the body of its answer."""
+
+Says: TypeAlias = Generator[HTTPRequest, bytes, Any]
+
+ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
+
+APIS = ("/chat/completions", "/responses", "/embeddings")
+
+
+class OpenAIBatches:
+    """Batches of one endpoint. `like` is a request that would ask for a row by itself."""
+
+    most_requests = 50_000
+    most_bytes = 190 * 2**20
+    path = "/batches"
+    ended = ENDED
+
+    def submit(self, like: HTTPRequest, rows: Sequence[Row]) -> Says:
+        """Upload the rows and begin a batch; returns its id."""
+        base, api = _parts(like)
+        lines = b"".join(self.line(id, api, body) for id, body in rows)
+        file = _read((yield upload(f"{base}/files", lines)))["id"]
+        made = yield _post(f"{base}{self.path}", self.begun(file, api, rows))
+        return _read(made)["id"]
+
+    def line(self, id: str, api: str, body: bytes) -> bytes:
+        """Return a row's line of the file."""
+        data = {"custom_id": id, "method": "POST", "url": f"/v1{api}", "body": whole(body)}
+        return msgspec.json.encode(data) + b"\n"
+
+    def begun(self, file: str, api: str, rows: Sequence[Row]) -> dict[str, Any]:
+        """Return what begins a batch."""
+        return {"input_file_id": file, "endpoint": f"/v1{api}", "completion_window": "24h"}
+
+    def poll(self, like: HTTPRequest, id: str) -> Says:
+        """Look at a batch; returns the ids of the files of its results once it has ended."""
+        base, _ = _parts(like)
+        batch = _read((yield HTTPRequest(f"{base}{self.path}/{id}", method="GET")))
+        if batch["status"] not in self.ended:
+            return None
+        return [file for file in self.files(batch) if file]
+
+    def files(self, batch: dict[str, Any]) -> list[str | None]:
+        """Return the ids of the files with a batch's results."""
+        return [batch.get("output_file_id"), batch.get("error_file_id")]
+
+    def results(self, like: HTTPRequest, id: str, sources: Sequence[str]) -> Says:
+        """Fetch the results of a batch; a row that is not among them was not answered."""
+        base, _ = _parts(like)
+        found: list[Result] = []
+        for file in sources:
+            lines = yield HTTPRequest(f"{base}/files/{file}/content", method="GET")
+            found += [_result(line) for line in lines.splitlines() if line.strip()]
+        return found
+
+    def cancel(self, like: HTTPRequest, id: str) -> Says:
+        """End a batch; what was answered by then stays."""
+        base, _ = _parts(like)
+        yield HTTPRequest(f"{base}{self.path}/{id}/cancel", method="POST")
+
+
+def whole(body: bytes) -> dict[str, Any]:
+    """Return a request's body without what asks for a stream."""
+    data: dict[str, Any] = msgspec.json.decode(body)
+    data.pop("stream", None)
+    return data
+
+
+def upload(url: str, lines: bytes) -> HTTPRequest:
+    """Return the request that uploads a file of lines (RFC 7578)."""
+    boundary = secrets.token_hex(16)
+    head = (
+        f'--{boundary}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
+        f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="rows.jsonl"\r\n'
+        "Content-Type: application/jsonl\r\n\r\n"
+    )
+    body = head.encode() + lines + f"\r\n--{boundary}--\r\n".encode()
+    return HTTPRequest(url, body, {"Content-Type": f"multipart/form-data; boundary={boundary}"})
+
+
+def _parts(like: HTTPRequest) -> tuple[str, str]:
+    api = next(api for api in APIS if like.url.endswith(api))
+    return like.url.removesuffix(api), api
+
+
+def _post(url: str, data: dict[str, Any]) -> HTTPRequest:
+    return HTTPRequest(url, msgspec.json.encode(data), {"Content-Type": "application/json"})
+
+
+def _read(body: bytes) -> dict[str, Any]:
+    data: dict[str, Any] = msgspec.json.decode(body)
+    return data
+
+
+def _result(line: bytes) -> Result:
+    data = _read(line)
+    response = data.get("response")
+    if response is None:  # it was never asked: expired, or cancelled
+        error = data.get("error") or {"code": "batch_expired", "message": "it was not answered"}
+        return data["custom_id"], 500, msgspec.json.encode({"error": error})
+    return data["custom_id"], response["status_code"], msgspec.json.encode(response["body"])
