@@ -10,6 +10,7 @@ from swink_core.framing.sse import SSEDecoder
 from swink_core.plugins.binding import first_set
 from swink_core.plugins.call import Attempt, Gate
 from swink_core.plugins.catalog import Catalog
+from swink_core.plugins.package_data import package_catalog
 from swink_core.providers.aiohttp_client import AiohttpClient
 from swink_core.providers.clock import LoopClock
 from swink_core.providers.commands import end_group, not_started
@@ -60,7 +61,7 @@ __all__ = [
     "duration_seconds", "end_group", "failure_of", "first_set", "folded_system",
     "inlined_schema", "is_own_address", "is_synthetic_id", "kept_of", "load_event", "marked_system",
     "media_base64", "media_form", "media_type_of", "merge_fields", "merged_turns", "model_path",
-    "normalise", "not_started", "parse_arguments", "redact", "repaired_json", "required_features",
-    "retry_after_seconds", "rule_of", "synthetic_id", "text_of", "unparsed", "unsupported",
-    "with_extra", "with_metadata",
+    "normalise", "not_started", "package_catalog", "parse_arguments", "redact", "repaired_json",
+    "required_features", "retry_after_seconds", "rule_of", "synthetic_id", "text_of",
+    "unparsed", "unsupported", "with_extra", "with_metadata",
 ]  # fmt: skip

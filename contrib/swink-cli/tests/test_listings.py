@@ -104,6 +104,7 @@ def test_providers_as_json_say_everything(listed: Any) -> None:
         "base_url": "http://alpha.invalid",
         "api_key_env": ["ALPHA_API_KEY"],
         "base_url_env": [],
+        "required_env": [],
         "auth": "key",
         "settings": {},
         "ready": False,

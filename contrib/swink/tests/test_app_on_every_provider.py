@@ -21,7 +21,6 @@ HOST = swink_core.Host()
 """What is installed, read once for all clients of these tests."""
 
 EVERY = [Subject.find(name) for name in HOST.provider_names()]
-WITHOUT_TOOLS = {"perplexity"}
 UNRECORDED = {"proxy"}
 """Of whose wire format no recording calls tools."""
 BY_HTTP = [subject for subject in EVERY if subject.speaks_http]
@@ -98,7 +97,7 @@ async def test_every_api_takes_what_a_stopped_run_leaves(
             async for event in stream:
                 if isinstance(event, swink.Error):
                     assert event.error_kind in ("invalid_request", "unsupported"), event
-    assert len(http.requests) == len(conversations) * (subject.name not in WITHOUT_TOOLS)
+    assert len(http.requests) == len(conversations)
     found = [refusals(subject.name, request.url, request.body) for request in http.requests]
     assert found == [[]] * len(found)
 
@@ -136,8 +135,6 @@ def heard_by(subject: Subject) -> list[Recording]:
 
 def with_tools(subject: Subject) -> list[Recording]:
     """Return recordings of answers that call tools: all of a provider's own, or one of others'."""
-    if subject.name in WITHOUT_TOOLS:
-        return []
     own = [each for each in subject.answers() if _calls_tools(each)]
     return own or [each for each in heard_by(subject) if _calls_tools(each)][:1]
 
@@ -166,7 +163,7 @@ RECORDED = [
 
 
 def test_app_on_every_provider_that_has_tools_is_among_them() -> None:
-    names = {subject.name for subject in BY_HTTP} - WITHOUT_TOOLS - UNRECORDED
+    names = {subject.name for subject in BY_HTTP} - UNRECORDED
     assert {subject.name for subject, _, _ in RECORDED} == names
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from swink_core import Model
-from swink_core.providers import Parser
+from swink_core import Model, StreamOptions
 from swink_provider_openai import OpenAIProvider
-from swink_provider_openai.responses.parser import ResponsesParser
+from swink_provider_openai.responses.api import ResponsesAPI
 from swink_testing.kept_fields import KeptFields
 
 
 class _Responses(OpenAIProvider):
-    def parser(self, model: Model) -> Parser:
-        return ResponsesParser()
+    def api(self, model: Model, options: StreamOptions) -> ResponsesAPI:
+        return self._responses
 
 
 PADDING = "padding against those who measure frames"

@@ -45,8 +45,7 @@ def body_of(*frames: Frame) -> bytes:
 async def events_of(
     *frames: Frame, dialect: Dialect | None = None, end: bytes = DONE
 ) -> list[AssistantMessageEvent]:
-    provider = OpenAIProvider("openai")
-    provider.dialect = dialect or provider.dialect
+    provider = OpenAIProvider("openai", dialect)
     return await drive_bytes(provider, "m", [body_of(*frames) + end])
 
 

@@ -18,7 +18,6 @@ from swink_core import (
     Notice,
     RetryPolicy,
     StopReason,
-    StreamErrorKind,
     TextBlock,
     Tool,
     ToolCallBlock,
@@ -195,18 +194,22 @@ async def test_an_answer_that_the_service_gave_up_is_an_error(ended: str) -> Non
     assert "no more credit" in events[-1].error_message
 
 
-async def test_media_in_the_result_of_a_tool_are_refused() -> None:
+async def test_media_in_the_result_of_a_tool_are_shown_by_the_user_after_it() -> None:
     picture = ImageBlock(UrlSource("https://a.example/a.png"))
     turns: list[Message] = [
         UserMessage("Hi"), AssistantMessage([ToolCallBlock("call_2", "look", {})]),
-        ToolResultMessage("call_2", "look", [picture]),
+        ToolResultMessage("call_2", "look", [TextBlock("seen"), picture]),
     ]  # fmt: skip
-    async with client_with(http=MemoryHTTPClient(), api_key="k") as client:
+    http = MemoryHTTPClient(MemoryResponse.of_json({"error": {"message": "enough"}}, 400))
+    async with client_with(http=http, api_key="k") as client:
         model = "perplexity/openai/gpt-6-sol"
-        events = [event async for event in client.stream(model, Context(turns))]
+        events = [event async for event in client.stream(model, Context(turns), retry=False)]
 
     assert events[-1].type == "error"
-    assert events[-1].error_kind is StreamErrorKind.UNSUPPORTED
+    *_, result, shown = json.loads(http.requests[0].body)["input"]
+    assert result == {"type": "function_call_output", "call_id": "call_2", "output": "seen"}
+    part = {"type": "input_image", "image_url": "https://a.example/a.png"}
+    assert shown == {"type": "message", "role": "user", "content": [part]}
 
 
 @pytest.mark.parametrize("model", ["sonar", "sonar-pro", "sonar-reasoning-pro"])

@@ -16,14 +16,15 @@ from typing import Any, NamedTuple
 from swink_cli.extensions import GROUP as COMMAND_GROUP
 from swink_cli.extensions import distribution_of
 from swink_core import Host, SwinkError
-from swink_core.plugins import hookspecs
-from swink_core.plugins.host import PLUGIN_GROUP, PROVIDER_GROUP
-from swink_core.plugins.package_data import FILE, package_catalog
-from swink_core.providers import HTTPProvider
+from swink_core.providers import HTTPProvider, package_catalog
 
 __all__ = ["Finding", "examine"]
 
-GROUPS = (PROVIDER_GROUP, PLUGIN_GROUP, COMMAND_GROUP)
+PROVIDER_GROUP = "swink.providers"
+
+GROUPS = (PROVIDER_GROUP, "swink.plugins", COMMAND_GROUP)
+
+FILE = "models.toml"
 
 HOOKS = ("stream", "convert_messages", "classify_error", "on_event")
 
@@ -162,7 +163,7 @@ def _unmarked(where: str, plugin: Any) -> Iterator[Finding]:
     for name in HOOKS:
         found = inspect.getattr_static(plugin, name, None)
         function = getattr(found, "__func__", found)
-        if found is not None and not hasattr(function, f"{hookspecs.PROJECT}_impl"):
+        if found is not None and not hasattr(function, "swink_impl"):
             yield Finding(
                 f"{where}, {_place(function)}",
                 f"{name} has no @hookimpl, so that nobody calls it",

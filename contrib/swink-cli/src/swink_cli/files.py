@@ -8,13 +8,22 @@ import mimetypes
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import swink_core as swink
 
-__all__ = ["PIPE", "encode_json", "media_block", "read_json", "read_text", "replace_file"]
+__all__ = [
+    "PIPE",
+    "encode_json",
+    "media_block",
+    "read_json",
+    "read_text",
+    "replace_file",
+    "tools_of",
+]
 
 PIPE = "-"
 """Names standard input where a file is wanted."""
@@ -34,6 +43,19 @@ def read_json(path: Path, what: str, kind: type | tuple[type, ...]) -> Any:
             f"{path} holds a JSON {_json_name(data)}", resolution=f"The file should hold a {what}."
         )
     return data
+
+
+def tools_of(files: Sequence[str]) -> list[swink.Tool]:
+    """Read tools, one or several a file. Raises MediaError."""
+    tools: list[swink.Tool] = []
+    for path in map(Path, files):
+        data = read_json(path, "tool, or a list of tools,", (dict, list))
+        try:
+            tools += swink.load(list[swink.Tool], data if isinstance(data, list) else [data])
+        except swink.CodecError as error:
+            wanted = "A tool is an object with name, description and parameters, a JSON schema."
+            raise swink.MediaError(f"{path}: {error}", resolution=wanted) from error
+    return tools
 
 
 def read_text(path: str) -> str:

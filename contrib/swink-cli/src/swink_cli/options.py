@@ -18,7 +18,7 @@ from click.core import ParameterSource
 
 import swink_core as swink
 from swink_cli.completion import complete_model
-from swink_cli.files import read_json, read_text
+from swink_cli.files import read_text, tools_of
 from swink_cli.settings import chosen
 from swink_cli.templates import fill_template, template_options
 
@@ -235,7 +235,7 @@ def _parse(
         system = read_text(system[1:]).rstrip("\n")
     files = [name for name in named_tools if name.endswith(".json") or Path(name).is_file()]
     names = [name for name in named_tools if name not in files]
-    return CallOptions([], system, _tools(files), options, tool_names=names)
+    return CallOptions([], system, tools_of(files), options, tool_names=names)
 
 
 # -- KEY=VALUE -----------------------------------------------------------------------------------
@@ -318,15 +318,3 @@ def _unknown(key: str) -> swink.InvalidOption:
         resolution=f"Options are {', '.join(known)}. "
         f"To send it to the provider as it is: -o extra.{key}=…",
     )
-
-
-def _tools(files: Sequence[str]) -> list[swink.Tool]:
-    tools: list[swink.Tool] = []
-    for path in map(Path, files):
-        data = read_json(path, "tool, or a list of tools,", (dict, list))
-        try:
-            tools += swink.load(list[swink.Tool], data if isinstance(data, list) else [data])
-        except swink.CodecError as error:
-            wanted = "A tool is an object with name, description and parameters, a JSON schema."
-            raise swink.MediaError(f"{path}: {error}", resolution=wanted) from error
-    return tools

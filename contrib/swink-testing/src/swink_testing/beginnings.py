@@ -170,6 +170,15 @@ def _responses(provider: str) -> Beginning:
     )  # fmt: skip
 
 
+def _agent(provider: str) -> Beginning:
+    """Make one of which neither what the service's own tools found goes back nor an item's id."""
+    found = {"type": "search_results", "results": [{"title": SERVED}]}
+    said = TextBlock(SAID, {"item": {"id": f"msg_{OPAQUE}1"}})
+    calls = _calls("call_1", "call_2", "call_3", metadata={"item": {"id": f"fc_{OPAQUE}1"}})
+    searched = ExtensionBlock(provider, "search_results", found)
+    return Beginning([ThinkingBlock(PRIVATE), searched, said, *calls])
+
+
 def _ollama(provider: str) -> Beginning:
     ids = (f"swink_call_0330bb3b4ded_0_{n}" for n in range(3))
     return Beginning([ThinkingBlock(PRIVATE), TextBlock(SAID), *_calls(*ids)], (PRIVATE,))
@@ -207,6 +216,7 @@ BY_API: dict[str, Callable[[str], Beginning]] = {
     "openai-chat reasoning_content": _replayed,
     "openai-chat reasoning_details": _details,
     "openai-responses": _responses,
+    "perplexity-agent": _agent,
     "swink": _messages,
 }
 

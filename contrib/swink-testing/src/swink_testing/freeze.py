@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -26,9 +26,11 @@ from swink_core import StreamOptions
 from swink_core.providers import EventSource, EventWriter, Parser
 from swink_core.streaming.builder import MessageBuilder
 from swink_testing.calls import call_of
-from swink_testing.conformance.subject import Subject
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 from swink_testing.inflated import TEXTS, inflated
+
+if TYPE_CHECKING:
+    from swink_testing.conformance.subject import Subject
 
 __all__ = ["FREEZE", "HOSTILE_SIZE", "LINEAR", "PER_BYTE", "Frames", "cpu_seconds", "growth"]
 __all__ += ["by_parser", "frames_of", "growing_frames", "long_errors", "long_frames", "parsing"]

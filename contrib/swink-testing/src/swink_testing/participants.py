@@ -53,6 +53,7 @@ RULES = {
     "openai-chat": Rules(),
     "openai-responses": Rules(r".{1,64}"),
     "openrouter": Rules(r".{1,40}"),
+    "perplexity-agent": Rules(r".{1,64}"),
     "swink": Rules(),
 }
 """By wire format, and by provider where it is stricter than its wire format."""

@@ -164,4 +164,5 @@ READERS: dict[str, Callable[[Any, Reading], None]] = {
     "ollama-chat": _ollama,
     "openai-chat": _chat,
     "openai-responses": _responses,
+    "perplexity-agent": _responses,
 }

@@ -16,7 +16,6 @@ from typing import Any
 
 from swink_core import Context, Model, StreamOptions
 from swink_core.providers import EventWriter
-from swink_provider_openai.converter import unsupported
 from swink_provider_openai.parameters import response_format
 from swink_provider_openai.responses.api import FEATURES, ResponsesAPI
 from swink_provider_openai.responses.parser import ResponsesParser
@@ -31,10 +30,11 @@ ITEMS: dict[str, tuple[str, ...]] = {
 }
 """What the input may hold, and the fields of each."""
 
-PARTS: dict[str, str] = {"input_text": "text", "input_image": "image_url"}
+NO_FIELDS = frozenset({"annotations", "detail", "logprobs"})
+"""What OpenAI's parts have and these do not."""
 
-FOUND = ("_results", "mcp_list_tools", "mcp_call", "tool_search_output")
-"""How the types of items end that hold what tools of the service's own found."""
+FOUND = ("_results", "mcp_list_tools", "mcp_call", "reasoning", "tool_search_output")
+"""How the types of items end that are its own: what its tools found, and what it thought."""
 
 
 class AgentAPI(ResponsesAPI):
@@ -48,7 +48,21 @@ class AgentAPI(ResponsesAPI):
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Return `input`, `instructions` and `tools`."""
         native = super().convert(model, context, options)
-        return {**native, "input": [known for item in native["input"] if (known := _known(item))]}
+        items: list[dict[str, Any]] = []
+        media: list[Any] = []  # of results, which say it in words; the user shows it after them
+        for item in native["input"]:
+            if (known := _known(item)) is None:
+                continue
+            if known.get("type") == "function_call_output":
+                known["output"], shown = _said_and_shown(known["output"])
+                media += shown
+            elif media:
+                items.append({"type": "message", "role": "user", "content": media})
+                media = []
+            items.append(known)
+        if media:
+            items.append({"type": "message", "role": "user", "content": media})
+        return {**native, "input": items}
 
     def parser(self, model: Model) -> Any:
         """Make a parser for one response."""
@@ -82,7 +96,7 @@ class _AgentParser(ResponsesParser):
 def _known(item: dict[str, Any]) -> dict[str, Any] | None:
     """Return an item with the fields that are known there, and one of the caller's own as it is;
     `None` for what the service's tools found."""
-    kind = item.get("type", "message")
+    kind = item.get("type") or ("message" if "role" in item else "")
     if kind not in ITEMS:
         return None if kind.endswith(FOUND) else item
     known = {"type": kind, **{name: item[name] for name in ITEMS[kind]}}
@@ -91,11 +105,16 @@ def _known(item: dict[str, Any]) -> dict[str, Any] | None:
         known["content"] = (
             "".join(part.get("text", "") for part in said) if spoken else [*map(_part, said)]
         )
-    if not isinstance(known.get("output", ""), str):
-        raise unsupported("The Agent API", "media in the result of a tool")
     return known
 
 
 def _part(part: dict[str, Any]) -> dict[str, Any]:
-    name = PARTS.get(part["type"])
-    return part if name is None else {"type": part["type"], name: part[name]}
+    return {name: value for name, value in part.items() if name not in NO_FIELDS}
+
+
+def _said_and_shown(output: str | list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
+    """Return the words of a tool's result, and its other parts."""
+    if isinstance(output, str):
+        return output, []
+    shown = [_part(part) for part in output if part.keys() != {"type", "text"}]
+    return "\n".join(p["text"] for p in output if p.keys() == {"type", "text"}), shown
