@@ -14,7 +14,7 @@ class Frame(msgspec.Struct):
     text: str = ""
     id: str | None = None
     name: str | None = None
-    reason: str | None = None
+    reason: str = ""
     usage: dict[str, int] = {}
 
 
@@ -29,17 +29,16 @@ class Parser:
                 out.fail(swink.Failure("streaming", code=data.id, message=data.text))
             case "done":
                 out.usage(data.usage.get("input"), data.usage.get("output"))
-                if (reason := STOPS.get(data.reason or "")) is None:
+                if data.reason not in STOPS:
                     out.notice("stop_reason", f"unknown: {data.reason}")
-                out.stop(reason or swink.StopReason.STOP)
+                out.stop(STOPS.get(data.reason, swink.StopReason.STOP))
                 out.finish()
 
 
 class {{ cookiecutter.class_name }}(providers.HTTPProvider):
     features = frozenset({"tools"})
 {%- if cookiecutter.kind == "ndjson" %}
-    decoder = providers.NDJSONDecoder
-    content_types = ("application/x-ndjson",)
+    decoder, content_types = providers.NDJSONDecoder, ("application/x-ndjson",)
 {%- endif %}
 
     def convert(self, model: swink.Model, context: swink.Context, options: Any) -> Any:

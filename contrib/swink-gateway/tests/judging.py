@@ -40,7 +40,8 @@ def check(protocol: str, read: Read, message: swink.AssistantMessage) -> None:
     if len(calls) < len(message.tool_calls) and message.stop_reason != "length":
         assert read.stop == "MALFORMED_FUNCTION_CALL"
     else:
-        said_so = protocol == "messages" and "stop_sequence" in (message.metadata or {})
+        met = (message.metadata or {}).get("stop_sequence")
+        said_so = protocol == "messages" and isinstance(met, str)
         assert read.stop == ("stop_sequence" if said_so else WORDS[protocol][message.stop_reason])
     names = [message.model, *([f"{message.provider}/{message.model}"] if is_native else [])]
     assert read.model in names  # swink's own client knows a model by the name it asked for

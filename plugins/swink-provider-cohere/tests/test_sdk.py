@@ -137,7 +137,7 @@ def test_we_read_what_the_sdk_reads(folder: Path, server: CaptureServer, sdk: An
             piece = event.delta.message.tool_calls.function.arguments
             arguments[event.index] = arguments.get(event.index, "") + piece
         elif event.type == "message-end":
-            counted = event.delta.usage.tokens
+            counted = event.delta.usage.tokens or event.delta.usage.billed_units
 
     assert ours.text == texts["text"]
     assert ours.thinking == texts["thinking"] + texts["tool_plan"]
