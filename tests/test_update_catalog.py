@@ -141,8 +141,7 @@ id = "deepseek-flash"
     assert list(update_catalog.changes(text, after))[:3] == [
         "deepseek-chat is gone",
         f"deepseek-flash: as_of None -> {update_catalog._facts()['as_of']}",
-        "deepseek-flash: capabilities None -> ['tools', 'images', 'thinking', 'structured_output',"
-        " 'json']",
+        "deepseek-flash: capabilities None -> ['tools', 'images', 'thinking', 'json']",
     ]
     assert (
         "deepseek/^deepseek-(chat|reasoner)$: retires None -> 2026-07-24"
