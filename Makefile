@@ -41,8 +41,9 @@ help:
 	@echo 'make reference    write the pages of docs/reference that come from the code'
 	@echo 'make docs         make the site of docs/ in build/site; broken links and anchors fail'
 	@echo 'make picture      draw what `swink demo` prints, for the README'
-	@echo 'make bench        measure the cost per event and per request, of each protocol at the gateway,'
-	@echo '                  of starting the command line, and of many prompts (CALLS=100000 for all)'
+	@echo 'make bench        measure the cost per event and per request and write the page of it, count'
+	@echo '                  instructions (with valgrind), and measure each protocol at the gateway,'
+	@echo '                  the start of the command line, and many prompts (CALLS=100000 for all)'
 	@echo 'make kills        kill runs of `swink batch` two hundred times, with each engine of its journal'
 	@echo 'make fuzz         feed 1,000,000 broken answers (STREAMS=…) and 100,000 broken errors'
 	@echo '                  (REFUSALS=…) to all providers, half over HTTP, then run the'
@@ -91,7 +92,8 @@ picture: $(VENV)/.installed
 	$(PY) tools/draw_demo.py
 
 bench: $(VENV)/.installed-dev
-	$(PY) -m benchmarks.run
+	$(PY) -m benchmarks.page
+	$(PY) -m benchmarks.instructions --check
 	$(PY) -m benchmarks.gateway
 	$(PY) -m benchmarks.start_up
 	$(PY) -m benchmarks.batch --calls $(CALLS)

@@ -1,4 +1,4 @@
-"""What imports cost: `python -m benchmarks.start [--json FILE]`.
+"""What imports cost: `python -m benchmarks.imports [--json FILE]`.
 
 The CPU of a process that imports something, less that of one that does nothing, over that of one
 that imports aiohttp. The processes take turns, and the least of all rounds counts: whatever else
@@ -37,7 +37,7 @@ def measure(rounds: int) -> dict[str, float]:
 
 def main() -> None:
     """Measure, and print."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.start", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.imports", description=__doc__)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to FILE")
     options = parser.parse_args()

@@ -28,7 +28,7 @@ RUNS = {
     "speed": ("benchmarks.run",),
     "many": ("benchmarks.many",),
     "in_memory": ("benchmarks.in_memory",),
-    "start": ("benchmarks.start",),
+    "imports": ("benchmarks.imports",),
 }
 """What is run, and the name of what it keeps."""
 
@@ -120,7 +120,7 @@ ROWS = (
     Row(
         "import swink_core, over import aiohttp",
         0.45,
-        lambda found: float(found["start"]["import swink_core"]),
+        lambda found: float(found["imports"]["import swink_core"]),
         why="attrs writes the methods of 60 classes when they are imported",
     ),
     Row("10,000 streams: memory left", 1.0, _in_memory("flat", "MB left"), "MB"),
