@@ -1,4 +1,4 @@
-"""The clients of services that speak Chat Completions as a second opinion on what these are sent.
+"""The clients of services as a second opinion on what these are sent.
 
 Each says the same as swink's conversation and options do, in its own arguments; what a client has
 no argument for, though its service takes it, goes as its `extra_body`. `make counterparts` drives
@@ -30,7 +30,7 @@ from swink_testing.leaving import leaving
 
 class Vendor(NamedTuple):
     """A service's client, a model of it that sees, its own options, said in either way, and what
-    it takes beside tools, or `None` where it has none.
+    it takes beside tools.
 
     `replayed` is what a message with calls must have beside them.
     """
@@ -42,7 +42,7 @@ class Vendor(NamedTuple):
     options: dict[str, Any]
     arguments: dict[str, Any]
     extra_body: dict[str, Any]
-    tools: dict[str, Any] | None
+    tools: dict[str, Any]
     replayed: str | None = None
 
 
@@ -72,10 +72,6 @@ VENDORS = {
         {"seed": 7, "top_k": 4, "user": "u", "max_tokens": 500, "thinking": "low"},
         {"seed": 7, "top_k": 4, "user": "u", "max_tokens": 500, "reasoning_effort": "low"},
         COUNTED, ONE_CALL, "reasoning_content",
-    ),
-    "perplexity": Vendor(
-        "perplexity", "Perplexity", "", "sonar-pro",
-        {"top_k": 4, "max_tokens": 500}, {"top_k": 4, "max_tokens": 500}, {}, None,
     ),
 }  # fmt: skip
 
@@ -152,12 +148,34 @@ def test_we_send_what_the_vendors_client_sends(name: str, server: CaptureServer)
             messages=SEEN_IN_WORDS, **TUNED, **vendor.arguments
         )
         assert ours(HI, response_format=SCHEMA) == theirs(messages=[SAID], response_format=IN_WORDS)
-        if vendor.tools is not None:
-            options = {"tool_choice": "moon", **vendor.tools}
-            question, answer, result = USED_IN_WORDS
-            if vendor.replayed:
-                answer = {**answer, vendor.replayed: ""}
-            assert ours(USED, **options) == theirs(
-                messages=[question, answer, result], tools=[OFFERED], **vendor.tools,
-                tool_choice={"type": "function", "function": {"name": "moon"}},
-            )  # fmt: skip
+        options = {"tool_choice": "moon", **vendor.tools}
+        question, answer, result = USED_IN_WORDS
+        if vendor.replayed:
+            answer = {**answer, vendor.replayed: ""}
+        assert ours(USED, **options) == theirs(
+            messages=[question, answer, result], tools=[OFFERED], **vendor.tools,
+            tool_choice={"type": "function", "function": {"name": "moon"}},
+        )  # fmt: skip
+
+
+def test_we_send_what_the_client_of_the_agent_api_sends(server: CaptureServer) -> None:
+    perplexity = pytest.importorskip("perplexity", reason="perplexity's SDK is not installed")
+    model, options = "perplexity/sonar", {"temperature": 0.2, "top_p": 0.9}
+    ours = leaving(OpenAIProvider("perplexity"), f"perplexity/{model}", USED,
+                   base_url=f"{server.url}/v1", max_tokens=500, **options)  # fmt: skip
+    call = {"call_id": "call_m", "name": "moon", "arguments": '{"phase": "new"}'}
+
+    with perplexity.Perplexity(api_key="test", base_url=server.url) as sdk:
+        events = sdk.responses.create(
+            model=model, max_output_tokens=500, store=False, stream=True, **options,
+            input=[{"type": "message", "role": "user", "content": "Tonight?"},
+                   {"type": "function_call", **call},
+                   {"type": "function_call_output", "call_id": "call_m", "output": "new"}],
+            tools=[{"type": "function", "name": "moon", "description": "Tells the moon's phase.",
+                    "parameters": SCHEMA, "strict": False}],
+        )  # fmt: skip
+        list(events)
+
+    assert (ours.notices, ours.refused_by) == ([], [])
+    sent = server.exchanges[-1]
+    assert (ours.url, ours.body) == (server.url + sent.path, sent.json)
