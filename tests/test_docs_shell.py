@@ -26,6 +26,7 @@ NOT_RUN = {
     "docs/how-to/add-a-command.md swink count": "the page's command is installed by nobody",
     "docs/how-to/check-a-provider.md swink check acme --recordings cases/": "a reader's recordings",
     "docs/how-to/tools-in-the-terminal.md swink ask -m openai/": "its server would be downloaded",
+    "docs/tutorials/a-real-api.md ": "tests/test_real_api.py takes these steps",
     "docs/tutorials/write-a-provider.md ": "tests/test_template.py takes these steps",
     'contrib/swink-cli/README.md eval "$(_SWINK_COMPLETE=zsh': "a line of another shell",
     "contrib/swink-cli/README.md _SWINK_COMPLETE=fish": "a line of another shell",
