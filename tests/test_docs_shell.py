@@ -152,6 +152,24 @@ def test_what_pip_is_told_to_install_is_there() -> None:
     assert missing == []
 
 
+def test_who_is_told_to_type_swink_was_told_to_install_it() -> None:
+    for page in TYPED:
+        lines = shell_lines(page)
+        told = " ".join(line for line in lines if line.startswith("pip install "))
+        made = any(line.startswith("make ") for line in lines)  # which installs everything
+        if told and not made and any(line.startswith("swink ") for line in lines):
+            assert re.search(r"swink-cli\b|\bcli\b|-e \.", told), name_of(page)
+
+
+@pytest.mark.parametrize("folder", sorted((ROOT / "plugins").iterdir()), ids=lambda path: path.name)
+def test_the_readme_of_a_provider_begins_as_that_of_a_new_one(folder: Path) -> None:
+    lines = shell_lines(folder / "README.md")
+    install = next(line for line in lines if line.startswith("pip "))
+    assert install == f"pip install swink-cli {folder.name}"
+    asked = next(line for line in lines if line.startswith("swink "))
+    assert re.fullmatch(r'swink ask -m [\w-]+/\S+ ".*\?"', asked)
+
+
 def needs(folder: Path) -> tuple[str, set[str]]:
     """Return the name of the distribution in a folder, and those of ours that it needs."""
     project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
