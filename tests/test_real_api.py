@@ -47,7 +47,8 @@ def test_the_steps_of_the_page_lead_to_what_it_says(tmp_path: Path) -> None:
         )
         return done.stdout
 
-    new, enter, install_it, *rest = shell_lines(PAGE)
+    get, new, enter, install_it, *rest = shell_lines(PAGE)
+    assert get == "pip install 'swink-cli[new]'"
     assert enter == "cd swink-provider-qwen"
     assert install_it == "pip install -e '.[test]'"  # tests/test_template.py installs
     typed(new, cwd=tmp_path)
