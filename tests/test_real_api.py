@@ -12,21 +12,10 @@ from pathlib import Path
 from documents import ROOT, files_of, shell_lines
 
 from swink_testing.command_line import clean_environment
+from swink_testing.installed import install
 
 PAGE = ROOT / "docs/tutorials/a-real-api.md"
 LEVEL = "qwen: level 3 of 3, complete (28 of 30 checks applied)"
-
-
-def install(folder: Path, into: Path) -> None:
-    """Make a package's metadata, which is all that its entry points need beside a path."""
-    project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
-    info = into / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
-    info.mkdir(parents=True)
-    written = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
-    (info / "METADATA").write_text(written, "utf-8")
-    ((group, points),) = project["entry-points"].items()
-    rows = "\n".join(f"{name} = {value}" for name, value in points.items())
-    (info / "entry_points.txt").write_text(f"[{group}]\n{rows}\n", "utf-8")
 
 
 def test_the_steps_of_the_page_lead_to_what_it_says(tmp_path: Path) -> None:
@@ -55,7 +44,8 @@ def test_the_steps_of_the_page_lead_to_what_it_says(tmp_path: Path) -> None:
     folder = tmp_path / enter.removeprefix("cd ")
     for name, text in files_of(PAGE).items():
         (folder / name).write_text(text, "utf-8")
-    install(folder, tmp_path / "site")
+    project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
+    install(tmp_path / "site", project["name"], project["entry-points"], {})
     environment["PYTHONPATH"] = f"{tmp_path / 'site'}:{folder / 'src'}"
 
     output = typed(*rest, cwd=folder)

@@ -270,6 +270,27 @@ def test_the_workflow_pins_what_it_runs_to_commits(rendered: Mapping[str, Path])
     assert [name for name in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", name)] == []
 
 
+def test_the_author_is_who_was_named(tmp_path: Path) -> None:
+    from swink_cli.commands.new import command
+
+    author = 'Ada "the" Lovelace'
+    asked = ["acme", "--kind", "sse", "--author", author, "--output", str(tmp_path)]
+    command.main(asked, standalone_mode=False)
+    folder = tmp_path / "swink-provider-acme"
+    project = msgspec.toml.decode((folder / "pyproject.toml").read_bytes())["project"]
+    assert project["authors"] == [{"name": author}]
+    assert author in (folder / "LICENSE").read_text("utf-8")
+
+
+def test_what_a_package_index_shows_is_said(rendered: Mapping[str, Path]) -> None:
+    project = msgspec.toml.decode((rendered["observer"] / "pyproject.toml").read_bytes())["project"]
+    pythons = [f"Programming Language :: Python :: 3.{minor}" for minor in range(11, 15)]
+    assert {*pythons, "Typing :: Typed"} <= {*project["classifiers"]}
+    assert project["urls"].keys() == {"Repository"}
+    test = _workflow(rendered["observer"])["jobs"]["test"]
+    assert test["strategy"]["matrix"]["python"] == [name.split()[-1] for name in pythons]
+
+
 def test_nothing_is_invented(rendered: Mapping[str, Path]) -> None:
     for folder in rendered.values():
         for file in folder.glob("src/*/models.toml"):
