@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 import sysconfig
@@ -20,6 +21,7 @@ from typing import Any
 import msgspec
 import pytest
 
+import swink_core as swink
 from swink_core import Host
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -163,6 +165,23 @@ def test_the_module_of_a_provider_has_fewer_than_sixty_lines(
 ) -> None:
     (module,) = rendered[f"{kind}-{auth}"].glob("src/*/plugin.py")
     assert len(module.read_text("utf-8").splitlines()) < 60
+
+
+@pytest.mark.parametrize("kind", ["sse", "ndjson"])
+def test_a_provider_sends_nothing_empty_and_all_that_is_false(
+    kind: str, rendered: Mapping[str, Path]
+) -> None:
+    (module,) = rendered[f"{kind}-bearer"].glob("src/*/plugin.py")
+    made = runpy.run_path(str(module))[f"Acme{kind.title()}Bearer"]("acme")
+    model, context = swink.Model("acme", "large"), swink.Context.of("Hi")
+    options = swink.StreamOptions(temperature=0, top_p=0.0, base_url="http://acme.test")
+
+    request = made.request(model, made.convert(model, context, options), options)
+
+    sent = msgspec.json.decode(request.body)
+    messages = [{"role": "user", "content": "Hi"}]
+    tuning = {"temperature": 0, "top_p": 0.0}
+    assert sent == {"model": "large", "messages": messages, **tuning}
 
 
 def test_every_variant_is_linted_and_formatted(rendered: Mapping[str, Path]) -> None:
