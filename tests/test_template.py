@@ -34,7 +34,7 @@ VARIANTS = {
 } | {kind: (kind, "bearer") for kind in ("stream", "observer", "wrapper")}
 
 SHARED_FILES = """
-.github/workflows/ci.yml .gitignore LICENSE README.md pyproject.toml
+.github/workflows/ci.yml .gitignore CHANGELOG.md LICENSE README.md pyproject.toml
 src/{package}/__init__.py src/{package}/plugin.py src/{package}/py.typed tests/test_{slug}.py
 """
 
@@ -305,7 +305,7 @@ def test_what_a_package_index_shows_is_said(rendered: Mapping[str, Path]) -> Non
     project = msgspec.toml.decode((rendered["observer"] / "pyproject.toml").read_bytes())["project"]
     pythons = [f"Programming Language :: Python :: 3.{minor}" for minor in range(11, 15)]
     assert {*pythons, "Typing :: Typed"} <= {*project["classifiers"]}
-    assert project["urls"].keys() == {"Repository"}
+    assert project["urls"].keys() == {"Repository", "Issues", "Changelog"}
     test = _workflow(rendered["observer"])["jobs"]["test"]
     assert test["strategy"]["matrix"]["python"] == [name.split()[-1] for name in pythons]
 
