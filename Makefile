@@ -33,7 +33,7 @@ OR_FAIL := || { echo "the installation failed; for all that pip has to say, run 
 PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml contrib/*/pyproject.toml)
 EDITABLE := $(foreach project,$(patsubst %/,%,$(dir $(PROJECTS))),-e ./$(project))
 
-.PHONY: help demo test lint format types wheels reference docs picture bench kills fuzz judge scoreboard mutants counterparts clients constraints changelog release clean FORCE
+.PHONY: help demo test lint format types wheels reference docs picture bench kills fuzz judge scoreboard moving mutants counterparts clients constraints changelog release clean FORCE
 .DELETE_ON_ERROR:
 
 help:
@@ -56,6 +56,7 @@ help:
 	@echo '                  all of it writes the page of what each provider takes'
 	@echo 'make mutants    mutate providers by rule, and count what the conformance kit finds (PROVIDERS="sound")'
 	@echo 'make scoreboard   put swink and its peers before the same faults, and before the judge; writes two pages'
+	@echo 'make moving       run the programs of the pages of moving to swink, installing what they move from'
 	@echo 'make counterparts show traces to Phoenix and metrics to Prometheus, drive the claude command,'
 	@echo '                  the gateway with every vendor'\''s newest SDK, and them beside the'
 	@echo '                  providers, and a batch on Ray, installing all (2.5 GB)'
@@ -130,6 +131,9 @@ mutants: $(VENV)/.installed-dev
 scoreboard: $(VENV)/.installed-dev $(PEERS_INSTALLED)
 	$(PY) -m benchmarks.scoreboard
 	$(PY) -m benchmarks.judged
+
+moving: $(VENV)/.installed-dev $(foreach peer,litellm langchain llm,$(PEERS)/$(peer)/.installed)
+	$(PY) -m pytest -q tests/test_moving.py
 
 $(PEERS)/%/.installed: benchmarks/peers/%.txt $(VENV)/.checkout
 	@echo "installing $* into $(@D)"
