@@ -1,7 +1,8 @@
 """The programs of the pages of moving to swink, in pairs: each pair prints the same.
 
-All of them ask one gateway on loopback, whose models are `swink-provider-echo`'s: it speaks OpenAI's
-and Anthropic's protocols, and its address is in the environment, where each vendor's SDK looks.
+All of them ask one gateway on loopback, whose models are `swink-provider-echo`'s: it speaks
+OpenAI's and Anthropic's protocols, and its address is in the environment, where each vendor's SDK
+looks.
 """
 
 from __future__ import annotations
