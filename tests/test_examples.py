@@ -1,0 +1,168 @@
+"""The examples do what they say, offline: programs as they are typed, the page in a browser."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+import re
+import runpy
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from aiohttp import web
+from documents import ROOT
+
+from swink_testing.browser import CHROMIUM, Page, browser
+from swink_testing.command_line import clean_environment
+
+EXAMPLES = ROOT / "examples"
+
+PROGRAMS = [
+    ("chat.py", "Hello\nAnd you?\n", ["> Hello > And you? >", "took Usage(input=5"]),
+    ("chat.py echo/fail-quota-exhausted-after-1", "a b\nc d\n", ["> a [", "> c ["]),
+    ("tool_loop.py", "y\n", ["-> count(", "<- 12", "on their way", "2 turns"]),
+    ("tool_loop.py", "n\n", ["-> order(", "<- The user does not want that.", "2 turns"]),
+    ("typed_answers.py", "", ["so far: {'customer': 'One lamp", "Complaint(customer='One lamp"]),
+    ("fan_out.py", "", ["echo/slow stop", "echo/flaky stop", "quota-exhausted quota_exhau"]),
+    ("observer.py", "", ['"stop", "attempts": 1', '"attempts": 2', '"content_filtered"']),
+]
+
+
+@pytest.mark.parametrize(("typed", "answers", "printed"), PROGRAMS)
+def test_a_program_prints_what_it_is_for(
+    typed: str,
+    answers: str,
+    printed: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    program, *arguments = typed.split()
+    monkeypatch.setattr(sys, "argv", [program, *arguments])
+    monkeypatch.setattr(sys, "stdin", io.StringIO(answers))
+    runpy.run_path(str(EXAMPLES / program), run_name="__main__")
+    output = " ".join(capsys.readouterr().out.split())
+    assert [text for text in printed if text not in output] == []
+
+
+def test_the_readme_names_every_example() -> None:
+    readme = (EXAMPLES / "README.md").read_text("utf-8")
+    named = set(re.findall(r"^\| \[([^]]+)\]\(([^)]+)\)", readme, re.MULTILINE))
+    assert all((EXAMPLES / target).exists() for _, target in named)
+    programs = {str(path.relative_to(EXAMPLES)) for path in EXAMPLES.glob("*.py")}
+    programs |= {str(path.relative_to(EXAMPLES)) for path in EXAMPLES.glob("web_page/*.py")}
+    packages = {path.parent.name for path in EXAMPLES.glob("*/pyproject.toml")}
+    assert {name for name, _ in named} == programs | packages
+
+
+def test_the_company_provider_installs_and_its_tests_pass(tmp_path: Path) -> None:
+    def run(*arguments: str, **environment: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", *arguments],
+            cwd=EXAMPLES / "company_provider",
+            env={**clean_environment(tmp_path), **environment},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    site = str(tmp_path / "site")
+    pip = ["pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target", site]
+    run(*pip, ".", PYTHONWARNINGS="")  # pip's own
+    output = run("pytest", "-q", "-p", "no:cacheprovider", PYTHONPATH=site)
+    assert "hooli: level 3 of 3, complete" in output
+
+
+@asynccontextmanager
+async def on_aiohttp(model: str) -> AsyncIterator[str]:
+    app = runpy.run_path(str(EXAMPLES / "web_page/on_aiohttp.py"))["application"](model)
+    runner = web.AppRunner(app, handler_cancellation=True)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/"
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def on_starlette(model: str) -> AsyncIterator[str]:
+    app = runpy.run_path(str(EXAMPLES / "web_page/on_starlette.py"))["application"](model)
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, ws="none"))
+    listener = socket.create_server(("127.0.0.1", 0))
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+    finally:
+        server.should_exit = True
+        await serving
+
+
+class Left(logging.Handler):
+    """Hears that a call was left by whoever made it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard = asyncio.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "cancelled: closed by the caller" in record.getMessage():
+            self.heard.set()
+
+
+Serving = Callable[[str], AbstractAsyncContextManager[str]]
+
+ASK = """
+new Promise((done) => {
+  document.getElementById("question").value = QUESTION;
+  const state = document.getElementById("state"), answer = document.getElementById("answer");
+  new MutationObserver(() => {
+    if (STOP && answer.textContent) document.getElementById("stop").click();
+    if (state.textContent) done([answer.textContent, state.textContent]);
+  }).observe(document.body, {childList: true, subtree: true});
+  document.getElementById("form").requestSubmit();
+})
+"""
+
+
+async def ask(page: Page, url: str, question: str, stop: bool = False) -> Any:
+    """Return the answer and how it ended, as the page shows them."""
+    await page.go(url)
+    return await page.run(
+        ASK.replace("QUESTION", repr(question)).replace("STOP", str(stop).lower())
+    )
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+async def test_the_page_streams_and_its_stop_button_stops_the_model(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", "swink_core.streaming.observers")
+    log = logging.getLogger("swink_core.streaming.observers")
+    async with browser(tmp_path) as page:
+        for serve in (on_aiohttp, on_starlette):
+            log.addHandler(left := Left())
+            try:
+                async with serve("echo/slow") as url:
+                    assert await ask(page, url, "one two") == ["one two", "stop"]
+                    assert not left.heard.is_set()
+                    said, state = await ask(page, url, "a " * 1000, stop=True)
+                    assert state == "stopped"
+                    assert 0 < len(said) < 1000
+                    await left.heard.wait()
+                async with serve("echo/fail-quota-exhausted-after-1") as url:
+                    said, state = await ask(page, url, "one two")
+                    assert said == "one"
+                    assert "quota" in state
+            finally:
+                log.removeHandler(left)
