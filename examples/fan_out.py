@@ -46,22 +46,27 @@ async def ask(client: swink.Client, row: Row) -> None:
             row.seconds = time.monotonic() - began
 
 
-async def draw(rows: list[Row]) -> None:
-    """Draw the table ten times a second, each over the one before."""
+async def draw(rows: list[Row], asking: asyncio.Future[list[None]]) -> None:
+    """Draw the table ten times a second, each over the one before, until all have answered."""
     while True:
+        over = asking.done()
         print(*rows, sep="\033[K\n", end="\033[K\n", flush=True)
-        await asyncio.sleep(0.1)
+        if over:
+            return
+        await asyncio.wait([asking], timeout=0.1)
         print(f"\033[{len(rows)}A", end="")
 
 
 async def main(models: list[str]) -> None:
     rows = [Row(model) for model in models]
     async with swink.Client() as client:
-        drawing = asyncio.create_task(draw(rows)) if sys.stdout.isatty() else None
-        await asyncio.gather(*(ask(client, row) for row in rows))
-        if drawing is not None:
-            drawing.cancel()
-        print(*rows, sep="\n")
+        asking = asyncio.gather(*(ask(client, row) for row in rows))
+        if sys.stdout.isatty():
+            await draw(rows, asking)
+            await asking
+        else:
+            await asking
+            print(*rows, sep="\n")
         print("all of it:", client.usage, client.cost)
 
 

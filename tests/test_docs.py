@@ -44,7 +44,7 @@ def test_the_blocks_of_a_page_run_one_after_another_and_print_something(
     assert capsys.readouterr().out.strip()
 
 
-def test_mypy_finds_nothing_in_the_blocks_of_the_pages(tmp_path: Path) -> None:
+def test_mypy_finds_nothing_in_the_blocks_of_the_pages_and_in_the_examples(tmp_path: Path) -> None:
     for page in RUNNABLE:
         name = re.sub(r"\W", "_", name_of(page).removesuffix(".md"))
         (tmp_path / f"{name}.py").write_text("\n".join(python_blocks(page)), "utf-8")
@@ -55,7 +55,7 @@ def test_mypy_finds_nothing_in_the_blocks_of_the_pages(tmp_path: Path) -> None:
     quiet = ["--strict", "--follow-imports=silent", "--disable-error-code=no-redef"]
     cache = f"--cache-dir={ROOT / '.mypy_cache' / 'docs'}"
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", *quiet, cache, "."],
+        [sys.executable, "-m", "mypy", *quiet, cache, ".", str(ROOT / "examples")],
         cwd=tmp_path,
         env={**os.environ, "MYPYPATH": str(tmp_path)},
         capture_output=True,

@@ -52,6 +52,17 @@ def test_a_program_prints_what_it_is_for(
     assert [text for text in printed if text not in output] == []
 
 
+def test_on_a_terminal_the_table_is_drawn_over_and_over(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["fan_out.py", "echo/slow", "echo/echo"])
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    runpy.run_path(str(EXAMPLES / "fan_out.py"), run_name="__main__")
+    first, *others = capsys.readouterr().out.split("\033[2A")
+    assert first.count(" waits ") == 2
+    assert others[-1].count(" stop ") == 2
+
+
 def test_the_readme_names_every_example() -> None:
     readme = (EXAMPLES / "README.md").read_text("utf-8")
     named = set(re.findall(r"^\| \[([^]]+)\]\(([^)]+)\)", readme, re.MULTILINE))
