@@ -20,6 +20,8 @@ import uvicorn
 from aiohttp import web
 from documents import ROOT
 
+import swink_core as swink
+from swink_gateway.server import Gateway
 from swink_testing.browser import CHROMIUM, Page, browser
 from swink_testing.command_line import clean_environment
 
@@ -120,15 +122,15 @@ async def on_starlette(model: str) -> AsyncIterator[str]:
 
 
 class Left(logging.Handler):
-    """Hears that a call was left by whoever made it."""
+    """Hears which models' calls were left by whoever made them."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.heard = asyncio.Event()
+        self.models: asyncio.Queue[str] = asyncio.Queue()
 
     def emit(self, record: logging.LogRecord) -> None:
-        if "cancelled: closed by the caller" in record.getMessage():
-            self.heard.set()
+        if left := re.search(r"(\S+) failed: cancelled", record.getMessage()):
+            self.models.put_nowait(left[1])
 
 
 Serving = Callable[[str], AbstractAsyncContextManager[str]]
@@ -156,21 +158,23 @@ async def ask(page: Page, url: str, question: str, stop: bool = False) -> Any:
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 async def test_the_page_streams_and_its_stop_button_stops_the_model(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level("DEBUG", "swink_core.streaming.observers")
     log = logging.getLogger("swink_core.streaming.observers")
-    async with browser(tmp_path) as page:
+    async with browser(tmp_path) as page, swink.Client() as beyond, Gateway(beyond) as upstream:
+        monkeypatch.setenv("SWINK_PROXY_URL", upstream.url)
         for serve in (on_aiohttp, on_starlette):
             log.addHandler(left := Left())
             try:
-                async with serve("echo/slow") as url:
+                async with serve("proxy/echo/slow") as url:
                     assert await ask(page, url, "one two") == ["one two", "stop"]
-                    assert not left.heard.is_set()
+                    assert left.models.empty()
                     said, state = await ask(page, url, "a " * 1000, stop=True)
                     assert state == "stopped"
                     assert 0 < len(said) < 1000
-                    await left.heard.wait()
+                    both = {await left.models.get(), await left.models.get()}
+                    assert both == {"proxy/echo/slow", "echo/slow"}
                 async with serve("echo/fail-quota-exhausted-after-1") as url:
                     said, state = await ask(page, url, "one two")
                     assert said == "one"
