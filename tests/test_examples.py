@@ -7,6 +7,7 @@ import io
 import logging
 import re
 import runpy
+import signal
 import socket
 import subprocess
 import sys
@@ -54,6 +55,26 @@ def test_a_program_prints_what_it_is_for(
     assert [text for text in printed if text not in output] == []
 
 
+def test_an_interrupt_stops_an_answer_of_the_chat_and_not_the_chat(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, str(EXAMPLES / "chat.py"), "echo/stall"],
+        env=clean_environment(tmp_path),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as chat:
+        assert chat.stdin is not None
+        assert chat.stdout is not None
+        chat.stdin.write(b"one two\n")
+        chat.stdin.flush()
+        assert chat.stdout.read(len("> one")) == b"> one"
+        chat.send_signal(signal.SIGINT)
+        said = b" [stopped]\n> "
+        assert chat.stdout.read(len(said)) == said
+        rest, _ = chat.communicate()
+    assert rest.startswith(b"\ntook")
+    assert chat.returncode == 0
+
+
 def test_on_a_terminal_the_table_is_drawn_over_and_over(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -94,6 +115,9 @@ def test_the_company_provider_installs_and_its_tests_pass(tmp_path: Path) -> Non
     run(*pip, ".", PYTHONWARNINGS="")  # pip's own
     output = run("pytest", "-q", "-p", "no:cacheprovider", PYTHONPATH=site)
     assert "hooli: level 3 of 3, complete" in output
+    assert "Hello from Hooli!" in run(
+        "swink_cli", "demo", "hooli", "--speed", "50", PYTHONPATH=site
+    )
 
 
 @asynccontextmanager
