@@ -5,17 +5,24 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import aclosing, nullcontext, suppress
+from pathlib import Path
 from typing import Any
 
 import click
 
 import swink_core as swink
 from swink_cli.clients import client_parts
+from swink_cli.listing import print_lines
 from swink_cli.settings import chosen
 from swink_cli.terminal import say
+from swink_gateway.commands.checked import lines_of
+from swink_gateway.config import Config, Source
 from swink_gateway.cooldowns import Cooldowns
+from swink_gateway.limits import open_ledger
 from swink_gateway.relay import MOST_STREAMS, Limits
+from swink_gateway.reloading import Reloader
+from swink_gateway.routing import Routing, usable
 from swink_gateway.server import LOOPBACK, Gateway
 
 __all__ = ["command"]
@@ -52,6 +59,14 @@ PORT = 8117
     "--coalesce", is_flag=True,
     help="Read on while a client reads slowly, and join the pieces that wait for it.",
 )  # fmt: skip
+@click.option(
+    "--config", "file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
+    help="A TOML file with routes, rules and keys; read again when it changes, and on SIGHUP.",
+)  # fmt: skip
+@click.option(
+    "--check", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
+    help="Print what such a file would have the gateway do, and serve nothing.",
+)  # fmt: skip
 def command(
     host: str,
     port: int,
@@ -60,17 +75,22 @@ def command(
     settings: Sequence[str],
     streams: int,
     coalesce: bool,
+    file: Path | None,
+    check: Path | None,
 ) -> int:
     """Serve any installed model to clients of OpenAI, Anthropic, Google, Ollama and swink.
 
     Models are named provider/model, or by their bare names. Only this machine is served, unless
-    SWINK_GATEWAY_KEY holds a key that clients have to show; several are separated by spaces.
+    SWINK_GATEWAY_KEY holds a key that clients have to show; several are separated by spaces. So do
+    the keys of a --config.
     """
+    if check is not None:
+        return asyncio.run(_check(check))
     keys = os.environ.pop(KEY_ENV, "").split()  # programs that providers start do not get it
     with suppress(KeyboardInterrupt):
         given: dict[str, Any] = {"hosts": names, "keys": keys, "settings": settings}
         given["limits"] = Limits(streams=streams, coalesce=coalesce)
-        asyncio.run(_serve(host, port, dict(map(_route, routes)), given))
+        asyncio.run(_serve(host, port, dict(map(_route, routes)), given, file))
     return 0
 
 
@@ -85,17 +105,43 @@ def _route(text: str) -> tuple[str, list[str]]:
     return name, chosen(chain)
 
 
-async def _serve(host: str, port: int, routes: dict[str, list[str]], given: dict[str, Any]) -> None:
-    async with swink.Client(**client_parts(None, ()), gates=[Cooldowns()]) as client:
-        gateway = Gateway(client, host=host, port=port, routes=routes, **given)
+async def _check(file: Path) -> int:
+    async with swink.Client(**client_parts(None, ())) as client:
+        config = usable(client, Source.of(file), os.environ)
+        print_lines(lines_of(Routing(client, config)))
+    return 0
+
+
+async def _serve(
+    host: str, port: int, routes: dict[str, list[str]], given: dict[str, Any], file: Path | None
+) -> None:
+    environ, config = dict(os.environ), Config()
+    if file is not None:
+        source = Source.of(file)
+        config = source.config(environ)
+        for name in source.variables_of_keys():
+            del os.environ[name]  # programs that providers start do not get it
+    async with (
+        aclosing(open_ledger(config.store)) as ledger,
+        swink.Client(**client_parts(None, ()), breaker=False, gates=[Cooldowns(ledger)]) as client,
+    ):
+        if file is not None:
+            config = usable(client, source, environ)
+        gateway = Gateway(
+            client, host=host, port=port, routes=routes, config=config, ledger=ledger, **given
+        )
         for chain in routes.values():
             for model in chain:
                 client.catalog.resolve(model)
+        watching: Any = nullcontext()
+        if file is not None:
+            watching = Reloader(client, file, environ, gateway.reconfigure, say).watching()
         try:
             async with gateway:
                 say(f"serving {len(client.host.provider_names())} providers at {gateway.url}")
                 say("open it in a browser to see how to point a client here; Ctrl-C stops")
-                await asyncio.Event().wait()
+                with watching:
+                    await asyncio.Event().wait()
         except OSError as error:
             raise swink.SwinkError(
                 f"cannot listen at {host}:{port}: {error.strerror or error}",

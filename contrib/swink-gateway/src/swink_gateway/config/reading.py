@@ -41,7 +41,7 @@ class Fault:
 
 @define(frozen=True)
 class Source:
-    """A file's text, and where it is from. `secret` are the variables that hold clients' keys."""
+    """A file's text, and where it is from."""
 
     name: str
     text: str
@@ -71,30 +71,27 @@ class Source:
             ) from error
         faults: list[Fault] = []
         data = _filled(data, (), environ, faults)
-        self.refuse(faults)
         try:
-            return converter().structure(data, Config)
+            config = converter().structure(data, Config)
         except Exception as error:
-            self.refuse(_faults(error, ()), error)
-            raise
+            faults += _faults(error, ())
+        self.refuse(faults)
+        return config
 
-    def refuse(self, faults: Iterable[Fault], cause: Exception | None = None) -> None:
+    def variables_of_keys(self) -> set[str]:
+        """Return the names of the variables that hold clients' keys, of a text that can be read."""
+        keys = tomllib.loads(self.text).get("keys", {}).values()
+        said = " ".join(str(key["key"]) for key in keys)
+        return set(_VARIABLE.findall(said))
+
+    def refuse(self, faults: Iterable[Fault]) -> None:
         """Raise ConfigError where there is a fault."""
         told = sorted((line_of(self.text, f.path), written(f.path), f.why) for f in faults)
         if told:
             lines = [f"{self.name}:{line}: {key}: {why}" for line, key, why in told]
             raise ConfigError(
                 "\n".join(lines), resolution="Mend the file; swink gateway --check reads it again."
-            ) from cause
-
-
-def variables_of_keys(text: str) -> set[str]:
-    """Return the variables in which a file that was read has its clients' keys."""
-    keys = tomllib.loads(text).get("keys", {}).values()
-    said = [
-        one for key in keys for one in ([key["key"]] if isinstance(key["key"], str) else key["key"])
-    ]
-    return {name for one in said for name in _VARIABLE.findall(one)}
+            )
 
 
 def _filled(data: Any, path: Path, environ: Mapping[str, str], faults: list[Fault]) -> Any:
