@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from attrs import define, evolve
@@ -106,13 +107,13 @@ class Routing:
             except UsageError as error:
                 yield Fault(path, f"a route or a model was expected: {error.message}")
 
-    def _full(self, name: str) -> str:
-        if name in self.names:
-            return name
-        try:
-            return str(self.client.catalog.resolve(name))
-        except UsageError:
-            return name
+    def _called(self, name: str) -> Iterator[str]:
+        """Yield what a name can be called: itself, what it is an alias of, the model's in full."""
+        meant = self.config.aliases.get(name, name)
+        yield from (name, meant)
+        if meant not in self.config.routes:
+            with suppress(UsageError):
+                yield str(self.client.catalog.resolve(meant))
 
     def _chain(self, name: str, chance: Callable[[], float]) -> Chain:
         resolve = self.client.catalog.resolve
