@@ -65,9 +65,7 @@ class Routing:
         key = self.config.keys.get(owner)
         if key is None:
             return not owner
-        return (
-            not key.models or is_named(name, key.models) or is_named(self._full(name), key.models)
-        )
+        return not key.models or any(is_named(one, key.models) for one in self._called(name))
 
     def faults(self) -> Iterator[Fault]:
         """Yield what cannot be: names of nothing, options that a provider does not take."""

@@ -9,8 +9,9 @@ One `swink_core.Client` answers everything; its plugins, gates and credentials a
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from aiohttp import web
 from attrs import evolve
@@ -22,6 +23,7 @@ from swink_gateway.guard import Guard, is_loopback
 from swink_gateway.limits import Ledger, MemoryLedger
 from swink_gateway.listing import Offer, listed_models
 from swink_gateway.ollama_lists import API_VERSION, ollama_model, ollama_models
+from swink_gateway.operating import OperatorRoutes
 from swink_gateway.page import page
 from swink_gateway.protocols import BadRequest, ClientProtocol
 from swink_gateway.protocols.chat import ChatProtocol
@@ -34,6 +36,9 @@ from swink_gateway.reading import json_of
 from swink_gateway.relay import Limits
 from swink_gateway.responses_serving import ResponsesRoutes
 from swink_gateway.routing import Routing
+
+if TYPE_CHECKING:
+    from swink_gateway.monitoring import Monitor
 
 __all__ = ["LOOPBACK", "MOST_BODY_BYTES", "Gateway"]
 
@@ -77,8 +82,8 @@ class Gateway:
     names, beside loopback's, by which the gateway is reached. `routes` are further model names, a
     chain of models each; `settings` are names of settings that clients of swink's own protocol may
     say; `limits` bound what clients may take. `config` is what a file says, with routes and keys of
-    its own, and `ledger` where it is kept what those take. Port 0 is a free one. Raises SwinkError
-    for an address beyond this machine without a key.
+    its own, and `ledger` where it is kept what those take; `monitor` is what operators see. Port 0
+    is a free one. Raises SwinkError for an address beyond this machine without a key.
     """
 
     def __init__(
@@ -95,6 +100,7 @@ class Gateway:
         limits: Limits | None = None,
         config: Config | None = None,
         ledger: Ledger | None = None,
+        monitor: Monitor | None = None,
     ) -> None:
         self.guard = Guard(keys, [host, *hosts])
         self.client = client
@@ -102,7 +108,10 @@ class Gateway:
         self._routes = {name: Route(tiers=chain) for name, chain in tiers.items()}
         self._host, self._port = host, port
         routing, ledger = Routing(client, Config()), ledger or MemoryLedger()
-        self._calls = Calls(client, routing, ledger, retry or RetryPolicy(), limits or Limits())
+        counters = Counter[str]() if monitor is None else monitor.counters
+        retry, limits = retry or RetryPolicy(), limits or Limits()
+        self._calls = Calls(client, routing, ledger, retry, limits, counters)
+        self._operators = OperatorRoutes(self._calls, monitor)
         self.reconfigure(config or Config())
         self._native = NativeProtocol(settings)
         self._runner = web.AppRunner(
@@ -170,6 +179,7 @@ class Gateway:
         app.router.add_post("/api/show", self._show)
         app.router.add_get("/api/version", _version)
         app.router.add_post("/v1/stream", self._serve(self._native))
+        self._operators.add_to(app)
         responses = ResponsesRoutes(self._calls, MOST_BODY_BYTES)
         app.router.add_post("/v1/responses", responses.post)
         app.router.add_get("/v1/responses", responses.get, allow_head=False)

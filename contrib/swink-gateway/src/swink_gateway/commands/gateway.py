@@ -115,7 +115,9 @@ async def _check(file: Path) -> int:
 async def _serve(
     host: str, port: int, routes: dict[str, list[str]], given: dict[str, Any], file: Path | None
 ) -> None:
-    environ, config = dict(os.environ), Config()
+    from swink_gateway.monitoring import Monitor  # it is slow to import, and --help needs none
+
+    environ, config, monitor = dict(os.environ), Config(), Monitor()
     if file is not None:
         source = Source.of(file)
         config = source.config(environ)
@@ -123,19 +125,29 @@ async def _serve(
             del os.environ[name]  # programs that providers start do not get it
     async with (
         aclosing(open_ledger(config.store)) as ledger,
-        swink.Client(**client_parts(None, ()), breaker=False, gates=[Cooldowns(ledger)]) as client,
+        swink.Client(
+            **client_parts(None, monitor.plugins), breaker=False, gates=[Cooldowns(ledger)]
+        ) as client,
     ):
         if file is not None:
             config = usable(client, source, environ)
         gateway = Gateway(
-            client, host=host, port=port, routes=routes, config=config, ledger=ledger, **given
+            client,
+            host=host,
+            port=port,
+            routes=routes,
+            config=config,
+            ledger=ledger,
+            monitor=monitor,
+            **given,
         )
         for chain in routes.values():
             for model in chain:
                 client.catalog.resolve(model)
         watching: Any = nullcontext()
         if file is not None:
-            watching = Reloader(client, file, environ, gateway.reconfigure, say).watching()
+            monitor.reloader = Reloader(client, file, environ, gateway.reconfigure, say)
+            watching = monitor.reloader.watching()
         try:
             async with gateway:
                 say(f"serving {len(client.host.provider_names())} providers at {gateway.url}")
