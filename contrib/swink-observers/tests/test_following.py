@@ -19,7 +19,7 @@ from rich.console import Console
 import swink_core as swink
 from swink_observers.commands.tail import _line
 from swink_observers.feed import Feed
-from swink_observers.following import following
+from swink_observers.following import Place, following
 from swink_observers.rows import MOST_ENDED, Calls
 from swink_observers.serving import application
 from swink_observers.top import cells, live, top
@@ -55,7 +55,7 @@ async def test_a_feed_is_followed_through_a_lost_connection(
     server, feed, times_lost = Server(), Feed(), []
     await server.start(feed)
     feed.publish("begin", {"call": "c1"})
-    async with aclosing(following(server.url, 5, lambda: times_lost.append(1))) as records:
+    async with aclosing(following(Place(server.url), 5, lambda: times_lost.append(1))) as records:
         assert (await anext(records))[0] == "begin"
         assert (await anext(records))[0] == "now"
         reading = asyncio.create_task(anext(records))
@@ -80,7 +80,7 @@ def test_where_there_is_no_feed_one_is_told_what_to_do(swink: Any, command: str)
 async def test_what_answers_otherwise_is_no_feed() -> None:
     server = Server()
     await server.start(Feed())
-    records = following(server.url.replace("events", "elsewhere"), 0, lambda: None)
+    records = following(Place(server.url.replace("events", "elsewhere")), 0, lambda: None)
     with pytest.raises(swink.SwinkError, match="no feed of calls"):
         await anext(records)
     await server.stop()
