@@ -189,7 +189,7 @@ class Calls:
             with refusing():
                 stream, facts = self._stream(protocol, chain, request)
             asked.dropped = request.dropped
-            charge.call = stream.call
+            charge.stream = stream
             async with stream:
                 yield stream, facts, len(chain)
 

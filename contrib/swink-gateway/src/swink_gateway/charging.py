@@ -8,7 +8,16 @@ from contextlib import asynccontextmanager
 
 from attrs import define
 
-from swink_core import Call, Error, ModelInfo, StreamErrorKind
+from swink_core import (
+    Context,
+    Cost,
+    Error,
+    EventStream,
+    ModelInfo,
+    StopReason,
+    StreamErrorKind,
+    Usage,
+)  # fmt: skip
 from swink_gateway.config import Key
 from swink_gateway.counting import estimated_tokens
 from swink_gateway.limits import Allowance, Ledger, Refusal
@@ -26,9 +35,31 @@ TOKENS_UNSAID = 4096
 
 @define
 class Charge:
-    """A call that is charged for; `call` is there from when it is made."""
+    """A call that is charged for; `stream` is there from when it is made."""
 
-    call: Call | None = None
+    stream: EventStream | None = None
+
+    def taken(self) -> tuple[int, float]:
+        """Return the tokens and US dollars that the call took.
+
+        Of an answer that did not come to its end nobody says; what came of it is estimated, since
+        whoever hangs up has had that.
+        """
+        if self.stream is None:
+            return 0, 0.0
+        call, message = self.stream.call, self.stream.message
+        usage, cost = call.usage or Usage(), call.cost or Cost()
+        tokens = usage.total or (usage.input or 0) + (usage.output or 0)
+        dollars = cost.total or 0.0
+        if message.content and message.stop_reason in _CUT:
+            prompt = estimated_tokens(call.context)
+            answer = estimated_tokens(Context([message]))
+            tokens = max(tokens, prompt + answer)
+            dollars = max(dollars, _price(call.model.info, prompt, answer))
+        return tokens, dollars
+
+
+_CUT = (StopReason.ABORTED, StopReason.ERROR)
 
 
 def allowance_of(key: Key) -> Allowance:
@@ -57,10 +88,7 @@ async def charged(
     try:
         yield charge
     finally:
-        usage = charge.call.usage if charge.call else None
-        cost = charge.call.cost if charge.call else None
-        tokens, dollars = usage.total if usage else None, cost.total if cost else None
-        await asyncio.shield(ledger.settle(ticket, tokens or 0, dollars or 0.0))
+        await asyncio.shield(ledger.settle(ticket, *charge.taken()))
 
 
 def most_of(chain: Chain, asked: Asked) -> tuple[int, float]:
@@ -73,10 +101,14 @@ def most_of(chain: Chain, asked: Asked) -> tuple[int, float]:
 def _most(info: ModelInfo | None, prompt: int, options: dict[str, object]) -> tuple[int, float]:
     said = options.get("max_tokens") or (info.max_output if info else None)
     answer = said if isinstance(said, int) else TOKENS_UNSAID
+    return prompt + answer, _price(info, prompt, answer)
+
+
+def _price(info: ModelInfo | None, prompt: int, answer: int) -> float:
     prices = info.prices if info else None
     if prices is None:
-        return prompt + answer, 0.0
-    return prompt + answer, (prompt * (prices.input or 0) + answer * (prices.output or 0)) / 1e6
+        return 0.0
+    return (prompt * (prices.input or 0.0) + answer * (prices.output or 0.0)) / 1e6
 
 
 def _failure(owner: str, refusal: Refusal) -> Error:
