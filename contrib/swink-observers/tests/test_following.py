@@ -205,6 +205,41 @@ def test_the_table_fits_the_terminal(width: int, headings: list[str]) -> None:
     assert max(map(len, lines)) <= width
 
 
+def test_what_keys_spend_is_shown_above_the_calls() -> None:
+    calls = Calls()
+    calls.take("end", END, 0.0)
+    limits = {"requests": 60.0, "tokens": None, "streams": 8, "dollars_a_day": 5.0}
+    calls.spent = [
+        {
+            "key": "al\x1b[2Jice", "requests": 3, "tokens": 12_000, "streams": 1,
+            "dollars_today": 0.25, "dollars_this_month": 17.5, "limits": limits,
+        }
+    ]  # fmt: skip
+    text = StringIO()
+    console = Console(file=text, width=100, height=10)
+    console.print(live(calls, console).get_renderable())
+    spent = text.getvalue().splitlines()[2]
+    assert " ".join(spent.split()) == "alice 3 of 60 12,000 1 of 8 0.2500 of 5.0000 17.50"
+    assert "\x1b" not in spent
+    assert "acme/large" in text.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("gateway", "key", "url", "headers"),
+    [
+        (None, "k", "http://x/events", {}),
+        ("http://g/", "", "http://g/v1/events", {}),
+        ("http://g", "k1 k2", "http://g/v1/events", {"Authorization": "Bearer k1"}),
+    ],
+)
+def test_a_gateways_feed_has_an_address_and_wants_a_key(
+    gateway: str | None, key: str, url: str, headers: dict[str, str]
+) -> None:
+    place = Place.of("http://x/events", gateway, {"SWINK_GATEWAY_KEY": key})
+    assert (place.url, place.headers) == (url, headers)
+    assert "k1" not in repr(place)
+
+
 async def test_a_program_shows_its_own_calls() -> None:
     text, feed = StringIO(), Feed()
     console = Console(file=text, width=80, height=10, force_terminal=True)
