@@ -277,7 +277,7 @@ async def test_without_redis_each_process_keeps_its_share_and_pays_when_it_is_ba
         mortal.start()
         await back(*ledgers)
     said = [record.message for record in caplog.records]
-    assert [("share, one of 2" in one, "is back" in one) for one in said] == [
+    assert [("share, one of 2" in one, "is back:" in one) for one in said] == [
         (True, False), (True, False), (False, True), (False, True),
     ]  # fmt: skip
     for ledger in ledgers:

@@ -90,7 +90,7 @@ class SQLiteLedger:
             breaker.fail(now, threshold, rest, kind, message)
             self._database.execute(
                 "DELETE FROM breakers WHERE rowid <= (SELECT max(rowid) FROM breakers) - ?",
-                (MOST_REMEMBERED,),
+                (MOST_REMEMBERED - 1,),
             )
 
         await self._change("breakers", target, Breaker, failed)
