@@ -8,8 +8,11 @@ One `swink_core.Client` answers everything; its plugins, gates and credentials a
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Self
 
 from aiohttp import web
@@ -30,6 +33,7 @@ from swink_gateway.protocols.ollama import OllamaGenerateProtocol, OllamaProtoco
 from swink_gateway.reading import json_of
 from swink_gateway.relay import Limits
 from swink_gateway.responses_serving import ResponsesRoutes
+from swink_gateway.workers import MOST_WAITING
 
 __all__ = ["LOOPBACK", "MOST_BODY_BYTES", "Gateway"]
 
@@ -72,8 +76,8 @@ class Gateway:
     `keys` are those that clients show; without one only this machine can be served. `hosts` are
     names, beside loopback's, by which the gateway is reached. `routes` are further model names, a
     chain of models each; `settings` are names of settings that clients of swink's own protocol may
-    say; `limits` bound what clients may take. Port 0 is a free one. Raises SwinkError for an
-    address beyond this machine without a key.
+    say; `limits` bound what clients may take. Port 0 is a free one; a `sock` that listens already
+    is served instead. Raises SwinkError for an address beyond this machine without a key.
     """
 
     def __init__(
@@ -88,6 +92,7 @@ class Gateway:
         settings: Iterable[str] = (),
         retry: RetryPolicy | None = None,
         limits: Limits | None = None,
+        sock: socket.socket | None = None,
     ) -> None:
         self.guard = Guard(keys, [host, *hosts])
         if not is_loopback(host) and not self.guard.wants_key:
@@ -99,7 +104,8 @@ class Gateway:
         self.client = client
         self._routes = dict(routes or {})
         self._calls = Calls(client, self._routes, retry or RetryPolicy(), limits or Limits())
-        self._host, self._port = host, port
+        self._host, self._port, self._sock = host, port, sock
+        self.draining = False
         self._native = NativeProtocol(settings)
         self._runner = web.AppRunner(
             self._app(), handler_cancellation=True, access_log=None, shutdown_timeout=GRACE_SECONDS
@@ -118,11 +124,31 @@ class Gateway:
 
     async def __aenter__(self) -> Self:
         await self._runner.setup()
-        await web.TCPSite(self._runner, self._host, self._port).start()
+        if self._sock is None:
+            await web.TCPSite(self._runner, self._host, self._port).start()
+        else:
+            most, one_at_a_time = MOST_WAITING, 1  # the rest is for others who serve the socket
+            await web.SockSite(self._runner, self._sock, backlog=one_at_a_time).start()
+            self._sock.listen(most)
         return self
 
     async def __aexit__(self, *raised: object) -> None:
         await self._runner.cleanup()
+
+    async def drain(self, seconds: float, notice: float = 0.0) -> None:
+        """Come to an end: let answers finish for so long, and end those that do not in words.
+
+        `/ready` says so at once; for `notice` seconds new requests are still answered, so that
+        load balancers see it.
+        """
+        self.draining = True
+        await asyncio.sleep(notice)
+        for site in self._runner.sites:
+            await site.stop()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._calls.all_ended()
+        await self._calls.end_all()
 
     # -- routes --------------------------------------------------------------------------------
 
@@ -130,7 +156,8 @@ class Gateway:
         app = web.Application(client_max_size=MOST_BODY_BYTES, middlewares=[self._let_in])
         app.router.add_get("/", self._page)
         app.router.add_get("/health", _fine)
-        app.router.add_get("/ready", _fine)
+        app.router.add_get("/ready", self._ready)
+        app.on_response_prepare.append(self._close_if_draining)
         app.router.add_get("/{version:v1|v1beta}/models", self._models)
         app.router.add_get(_GOOGLE, self._model)
         app.router.add_get("/api/tags", self._tags)
@@ -183,6 +210,15 @@ class Gateway:
         if found is None:
             return web.json_response({"error": f"model {name!r} not found"}, status=404)
         return web.json_response(found)
+
+    async def _ready(self, request: web.Request) -> web.Response:
+        if self.draining:
+            return web.json_response({"status": "draining"}, status=503)
+        return await _fine(request)
+
+    async def _close_if_draining(self, request: web.Request, response: web.StreamResponse) -> None:
+        if self.draining:
+            response.force_close()
 
     async def _page(self, request: web.Request) -> web.Response:
         return page(self.client, self._routes)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, aclosing, contextmanager, suppress
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any
 
 import click
@@ -15,8 +18,11 @@ from swink_cli.clients import client_parts
 from swink_cli.settings import chosen
 from swink_cli.terminal import say
 from swink_gateway.cooldowns import Cooldowns
+from swink_gateway.lifetime import DRAIN_SECONDS, Lifetime, serve_until_told
+from swink_gateway.limits import Store, open_ledger
 from swink_gateway.relay import MOST_STREAMS, Limits
 from swink_gateway.server import LOOPBACK, Gateway
+from swink_gateway.workers import Worker, fork_workers, listen
 
 __all__ = ["command"]
 
@@ -52,6 +58,18 @@ PORT = 8117
     "--coalesce", is_flag=True,
     help="Read on while a client reads slowly, and join the pieces that wait for it.",
 )  # fmt: skip
+@click.option(
+    "--workers", default=1, show_default=True, type=click.IntRange(1),
+    help="How many processes serve the port.",
+)  # fmt: skip
+@click.option(
+    "--drain", default=DRAIN_SECONDS, show_default=True, type=click.FloatRange(0),
+    help="Seconds for which answers may finish after SIGTERM or Ctrl-C.",
+)  # fmt: skip
+@click.option(
+    "--notice", default=0.0, show_default=True, type=click.FloatRange(0),
+    help="Seconds before, in which /ready says so and new requests are still answered.",
+)  # fmt: skip
 def command(
     host: str,
     port: int,
@@ -60,6 +78,9 @@ def command(
     settings: Sequence[str],
     streams: int,
     coalesce: bool,
+    workers: int,
+    drain: float,
+    notice: float,
 ) -> int:
     """Serve any installed model to clients of OpenAI, Anthropic, Google, Ollama and swink.
 
@@ -67,10 +88,21 @@ def command(
     SWINK_GATEWAY_KEY holds a key that clients have to show; several are separated by spaces.
     """
     keys = os.environ.pop(KEY_ENV, "").split()  # programs that providers start do not get it
-    with suppress(KeyboardInterrupt):
-        given: dict[str, Any] = {"hosts": names, "keys": keys, "settings": settings}
-        given["limits"] = Limits(streams=streams, coalesce=coalesce)
-        asyncio.run(_serve(host, port, dict(map(_route, routes)), given))
+    given: dict[str, Any] = {"hosts": names, "keys": keys, "settings": settings}
+    given["limits"] = Limits(streams=streams, coalesce=coalesce)
+    given |= {"host": host, "port": port, "routes": dict(map(_route, routes))}
+    store, worker = Store(), None
+    with suppress(KeyboardInterrupt), ExitStack() as of_parent:
+        if workers > 1:
+            if store.engine == "memory":
+                folder = mkdtemp(prefix="swink-gateway-")
+                of_parent.callback(rmtree, folder, ignore_errors=True)
+                store = Store("sqlite", Path(folder, "ledger"))
+            with _told_why(host, port):
+                given["sock"] = listen(host, port)
+            worker = fork_workers(workers, given["sock"])
+            of_parent.pop_all()
+        asyncio.run(_serve(given, store, Lifetime(drain, notice), worker))
     return 0
 
 
@@ -85,20 +117,33 @@ def _route(text: str) -> tuple[str, list[str]]:
     return name, chosen(chain)
 
 
-async def _serve(host: str, port: int, routes: dict[str, list[str]], given: dict[str, Any]) -> None:
-    async with swink.Client(**client_parts(None, ()), gates=[Cooldowns()]) as client:
-        gateway = Gateway(client, host=host, port=port, routes=routes, **given)
-        for chain in routes.values():
-            for model in chain:
-                client.catalog.resolve(model)
-        try:
-            async with gateway:
-                say(f"serving {len(client.host.provider_names())} providers at {gateway.url}")
-                say("open it in a browser to see how to point a client here; Ctrl-C stops")
-                await asyncio.Event().wait()
-        except OSError as error:
-            raise swink.SwinkError(
-                f"cannot listen at {host}:{port}: {error.strerror or error}",
-                title="The gateway was not started",
-                resolution="Choose another --port, or 0 for a free one.",
-            ) from error
+async def _serve(
+    given: dict[str, Any], store: Store, lifetime: Lifetime, worker: Worker | None
+) -> None:
+    async with aclosing(open_ledger(store)) as ledger:
+        gates = [Cooldowns(ledger)]
+        async with swink.Client(**client_parts(None, ()), breaker=False, gates=gates) as client:
+            gateway = Gateway(client, **given)
+            for chain in given["routes"].values():
+                for model in chain:
+                    client.catalog.resolve(model)
+            with _told_why(given["host"], given["port"]):
+                async with gateway:
+                    if worker is None or worker.number == 0:
+                        count = len(client.host.provider_names())
+                        say(f"serving {count} providers at {gateway.url}")
+                        say("open it in a browser to see how to point a client here; Ctrl-C stops")
+                    await serve_until_told(gateway, lifetime, worker)
+
+
+@contextmanager
+def _told_why(host: str, port: int) -> Iterator[None]:
+    """Say what an address that cannot be listened at means."""
+    try:
+        yield
+    except OSError as error:
+        raise swink.SwinkError(
+            f"cannot listen at {host}:{port}: {error.strerror or error}",
+            title="The gateway was not started",
+            resolution="Choose another --port, or 0 for a free one.",
+        ) from error
