@@ -218,6 +218,7 @@ class Gateway:
 
     async def _close_if_draining(self, request: web.Request, response: web.StreamResponse) -> None:
         if self.draining:
+            response.headers["Connection"] = "close"
             response.force_close()
 
     async def _page(self, request: web.Request) -> web.Response:

@@ -116,7 +116,8 @@ class _Parent:
     def _bury(self, pid: int, status: int) -> None:
         code = os.waitstatus_to_exitcode(status)
         if self.stops:
-            self.code = self.code or (code if code >= 0 else 1)
+            told = -code in _ENDING  # before it could heed it
+            self.code = self.code or (0 if told else code if code >= 0 else 1)
         else:
             log.warning("worker %d ended with %d; another one begins", pid, code)
             if not self._is_ready(pid):

@@ -92,15 +92,15 @@ def command(
     given["limits"] = Limits(streams=streams, coalesce=coalesce)
     given |= {"host": host, "port": port, "routes": dict(map(_route, routes))}
     store, worker = Store(), None
-    with suppress(KeyboardInterrupt), ExitStack() as of_parent:
+    with suppress(KeyboardInterrupt), ExitStack() as of_all, ExitStack() as of_parent:
         if workers > 1:
             if store.engine == "memory":
                 folder = mkdtemp(prefix="swink-gateway-")
                 of_parent.callback(rmtree, folder, ignore_errors=True)
                 store = Store("sqlite", Path(folder, "ledger"))
             with _told_why(host, port):
-                given["sock"] = listen(host, port)
-            worker = fork_workers(workers, given["sock"])
+                sock = given["sock"] = of_all.enter_context(listen(host, port))
+            worker = fork_workers(workers, sock)
             of_parent.pop_all()
         asyncio.run(_serve(given, store, Lifetime(drain, notice), worker))
     return 0
