@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from secrets import token_hex
 from typing import Any
+from weakref import WeakSet
 
 from aiohttp import web
 from attrs import define, evolve, field
@@ -109,6 +110,19 @@ class Calls:
     retry: RetryPolicy
     limits: Limits = field(factory=Limits)
     counters: Counter[str] = field(factory=Counter)
+    _streams: WeakSet[EventStream] = field(factory=WeakSet)
+    _ended: asyncio.Event = field(factory=asyncio.Event)
+
+    async def all_ended(self) -> None:
+        """Return as soon as no answer is under way."""
+        while self.counters[ACTIVE]:
+            self._ended.clear()
+            await self._ended.wait()
+
+    async def end_all(self) -> None:
+        """Have all answers that are under way fail, in the words of their protocols."""
+        for stream in [*self._streams]:
+            await stream.aclose()
 
     async def answer(
         self, request: web.Request, protocol: ClientProtocol, go_on: Answering | None = None
@@ -140,6 +154,7 @@ class Calls:
             yield
         finally:
             counters[ACTIVE] -= 1
+            self._ended.set()
 
     async def answer_to(
         self,
@@ -209,6 +224,7 @@ class Calls:
         options = {"retry": retry, **found.options}
         targets: Any = chain
         stream = self.client.stream(targets, found.context, **options)
+        self._streams.add(stream)
         if asked.inherited:
             target = stream.call.attempt.target
             target.extra, target.inherited = asked.extra, target.inherited | asked.inherited

@@ -8,9 +8,12 @@ One `swink_core.Client` answers everything; its plugins, gates and credentials a
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 from aiohttp import web
@@ -36,6 +39,7 @@ from swink_gateway.reading import json_of
 from swink_gateway.relay import Limits
 from swink_gateway.responses_serving import ResponsesRoutes
 from swink_gateway.routing import Routing
+from swink_gateway.workers import MOST_WAITING
 
 if TYPE_CHECKING:
     from swink_gateway.monitoring import Monitor
@@ -83,7 +87,8 @@ class Gateway:
     chain of models each; `settings` are names of settings that clients of swink's own protocol may
     say; `limits` bound what clients may take. `config` is what a file says, with routes and keys of
     its own, and `ledger` where it is kept what those take; `monitor` is what operators see. Port 0
-    is a free one. Raises SwinkError for an address beyond this machine without a key.
+    is a free one; a `sock` that listens already is served instead. Raises SwinkError for an address
+    beyond this machine without a key.
     """
 
     def __init__(
@@ -101,12 +106,14 @@ class Gateway:
         config: Config | None = None,
         ledger: Ledger | None = None,
         monitor: Monitor | None = None,
+        sock: socket.socket | None = None,
     ) -> None:
         self.guard = Guard(keys, [host, *hosts])
         self.client = client
         tiers = {n: tuple((Upstream(model=m),) for m in c) for n, c in (routes or {}).items()}
         self._routes = {name: Route(tiers=chain) for name, chain in tiers.items()}
-        self._host, self._port = host, port
+        self._host, self._port, self._sock = host, port, sock
+        self.draining = False
         routing, ledger = Routing(client, Config()), ledger or MemoryLedger()
         counters = Counter[str]() if monitor is None else monitor.counters
         retry, limits = retry or RetryPolicy(), limits or Limits()
@@ -159,11 +166,31 @@ class Gateway:
 
     async def __aenter__(self) -> Self:
         await self._runner.setup()
-        await web.TCPSite(self._runner, self._host, self._port).start()
+        if self._sock is None:
+            await web.TCPSite(self._runner, self._host, self._port).start()
+        else:
+            most, one_at_a_time = MOST_WAITING, 1  # the rest is for others who serve the socket
+            await web.SockSite(self._runner, self._sock, backlog=one_at_a_time).start()
+            self._sock.listen(most)
         return self
 
     async def __aexit__(self, *raised: object) -> None:
         await self._runner.cleanup()
+
+    async def drain(self, seconds: float, notice: float = 0.0) -> None:
+        """Come to an end: let answers finish for so long, and end those that do not in words.
+
+        `/ready` says so at once; for `notice` seconds new requests are still answered, so that
+        load balancers see it.
+        """
+        self.draining = True
+        await asyncio.sleep(notice)
+        for site in self._runner.sites:
+            await site.stop()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._calls.all_ended()
+        await self._calls.end_all()
 
     # -- routes --------------------------------------------------------------------------------
 
@@ -171,7 +198,8 @@ class Gateway:
         app = web.Application(client_max_size=MOST_BODY_BYTES, middlewares=[self._let_in])
         app.router.add_get("/", self._page)
         app.router.add_get("/health", _fine)
-        app.router.add_get("/ready", _fine)
+        app.router.add_get("/ready", self._ready)
+        app.on_response_prepare.append(self._close_if_draining)
         app.router.add_get("/{version:v1|v1beta}/models", self._models)
         app.router.add_get(_GOOGLE, self._model)
         app.router.add_get("/api/tags", self._tags)
@@ -225,6 +253,16 @@ class Gateway:
         if found is None:
             return web.json_response({"error": f"model {name!r} not found"}, status=404)
         return web.json_response(found)
+
+    async def _ready(self, request: web.Request) -> web.Response:
+        if self.draining:
+            return web.json_response({"status": "draining"}, status=503)
+        return await _fine(request)
+
+    async def _close_if_draining(self, request: web.Request, response: web.StreamResponse) -> None:
+        if self.draining:
+            response.headers["Connection"] = "close"
+            response.force_close()
 
     async def _page(self, request: web.Request) -> web.Response:
         return page(self._offer(request))
