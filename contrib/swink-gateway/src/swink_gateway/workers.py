@@ -108,7 +108,7 @@ class _Parent:
         pid = os.fork()
         if pid == 0:
             for name in _PASSED_ON:
-                signal.signal(name, signal.SIG_DFL)
+                signal.signal(name, signal.SIG_DFL if name in _ENDING else signal.SIG_IGN)
             for descriptor in (heard, self.alive[1], *self.workers.values()):
                 os.close(descriptor)
         else:

@@ -187,14 +187,13 @@ async def _serve(
             for chain in given["routes"].values():
                 for model in chain:
                     client.catalog.resolve(model)
-            with _told_why(given["host"], given["port"]):
+            with watching, _told_why(given["host"], given["port"]):
                 async with gateway:
                     if worker is None or worker.number == 0:
                         count = len(client.host.provider_names())
                         say(f"serving {count} providers at {gateway.url}")
                         say("open it in a browser to see how to point a client here; Ctrl-C stops")
-                    with watching:
-                        await serve_until_told(gateway, lifetime, worker)
+                    await serve_until_told(gateway, lifetime, worker)
 
 
 @contextmanager
