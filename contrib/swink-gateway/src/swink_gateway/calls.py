@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from secrets import token_hex
 from typing import Any
 from weakref import WeakSet
@@ -25,25 +25,29 @@ from swink_core import (
     Done,
     Error,
     EventStream,
-    InvalidModel,
-    Model,
     Notice,
     RetryPolicy,
     StreamErrorKind,
     SwinkError,
 )
 from swink_gateway.addressing import addressed, answerable, spoken_by
+from swink_gateway.charging import Charge, charged
 from swink_gateway.counting import ESTIMATED, estimated_tokens
 from swink_gateway.failures import of_bad_request, of_exception, passed_on, status_of
+from swink_gateway.limits import Ledger
 from swink_gateway.protocols import Asked, ClientProtocol, Facts, Reply
 from swink_gateway.protocols.frames import JSON
 from swink_gateway.reading import Refused, read_body
 from swink_gateway.relay import Limits, StreamRelay, relayed
+from swink_gateway.routing import Chain, Routing
 
-__all__ = ["Calls", "respond"]
+__all__ = ["OWNER", "Calls", "respond"]
 
 Answering = Callable[[web.Request, Asked], Awaitable[web.StreamResponse]]
 """What makes an answer to a request that was read."""
+
+OWNER = web.RequestKey("owner", str)
+"""Of a request: whose key it shows, by name; `""` where keys have no names."""
 
 DROPPED = "x-swink-dropped"
 """The response header that names, as paths into the request, what was not carried further."""
@@ -67,9 +71,6 @@ COME_AGAIN_SECONDS = 1.0
 """After which who found no place may ask again: answers end all the time."""
 
 UNAVAILABLE = 503
-
-_PATHS = ("/", "\\", "~", ".")
-"""How paths begin, which some providers take for models."""
 
 MOST_HEADER = 2000
 """Characters of a header of ours."""
@@ -99,12 +100,13 @@ def respond(reply: Reply) -> web.Response:
 class Calls:
     """Asks what clients ask for.
 
-    `routes` are names of the gateway's own and the models that they stand for, a chain each.
+    `routing` says whom; another may take its place at any time. `ledger` has what they took, and
     `counters` count by name.
     """
 
     client: Client
-    routes: Mapping[str, Sequence[str]]
+    routing: Routing
+    ledger: Ledger
     retry: RetryPolicy
     limits: Limits = field(factory=Limits)
     counters: Counter[str] = field(factory=Counter)
@@ -163,10 +165,9 @@ class Calls:
     ) -> web.StreamResponse:
         """Answer what is asked; `done` is told of an answer that was completed."""
         if asked.idle is not None:
-            return self._idle(protocol, asked)
-        stream, facts, models = self.begin(protocol, asked)
-        answer = _Answer(self, request, protocol, asked, facts, models)
-        async with stream:
+            return self._idle(protocol, asked, request[OWNER])
+        async with self.begun(protocol, asked, request[OWNER]) as (stream, facts, models):
+            answer = _Answer(self, request, protocol, asked, facts, models)
             response = await (answer.streamed(stream) if asked.stream else answer.whole(stream))
             if done is not None and answer.completed:
                 done(stream.message, facts)
@@ -183,48 +184,56 @@ class Calls:
 
         return await self.answer(request, protocol, counted)
 
-    def begin(self, protocol: ClientProtocol, asked: Asked) -> tuple[EventStream, Facts, int]:
-        """Return the stream of a call, and how many models may answer it.
+    @asynccontextmanager
+    async def begun(
+        self, protocol: ClientProtocol, asked: Asked, owner: str
+    ) -> AsyncIterator[tuple[EventStream, Facts, int]]:
+        """Hold the stream of a call that the owner of a key pays for, and how many may answer it.
 
         Raises Refused for a call that cannot be made.
         """
         self.counters[REQUESTS] += 1
+        routing = self.routing
         with refusing():
-            return self._begin(protocol, asked)
+            chain, request = routing.routed(asked, owner)
+        key = routing.config.keys.get(owner)
+        charge: Any = nullcontext(Charge())
+        if key is not None:
+            charge = charged(self.ledger, owner, key, chain, request)
+        async with charge as charge:
+            with refusing():
+                stream, facts = self._stream(protocol, chain, request)
+            asked.dropped = request.dropped
+            charge.stream = stream
+            async with stream:
+                yield stream, facts, len(chain)
 
-    def _begin(self, protocol: ClientProtocol, asked: Asked) -> tuple[EventStream, Facts, int]:
-        targets = self._targets(asked.model)
+    def _stream(
+        self, protocol: ClientProtocol, chain: Chain, asked: Asked
+    ) -> tuple[EventStream, Facts]:
         asked.context = answerable(asked)
         wire_formats: dict[str, str] = {}
-        for one in targets:
-            spoken = spoken_by(self.client, one, asked, protocol.wire_format)
+        for one, own in chain:
+            spoken = spoken_by(self.client, one, asked, protocol.wire_format, own)
             if wire_formats.setdefault(one.provider, spoken) != spoken:
                 wire_formats[one.provider] = ""  # what is sealed is right for both
-        first = targets[0].provider
+        first = chain[0][0].provider
         found = addressed(asked, protocol.wire_format, first, wire_formats[first])
         asked.dropped = found.dropped
         retry = self.retry if asked.stream else evolve(self.retry, restart_after_output=True)
         options = {"retry": retry, **found.options}
+        targets: Any = chain
         stream = self.client.stream(targets, found.context, **options)
         self._streams.add(stream)
         if asked.inherited:
             target = stream.call.attempt.target
             target.extra, target.inherited = asked.extra, target.inherited | asked.inherited
-        return stream, Facts(stream.call.id, int(time.time()), wire_formats), len(targets)
+        return stream, Facts(stream.call.id, int(time.time()), wire_formats)
 
-    def _targets(self, name: str) -> list[Model]:
-        targets = [self.client.catalog.resolve(one) for one in self.routes.get(name, (name,))]
-        if name not in self.routes and targets[0].id.startswith(_PATHS):
-            raise InvalidModel(
-                f"{name!r} is a path, and clients name no files of this machine",
-                resolution="Have its owner give it a name: swink gateway --route NAME=MODEL.",
-            )
-        return targets
-
-    def _idle(self, protocol: ClientProtocol, asked: Asked) -> web.Response:
+    def _idle(self, protocol: ClientProtocol, asked: Asked, owner: str) -> web.Response:
         """Answer who wants nothing said; the model has to be one that could."""
         with refusing():
-            self._targets(asked.model)
+            self.routing.routed(asked, owner)
         nothing = AssistantMessage([], model=asked.model)
         encoder = protocol.encoder(asked, Facts(self.new_id(), int(time.time())))
         return web.Response(body=encoder.whole(nothing), content_type=JSON)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, aclosing, contextmanager, suppress
+from contextlib import ExitStack, aclosing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -15,12 +15,17 @@ import click
 
 import swink_core as swink
 from swink_cli.clients import client_parts
+from swink_cli.listing import print_lines
 from swink_cli.settings import chosen
 from swink_cli.terminal import say
+from swink_gateway.commands.checked import lines_of
+from swink_gateway.config import Config, Source
 from swink_gateway.cooldowns import Cooldowns
 from swink_gateway.lifetime import DRAIN_SECONDS, Lifetime, serve_until_told
 from swink_gateway.limits import Store, open_ledger
 from swink_gateway.relay import MOST_STREAMS, Limits
+from swink_gateway.reloading import Reloader
+from swink_gateway.routing import Routing, usable
 from swink_gateway.server import LOOPBACK, Gateway
 from swink_gateway.workers import Worker, fork_workers, listen
 
@@ -28,6 +33,9 @@ __all__ = ["command"]
 
 KEY_ENV = "SWINK_GATEWAY_KEY"
 """Names the variable with the keys that clients have to show, separated by spaces."""
+
+METRICS_ENV = "PROMETHEUS_MULTIPROC_DIR"
+"""Names the folder in which prometheus_client lets several processes count together."""
 
 PORT = 8117
 
@@ -70,6 +78,14 @@ PORT = 8117
     "--notice", default=0.0, show_default=True, type=click.FloatRange(0),
     help="Seconds before, in which /ready says so and new requests are still answered.",
 )  # fmt: skip
+@click.option(
+    "--config", "file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
+    help="A TOML file with routes, rules and keys; read again when it changes, and on SIGHUP.",
+)  # fmt: skip
+@click.option(
+    "--check", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
+    help="Print what such a file would have the gateway do, and serve nothing.",
+)  # fmt: skip
 def command(
     host: str,
     port: int,
@@ -81,28 +97,33 @@ def command(
     workers: int,
     drain: float,
     notice: float,
+    file: Path | None,
+    check: Path | None,
 ) -> int:
     """Serve any installed model to clients of OpenAI, Anthropic, Google, Ollama and swink.
 
     Models are named provider/model, or by their bare names. Only this machine is served, unless
-    SWINK_GATEWAY_KEY holds a key that clients have to show; several are separated by spaces.
+    SWINK_GATEWAY_KEY holds a key that clients have to show; several are separated by spaces. So do
+    the keys of a --config.
     """
+    if check is not None:
+        return asyncio.run(_check(check))
     keys = os.environ.pop(KEY_ENV, "").split()  # programs that providers start do not get it
     given: dict[str, Any] = {"hosts": names, "keys": keys, "settings": settings}
     given["limits"] = Limits(streams=streams, coalesce=coalesce)
     given |= {"host": host, "port": port, "routes": dict(map(_route, routes))}
-    store, worker = Store(), None
+    shared, worker = Store(), None
     with suppress(KeyboardInterrupt), ExitStack() as of_all, ExitStack() as of_parent:
         if workers > 1:
-            if store.engine == "memory":
-                folder = mkdtemp(prefix="swink-gateway-")
-                of_parent.callback(rmtree, folder, ignore_errors=True)
-                store = Store("sqlite", Path(folder, "ledger"))
             with _told_why(host, port):
                 sock = given["sock"] = of_all.enter_context(listen(host, port))
+            folder = Path(mkdtemp(prefix="swink-gateway-"))
+            of_parent.callback(rmtree, folder, ignore_errors=True)
+            shared = Store("sqlite", folder / "ledger")
+            os.environ[METRICS_ENV] = str(folder)
             worker = fork_workers(workers, sock)
             of_parent.pop_all()
-        asyncio.run(_serve(given, store, Lifetime(drain, notice), worker))
+        asyncio.run(_serve(given, file, shared, Lifetime(drain, notice), worker))
     return 0
 
 
@@ -117,22 +138,53 @@ def _route(text: str) -> tuple[str, list[str]]:
     return name, chosen(chain)
 
 
+async def _check(file: Path) -> int:
+    async with swink.Client(**client_parts(None, ())) as client:
+        config = usable(client, Source.of(file), os.environ)
+        print_lines(lines_of(Routing(client, config)))
+    return 0
+
+
 async def _serve(
-    given: dict[str, Any], store: Store, lifetime: Lifetime, worker: Worker | None
+    given: dict[str, Any],
+    file: Path | None,
+    shared: Store,
+    lifetime: Lifetime,
+    worker: Worker | None,
 ) -> None:
-    async with aclosing(open_ledger(store)) as ledger:
-        gates = [Cooldowns(ledger)]
-        async with swink.Client(**client_parts(None, ()), breaker=False, gates=gates) as client:
-            gateway = Gateway(client, **given)
-            for chain in given["routes"].values():
-                for model in chain:
-                    client.catalog.resolve(model)
-            with _told_why(given["host"], given["port"]):
-                async with gateway:
-                    if worker is None or worker.number == 0:
-                        count = len(client.host.provider_names())
-                        say(f"serving {count} providers at {gateway.url}")
-                        say("open it in a browser to see how to point a client here; Ctrl-C stops")
+    """Serve; `shared` is the store of workers that are told of none."""
+    from swink_gateway.monitoring import Monitor  # it is slow to import, and --help needs none
+
+    environ, config, monitor = dict(os.environ), Config(), Monitor()
+    if file is not None:
+        source = Source.of(file)
+        config = source.config(environ)
+        for name in source.variables_of_keys():
+            del os.environ[name]  # programs that providers start do not get it
+    store = shared if config.store.engine == "memory" else config.store
+    async with (
+        aclosing(open_ledger(store)) as ledger,
+        swink.Client(
+            **client_parts(None, monitor.plugins), breaker=False, gates=[Cooldowns(ledger)]
+        ) as client,
+    ):
+        if file is not None:
+            config = usable(client, source, environ)
+        gateway = Gateway(client, config=config, ledger=ledger, monitor=monitor, **given)
+        for chain in given["routes"].values():
+            for model in chain:
+                client.catalog.resolve(model)
+        watching: Any = nullcontext()
+        if file is not None:
+            monitor.reloader = Reloader(client, file, environ, gateway.reconfigure, say)
+            watching = monitor.reloader.watching()
+        with _told_why(given["host"], given["port"]):
+            async with gateway:
+                if worker is None or worker.number == 0:
+                    count = len(client.host.provider_names())
+                    say(f"serving {count} providers at {gateway.url}")
+                    say("open it in a browser to see how to point a client here; Ctrl-C stops")
+                with watching:
                     await serve_until_told(gateway, lifetime, worker)
 
 
