@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Mapping
 from random import Random
@@ -12,8 +13,8 @@ from serving import Scripted, ask, serving
 
 import swink_core as swink
 from swink_core import Done, Start, StopReason, TextDelta, TextEnd, TextStart
-from swink_gateway.config import Config, Source
-from swink_gateway.features import is_named
+from swink_gateway.config import Config, Source, When
+from swink_gateway.features import fits, is_named
 from swink_gateway.protocols import Asked
 from swink_gateway.protocols.chat import ChatProtocol
 from swink_gateway.protocols.gemini import GeminiProtocol
@@ -21,6 +22,7 @@ from swink_gateway.protocols.messages import MessagesProtocol
 from swink_gateway.protocols.ollama import OllamaProtocol
 from swink_gateway.protocols.responses import ResponsesProtocol
 from swink_gateway.routing import Routing
+from swink_testing.freeze import FREEZE
 
 ANSWER = [
     [Start(), TextStart(0), TextDelta(0, "Hi"), TextEnd(0), Done(StopReason.STOP, swink.Usage())]
@@ -218,6 +220,10 @@ NAMES = [
     ("groq/openai/gpt-oss", "*/*oss", True),
     ("groq/x", "*", False),
     ("a.b", "a?b", False),
+    ("abcbc", "a*bc", True),
+    ("abc", "a*bc*c", False),
+    ("aXbXc", "a*b*c", True),
+    ("ac", "a*c*c", False),
     ("axb", "a.b", False),
 ]
 
@@ -225,6 +231,15 @@ NAMES = [
 @pytest.mark.parametrize(("name", "pattern", "expected"), NAMES)
 def test_a_pattern_fits_names_of_its_own_kind(name: str, pattern: str, expected: bool) -> None:
     assert is_named(name, ["nothing", pattern]) is expected
+
+
+def test_no_request_takes_long_to_tell_apart() -> None:
+    many = [swink.SystemMessage("generate a " * 300)] * 10_000
+    asked = Asked("a" * 1_000_000, swink.Context([*many, swink.UserMessage("5 " * 1_000_000)]))
+    when = When(models=("*a*a*a*a*b*", "*a"), background=True, web_search=False)
+    begun = time.thread_time()
+    assert not fits(asked, when)
+    assert time.thread_time() - begun < FREEZE
 
 
 # -- tiers --------------------------------------------------------------------------------------
