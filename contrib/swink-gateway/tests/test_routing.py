@@ -285,6 +285,14 @@ async def test_options_go_before_the_clients_and_a_models_own_before_a_routes() 
     assert (options.timeouts.total, options.timeouts.idle) == (5, None)
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_routes_retries_hold_and_a_whole_answer_may_begin_anew(streamed: bool) -> None:
+    route = "[routes.best]\ntiers = 'echo/echo'\noptions.retry.budget = 7"
+    script = await asked_for(route, {"stream": streamed})
+    retry = script.options.retry
+    assert (retry.budget, retry.restart_after_output) == (7, not streamed)
+
+
 TRANSFORMS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("defaults = { seed = 1 }", {}, {"seed": 1}),
     ("defaults = { seed = 1 }", {"seed": 2}, {"seed": 2}),

@@ -39,7 +39,7 @@ from swink_gateway.protocols import Asked, ClientProtocol, Facts, Reply
 from swink_gateway.protocols.frames import JSON
 from swink_gateway.reading import Refused, read_body
 from swink_gateway.relay import Limits, StreamRelay, relayed
-from swink_gateway.routing import Chain, Routing
+from swink_gateway.routing import Chain, Routing, restarted
 
 __all__ = ["OWNER", "Calls", "respond"]
 
@@ -220,9 +220,10 @@ class Calls:
         first = chain[0][0].provider
         found = addressed(asked, protocol.wire_format, first, wire_formats[first])
         asked.dropped = found.dropped
-        retry = self.retry if asked.stream else evolve(self.retry, restart_after_output=True)
-        options = {"retry": retry, **found.options}
-        targets: Any = chain
+        targets: Any = chain if asked.stream else [(one, restarted(own)) for one, own in chain]
+        options = {"retry": self.retry, **found.options}
+        if not asked.stream:
+            options = restarted(options)
         stream = self.client.stream(targets, found.context, **options)
         self._streams.add(stream)
         if asked.inherited:
