@@ -125,7 +125,10 @@ class ChatConverter(OpenAIConverter):
             if self.dialect.document_ids and (ids := [*filter(None, map(_document_id, content))]):
                 rest = [block for block in content if _document_id(block) is None]
                 named = ",".join(f"{self.dialect.document_ids}{id}" for id in ids)
-                return [{"role": "system", "content": named}, *(rest and self.user(UserMessage(rest)))]
+                return [
+                    {"role": "system", "content": named},
+                    *(rest and self.user(UserMessage(rest))),
+                ]
             parts = [self.part(block) for block in content]
             if len(parts) > 1 or parts[0].keys() != {"type", "text"}:
                 return [{"role": "user", "content": parts}]
@@ -222,6 +225,9 @@ class ChatConverter(OpenAIConverter):
                 return {"type": "image_url", "image_url": {"url": media_url(block), **detail}}
             case DocumentBlock():
                 return self.document(block)
+            case AudioBlock() if self.dialect.sound is not None:
+                part, field = self.dialect.sound
+                return {"type": part, part: {field: media_url(block)}}
             case AudioBlock():
                 media = media_base64(block.source)
                 if media is None:

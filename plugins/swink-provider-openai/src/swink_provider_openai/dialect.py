@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from attrs import define, field
@@ -33,15 +33,17 @@ class Dialect:
     counts. `json_object`: plain JSON mode exists; without it a schema that allows any object
     stands for it. `developer_role`: models that think take the system prompt as `developer`.
     `cache_key` is the field for the session's id, `user` that for whoever asks, `None` where there
-    is none, and `shortest_user` how many characters that field has at least. `headers` maps names of
+    is none, and `shortest_user` how many characters that has at least. `headers` maps names of
     request headers to environment variables; one of these that is among the provider's
-    `required_env` has to be set. `tool_id_length` is how long a tool call's id may be, in characters; `None`: any length.
+    `required_env` has to be set. `tool_id_length` is how long a tool call's id may be, in
+    characters; `None`: any length.
 
     `documents` is how a document goes: `data` as a file with its data, over Chat Completions alone;
     `either` with its data or its address; `address` only so, `file_url` as a part of that name;
     `media` with its data and its media type apart. `image_urls`: an image may be an address.
     `media_ids` and `document_ids` stand before the id of a file that was uploaded: of an image,
-    which is an address then, and of a document, which a system message names.
+    which is an address then, and of a document, which a system message names. `sound` is the part
+    that is sound, and the field of it for the data, where it is not OpenAI's.
 
     `thinking` is how reasoning is asked for: `effort` sends `reasoning_effort`; `reasoning` an
     object of that name with `effort` or `max_tokens`; `switch` adds `thinking: {type}` to the
@@ -86,6 +88,7 @@ class Dialect:
     image_urls: bool = True
     media_ids: str | None = None
     document_ids: str | None = None
+    sound: Sequence[str] | None = None
     tool_id_length: int | None = None
     thinking: Literal["effort", "reasoning", "switch", "type", "template", "budget", "enabled"] = (
         "effort"
