@@ -378,3 +378,17 @@ async def test_a_short_name_of_whoever_asks_is_lengthened(user: str, sent: str) 
     assert body["user_id"] == sent
     assert not Judge().refusals("zai", "chat", "glm-5.3", body)
     assert said == []
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+async def test_a_gateway_is_asked_to_keep_prompts_and_told_the_user(api: str) -> None:
+    options: dict[str, Any] = {"cache": "auto", "user": "user-42", "settings": {"api": api}}
+    _, body, said = await asked([UserMessage("Hi")], "vercel/anthropic/claude-opus-5", **options)
+    assert body["providerOptions"] == {"gateway": {"caching": "auto", "user": "user-42"}}
+    assert said == []
+
+
+async def test_a_gateways_options_stand_beside_those_of_extra() -> None:
+    order = {"providerOptions": {"gateway": {"order": ["bedrock"]}}}
+    _, body, _ = await asked([UserMessage("Hi")], "vercel/any", user="u", extra=order)
+    assert body["providerOptions"] == {"gateway": {"order": ["bedrock"], "user": "u"}}

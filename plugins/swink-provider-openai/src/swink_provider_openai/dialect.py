@@ -68,6 +68,9 @@ class Dialect:
 
     `regions` is the expression for hosts that keep to one region, at another price.
 
+    `gateway`: options of its own, `providerOptions.gateway`, ask to keep the prompt and name the
+    user.
+
     `own_server`: whoever calls it runs it, so that an answer costs nothing unless it says so.
     `marks` are fields of a block's metadata that its part of a message has too. `prefix`: where an
     answer is continued, it is marked so, and asked for under this path (empty: the usual one).
@@ -100,6 +103,7 @@ class Dialect:
     websocket: Literal["none", "offered", "preferred"] = "none"
     places: Mapping[str, str] = field(factory=dict)
     always: Mapping[str, Any] = field(factory=dict)
+    gateway: bool = False
     own_server: bool = False
     answer: Mapping[str, str] = field(factory=dict)
     regions: str | None = None

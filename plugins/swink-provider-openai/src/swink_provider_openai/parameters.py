@@ -15,6 +15,7 @@ __all__ = [
     "KEPT_BY",
     "TOOL_CHOICES",
     "effort",
+    "gateway_options",
     "is_strict",
     "kept",
     "parameters",
@@ -64,7 +65,19 @@ def parameters(model: Model, options: StreamOptions, dialect: Dialect) -> dict[s
     if dialect.cache_key is not None:
         found[dialect.cache_key] = options.session_id
         found |= kept(rule_of(model).facts, options, dialect)
+    found |= gateway_options(options, dialect)
     return {name: value for name, value in found.items() if value is not None}
+
+
+def gateway_options(options: StreamOptions, dialect: Dialect) -> dict[str, Any]:
+    """Return the field in which a gateway has options of its own.
+
+    Source: vercel.com/docs/ai-gateway, "Automatic caching"; @ai-sdk/gateway, its provider options.
+    """
+    cached = options.cache is not None and options.cache.mode == "auto"
+    named = {"caching": "auto" if cached else None, "user": options.user}
+    said = {name: value for name, value in named.items() if value is not None}
+    return {"providerOptions": {"gateway": said}} if said and dialect.gateway else {}
 
 
 def _user(name: str | None, shortest: int) -> str | None:
