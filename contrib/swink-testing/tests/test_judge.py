@@ -267,8 +267,9 @@ CORRECTED = {
     "gemini-level-minimal": "carbon",
     "gemini-inline-mime-docx": "carbon|hydrogen",
 }
-"""Rules of the reference, and the models that came after it and for which they say another thing
-here: docs.cloud.google.com/gemini-enterprise-agent-platform/models/start/get-started-with-gemini-4."""
+"""Rules of the reference, and the models that came after it and of which they are wrong:
+docs.cloud.google.com/gemini-enterprise-agent-platform/models/guides/gemini-4-hydrogen, and -carbon.
+"""
 
 
 def _since(ids: list[str], model: str) -> list[str]:
