@@ -33,6 +33,7 @@ _ABOUT = {
     "cancelling_closes": ("stream",),
     "same_events_however_cut": ("parser",), "expected_message": ("parser",),
     "truncation": ("parser",), "unknown_frames": ("parser",), "stop_reasons": ("parser",),
+    "missing_usage": ("parser",),
     "in_stream_errors": ("parser",), "standard_faults": ("parser",), "large_input": ("parser",),
     "whole_answers": ("parser",), "http_errors": ("classify",), "listed_errors": ("classify",),
     "conversations": ("convert",), "nothing_foreign_sent": ("convert",),

@@ -16,6 +16,7 @@ from swink_testing.conformance.faults import (
 )
 from swink_testing.conformance.forward import (
     check_answers_go_back,
+    check_missing_usage,
     check_stop_reasons,
     check_unknown_frames,
 )
@@ -61,6 +62,7 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(2, check_truncation),
     Check(2, check_unknown_frames),
     Check(2, check_stop_reasons),
+    Check(2, check_missing_usage),
     Check(2, check_in_stream_errors),
     Check(2, check_http_errors),
     Check(2, check_listed_errors),
