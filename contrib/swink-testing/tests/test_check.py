@@ -156,6 +156,19 @@ def test_a_fault_is_told_and_fails_the_command(checked: Any) -> None:
     assert line.startswith("faulty: level 2 of 3, survives faults (23 of 31 checks applied); not: ")
 
 
+def test_of_a_fault_it_is_explained_where_it_is_what_was_sent_and_what_was_expected(
+    checked: Any,
+) -> None:
+    done = checked("faulty", "--explain")
+
+    told = done.stdout.partition("\nconversations: ")[2].partition("\n\n")[0].splitlines()
+    line = LINES_PROVIDER.partition("    def convert")[0].count("\n") + 1
+    where = f"{checked.site}/faulty_provider/__init__.py:{line} (LinesProvider.convert)"
+    assert told[1] == f"  at {where}"
+    assert told[2].startswith('  sent: ["asked naïve')
+    assert told[3].startswith("  expected: ruled naïve")
+
+
 def test_a_failure_that_the_package_states_does_not_fail_the_command(checked: Any) -> None:
     faults = json.loads(checked("faulty", "--json").stdout)[0]["checks"]
     stated = [check["name"] for check in faults if check["outcome"] == "failed"]

@@ -177,7 +177,7 @@ async def _ask(
         for case in cases:
             outcome = await asker.outcome(case)
             if outcome.fault is not None:
-                fail(f"{case} fails: {outcome.fault}")
+                fail(f"{case} fails: {outcome.fault}", outcome.request and outcome.request.body)
             if outcome.asked is None:
                 continue
             if judge is not None:
