@@ -161,7 +161,7 @@ def test_of_a_fault_it_is_explained_where_it_is_what_was_sent_and_what_was_expec
 ) -> None:
     done = checked("faulty", "--explain")
 
-    told = done.stdout.partition("\nconversations: ")[2].partition("\n\n")[0].splitlines()
+    told = done.stdout.partition("\nconversations: ")[2].partition("\n\n")[0].split("\n")
     line = LINES_PROVIDER.partition("    def convert")[0].count("\n") + 1
     where = f"{checked.site}/faulty_provider/__init__.py:{line} (LinesProvider.convert)"
     assert told[1] == f"  at {where}"
