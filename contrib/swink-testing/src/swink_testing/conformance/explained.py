@@ -40,7 +40,8 @@ _ABOUT = {
     "answers_go_back": ("convert",), "unsupported_features": ("request",),
     "nothing_dropped": ("request", "convert"), "other_models": ("request", "convert"),
     "capabilities_are_used": ("convert",), "differences_are_sent": ("request", "convert"),
-    "requests_are_accepted": ("request", "convert"), "no_secret_leaks": ("request",),
+    "requests_are_accepted": ("request", "convert"),
+    "listed_requests": ("request", "convert"), "no_secret_leaks": ("request",),
 }  # fmt: skip
 """Which of the plugin's functions a check is about."""
 

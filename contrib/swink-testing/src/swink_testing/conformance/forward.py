@@ -94,7 +94,7 @@ def check_stop_reasons(subject: Subject) -> None:
                 reason, told = fold(events).stop_reason, _told(events)
                 where = f"recording {recording.name}: where the reason to stop is {what}"
                 require(
-                    len(told) > len(before) or reason is StopReason.ERROR,
+                    {*told} - {*before} or reason is StopReason.ERROR,
                     f"{where}, it is said to be {reason}, and no Notice tells of it",
                 )
                 require(

@@ -21,6 +21,7 @@ from swink_testing.conformance.forward import (
     check_unknown_frames,
 )
 from swink_testing.conformance.judged import check_requests_are_accepted
+from swink_testing.conformance.listed import check_listed_requests
 from swink_testing.conformance.package import (
     check_catalogue,
     check_hooks_are_decorated,
@@ -79,6 +80,7 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(3, check_capabilities_are_used),
     Check(3, check_differences_are_sent),
     Check(3, check_requests_are_accepted),
+    Check(3, check_listed_requests),
     Check(3, check_no_secret_leaks, needed=True),
     Check(3, check_hooks_are_decorated),
     Check(3, check_imports_are_light),

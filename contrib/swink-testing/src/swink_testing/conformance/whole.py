@@ -55,12 +55,13 @@ def check_whole_answers(subject: Subject) -> None:
 class Listed(msgspec.Struct):
     """What an error looks like, and what it means.
 
-    `status` and `body` are of an HTTP answer, `frame` is of a stream: JSON data, or text that is
-    sent as it is. `says` is in the message that people see.
+    `status`, `headers` and `body` are of an HTTP answer, `frame` is of a stream: JSON data, or text
+    that is sent as it is. `says` is in the message that people see.
     """
 
     kind: StreamErrorKind
     status: int = 200
+    headers: dict[str, str] = {}
     body: Any = None
     frame: Any = None
     says: str = ""
@@ -103,9 +104,8 @@ async def _events_of(subject: Subject, row: Listed) -> list[Event]:
     if row.frame is not None:
         answer = Answer.of_body(b"", type(subject.provider).decoder)
         return await drive_bytes(subject.provider, subject.model, [answer.frame(data)])
-    http = MemoryHTTPClient(
-        MemoryResponse([data], row.status, {"Content-Type": "application/json"})
-    )
+    headers = {"Content-Type": "application/json", **row.headers}
+    http = MemoryHTTPClient(MemoryResponse([data], row.status, headers))
     return await _asked(subject, http, subject.model)
 
 
