@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from swink_core import CodecError, Context, load
+from swink_core import CacheStrategy, CodecError, Context, load
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.subject import Subject
 from swink_testing.matrix.ask import Asker, Outcome
@@ -27,8 +27,8 @@ class Listed(msgspec.Struct):
 
     `context` is as `dump` writes one; `model` is an id (`None`: the first of the catalogue), and
     `provider` the one of the package that it is of (`None`: whichever is checked). `body` is the
-    request's JSON data, `None` where the call is refused as unsupported. Each of the notices holds
-    the words that `notices` lists, in their order.
+    request's JSON data, `None` where the call is refused as unsupported; `headers` are among its
+    headers. Each notice, as `code: detail`, has the words that `notices` lists, in their order.
     """
 
     about: str
@@ -37,6 +37,7 @@ class Listed(msgspec.Struct):
     model: str | None = None
     provider: str | None = None
     options: dict[str, Any] = {}
+    headers: dict[str, str] = {}
     notices: list[str] = []
 
 
@@ -64,8 +65,10 @@ async def _asked(asker: Asker, subject: Subject, where: str, row: Listed) -> Out
     except CodecError as error:
         fail(f"{where}: its context cannot be read: {error}")
     asker.hold(subject.name, Said(where, context))
-    id = row.model or subject.model.id
-    return await asker.outcome(Case(subject.name, AskedModel(id, "listed", id), where, row.options))
+    id, options = row.model or subject.model.id, dict(row.options)
+    if isinstance(cache := options.get("cache"), dict):
+        options["cache"] = CacheStrategy(**cache)
+    return await asker.outcome(Case(subject.name, AskedModel(id, "listed", id), where, options))
 
 
 def _compare(where: str, row: Listed, outcome: Outcome) -> None:
@@ -77,7 +80,12 @@ def _compare(where: str, row: Listed, outcome: Outcome) -> None:
         return
     body = json.loads(json.dumps(outcome.asked.body))
     require(body == row.body, f"{where} is another request", body, row.body)
-    told = [notice.detail for notice in outcome.notices]
+    assert outcome.request is not None
+    sent = {name.lower(): value for name, value in outcome.request.headers.items()}
+    for name, value in row.headers.items():
+        found = sent.get(name.lower())
+        require(found == value, f"{where}: the header {name} is {found!r}", None, value)
+    told = [f"{notice.code}: {notice.detail}" for notice in outcome.notices]
     as_listed = len(told) == len(row.notices) and all(
         words in detail for words, detail in zip(row.notices, told, strict=True)
     )

@@ -56,7 +56,8 @@ class Listed(msgspec.Struct):
     """What an error looks like, and what it means.
 
     `status`, `headers` and `body` are of an HTTP answer, `frame` is of a stream: JSON data, or text
-    that is sent as it is. `says` is in the message that people see.
+    that is sent as it is. `says` is in the message that people see, `rule` names what is to match
+    (empty: anything).
     """
 
     kind: StreamErrorKind
@@ -65,6 +66,7 @@ class Listed(msgspec.Struct):
     body: Any = None
     frame: Any = None
     says: str = ""
+    rule: str = ""
 
 
 def check_listed_errors(subject: Subject) -> None:
@@ -90,6 +92,8 @@ def check_listed_errors(subject: Subject) -> None:
                 row.body if row.frame is None else row.frame,
                 row.kind,
             )
+            by = terminal.rule
+            require(row.rule in ("", by), f"{where} goes by {by}, expected {row.rule}")
             require(
                 row.says in terminal.error_message,
                 f"{where} should say {row.says!r}: {terminal.error_message}",
