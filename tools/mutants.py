@@ -87,14 +87,6 @@ PROVIDERS = {
             *("parameters", "parser", "provider", "schemas"),
         ),
     ),
-    "gemini": Tried(
-        "Gemini",
-        "swink_provider_gemini:GeminiProvider",
-        _modules(
-            "swink_provider_gemini",
-            *("arguments", "converter", "errors", "parameters", "parser", "provider", "usage"),
-        ),
-    ),
 }
 
 
