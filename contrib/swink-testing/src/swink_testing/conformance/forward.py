@@ -82,14 +82,14 @@ def check_stop_reasons(subject: Subject) -> None:
     recorded = {r.wire_format: r for r, answer in _answers(subject) if not _has_reason(answer)}
 
     async def compare() -> None:
-        named = False
+        named = known = False
         for recording, answer in _answers(subject):
             before = _told(await subject.parse(recording))
             for what, change in (("unknown", _rename), ("missing", _remove)):
                 body = _edited(answer, _reasons, change)
                 if body is None or (change is _remove and recording.wire_format in recorded):
                     continue
-                named = True
+                named, known = True, known or not before
                 events = await subject.parse(recording, [body])
                 reason, told = fold(events).stop_reason, _told(events)
                 where = f"recording {recording.name}: where the reason to stop is {what}"
@@ -105,6 +105,7 @@ def check_stop_reasons(subject: Subject) -> None:
                 )
         if not named:
             raise DoesNotApply("no recording names a reason to stop")
+        require(known, "each recorded reason to stop is told in a Notice, as if it were unknown")
 
     asyncio.run(compare())
 
