@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from difflib import get_close_matches
+from typing import Any, Literal, Self
 
-from attrs import define, field
+from attrs import define, field, fields_dict
+
+from swink_core import PluginError
 
 __all__ = ["Dialect"]
 
@@ -111,6 +114,20 @@ class Dialect:
     marks: tuple[str, ...] = field(default=(), converter=tuple)
     prefix: str | None = None
     adds: frozenset[str] = field(default=frozenset(), converter=frozenset)
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        """Return what a row of models.toml declares. Raises PluginError for what no dialect has."""
+        known = fields_dict(cls)
+        for name in row.keys() - known:
+            near = "".join(
+                f'; did you mean "{each}"?' for each in get_close_matches(name, known, 1)
+            )
+            raise PluginError(
+                f'dialect in models.toml has "{name}", which no dialect has{near}',
+                resolution=f"There are {', '.join(known)}.",
+            )
+        return cls(**row)
 
     def __attrs_post_init__(self) -> None:
         if unknown := sorted({*self.answer} - {*ANSWER}):

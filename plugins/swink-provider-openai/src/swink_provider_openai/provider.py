@@ -79,7 +79,7 @@ class OpenAIProvider(HTTPProvider):
 
     def __init__(self, name: str, dialect: Dialect | None = None) -> None:
         super().__init__(name)
-        self.dialect = dialect or Dialect(**self.info.dialect)
+        self.dialect = dialect or Dialect.of(self.info.dialect)
         self.features, self.knobs = self._chat.features, self._chat.knobs
         self._sockets = Sockets()
         self._chat_only: set[str] = set()  # addresses without the Responses API
