@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from swink_cli.commands.default import check_models
-from swink_cli.completion import complete_model
+from swink_cli.completion import complete_alias, complete_model
 from swink_cli.listing import print_lines
 from swink_cli.settings import change, read_settings
 from swink_cli.terminal import say, table
@@ -17,7 +17,7 @@ __all__ = ["command"]
 
 
 @click.command("alias")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_alias)
 @click.argument("models", nargs=-1, metavar="[MODEL]...", shell_complete=complete_model)
 @click.option("--remove", is_flag=True, help="Forget the name.")
 def command(name: str | None, models: Sequence[str], remove: bool) -> None:
