@@ -301,3 +301,15 @@ def test_a_name_in_the_environment_is_nothing_to_install_either(swink: Any) -> N
 
     assert TYPED in done.stderr
     assert not re.search(rf"\b(pip|uv|install)\b.*{TYPED}", done.stdout + done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(["Acme!"], "'Acme!' cannot name a plugin"), (["acme"], "Give --kind: sse, ndjson")],
+)
+def test_a_plugin_is_not_begun_by_asking_nobody(
+    swink: Any, arguments: list[str], said: str
+) -> None:
+    done = swink("new", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr

@@ -69,7 +69,7 @@ class Reader:
     """Reads turns from standard input. `complete` offers what a word may become at the Tab key."""
 
     def __init__(self, complete: Completer) -> None:
-        self.interactive = sys.stdin is not None and is_terminal(sys.stdin)
+        self.interactive = is_terminal(sys.stdin)
         self._editing: Any = None
         if self.interactive and is_terminal(sys.stdout):
             self._editing = _line_editing(complete)

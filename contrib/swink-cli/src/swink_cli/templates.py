@@ -78,7 +78,7 @@ class Template:
         if missing:
             raise swink.UsageError(
                 f"template {self.name} needs {', '.join(missing)}",
-                resolution=" ".join(f"-p {name}=VALUE" for name in missing),
+                resolution="Add: " + " ".join(f"-p {name}=VALUE" for name in missing),
             )
         return template.substitute(values)
 

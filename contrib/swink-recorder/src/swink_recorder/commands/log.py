@@ -19,7 +19,7 @@ from swink_cli.terminal import printable, say, table
 from swink_core import SwinkError, UsageError
 from swink_recorder.commands.costs import costs_cells, summed, sums
 from swink_recorder.commands.replay import play_recording
-from swink_recorder.commands.rows import print_rows
+from swink_recorder.commands.rows import print_rows, reads
 from swink_recorder.documents import read_document
 from swink_recorder.plugin import PATH_ENV
 from swink_recorder.recording import Recording
@@ -315,8 +315,8 @@ def _attempt(take: Take) -> tuple[str, str]:
     seconds = recording.chunks[-1][0] if recording.chunks else 0.0
     status = f"HTTP {recording.status}, " if recording.status else ""
     told = f"; {failure.kind}: {failure.message}" if failure else ""
-    reads = f"{len(recording.body)} bytes in {len(recording.chunks)} reads over {seconds:.2f} s"
+    came = f"{len(recording.body)} bytes in {reads(len(recording.chunks))} over {seconds:.2f} s"
     if not recording.chunks:
-        reads = f"{len(take.events)} events"
+        came = f"{len(take.events)} events"
     model = f"{recording.provider}/{recording.model}"
-    return "attempt", printable(f"{model}: {status}{reads}{told}")
+    return "attempt", printable(f"{model}: {status}{came}{told}")
