@@ -49,6 +49,11 @@ def tools_of(files: Sequence[str]) -> list[swink.Tool]:
     """Read tools, one or several a file. Raises MediaError."""
     tools: list[swink.Tool] = []
     for path in map(Path, files):
+        if path.suffix == ".py":
+            raise swink.MediaError(
+                f"{path} is no description of a tool",
+                resolution=f"Its functions are tools, too: --functions {path}",
+            )
         data = read_json(path, "tool, or a list of tools,", (dict, list))
         try:
             tools += swink.load(list[swink.Tool], data if isinstance(data, list) else [data])

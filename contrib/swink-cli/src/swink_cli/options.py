@@ -235,7 +235,9 @@ def _parse(
     options.update(_parse_pairs(pairs))
     if system is not None and system.startswith("@"):
         system = read_text(system[1:]).rstrip("\n")
-    files = [name for name in named_tools if name.endswith(".json") or Path(name).is_file()]
+    files = [
+        name for name in named_tools if name.endswith((".json", ".py")) or Path(name).is_file()
+    ]
     names = [name for name in named_tools if name not in files]
     return CallOptions([], system, tools_of(files), options, tool_names=names)
 

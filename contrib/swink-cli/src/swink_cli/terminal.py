@@ -101,7 +101,7 @@ def _wrap(line: str, width: int) -> str:
 
 
 SPELLED_HERE = {
-    "api_key=…": "--api-key KEY",
+    "or pass api_key=…": "or keep one: swink keys set PROVIDER, or pass --api-key KEY",
     "base_url=…": "--base-url URL",
     "timeouts=Timeouts(…)": "-o timeouts.NAME=SECONDS",
     "Options in extra=": "Options in -o extra.KEY=VALUE",

@@ -35,12 +35,17 @@ def command(name: str | None, models: Sequence[str], remove: bool) -> None:
         print_lines(table(rows) or ["no short names: swink alias NAME MODEL"])
         return
     if name not in known and not models:
-        raise UsageError(f"there is no short name {name!r}", resolution="swink alias lists them.")
+        raise UsageError(f"there is no short name {name!r}", resolution="`swink alias` lists them.")
     if remove:
         say(f"forgotten; {change(['aliases'], name, None)}")
     elif not models:
         print_lines([" ".join(known[name])])
     else:
+        if name in ("set", "remove", "list"):
+            raise UsageError(
+                f"{name!r} is no short name",
+                resolution="swink alias NAME MODEL gives one, swink alias --remove NAME forgets it",
+            )
         if not name.strip() or "/" in name or name != name.strip():
             raise UsageError(
                 f"{name!r} cannot be a short name", resolution="Choose a word without a slash."

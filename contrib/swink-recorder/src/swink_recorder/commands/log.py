@@ -57,8 +57,9 @@ _many = click.option("-n", "--number", default=20, show_default=True, help="The 
     metavar="PATH",
     help="The folder or SQLite file to look into. Default: where calls are kept.",
 )
+@_many
 @click.pass_context
-def command(context: click.Context, path: str | None) -> None:
+def command(context: click.Context, path: str | None, number: int) -> None:
     """Look at calls and conversations that were kept; without a command, list the newest calls.
 
     What `swink ask` and `swink chat` ask is kept in a file of the user's own (`swink log path`),
@@ -67,7 +68,10 @@ def command(context: click.Context, path: str | None) -> None:
     """
     context.obj = path
     if context.invoked_subcommand is None:
-        context.invoke(list_calls)
+        context.invoke(list_calls, number=number)
+    else:
+        lists = ("list", "search", "conversations")
+        context.default_map = {name: {"number": number} for name in lists}
 
 
 def _path() -> Path:
