@@ -19,6 +19,7 @@ __all__ = [
     "PIPE",
     "encode_json",
     "media_block",
+    "private_folder",
     "read_json",
     "read_text",
     "replace_file",
@@ -167,8 +168,13 @@ def encode_json(data: Any, indent: int | None = None) -> bytes:
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
+def private_folder(path: Path) -> None:
+    """Make a folder, if there is none, in which nobody but its user can read or write."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
 def replace_file(path: Path, data: bytes) -> None:
-    """Write beside the file first, so that a full disk leaves the old one as it was."""
+    """Write a file of the user's alone; beside it first: a full disk leaves what was there."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with open(handle, "wb") as file:
