@@ -41,6 +41,7 @@ TABLE: list[tuple[str, list[str], list[str]]] = [
         ["-m", "echo/echo,nobody/x"],
         ["Unknown provider", 'no provider "nobody"'],
     ),
+    ("a bare name misspelt", ["-m", "gpt-5.4-mni"], ["Did you mean gpt-5.4-mini or "]),
     ("model without provider", ["-m", "gpt"], ["Not a model name", "'gpt'", "provider/id"]),
     (
         "unknown option",

@@ -12,8 +12,8 @@ import click
 from click.shell_completion import CompletionItem
 
 __all__ = [
-    "complete_alias", "complete_file", "complete_model", "complete_provider", "complete_server",
-    "complete_tool", "model_names",
+    "bare_names", "complete_alias", "complete_file", "complete_model", "complete_provider",
+    "complete_server", "complete_tool", "model_names",
 ]  # fmt: skip
 
 
@@ -101,7 +101,7 @@ def _models(start: str) -> list[CompletionItem]:
     if not slash:
         providers = _providers(start, "/")
         if not providers:
-            return _bare_names(start)
+            return [CompletionItem(id, help=name) for id, name in bare_names(start).items()]
         if len(providers) != 1:
             return providers
         # a shell adds a space to the only choice; several models keep it at `provider/`
@@ -111,7 +111,8 @@ def _models(start: str) -> list[CompletionItem]:
     return [CompletionItem(name) for name in names or ([] if slash else [start])]
 
 
-def _bare_names(start: str) -> list[CompletionItem]:
+def bare_names(start: str = "") -> dict[str, str]:
+    """Return the models that begin so, each with a provider that lists it."""
     from swink_core import Host, SwinkError
     from swink_core.providers import Catalog
 
@@ -121,7 +122,7 @@ def _bare_names(start: str) -> list[CompletionItem]:
     for name in host.provider_names():
         with suppress(SwinkError):  # one broken catalogue is no reason to hide the others
             owners |= {info.id: name for info in catalog.models(name) if info.id.startswith(start)}
-    return [CompletionItem(id, help=name) for id, name in owners.items()]
+    return owners
 
 
 def _quietly(offer: Callable[[], list[CompletionItem]]) -> list[CompletionItem]:

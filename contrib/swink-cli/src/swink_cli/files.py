@@ -53,6 +53,7 @@ def tools_of(files: Sequence[str]) -> list[swink.Tool]:
         if path.suffix == ".py":
             raise swink.MediaError(
                 f"{path} is no description of a tool",
+                title="Not a tool in JSON",
                 resolution=f"Its functions are tools, too: --functions {path}",
             )
         data = read_json(path, "tool, or a list of tools,", (dict, list))
