@@ -19,6 +19,7 @@ from swink_cli.prompts import prompt_message, prompt_options
 from swink_cli.terminal import say
 from swink_core.providers import HTTPProvider
 from swink_recorder.capture import Tape
+from swink_recorder.commands.rows import reads
 from swink_recorder.replay import ReplayServer
 from swink_recorder.saved import saved_answer
 
@@ -111,5 +112,5 @@ async def _keep(stream: swink.EventStream, folder: Path, note: str, below: str =
         recording.chunks = [(0.0, len(recording.body))]
         recording.request.path = recording.request.path.removeprefix(below)
     recording.save(folder, stream.call.secrets)
-    say(f"recorded {len(recording.body)} bytes in {len(recording.chunks)} reads: {folder}")
+    say(f"recorded {len(recording.body)} bytes in {reads(len(recording.chunks))}: {folder}")
     return 0 if whole else EXIT_FAILURE
