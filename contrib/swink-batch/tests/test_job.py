@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import csv
 import json
 from collections.abc import AsyncIterator
@@ -111,7 +112,7 @@ async def test_a_template_that_is_none_is_refused(template: str) -> None:
 
 async def test_two_rows_of_one_id_are_refused() -> None:
     rows = [{"id": "a", "prompt": "Hi"}, {"id": "a", "prompt": "Ho"}]
-    with pytest.raises(UsageError, match="rows 1 and 2 have the same id, 'a'"):
+    with pytest.raises(UsageError, match="row 2 has the id of an earlier one, 'a'"):
         _ = [answer async for answer in answers("echo/echo", rows)]
 
 
@@ -250,6 +251,19 @@ def test_a_watch_sees_the_run_grow(tmp_path: Path) -> None:
 
     asyncio.run(run("echo/echo", ["a", "b", "c"], tmp_path / "o.jsonl", watch=watch))
     assert seen == [0, 1, 2, 3]
+
+
+async def test_a_row_that_is_done_leaves_no_object_in_memory(tmp_path: Path) -> None:
+    counts: list[int] = []
+
+    def watch(tally: Tally) -> None:
+        if tally.done in (50, 250):
+            gc.collect()
+            counts.append(len(gc.get_objects()))
+
+    rows = (f"row {number}" for number in range(251))
+    await run("echo/echo", rows, tmp_path / "o.jsonl", concurrency=4, watch=watch)
+    assert abs(counts[1] - counts[0]) < 100
 
 
 async def test_more_than_text_is_kept_whole(tmp_path: Path) -> None:
