@@ -2,9 +2,10 @@
 
 Compares swink-batch, with its journal and its limits, with a bare aiohttp loop behind a semaphore,
 and with the same loop over swink's client, openai's and litellm's, the latter where they are
-installed in `.venv-peers/NAME` (`make scoreboard`). Contenders take turns, a process each; ratios are within a
-round. Then: what a hundred times as many calls take in memory, and what a server gets that answers
-so many calls a second and refuses the rest, once with headers that say so, in a short run. Nothing leaves the machine.
+installed in `.venv-peers/NAME` (`make scoreboard`). Contenders take turns, a process each; ratios
+are within a round. Then: what a hundred times as many calls take in memory, and what a server gets
+that answers so many calls a second and refuses the rest, and one that says so in its headers, in a
+short run. Nothing leaves the machine.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def test_a_rate_that_a_server_keeps_is_used_and_hardly_passed(server: Answer, ra
 def test_a_short_run_meets_a_limit_with_few_refusals(rate: int, size: int, headers: bool) -> None:
     server = bucket(rate, size, headers)
     lane, answered, refused = simulated(server, 2000 / rate, refusal=0.005)
-    assert answered >= 0.9 * 2000
+    assert answered >= 0.7 * 2000
     assert refused < 0.01 * answered
     if not headers:
         assert lane.rate.value == pytest.approx(rate, rel=0.1)

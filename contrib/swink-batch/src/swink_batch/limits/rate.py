@@ -33,6 +33,9 @@ SEARCH_CLIMB = 0.005
 BLIND_CLIMB = 0.05
 """By what share it grows meanwhile at most, before it is known that a call was refused."""
 
+LONGEST_LAG = 0.1
+"""Seconds that this takes at most: a refusal that was known late says nothing of the next."""
+
 LOWEST = 0.05
 """Calls a second: at the worst, one is tried every twenty seconds."""
 
@@ -134,7 +137,8 @@ class Rate:
         if not self._is_measured:
             return GUESS_CLIMB
         if self._noise or not self._is_found:
-            return min(SEARCH_CLIMB, BLIND_CLIMB / max(self.value * self._lag, 1e-9))
+            blind = self.value * min(self._lag, LONGEST_LAG)  # calls
+            return min(SEARCH_CLIMB, BLIND_CLIMB / max(blind, 1e-9))
         return CLIMB / PATIENCE * min(2.0 ** (self._clean // PATIENCE), FASTEST)
 
 
