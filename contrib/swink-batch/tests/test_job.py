@@ -63,27 +63,6 @@ async def test_a_file_of_rows_is_answered_through_a_template(tmp_path: Path, for
     assert (tally.total, tally.answered, tally.tokens["total"]) == (5, 5, 40)
 
 
-async def test_a_second_run_asks_nothing_and_a_longer_one_the_rest(tmp_path: Path) -> None:
-    output = tmp_path / "answers.jsonl"
-    async with server() as (asked, settings):
-        for count, new in ((10, 10), (10, 0), (15, 5)):
-            rows = [{"id": row["id"], "prompt": row["text"]} for row in some(count)]
-            tally = await run("openai/rows", rows, output, **settings)
-            assert (tally.answered, tally.kept) == (new, count - new)
-            assert {line["id"] for line in written(output)} == {f"r{n}" for n in range(count)}
-        rows[3]["prompt"] = "something else than row r3"
-        tally = await run("openai/rows", rows, output, **settings)
-    assert (tally.answered, tally.kept) == (1, 14)
-    assert asked.asked == {f"r{n}": 1 + (n == 3) for n in range(15)}
-
-
-async def test_another_job_does_not_take_the_answers_of_this_one(tmp_path: Path) -> None:
-    output = tmp_path / "answers.jsonl"
-    await run("echo/echo", ["Hi"], output)
-    with pytest.raises(UsageError, match=r"models was \['echo/echo'\]"):
-        await run("echo/thinker", ["Hi"], output)
-
-
 async def test_failures_are_kept_with_their_kind_and_asked_again_on_demand(tmp_path: Path) -> None:
     rows = [{"id": "good", "prompt": "Hi"}, {"id": "empty", "prompt": ""}, {"id": "none"}]
     output = tmp_path / "answers.jsonl"

@@ -61,7 +61,8 @@ class Runner:
         self._journal, self._clock, self._source = journal, clock, rows
         self._deliver, self._watch = deliver, watch
         self._form = Form(job.prompt, job.id_field)
-        self._index = journal.index if journal is not None else Index()
+        is_own = journal is not None and journal is not job.journal
+        self._ids = journal.index if journal is not None and is_own else Index()
         self._rows = self._requests()
         self._ended = asyncio.Event()  # set whenever a call has ended
         self._hopeless = 0
@@ -83,7 +84,7 @@ class Runner:
             if self._job.turns is not None:
                 await self._job.turns.aclose()
         finally:
-            if self._journal is not None:
+            if self._journal is not None and self._journal is not self._job.journal:
                 self._journal.close()
 
     def stop(self, why: str) -> None:
@@ -139,7 +140,7 @@ class Runner:
     def _requests(self) -> Iterator[Request]:
         """Yield the requests of this process's rows, each id once."""
         for position, request in self._own_rows():
-            if not self._index.meet(request.key):
+            if not self._ids.meet(request.key):
                 raise UsageError(
                     f"row {position} has the id of an earlier one, {request.id!r}",
                     resolution="Give each row its own, or name the field that tells them apart "

@@ -62,19 +62,22 @@ class Journal:
     def __init__(self, engine: Engine, job: dict[str, Any]) -> None:
         self.index = Index()
         self._engine = engine
+        self._job = _jsonable(job)
         self.cost = self.dearest = 0.0
         try:
-            self._open(_jsonable(job))
+            if not self.read():
+                engine.append(_encode(_Job(self._job)))
         except BaseException:
             engine.close()
             raise
 
-    def _open(self, job: dict[str, Any]) -> None:
+    def read(self) -> int:
+        """Take in the lines that were added since, and return how many there are."""
         lines = 0
         for place, line in self._engine.lines():
             lines += 1
             if line.startswith(b"{"):
-                self._expect(job, line)
+                self._expect(line)
                 continue
             try:
                 head, _ = _read_head(line[17:]), int(line[:16], 16)
@@ -88,11 +91,10 @@ class Journal:
             self._put(digest(head.id.encode()), place, head.error is not None)
             self.cost += head.cost or 0.0
             self.dearest = max(self.dearest, head.cost or 0.0)
-        if not lines:
-            self._engine.append(_encode(_Job(job)))
+        return lines
 
-    def _expect(self, job: dict[str, Any], line: bytes) -> None:
-        written = _read_job(line).job
+    def _expect(self, line: bytes) -> None:
+        job, written = self._job, _read_job(line).job
         differ = [name for name in {**written, **job} if written.get(name) != job.get(name)]
         if differ:
             name = differ[0]
@@ -111,7 +113,7 @@ class Journal:
         failed = bool(known & _FAILED)
         if not known or (failed and retry_failed):
             return None
-        line = self._read(known)
+        line = self._line(known)
         return Kept(line[17:], failed) if int(line[:16], 16) == check else None
 
     def add(self, key: int, check: int, answer: Answer) -> bytes:
@@ -124,12 +126,12 @@ class Journal:
     def line(self, key: int) -> bytes | None:
         """Return the line of an id's answer; `None` where there is none."""
         known = self.index.get(key)
-        return self._read(known)[17:] if known else None
+        return self._line(known)[17:] if known else None
 
     def _put(self, key: int, place: int, failed: bool) -> None:
         self.index.put(key, place + 1 | (_FAILED if failed else 0))
 
-    def _read(self, known: int) -> bytes:
+    def _line(self, known: int) -> bytes:
         return self._engine.read((known & ~_FAILED) - 1)
 
     def close(self) -> None:
