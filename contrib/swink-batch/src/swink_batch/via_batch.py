@@ -146,7 +146,7 @@ class BatchRunner(Runner):
                 answer = as_json(answer)
         except SwinkError as error:
             answer = failed(request.id, error, self._model)
-        answer.cost = batch_price(stream.call, stream.call.usage)
+        answer.cost = batch_price(stream.call, stream.call.usage, vendor.api.share)
         return answer
 
     def _stream(self, vendor: Vendor, request: Request) -> Any:
