@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 from attrs import define
-from row_server import Rows
+from row_server import Rows, reply, stream_of
 
 from swink_batch import Answer, Job, Tally, answers, run
 from swink_batch.answers import as_json
 from swink_core import RetryPolicy, Timeouts, UsageError
+from swink_testing.clock import ManualClock
 
 IMPATIENT = RetryPolicy(base=0.001, max_delay=0.01, retry_after_cap=0.05)
 
@@ -109,6 +110,34 @@ async def test_a_hostile_server_leaves_no_row_without_an_answer_or_a_reason(
         assert line.get("text") == f"answer to {id}" or line["error"]["kind"], line
     assert tally.answered > 30
     assert asked.asked.total() > 40  # there was something to get over
+
+
+async def test_what_came_of_a_broken_answer_is_kept(tmp_path: Path) -> None:
+    async def broken(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        whole = reply("200 OK", stream_of("half of it"), "text/event-stream")
+        writer.write(whole.partition(b"\n\n")[0] + b"\n\n")
+        writer.close()
+
+    listening = await asyncio.start_server(broken, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
+    client = {"providers": {"openai": {"base_url": url, "api_key": "x", "api": "chat"}}}
+    output = tmp_path / "answers.jsonl"
+    tally = await run("openai/rows", ["Hi"], output, client={**client, "retry": False})
+    listening.close()
+    [line] = written(output)
+    assert (line["text"], line["error"]["kind"]) == ("half of it", "network")
+    assert tally.kinds == {"network": 1}
+
+
+@pytest.mark.parametrize(("limit", "counted"), [("rpm", "answered"), ("tpm", "tokens")])
+async def test_a_limit_that_is_known_is_kept(tmp_path: Path, limit: str, counted: str) -> None:
+    clock = ManualClock(jump=True)
+    settings: dict[str, Any] = {limit: 60.0, "client": {"clock": clock}}
+    tally = await run("echo/echo", [f"row {n}" for n in range(20)], tmp_path / "o", **settings)
+    used = tally.answered if counted == "answered" else tally.tokens["total"]
+    assert used >= 20
+    assert 0.9 * (used - used / 20) <= clock.time() <= 1.5 * used  # one a second
 
 
 async def test_the_answers_of_a_type_come_as_values() -> None:
