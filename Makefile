@@ -91,7 +91,7 @@ docs: $(SITE)/.installed
 picture: $(VENV)/.installed
 	$(PY) tools/draw_demo.py
 
-bench: $(VENV)/.installed-dev
+bench: $(VENV)/.installed-dev $(PEERS_INSTALLED)
 	$(PY) -m benchmarks.page
 	$(PY) -m benchmarks.instructions --check
 	$(PY) -m benchmarks.gateway
