@@ -8,6 +8,7 @@ process is the client's alone. The `model` of the request's body names the scena
     short-N   N deltas, the whole answer in one write
     live-N    as paced-N, but as slow as a model, for many streams at a time
     model-N   the same, at 50 deltas a second
+    wait-N    N deltas, and then nothing for as long as the client stays
 
 The path chooses the format: Chat Completions, Anthropic's Messages, or Ollama's lines.
 
@@ -20,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import resource
 import sys
 
 PATHS = {"/v1/chat/completions": "Chat", "/v1/messages": "Messages", "/api/chat": "Ollama"}
@@ -131,10 +133,16 @@ async def _answer(head: bytes, body: bytes, writer: asyncio.StreamWriter) -> Non
         writer.write(_refusal("404 Not Found", f"{method} {path}: this server has only {known}"))
         return
     kind, _, count = str(json.loads(body)["model"]).partition("-")
-    if kind not in {"burst", "short", *PAUSES} or not count.isdecimal():
+    if kind not in {"burst", "short", "wait", *PAUSES} or not count.isdecimal():
         writer.write(_refusal("400 Bad Request", "the model is a kind and a number, as in burst-9"))
         return
     pause = PAUSES.get(kind, 0.0)
+    if kind == "wait":
+        writer.write(
+            HEAD % b"text/event-stream"
+            + b"".join(map(_http_chunk, frames(int(count))[: int(count) + 1]))
+        )
+        return  # the next request does not come: the client has to hang up
     for data in _writes(wire, kind, int(count)):
         writer.write(data)
         await writer.drain()
@@ -162,7 +170,9 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 async def _main() -> None:
-    server = await asyncio.start_server(_serve, "127.0.0.1", 0)
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    server = await asyncio.start_server(_serve, "127.0.0.1", 0, backlog=4096)
     print(server.sockets[0].getsockname()[1], flush=True)
     # EOF on stdin means that the parent is done or gone.
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.buffer.read)

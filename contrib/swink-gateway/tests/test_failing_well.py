@@ -13,8 +13,9 @@ from serving import ONCE, Scripted, ask, serving
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
-from swink_gateway.cooldowns import MOST_REMEMBERED, Cooldowns
+from swink_gateway.cooldowns import Cooldowns
 from swink_gateway.failures import UNAVAILABLE_SECONDS
+from swink_gateway.limits import MemoryLedger
 from swink_gateway.server import Gateway
 from swink_testing.clock import ManualClock
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
@@ -136,7 +137,7 @@ class Refusing:
 
 async def test_that_all_are_down_is_remembered_and_told_without_asking() -> None:
     clock, upstream = ManualClock(jump=True), Refusing()
-    gates = [Cooldowns(clock)]
+    gates = [Cooldowns(MemoryLedger(clock))]
     route = {"two": ["echo/echo", "echo/think"]}
     async with (
         swink.Client(plugins=[upstream], gates=gates, clock=clock) as client,
@@ -166,7 +167,7 @@ class Aim:
 
 async def test_a_circuit_closes_with_an_answer_and_after_a_cooldown_lets_one_ask() -> None:
     clock = ManualClock()
-    gate, target, policy = Cooldowns(clock), Aim("a"), swink.RetryPolicy()
+    gate, target, policy = Cooldowns(MemoryLedger(clock)), Aim("a"), swink.RetryPolicy()
     down = swink.Error(error_message="full", error_kind=Kind.OVERLOADED)
     for _ in range(policy.circuit_threshold):
         await gate.enter(target)  # type: ignore[arg-type]  # it is all that the gate looks at
@@ -180,11 +181,3 @@ async def test_a_circuit_closes_with_an_answer_and_after_a_cooldown_lets_one_ask
         await gate.enter(target)  # type: ignore[arg-type]  # the same
     gate.leave(target, swink.Done(swink.StopReason.STOP), None)  # type: ignore[arg-type]  # the same
     await gate.enter(target)  # type: ignore[arg-type]  # the same
-
-
-def test_what_is_remembered_has_a_bound() -> None:
-    gate = Cooldowns(ManualClock())
-    down = swink.Error(error_message="full", error_kind=Kind.OVERLOADED)
-    for number in range(2 * MOST_REMEMBERED):
-        gate.leave(Aim(str(number)), down, None)  # type: ignore[arg-type]  # as above
-    assert len(gate._circuits) == MOST_REMEMBERED

@@ -9,7 +9,7 @@ another's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import evolve
@@ -34,9 +34,12 @@ from swink_gateway.protocols.tool_names import Known
 __all__ = ["addressed", "answerable", "spoken_by"]
 
 
-def spoken_by(client: Client, model: Model, asked: Asked, wire_format: str) -> str:
+def spoken_by(
+    client: Client, model: Model, asked: Asked, wire_format: str, own: Mapping[str, Any]
+) -> str:
     """Return the wire format in which a model is asked this by a client that speaks `wire_format`.
 
+    `own` are options that go before the client's.
     A provider with several APIs is asked over the one that its owner set, or else the model's own
     row names, its rules for such a call, or its dialect; where none of them is the client's it does
     not matter which. Raises UsageError for a call that cannot be made.
@@ -47,7 +50,7 @@ def spoken_by(client: Client, model: Model, asked: Asked, wire_format: str) -> s
     family = info.wire_format.rpartition("-")[0]
     if wire_format not in [f"{family}-{api}" for api in info.settings.get("api", ())]:
         return info.wire_format
-    said = {**asked.options, "extra": asked.own}
+    said = {**asked.options, "extra": asked.own, **own}
     options = client.stream(model, asked.context, **said).call.options
     api = options.settings.get("api") or (model.info.api if model.info else None)
     if api is None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from secrets import token_hex
 from typing import Any
+from weakref import WeakSet
 
 from aiohttp import web
 from attrs import define, evolve, field
@@ -24,25 +25,29 @@ from swink_core import (
     Done,
     Error,
     EventStream,
-    InvalidModel,
-    Model,
     Notice,
     RetryPolicy,
     StreamErrorKind,
     SwinkError,
 )
 from swink_gateway.addressing import addressed, answerable, spoken_by
+from swink_gateway.charging import Charge, charged
 from swink_gateway.counting import ESTIMATED, estimated_tokens
-from swink_gateway.failures import of_bad_request, of_exception, passed_on, status_of
+from swink_gateway.failures import header_text, of_bad_request, of_exception, passed_on, status_of
+from swink_gateway.limits import Ledger
 from swink_gateway.protocols import Asked, ClientProtocol, Facts, Reply
 from swink_gateway.protocols.frames import JSON
 from swink_gateway.reading import Refused, read_body
 from swink_gateway.relay import Limits, StreamRelay, relayed
+from swink_gateway.routing import Chain, Routing, restarted
 
-__all__ = ["Calls", "respond"]
+__all__ = ["OWNER", "Calls", "respond"]
 
 Answering = Callable[[web.Request, Asked], Awaitable[web.StreamResponse]]
 """What makes an answer to a request that was read."""
+
+OWNER = web.RequestKey("owner", str)
+"""Of a request: whose key it shows, by name; `""` where keys have no names."""
 
 DROPPED = "x-swink-dropped"
 """The response header that names, as paths into the request, what was not carried further."""
@@ -66,12 +71,6 @@ COME_AGAIN_SECONDS = 1.0
 """After which who found no place may ask again: answers end all the time."""
 
 UNAVAILABLE = 503
-
-_PATHS = ("/", "\\", "~", ".")
-"""How paths begin, which some providers take for models."""
-
-MOST_HEADER = 2000
-"""Characters of a header of ours."""
 
 
 @contextmanager
@@ -98,15 +97,29 @@ def respond(reply: Reply) -> web.Response:
 class Calls:
     """Asks what clients ask for.
 
-    `routes` are names of the gateway's own and the models that they stand for, a chain each.
+    `routing` says whom; another may take its place at any time. `ledger` has what they took, and
     `counters` count by name.
     """
 
     client: Client
-    routes: Mapping[str, Sequence[str]]
+    routing: Routing
+    ledger: Ledger
     retry: RetryPolicy
     limits: Limits = field(factory=Limits)
     counters: Counter[str] = field(factory=Counter)
+    _streams: WeakSet[EventStream] = field(factory=WeakSet)
+    _ended: asyncio.Event = field(factory=asyncio.Event)
+
+    async def all_ended(self) -> None:
+        """Return as soon as no answer is under way."""
+        while self.counters[ACTIVE]:
+            self._ended.clear()
+            await self._ended.wait()
+
+    async def end_all(self) -> None:
+        """Have all answers that are under way fail, in the words of their protocols."""
+        for stream in [*self._streams]:
+            await stream.aclose()
 
     async def answer(
         self, request: web.Request, protocol: ClientProtocol, go_on: Answering | None = None
@@ -138,6 +151,7 @@ class Calls:
             yield
         finally:
             counters[ACTIVE] -= 1
+            self._ended.set()
 
     async def answer_to(
         self,
@@ -148,10 +162,9 @@ class Calls:
     ) -> web.StreamResponse:
         """Answer what is asked; `done` is told of an answer that was completed."""
         if asked.idle is not None:
-            return self._idle(protocol, asked)
-        stream, facts, models = self.begin(protocol, asked)
-        answer = _Answer(self, request, protocol, asked, facts, models)
-        async with stream:
+            return self._idle(protocol, asked, request[OWNER])
+        async with self.begun(protocol, asked, request[OWNER]) as (stream, facts, models):
+            answer = _Answer(self, request, protocol, asked, facts, models)
             response = await (answer.streamed(stream) if asked.stream else answer.whole(stream))
             if done is not None and answer.completed:
                 done(stream.message, facts)
@@ -168,47 +181,57 @@ class Calls:
 
         return await self.answer(request, protocol, counted)
 
-    def begin(self, protocol: ClientProtocol, asked: Asked) -> tuple[EventStream, Facts, int]:
-        """Return the stream of a call, and how many models may answer it.
+    @asynccontextmanager
+    async def begun(
+        self, protocol: ClientProtocol, asked: Asked, owner: str
+    ) -> AsyncIterator[tuple[EventStream, Facts, int]]:
+        """Hold the stream of a call that the owner of a key pays for, and how many may answer it.
 
         Raises Refused for a call that cannot be made.
         """
         self.counters[REQUESTS] += 1
+        routing = self.routing
         with refusing():
-            return self._begin(protocol, asked)
+            chain, request = routing.routed(asked, owner)
+        key = routing.config.keys.get(owner)
+        charge: Any = nullcontext(Charge())
+        if key is not None:
+            charge = charged(self.ledger, owner, key, chain, request)
+        async with charge as charge:
+            with refusing():
+                stream, facts = self._stream(protocol, chain, request)
+            asked.dropped = request.dropped
+            charge.stream = stream
+            async with stream:
+                yield stream, facts, len(chain)
 
-    def _begin(self, protocol: ClientProtocol, asked: Asked) -> tuple[EventStream, Facts, int]:
-        targets = self._targets(asked.model)
+    def _stream(
+        self, protocol: ClientProtocol, chain: Chain, asked: Asked
+    ) -> tuple[EventStream, Facts]:
         asked.context = answerable(asked)
         wire_formats: dict[str, str] = {}
-        for one in targets:
-            spoken = spoken_by(self.client, one, asked, protocol.wire_format)
+        for one, own in chain:
+            spoken = spoken_by(self.client, one, asked, protocol.wire_format, own)
             if wire_formats.setdefault(one.provider, spoken) != spoken:
                 wire_formats[one.provider] = ""  # what is sealed is right for both
-        first = targets[0].provider
+        first = chain[0][0].provider
         found = addressed(asked, protocol.wire_format, first, wire_formats[first])
         asked.dropped = found.dropped
-        retry = self.retry if asked.stream else evolve(self.retry, restart_after_output=True)
-        options = {"retry": retry, **found.options}
+        targets: Any = chain if asked.stream else [(one, restarted(own)) for one, own in chain]
+        options = {"retry": self.retry, **found.options}
+        if not asked.stream:
+            options = restarted(options)
         stream = self.client.stream(targets, found.context, **options)
+        self._streams.add(stream)
         if asked.inherited:
             target = stream.call.attempt.target
             target.extra, target.inherited = asked.extra, target.inherited | asked.inherited
-        return stream, Facts(stream.call.id, int(time.time()), wire_formats), len(targets)
+        return stream, Facts(stream.call.id, int(time.time()), wire_formats)
 
-    def _targets(self, name: str) -> list[Model]:
-        targets = [self.client.catalog.resolve(one) for one in self.routes.get(name, (name,))]
-        if name not in self.routes and targets[0].id.startswith(_PATHS):
-            raise InvalidModel(
-                f"{name!r} is a path, and clients name no files of this machine",
-                resolution="Have its owner give it a name: swink gateway --route NAME=MODEL.",
-            )
-        return targets
-
-    def _idle(self, protocol: ClientProtocol, asked: Asked) -> web.Response:
+    def _idle(self, protocol: ClientProtocol, asked: Asked, owner: str) -> web.Response:
         """Answer who wants nothing said; the model has to be one that could."""
         with refusing():
-            self._targets(asked.model)
+            self.routing.routed(asked, owner)
         nothing = AssistantMessage([], model=asked.model)
         encoder = protocol.encoder(asked, Facts(self.new_id(), int(time.time())))
         return web.Response(body=encoder.whole(nothing), content_type=JSON)
@@ -294,10 +317,4 @@ class _Answer:
             headers[DROPPED] = ", ".join(self._asked.dropped)
         if self._notices:
             headers[NOTICES] = "; ".join(self._notices)
-        return {name: _header(value) for name, value in headers.items()}
-
-
-def _header(value: str) -> str:
-    """Return text as a header may hold it (RFC 9110 section 5.5)."""
-    plain = value.encode("ascii", "replace").decode()
-    return "".join(c if " " <= c <= "~" else " " for c in plain)[:MOST_HEADER]
+        return {name: header_text(value) for name, value in headers.items()}

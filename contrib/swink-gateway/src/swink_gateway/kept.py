@@ -17,7 +17,7 @@ MOST_KEPT_BYTES = 256 * 1024 * 1024
 
 
 Owner = object
-"""Whose an answer is: a connection's, which alone may go on from it; `None`: anybody's."""
+"""Whose an answer is, and who alone may go on from it: a connection's, or that of a key's owner."""
 
 
 class Kept:

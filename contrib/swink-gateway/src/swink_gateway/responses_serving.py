@@ -21,7 +21,7 @@ from aiohttp import WSMsgType, web
 from attrs import evolve
 
 from swink_core import Error, StreamErrorKind
-from swink_gateway.calls import Calls
+from swink_gateway.calls import OWNER, Calls
 from swink_gateway.failures import of_bad_request, status_of
 from swink_gateway.kept import Kept
 from swink_gateway.protocols import Asked, BadRequest, Facts
@@ -66,12 +66,13 @@ class ResponsesRoutes:
         return await self._calls.answer(request, self._protocol, self._answer)
 
     async def _answer(self, request: web.Request, asked: Asked) -> web.StreamResponse:
-        _go_on(asked, self._kept)
+        owner = request[OWNER]
+        _go_on(asked, self._kept, owner)
         size = len(await request.read())
 
         def done(message: Any, facts: Facts) -> None:
             if asked.said["store"]:
-                _keep(self._kept, asked, message, facts, size)
+                _keep(self._kept, asked, message, facts, size, owner)
 
         return await self._calls.answer_to(request, self._protocol, asked, done)
 
@@ -86,7 +87,7 @@ class ResponsesRoutes:
             )
         await socket.prepare(request)
         line = _SocketLine(socket, request, self._calls)
-        connection = _Connection(line, self._of_sockets, self._most_bytes)
+        connection = _Connection(line, self._of_sockets, self._most_bytes, request[OWNER])
         answering = asyncio.ensure_future(connection.answer())
         try:
             async for frame in socket:
@@ -136,8 +137,9 @@ class _SocketLine(Line):
 class _Connection:
     """One WebSocket, whose requests are answered one after the other."""
 
-    def __init__(self, line: _SocketLine, kept: Kept, most_bytes: int) -> None:
+    def __init__(self, line: _SocketLine, kept: Kept, most_bytes: int, owner: str) -> None:
         self._line = line
+        self._owner = owner
         self._calls = line.calls
         self._protocol = ResponsesProtocol()
         self._kept = kept
@@ -192,9 +194,8 @@ class _Connection:
         if not asked.said["generate"]:
             await self._warm_up(asked, size, lane)
             return
-        stream, facts, _ = self._calls.begin(self._protocol, asked)
-        encoder = self._protocol.encoder(asked, facts)
-        async with stream:
+        async with self._calls.begun(self._protocol, asked, self._owner) as (stream, facts, _):
+            encoder = self._protocol.encoder(asked, facts)
             if await relayed(stream, encoder, self._line.of(lane), self._protocol.name):
                 _keep(self._kept, asked, stream.message, facts, size, self)
 
@@ -227,7 +228,7 @@ def _given_back(steer: dict[str, Any]) -> dict[str, Any]:
     return {"type": f"{STEER}.failed", "sequence_number": 0, "error": error, "steer": given}
 
 
-def _go_on(asked: Asked, kept: Kept, owner: object = None) -> None:
+def _go_on(asked: Asked, kept: Kept, owner: object) -> None:
     """Put what came before in front of what is asked. Raises Refused for an unknown id."""
     previous = asked.said["previous"]
     if previous is None:
@@ -239,9 +240,7 @@ def _go_on(asked: Asked, kept: Kept, owner: object = None) -> None:
     asked.context = evolve(asked.context, messages=[*messages, *asked.context.messages])
 
 
-def _keep(
-    kept: Kept, asked: Asked, message: Any, facts: Facts, size: int, owner: object = None
-) -> None:
+def _keep(kept: Kept, asked: Asked, message: Any, facts: Facts, size: int, owner: object) -> None:
     messages = [*asked.context.messages, message]
     for id in {message.response_id, PREFIX + facts.id} - {None}:
         kept.keep(id, messages, size, owner)
