@@ -48,9 +48,15 @@ DELTAS = 20
 STREAMS = 200
 PACED = 60
 FIRSTS = 200
-WAITING = (1, 100)
+WAITING = (1, 100, 1_000)
 LITELLM_WAITING = 1_000
 """Streams beyond which the litellm proxy is not asked: they take it minutes."""
+
+LITELLM_ENV = {
+    "LITELLM_LOG": "ERROR",
+    "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
+    "NO_PROXY": "*",
+}
 
 START_SECONDS = 180.0
 
@@ -159,7 +165,7 @@ def _litellm(base: str) -> Iterator[Contender]:
                 "--port", str(port), "--num_workers", "1", "--telemetry", "False",
             ],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            env={**os.environ, "LITELLM_LOG": "ERROR"}, cwd=folder,
+            env={**os.environ, **LITELLM_ENV}, cwd=folder,
         ) as process:  # fmt: skip
             try:
                 contender = Contender("litellm", f"http://127.0.0.1:{port}", process.pid)
@@ -365,12 +371,12 @@ def measured(rounds: int) -> Found:
         contenders = [stack.enter_context(_own(name, base)) for name in SERVED]
         if LITELLM.exists():
             contenders.append(stack.enter_context(_litellm(base)))
+        memory = {one.name: asyncio.run(_waiting(one)) for one in contenders}
         for number in range(-1, rounds):
             found = asyncio.run(_round(contenders))
             if number >= 0:  # the first one warms up
                 results.append(found)
             contenders = [*contenders[1:], contenders[0]]
-        memory = {one.name: asyncio.run(_waiting(one)) for one in contenders}
     return {"rounds": results, "memory": memory}
 
 
