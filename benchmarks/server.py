@@ -137,19 +137,23 @@ async def _answer(head: bytes, body: bytes, writer: asyncio.StreamWriter) -> Non
             await asyncio.sleep(pause)
 
 
-def _content_length(head: bytes) -> int:
-    for line in head.split(b"\r\n")[1:]:
-        name, _, value = line.partition(b":")
-        if name.strip().lower() == b"content-length":
-            return int(value)
-    raise ValueError("the benchmark's server needs a Content-Length")
+async def _body(head: bytes, reader: asyncio.StreamReader) -> bytes:
+    fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:] if line)
+    if length := fields.get(b"content-length"):
+        return await reader.readexactly(int(length))
+    body = b""
+    if b"transfer-encoding" in fields:  # it is chunked, as litellm's proxy asks
+        while size := int(await reader.readuntil(b"\r\n"), 16):
+            body += (await reader.readexactly(size + 2))[:-2]
+        await reader.readuntil(b"\r\n")
+    return body
 
 
 async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     try:
         while True:
             head = await reader.readuntil(b"\r\n\r\n")
-            await _answer(head, await reader.readexactly(_content_length(head)), writer)
+            await _answer(head, await _body(head, reader), writer)
     except (asyncio.IncompleteReadError, ConnectionError):
         pass  # The client closed the connection: that is how every one of them ends.
     finally:
