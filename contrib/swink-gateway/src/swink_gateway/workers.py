@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 from attrs import define, field
@@ -53,10 +54,13 @@ class Worker:
         os.close(self._ready)
 
 
-def fork_workers(count: int, sock: socket.socket) -> Worker:
+def fork_workers(
+    count: int, sock: socket.socket, ended: Callable[[int], None] = lambda pid: None
+) -> Worker:
     """Begin `count` workers and return in each of them; the parent exits when all have ended.
 
-    Its exit code is 0 where theirs are. When the very first worker ends before it was ready, all
+    `ended` is told the process id of each that has, in the parent, whose exit code is 0 where
+    theirs are. When the very first worker ends before it was ready, all
     is over, with its exit code. Raises SwinkError where processes cannot be forked.
     """
     if not hasattr(os, "fork"):
@@ -65,13 +69,14 @@ def fork_workers(count: int, sock: socket.socket) -> Worker:
             title="The gateway was not started",
             resolution="Start one without --workers, or several behind a load balancer.",
         )
-    return _Parent(count, sock).supervise()
+    return _Parent(count, sock, ended).supervise()
 
 
 @define
 class _Parent:
     count: int
     sock: socket.socket
+    ended: Callable[[int], None]
     workers: dict[int, int] = field(factory=dict)
     """By process id, the descriptor by which each says that it is ready."""
     begun: int = 0
@@ -103,7 +108,7 @@ class _Parent:
         pid = os.fork()
         if pid == 0:
             for name in _PASSED_ON:
-                signal.signal(name, signal.SIG_DFL)
+                signal.signal(name, signal.SIG_DFL if name in _ENDING else signal.SIG_IGN)
             for descriptor in (heard, self.alive[1], *self.workers.values()):
                 os.close(descriptor)
         else:
@@ -124,6 +129,7 @@ class _Parent:
                 time.sleep(AGAIN_SECONDS)
         os.close(self.workers.pop(pid))
         self.ready.discard(pid)
+        self.ended(pid)
 
     def _is_ready(self, pid: int) -> bool:
         """Wait until a worker is ready, or has ended before it was."""

@@ -5,7 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, aclosing, contextmanager, nullcontext, suppress
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    aclosing,
+    contextmanager,
+    nullcontext,
+    suppress,
+)  # fmt: skip
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -34,8 +41,8 @@ __all__ = ["command"]
 KEY_ENV = "SWINK_GATEWAY_KEY"
 """Names the variable with the keys that clients have to show, separated by spaces."""
 
-METRICS_ENV = "PROMETHEUS_MULTIPROC_DIR"
-"""Names the folder in which prometheus_client lets several processes count together."""
+TOGETHER_ENV = "PROMETHEUS_MULTIPROC_DIR"
+"""Names the folder in which the workers count together."""
 
 PORT = 8117
 
@@ -67,6 +74,14 @@ PORT = 8117
     help="Read on while a client reads slowly, and join the pieces that wait for it.",
 )  # fmt: skip
 @click.option(
+    "--config", "file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
+    help="A TOML file with routes, rules and keys; read again when it changes, and on SIGHUP.",
+)  # fmt: skip
+@click.option(
+    "--check", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
+    help="Print what such a file would have the gateway do, and serve nothing.",
+)  # fmt: skip
+@click.option(
     "--workers", default=1, show_default=True, type=click.IntRange(1),
     help="How many processes serve the port.",
 )  # fmt: skip
@@ -78,14 +93,6 @@ PORT = 8117
     "--notice", default=0.0, show_default=True, type=click.FloatRange(0),
     help="Seconds before, in which /ready says so and new requests are still answered.",
 )  # fmt: skip
-@click.option(
-    "--config", "file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
-    help="A TOML file with routes, rules and keys; read again when it changes, and on SIGHUP.",
-)  # fmt: skip
-@click.option(
-    "--check", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
-    help="Print what such a file would have the gateway do, and serve nothing.",
-)  # fmt: skip
 def command(
     host: str,
     port: int,
@@ -94,11 +101,11 @@ def command(
     settings: Sequence[str],
     streams: int,
     coalesce: bool,
+    file: Path | None,
+    check: Path | None,
     workers: int,
     drain: float,
     notice: float,
-    file: Path | None,
-    check: Path | None,
 ) -> int:
     """Serve any installed model to clients of OpenAI, Anthropic, Google, Ollama and swink.
 
@@ -112,18 +119,20 @@ def command(
     given: dict[str, Any] = {"hosts": names, "keys": keys, "settings": settings}
     given["limits"] = Limits(streams=streams, coalesce=coalesce)
     given |= {"host": host, "port": port, "routes": dict(map(_route, routes))}
-    shared, worker = Store(), None
+    store = Store() if file is None else Source.of(file).config(os.environ).store
+    worker = None
     with suppress(KeyboardInterrupt), ExitStack() as of_all, ExitStack() as of_parent:
         if workers > 1:
+            folder = mkdtemp(prefix="swink-gateway-")
+            of_parent.callback(rmtree, folder, ignore_errors=True)
+            os.environ.setdefault(TOGETHER_ENV, folder)
+            if store.engine == "memory":
+                store = Store("sqlite", Path(folder, "ledger"))
             with _told_why(host, port):
                 sock = given["sock"] = of_all.enter_context(listen(host, port))
-            folder = Path(mkdtemp(prefix="swink-gateway-"))
-            of_parent.callback(rmtree, folder, ignore_errors=True)
-            shared = Store("sqlite", folder / "ledger")
-            os.environ[METRICS_ENV] = str(folder)
-            worker = fork_workers(workers, sock)
+            worker = fork_workers(workers, sock, _forget)
             of_parent.pop_all()
-        asyncio.run(_serve(given, file, shared, Lifetime(drain, notice), worker))
+        asyncio.run(_serve(given, file, store, Lifetime(drain, notice), worker))
     return 0
 
 
@@ -138,6 +147,12 @@ def _route(text: str) -> tuple[str, list[str]]:
     return name, chosen(chain)
 
 
+def _forget(worker: int) -> None:
+    """Count no more what a worker had under way that has ended (as prometheus_client has it)."""
+    for file in Path(os.environ[TOGETHER_ENV]).glob(f"gauge_live*_{worker}.db"):
+        file.unlink(missing_ok=True)
+
+
 async def _check(file: Path) -> int:
     async with swink.Client(**client_parts(None, ())) as client:
         config = usable(client, Source.of(file), os.environ)
@@ -148,43 +163,36 @@ async def _check(file: Path) -> int:
 async def _serve(
     given: dict[str, Any],
     file: Path | None,
-    shared: Store,
+    store: Store,
     lifetime: Lifetime,
     worker: Worker | None,
 ) -> None:
-    """Serve; `shared` is the store of workers that are told of none."""
-    from swink_gateway.monitoring import Monitor  # it is slow to import, and --help needs none
+    from swink_gateway.monitoring import Monitor  # what it imports reads TOGETHER_ENV
 
-    environ, config, monitor = dict(os.environ), Config(), Monitor()
-    if file is not None:
-        source = Source.of(file)
-        config = source.config(environ)
-        for name in source.variables_of_keys():
-            del os.environ[name]  # programs that providers start do not get it
-    store = shared if config.store.engine == "memory" else config.store
-    async with (
-        aclosing(open_ledger(store)) as ledger,
-        swink.Client(
-            **client_parts(None, monitor.plugins), breaker=False, gates=[Cooldowns(ledger)]
-        ) as client,
-    ):
-        if file is not None:
-            config = usable(client, source, environ)
-        gateway = Gateway(client, config=config, ledger=ledger, monitor=monitor, **given)
-        for chain in given["routes"].values():
-            for model in chain:
-                client.catalog.resolve(model)
-        watching: Any = nullcontext()
-        if file is not None:
-            monitor.reloader = Reloader(client, file, environ, gateway.reconfigure, say)
-            watching = monitor.reloader.watching()
-        with _told_why(given["host"], given["port"]):
-            async with gateway:
-                if worker is None or worker.number == 0:
-                    count = len(client.host.provider_names())
-                    say(f"serving {count} providers at {gateway.url}")
-                    say("open it in a browser to see how to point a client here; Ctrl-C stops")
-                with watching:
+    environ, monitor = dict(os.environ), Monitor()
+    async with aclosing(open_ledger(store)) as ledger:
+        parts = client_parts(None, monitor.plugins)
+        async with swink.Client(**parts, breaker=False, gates=[Cooldowns(ledger)]) as client:
+            config = Config()
+            watching: AbstractContextManager[None] = nullcontext()
+            if file is not None:
+                source = Source.of(file)
+                config = usable(client, source, environ)
+                for name in source.variables_of_keys():
+                    del os.environ[name]  # programs that providers start do not get it
+            gateway = Gateway(client, **given, config=config, ledger=ledger, monitor=monitor)
+            if file is not None:
+                monitor.reloader = Reloader(client, file, environ, gateway.reconfigure, say)
+                watching = monitor.reloader.watching()
+            for chain in given["routes"].values():
+                for model in chain:
+                    client.catalog.resolve(model)
+            with watching, _told_why(given["host"], given["port"]):
+                async with gateway:
+                    if worker is None or worker.number == 0:
+                        count = len(client.host.provider_names())
+                        say(f"serving {count} providers at {gateway.url}")
+                        say("open it in a browser to see how to point a client here; Ctrl-C stops")
                     await serve_until_told(gateway, lifetime, worker)
 
 

@@ -131,7 +131,7 @@ class Key:
 
 @define(frozen=True, kw_only=True)
 class Config:
-    """What a file says, checked; see `read_config`.
+    """What a file says.
 
     `aliases` are other names of routes and models, `routes` names with a chain of models each,
     `rules` decide by what a request asks for, `keys` are those that clients show, by the names of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attrs import define
+from attrs import define, field
 
 from swink_core import UsageError
 from swink_gateway.limits.ledger import Ledger
@@ -17,11 +17,14 @@ ENGINES = ("memory", "sqlite", "redis")
 
 @define(frozen=True)
 class Store:
-    """An engine of `ENGINES`; SQLite's has the `path` of a file, Redis's a `url`."""
+    """Where it is kept what the owners of keys took, and which models rest.
+
+    `engine` is `memory`, `sqlite` or `redis`. SQLite's has the `path` of a file, Redis's a `url`.
+    """
 
     engine: str = "memory"
     path: Path | None = None
-    url: str | None = None
+    url: str | None = field(default=None, repr=False)
 
 
 def open_ledger(store: Store) -> Ledger:
