@@ -119,7 +119,6 @@ class Upstream:
             b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
             b"Transfer-Encoding: chunked\r\n\r\n"
         )
-        said: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
         for number, word in enumerate(WORDS):
             if mood == "breaks off" and number == len(WORDS) // 2:
                 self._found.broken.add(call)
@@ -132,7 +131,6 @@ class Upstream:
         writer.write(_chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n")
         await writer.drain()
         self._found.answered(call)
-        del said
         return True
 
 
