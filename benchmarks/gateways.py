@@ -16,7 +16,6 @@ import argparse
 import asyncio
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -33,6 +32,7 @@ from aiohttp import web
 
 import swink_core as swink
 from benchmarks.run import _server as upstream
+from benchmarks.server import most_descriptors
 from swink_gateway.cooldowns import Cooldowns
 from swink_gateway.relay import Limits
 from swink_gateway.server import Gateway
@@ -48,11 +48,12 @@ DELTAS = 20
 STREAMS = 200
 PACED = 60
 FIRSTS = 200
-WAITING = (1, 100, 1_000)
-LITELLM_WAITING = 1_000
+WAITING = (1, 100, 1_000, 10_000)
+LITELLM_WAITING = 100
 """Streams beyond which the litellm proxy is not asked: they take it minutes."""
 
 LITELLM_ENV = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "LITELLM_LOG": "ERROR",
     "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
     "NO_PROXY": "*",
@@ -373,8 +374,9 @@ def measured(rounds: int) -> Found:
             contenders.append(stack.enter_context(_litellm(base)))
         memory = {one.name: asyncio.run(_waiting(one)) for one in contenders}
         for number in range(-1, rounds):
+            print(f"round {number + 1} of {rounds}", file=sys.stderr, flush=True)
             found = asyncio.run(_round(contenders))
-            if number >= 0:  # the first one warms up
+            if number >= 0:  # the first round warms up
                 results.append(found)
             contenders = [*contenders[1:], contenders[0]]
     return {"rounds": results, "memory": memory}
@@ -387,8 +389,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--serve", nargs=2, metavar=("NAME", "URL"), help=argparse.SUPPRESS)
     asked = parser.parse_args()
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    most_descriptors()
     if asked.serve:
         name, base = asked.serve
         asyncio.run(SERVED[name](base))
