@@ -16,6 +16,7 @@ import argparse
 import asyncio
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -58,6 +59,9 @@ LITELLM_ENV = {
     "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
     "NO_PROXY": "*",
 }
+
+SPARE = 100
+"""Descriptors that are for other than streams."""
 
 START_SECONDS = 180.0
 
@@ -342,7 +346,8 @@ async def _waiting(contender: Contender) -> Found:
     """Return the memory of streams that wait for their upstream, by how many there are."""
     found: Found = {"0": contender.megabytes()}
     sockets: list[Socket] = []
-    for count in WAITING:
+    room = (resource.getrlimit(resource.RLIMIT_NOFILE)[0] - SPARE) // 2  # a stream has two
+    for count in (min(count, room) for count in WAITING):
         if contender.name == "litellm" and count > LITELLM_WAITING:
             break
         while len(sockets) < count:
