@@ -94,7 +94,7 @@ docs: $(SITE)/.installed
 picture: $(VENV)/.installed
 	$(PY) tools/draw_demo.py
 
-bench: $(VENV)/.installed-dev
+bench: $(VENV)/.installed-dev $(PEERS)/litellm-proxy/.installed
 	$(PY) -m benchmarks.page
 	$(PY) -m benchmarks.instructions --check
 	$(PY) -m benchmarks.gateway

@@ -418,7 +418,7 @@ async def run(minutes: float, folder: Path) -> int:
     texts = _texts([flapping.port, steady.port], redis.url)
     config.write_text(texts[0])
     environment = clean_environment(folder)
-    environment |= {name.upper(): secret for name, secret in SHOWN.items()}
+    environment |= {"PYTHONWARNINGS": ""} | {name.upper(): secret for name, secret in SHOWN.items()}
     processes = []
     for _ in range(GATEWAYS):
         processes.append(
