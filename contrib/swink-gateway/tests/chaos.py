@@ -357,10 +357,11 @@ class Chaos:
             if len(workers := _children(parent)) < WORKERS:
                 continue
             pid = random.choice(workers)
-            os.kill(pid, signal.SIGSTOP)
-            self.found.doomed |= _clients_of(pid, self.parents[parent])
-            os.kill(pid, signal.SIGKILL)
-            self.happened["workers killed"] += 1
+            with suppress(ProcessLookupError, FileNotFoundError):  # it ended by itself
+                os.kill(pid, signal.SIGSTOP)
+                self.found.doomed |= _clients_of(pid, self.parents[parent])
+                os.kill(pid, signal.SIGKILL)
+                self.happened["workers killed"] += 1
 
     async def kill_redis(self) -> None:
         while True:
