@@ -165,14 +165,19 @@ FAULTS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def client() -> swink.Client:
+    """Return a client that asks nobody."""
+    return swink.Client()
+
+
 @pytest.mark.parametrize(("text", "told"), FAULTS, ids=[told for _, told in FAULTS])
-async def test_a_fault_is_told_with_its_line_its_key_and_what_was_expected(
-    text: str, told: str
+def test_a_fault_is_told_with_its_line_its_key_and_what_was_expected(
+    client: swink.Client, text: str, told: str
 ) -> None:
     source = Source("team.toml", text)
-    async with swink.Client() as client:
-        with pytest.raises(ConfigError) as raised:
-            usable(client, source, {"SECRET": "the-secret"})
+    with pytest.raises(ConfigError) as raised:
+        usable(client, source, {"SECRET": "the-secret"})
     (line,) = str(raised.value.message).splitlines()
     assert told in line
     assert line.startswith("team.toml:")

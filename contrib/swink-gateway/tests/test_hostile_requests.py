@@ -23,6 +23,8 @@ from upstream import EVERYTHING
 import swink_core as swink
 import swink_testing.conformance  # noqa: F401  # before freeze, which it imports in a circle
 from swink_gateway.calls import Calls
+from swink_gateway.config import Config
+from swink_gateway.limits import MemoryLedger
 from swink_gateway.protocols import ClientProtocol
 from swink_gateway.protocols.chat import ChatProtocol
 from swink_gateway.protocols.gemini import GeminiProtocol
@@ -31,6 +33,7 @@ from swink_gateway.protocols.native import NativeProtocol
 from swink_gateway.protocols.ollama import OllamaGenerateProtocol, OllamaProtocol
 from swink_gateway.protocols.responses import ResponsesProtocol
 from swink_gateway.reading import MOST_BLOCKS, MOST_ELEMENTS, Refused, read_body
+from swink_gateway.routing import Routing
 from swink_testing.canaries import SONG, given_to
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 from swink_testing.freeze import FREEZE, HOSTILE_SIZE, PER_BYTE
@@ -153,7 +156,9 @@ async def loop_seconds(calls: Calls, name: str, body: bytes, enough: float) -> f
         for _ in range(3):
             begun = time.thread_time()
             with suppress(Refused):
-                calls.begin(protocol, await read_body(protocol, body, path, {}))
+                asked = await read_body(protocol, body, path, {})
+                async with calls.begun(protocol, asked, ""):
+                    pass
             best = min(best, time.thread_time() - begun)
             if best < enough:
                 break
@@ -182,15 +187,15 @@ ODD = (None, True, -1, 1e308, 10**30, "", "\ud800", [], {}, [None], [[]], {"type
 @asynccontextmanager
 async def calling() -> AsyncIterator[Calls]:
     async with swink.Client() as client:
-        yield Calls(client, {}, swink.RetryPolicy())
+        yield Calls(client, Routing(client, Config()), MemoryLedger(), swink.RetryPolicy())
 
 
 @EACH
 async def test_the_sample_is_a_request(name: str) -> None:
     protocol, path, body = REQUESTS[name]
-    async with calling() as calls:
-        stream, *_ = calls.begin(protocol, protocol.read(body, path, {}))
-        await stream.aclose()
+    asked = protocol.read(body, path, {})
+    async with calling() as calls, calls.begun(protocol, asked, "") as (stream, *_):
+        assert stream.call.model.provider
 
 
 @EACH
@@ -235,7 +240,9 @@ async def test_what_does_not_belong_there_is_refused_or_left_out(name: str) -> N
     async with calling() as calls:
         for made in odd(body):
             try:
-                calls.begin(protocol, await read_body(protocol, encoded(made), path, {}))
+                asked = await read_body(protocol, encoded(made), path, {})
+                async with calls.begun(protocol, asked, ""):
+                    pass
             except Refused as refusal:
                 refusals.append(refusal)
     assert len(refusals) > 20

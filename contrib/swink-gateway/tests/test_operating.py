@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +20,7 @@ from swink_gateway.config import Source
 from swink_gateway.monitoring import Monitor
 from swink_gateway.relay import Limits
 from swink_gateway.server import Gateway
+from swink_gateway.shared_feed import SharedFeed
 from swink_observers.following import Place, following, spending
 
 ENVIRON = {"A": "key-a", "O": "key-o"}
@@ -127,6 +131,32 @@ async def test_who_follows_the_feed_does_not_keep_the_gateway_from_ending() -> N
         async with aclosing(following(place, 0, lambda: None)) as records:
             assert (await anext(records))[0] == "now"
             await gateway._runner.cleanup()
+
+
+async def test_each_of_several_workers_tells_the_calls_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pids = iter((1, 2))
+    monkeypatch.setattr("os.getpid", lambda: next(pids))
+    feeds = [SharedFeed(tmp_path), SharedFeed(tmp_path)]
+    monkeypatch.undo()
+    (tmp_path / "feed-3").touch()  # of one that is no more
+    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as dead:
+        dead.bind(str(tmp_path / "feed-4"))
+    for feed in feeds:
+        await feed.join(None)
+    async with aclosing(feeds[1].follow()) as records:
+        assert (await anext(records)).name == "now"
+        feeds[0].publish("begin", {"call": "c1"})
+        feeds[1].publish("end", {"call": "c2"})
+        read = [await anext(records) for _ in range(2)]
+    assert sorted((one.name, one.data) for one in read) == [
+        ("begin", b'{"call":"c1"}'), ("end", b'{"call":"c2"}'),
+    ]  # fmt: skip
+    await feeds[1].leave(None)
+    feeds[0].publish("begin", {"call": "c3"})  # to nobody
+    await feeds[0].leave(None)
+    assert {"feed-1", "feed-2", "feed-4"}.isdisjoint(os.listdir(tmp_path))
 
 
 async def test_top_shows_a_gateways_calls_and_what_keys_spend(swink: Any) -> None:

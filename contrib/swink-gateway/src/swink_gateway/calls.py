@@ -33,13 +33,13 @@ from swink_core import (
 from swink_gateway.addressing import Spoken, addressed, answerable
 from swink_gateway.charging import Charge, charged
 from swink_gateway.counting import ESTIMATED, estimated_tokens
-from swink_gateway.failures import of_bad_request, of_exception, passed_on, status_of
+from swink_gateway.failures import header_text, of_bad_request, of_exception, passed_on, status_of
 from swink_gateway.limits import Ledger
 from swink_gateway.protocols import Asked, ClientProtocol, Facts, Reply
 from swink_gateway.protocols.frames import JSON
 from swink_gateway.reading import Refused, read_body
 from swink_gateway.relay import Limits, StreamRelay, relayed
-from swink_gateway.routing import Chain, Routing
+from swink_gateway.routing import Chain, Routing, restarted
 
 __all__ = ["OWNER", "Calls", "respond"]
 
@@ -71,9 +71,6 @@ COME_AGAIN_SECONDS = 1.0
 """After which who found no place may ask again: answers end all the time."""
 
 UNAVAILABLE = 503
-
-MOST_HEADER = 2000
-"""Characters of a header of ours."""
 
 
 @contextmanager
@@ -221,9 +218,10 @@ class Calls:
         first = chain[0][0].provider
         found = addressed(asked, protocol.wire_format, first, wire_formats[first])
         asked.dropped = found.dropped
-        retry = self.retry if asked.stream else evolve(self.retry, restart_after_output=True)
-        options = {"retry": retry, **found.options}
-        targets: Any = chain
+        targets: Any = chain if asked.stream else [(one, restarted(own)) for one, own in chain]
+        options = {"retry": self.retry, **found.options}
+        if not asked.stream:
+            options = restarted(options)
         stream = self.client.stream(targets, found.context, **options)
         self._streams.add(stream)
         if asked.inherited:
@@ -320,10 +318,4 @@ class _Answer:
             headers[DROPPED] = ", ".join(self._asked.dropped)
         if self._notices:
             headers[NOTICES] = "; ".join(self._notices)
-        return {name: _header(value) for name, value in headers.items()}
-
-
-def _header(value: str) -> str:
-    """Return text as a header may hold it (RFC 9110 section 5.5)."""
-    plain = value.encode("ascii", "replace").decode()
-    return "".join(c if " " <= c <= "~" else " " for c in plain)[:MOST_HEADER]
+        return {name: header_text(value) for name, value in headers.items()}

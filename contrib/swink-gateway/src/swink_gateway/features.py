@@ -36,8 +36,11 @@ _SAID = re.compile(
 Code and those that took their prompts from one of them (as their sources have it in November 2026).
 A person may want a title, too."""
 
-MOST_READ = 2000
-"""Characters of a text in which that is looked for: it stands at the beginning."""
+MOST_READ = 4000
+"""Characters of instructions in which that is looked for: it stands at the beginning."""
+
+MOST_ASKED = 10
+"""Messages of instructions that are looked at."""
 
 
 def is_named(name: str, patterns: Iterable[str]) -> bool:
@@ -55,7 +58,16 @@ def _fits_pattern(name: str, pattern: str) -> bool:
 
 
 def _like(text: str, pattern: str) -> bool:
-    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text, re.DOTALL) is not None
+    first, *parts = pattern.split("*")
+    if not parts or not text.startswith(first):
+        return text == pattern
+    at, last = len(first), parts.pop()
+    for part in parts:
+        found = text.find(part, at)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return text.endswith(last) and len(text) - at >= len(last)
 
 
 def fits(asked: Asked, when: When) -> bool:
@@ -84,12 +96,13 @@ def _searches(asked: Asked) -> bool:
 def _is_background(asked: Asked) -> bool:
     if asked.context.tools or asked.own.get("tools"):
         return False
-    context = asked.context
-    systems = [_text(one) for one in context.messages if isinstance(one, SystemMessage)]
-    users = [_text(one) for one in context.messages if isinstance(one, UserMessage)]
-    instructions = [context.system_prompt or "", *systems]
-    return any(_INSTRUCTED.search(text[:MOST_READ]) for text in instructions) or any(
-        _SAID.search(text[:MOST_READ]) for text in users[-1:]
+    messages = asked.context.messages
+    systems = [one for one in messages if isinstance(one, SystemMessage)]
+    users = [one for one in messages[-2:] if isinstance(one, UserMessage)]  # a beginning may follow
+    instructions = "\n".join([asked.context.system_prompt or "", *map(_text, systems[:MOST_ASKED])])
+    return bool(
+        _INSTRUCTED.search(instructions[:MOST_READ])
+        or any(_SAID.search(_text(one)[:MOST_READ]) for one in users)
     )
 
 

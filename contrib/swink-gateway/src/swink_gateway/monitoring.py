@@ -5,7 +5,7 @@
         async with Gateway(client, monitor=monitor) as gateway: ...
 
 With `PROMETHEUS_MULTIPROC_DIR`, as prometheus_client has it, the processes that share the folder
-count together, and each of them tells the sum.
+count together, and each of them tells the sum; so it is with the feed.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from aiohttp import web
 from attrs import asdict
 from prometheus_client import CollectorRegistry, Gauge, Metric, generate_latest
 from prometheus_client import Counter as Total
@@ -26,6 +28,7 @@ from swink_gateway.charging import allowance_of
 from swink_gateway.config import Key
 from swink_gateway.limits import Spending
 from swink_gateway.reloading import Reloader
+from swink_gateway.shared_feed import SharedFeed
 from swink_observer_prometheus.observer import PrometheusObserver
 from swink_observers.feed import Feed
 from swink_observers.serving import FeedHandler
@@ -33,6 +36,9 @@ from swink_observers.serving import FeedHandler
 __all__ = ["CONTENT_TYPE", "Monitor"]
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+TOGETHER_ENV = "PROMETHEUS_MULTIPROC_DIR"
+"""Names the folder in which prometheus_client, and feeds, have several processes tell together."""
 
 _ABOUT = {
     "ccr_requests_total": "Calls that were asked for.",
@@ -56,16 +62,25 @@ class Monitor:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        feed = Feed()
+        folder = os.environ.get(TOGETHER_ENV)
+        feed = SharedFeed(Path(folder)) if folder else Feed()
+        self._feed = feed
         self.plugins: Sequence[Any] = (feed, PrometheusObserver(self._registry))
         self.feed = FeedHandler(feed)
         self.counters: Counter[str] = _Counted(self._registry)
         self.reloader: Reloader | None = None
 
+    def belong_to(self, app: web.Application) -> None:
+        """Begin and end with an application."""
+        app.on_shutdown.append(self.feed.hang_up)
+        if isinstance(self._feed, SharedFeed):
+            app.on_startup.append(self._feed.join)
+            app.on_cleanup.append(self._feed.leave)
+
     def exposition(self, spent: Iterable[Spending], keys: Mapping[str, Key]) -> bytes:
         """Return all metrics in Prometheus's text format, with what the owners of keys spent."""
         counted = self._registry
-        if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+        if os.environ.get(TOGETHER_ENV):
             counted = CollectorRegistry()
             MultiProcessCollector(counted)  # type: ignore[no-untyped-call]  # it has no types
         now = CollectorRegistry()

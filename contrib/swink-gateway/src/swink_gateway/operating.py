@@ -30,7 +30,7 @@ class OperatorRoutes:
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/v1/events", self._events)
         if self._monitor is not None:
-            app.on_shutdown.append(self._monitor.feed.hang_up)
+            self._monitor.belong_to(app)
 
     async def _spending(self, request: web.Request) -> web.Response:
         """Tell what the owner of a key took, and an operator what all did."""

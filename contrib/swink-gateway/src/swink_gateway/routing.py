@@ -15,7 +15,7 @@ from swink_gateway.features import fits, is_named
 from swink_gateway.limits.stores import ENGINES, Store
 from swink_gateway.protocols import Asked
 
-__all__ = ["Chain", "Routing", "usable"]
+__all__ = ["Chain", "Routing", "restarted", "usable"]
 
 Chain = list[tuple[Model, dict[str, Any]]]
 """Models in the order in which they are asked, each with options of its own."""
@@ -145,6 +145,13 @@ def _faults_of_store(store: Store) -> Iterator[Fault]:
 def _options(route: Route, own: dict[str, Any]) -> dict[str, Any]:
     limits = {} if route.time_limits is None else {"timeouts": route.time_limits}
     return {**limits, **route.options, **own}
+
+
+def restarted(options: dict[str, Any]) -> dict[str, Any]:
+    """Let an answer begin anew of which the client has seen nothing."""
+    if "retry" not in options:
+        return options
+    return {**options, "retry": evolve(options["retry"], restart_after_output=True)}
 
 
 def _transformed(asked: Asked, by: Transforms) -> Asked:
