@@ -42,6 +42,7 @@ PROVIDERS = {
     "fireworks-ai": (OF_SERVICES,),
     "groq": (OF_SERVICES,),
     "perplexityai": (OF_SERVICES,),
+    "sambanova": (OF_SERVICES,),
     "together": (OF_SERVICES,),
 }  # fmt: skip
 """The tests that hold what providers send, and read, against what an SDK does."""

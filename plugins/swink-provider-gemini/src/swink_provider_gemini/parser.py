@@ -212,7 +212,7 @@ class GenerateContentParser:
         if self._pieces is not None:
             self._add(self._pieces, call, out)
             if not call.will_continue:
-                self._end_call(out)
+                self._end_call(out, cut=out.failure is not None)
         elif begins:
             # whole, hence an object, even where none was sent
             whole = msgspec.json.encode(call.args or {}).decode()
