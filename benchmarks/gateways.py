@@ -33,6 +33,7 @@ from aiohttp import web
 
 import swink_core as swink
 from benchmarks.run import _server as upstream
+from benchmarks.server import most_descriptors
 from swink_gateway.cooldowns import Cooldowns
 from swink_gateway.relay import Limits
 from swink_gateway.server import Gateway
@@ -48,9 +49,19 @@ DELTAS = 20
 STREAMS = 200
 PACED = 60
 FIRSTS = 200
-WAITING = (1, 100)
-LITELLM_WAITING = 1_000
+WAITING = (1, 100, 1_000, 10_000)
+LITELLM_WAITING = 100
 """Streams beyond which the litellm proxy is not asked: they take it minutes."""
+
+LITELLM_ENV = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_LOG": "ERROR",
+    "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
+    "NO_PROXY": "*",
+}
+
+SPARE = 100
+"""Descriptors that are for other than streams."""
 
 START_SECONDS = 180.0
 
@@ -159,7 +170,7 @@ def _litellm(base: str) -> Iterator[Contender]:
                 "--port", str(port), "--num_workers", "1", "--telemetry", "False",
             ],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            env={**os.environ, "LITELLM_LOG": "ERROR"}, cwd=folder,
+            env={**os.environ, **LITELLM_ENV}, cwd=folder,
         ) as process:  # fmt: skip
             try:
                 contender = Contender("litellm", f"http://127.0.0.1:{port}", process.pid)
@@ -335,7 +346,8 @@ async def _waiting(contender: Contender) -> Found:
     """Return the memory of streams that wait for their upstream, by how many there are."""
     found: Found = {"0": contender.megabytes()}
     sockets: list[Socket] = []
-    for count in WAITING:
+    room = (resource.getrlimit(resource.RLIMIT_NOFILE)[0] - SPARE) // 2  # a stream has two
+    for count in (min(count, room) for count in WAITING):
         if contender.name == "litellm" and count > LITELLM_WAITING:
             break
         while len(sockets) < count:
@@ -365,12 +377,13 @@ def measured(rounds: int) -> Found:
         contenders = [stack.enter_context(_own(name, base)) for name in SERVED]
         if LITELLM.exists():
             contenders.append(stack.enter_context(_litellm(base)))
+        memory = {one.name: asyncio.run(_waiting(one)) for one in contenders}
         for number in range(-1, rounds):
+            print(f"round {number + 1} of {rounds}", file=sys.stderr, flush=True)
             found = asyncio.run(_round(contenders))
-            if number >= 0:  # the first one warms up
+            if number >= 0:  # the first round warms up
                 results.append(found)
             contenders = [*contenders[1:], contenders[0]]
-        memory = {one.name: asyncio.run(_waiting(one)) for one in contenders}
     return {"rounds": results, "memory": memory}
 
 
@@ -381,8 +394,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--serve", nargs=2, metavar=("NAME", "URL"), help=argparse.SUPPRESS)
     asked = parser.parse_args()
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    most_descriptors()
     if asked.serve:
         name, base = asked.serve
         asyncio.run(SERVED[name](base))

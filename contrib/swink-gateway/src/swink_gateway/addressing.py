@@ -31,32 +31,46 @@ from swink_core.providers import Fitted, rule_of
 from swink_gateway.protocols import Asked
 from swink_gateway.protocols.tool_names import Known
 
-__all__ = ["addressed", "answerable", "spoken_by"]
+__all__ = ["Spoken", "addressed", "answerable"]
+
+MOST_KNOWN = 1000
+"""Models of which it is remembered over which API they are asked: clients choose their names."""
 
 
-def spoken_by(
-    client: Client, model: Model, asked: Asked, wire_format: str, own: Mapping[str, Any]
-) -> str:
-    """Return the wire format in which a model is asked this by a client that speaks `wire_format`.
+class Spoken:
+    """In which wire formats models are asked by clients of `client`."""
 
-    `own` are options that go before the client's.
-    A provider with several APIs is asked over the one that its owner set, or else the model's own
-    row names, its rules for such a call, or its dialect; where none of them is the client's it does
-    not matter which. Raises UsageError for a call that cannot be made.
-    """
-    info = client.catalog.provider(model.provider)
-    if info is None:
-        return ""
-    family = info.wire_format.rpartition("-")[0]
-    if wire_format not in [f"{family}-{api}" for api in info.settings.get("api", ())]:
-        return info.wire_format
-    said = {**asked.options, "extra": asked.own, **own}
-    options = client.stream(model, asked.context, **said).call.options
-    api = options.settings.get("api") or (model.info.api if model.info else None)
-    if api is None:
-        ruled = rule_of(model, call=Fitted(model, asked.context, options))
-        api = ruled.api or info.dialect.get("api")
-    return f"{family}-{api}" if api else info.wire_format
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._known: dict[tuple[str, str, str], str] = {}
+
+    def by(self, model: Model, asked: Asked, wire_format: str, own: Mapping[str, Any]) -> str:
+        """Return the one in which a model is asked this by a client that speaks `wire_format`.
+
+        `own` are options that go before the client's.
+        A provider with several APIs is asked over the one that its owner set, or else the model's
+        own row names, its rules for such a call, or its dialect; where none of them is the client's
+        it does not matter which. Raises UsageError for a call that cannot be made.
+        """
+        info = self._client.catalog.provider(model.provider)
+        if info is None:
+            return ""
+        family = info.wire_format.rpartition("-")[0]
+        if wire_format not in [f"{family}-{api}" for api in info.settings.get("api", ())]:
+            return info.wire_format
+        known = model.provider, model.id, wire_format
+        is_set = "settings" in own or "settings" in asked.options
+        if not is_set and known in self._known:
+            return self._known[known]
+        said = {**asked.options, "extra": asked.own, **own}
+        options = self._client.stream(model, asked.context, **said).call.options
+        api = options.settings.get("api") or (model.info.api if model.info else None)
+        if api is None:
+            ruled = rule_of(model, call=Fitted(model, asked.context, options))
+            api = ruled.api or info.dialect.get("api")
+        elif not is_set and len(self._known) < MOST_KNOWN:
+            self._known[known] = f"{family}-{api}"  # whatever is asked
+        return f"{family}-{api}" if api else info.wire_format
 
 
 def answerable(asked: Asked) -> Context:

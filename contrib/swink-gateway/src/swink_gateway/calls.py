@@ -17,7 +17,7 @@ from typing import Any
 from weakref import WeakSet
 
 from aiohttp import web
-from attrs import define, evolve, field
+from attrs import Factory, define, evolve, field
 
 from swink_core import (
     AssistantMessage,
@@ -30,7 +30,7 @@ from swink_core import (
     StreamErrorKind,
     SwinkError,
 )
-from swink_gateway.addressing import addressed, answerable, spoken_by
+from swink_gateway.addressing import Spoken, addressed, answerable
 from swink_gateway.charging import Charge, charged
 from swink_gateway.counting import ESTIMATED, estimated_tokens
 from swink_gateway.failures import header_text, of_bad_request, of_exception, passed_on, status_of
@@ -107,6 +107,7 @@ class Calls:
     retry: RetryPolicy
     limits: Limits = field(factory=Limits)
     counters: Counter[str] = field(factory=Counter)
+    _spoken: Spoken = field(default=Factory(lambda self: Spoken(self.client), takes_self=True))
     _streams: WeakSet[EventStream] = field(factory=WeakSet)
     _ended: asyncio.Event = field(factory=asyncio.Event)
 
@@ -211,7 +212,7 @@ class Calls:
         asked.context = answerable(asked)
         wire_formats: dict[str, str] = {}
         for one, own in chain:
-            spoken = spoken_by(self.client, one, asked, protocol.wire_format, own)
+            spoken = self._spoken.by(one, asked, protocol.wire_format, own)
             if wire_formats.setdefault(one.provider, spoken) != spoken:
                 wire_formats[one.provider] = ""  # what is sealed is right for both
         first = chain[0][0].provider

@@ -75,8 +75,8 @@ class Line:
         self.limits = limits
         self.counters = counters
 
-    async def send(self, data: bytes) -> None:
-        """Write, and wait for a client that reads more slowly.
+    async def send(self, data: bytes, *, last: bool = False) -> None:
+        """Write, and wait for a client that reads more slowly; `last` is the end of the answer.
 
         Raises ConnectionResetError for one that has left, or is left.
         """
@@ -97,6 +97,12 @@ class Line:
             raise ConnectionResetError("the client does not read") from None
 
 
+class _Streamed(web.StreamResponse):
+    """A response whose head is sent with what is written first."""
+
+    _send_headers_immediately = False  # aiohttp's own `Response` says so, too
+
+
 class StreamRelay(Line):
     """A response that is streamed. `response` is `None` until something is written."""
 
@@ -114,14 +120,18 @@ class StreamRelay(Line):
         self._content_type = content_type
         self._headers = headers
 
-    async def send(self, data: bytes) -> None:
-        if self.response is None:
+    async def send(self, data: bytes, *, last: bool = False) -> None:
+        response = self.response
+        if response is None:
             hold_little(self._request.transport)
-            self.response = web.StreamResponse(headers=self._headers())
-            self.response.content_type = self._content_type
-            self.response.headers["Cache-Control"] = "no-cache"
-            await self.response.prepare(self._request)
+            response = self.response = _Streamed(headers=self._headers())
+            response.content_type = self._content_type
+            response.headers["Cache-Control"] = "no-cache"
+            await response.prepare(self._request)
         writer, transport = self._request.writer, self._request.transport
+        if last:
+            await self._wait(lambda: response.write_eof(data), transport)
+            return
         await writer.write(data, drain=False)  # type: ignore[call-arg]  # aiohttp's own has it
         if transport is not None and transport.get_write_buffer_size() > MOST_UNREAD_BYTES:
             await self._wait(writer.drain, transport)
@@ -185,7 +195,7 @@ async def relayed(
                     if data:
                         pulse.touch()
                         try:
-                            await line.send(data)
+                            await line.send(data, last=encoder.ended)
                         except ConnectionResetError:
                             if not encoder.ended:
                                 raise

@@ -123,7 +123,7 @@ class _SocketLine(Line):
         line._end = b',"%b":%b}' % (LANE.encode(), encode(lane))
         return line
 
-    async def send(self, data: bytes) -> None:
+    async def send(self, data: bytes, *, last: bool = False) -> None:
         events = [event.partition(b"\ndata: ")[2] for event in data.split(b"\n\n")[:-1]]
 
         async def sent() -> None:

@@ -19,6 +19,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 import click
+from attrs import evolve
 
 import swink_core as swink
 from swink_cli.clients import client_parts
@@ -128,6 +129,8 @@ def command(
             os.environ.setdefault(TOGETHER_ENV, folder)
             if store.engine == "memory":
                 store = Store("sqlite", Path(folder, "ledger"))
+            elif store.engine == "redis":
+                store = evolve(store, path=Path(folder))
             with _told_why(host, port):
                 sock = given["sock"] = of_all.enter_context(listen(host, port))
             worker = fork_workers(workers, sock, _forget)
@@ -180,6 +183,7 @@ async def _serve(
                 config = usable(client, source, environ)
                 for name in source.variables_of_keys():
                     del os.environ[name]  # programs that providers start do not get it
+            await ledger.spending([*config.keys])  # so that it knows them if its server is lost
             gateway = Gateway(client, **given, config=config, ledger=ledger, monitor=monitor)
             if file is not None:
                 monitor.reloader = Reloader(client, file, environ, gateway.reconfigure, say)

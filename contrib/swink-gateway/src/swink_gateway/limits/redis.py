@@ -2,8 +2,9 @@
 
 Each request is one script, which Redis runs in one step. While Redis is lost, each process keeps to
 its share: what was taken when it was last seen, and the limits, divided by how many processes there
-were. Of a key that a process has not seen yet it lets one call through. What is taken meanwhile is
-owed, and paid when Redis is back; if Redis forgot what it knew, it is told again.
+were. Of a key that a process has not seen yet it does not know what is left, and lets nothing
+through. What is taken meanwhile is owed, and paid when Redis is back; if Redis forgot what it knew,
+it is told again.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import secrets
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,6 +23,7 @@ from swink_core import UsageError
 from swink_core.providers import Clock
 from swink_gateway.limits import scripts
 from swink_gateway.limits.account import Account
+from swink_gateway.limits.debts import Debts
 from swink_gateway.limits.ledger import (
     Allowance,
     Circuit,
@@ -52,11 +55,12 @@ MOST_CONNECTIONS = 16
 class RedisLedger:
     """Keeps everything in the Redis server at an address such as `redis://localhost:6379`.
 
-    Its keys begin with `swink:gateway:` and hold no credential. Raises UsageError without the
-    extra, and for what is no address.
+    Its keys begin with `swink:gateway:` and hold no credential. What is owed while the server is
+    lost is kept in `folder`, if there is one, for the other processes of the machine. Raises
+    UsageError without the extra, and for what is no address.
     """
 
-    def __init__(self, url: str, clock: Clock | None = None) -> None:
+    def __init__(self, url: str, clock: Clock | None = None, folder: Path | None = None) -> None:
         try:
             from redis import RedisError
             from redis import asyncio as redis
@@ -92,7 +96,7 @@ class RedisLedger:
         self._members = 1
         self._seen: dict[str, Spending] = {}
         self._streams: Counter[str] = Counter()
-        self._owed: dict[tuple[str, int], tuple[int, int, float]] = {}
+        self._debts = Debts(folder)
         self._watching: asyncio.Task[None] | None = None
 
     async def admit(
@@ -121,7 +125,7 @@ class RedisLedger:
         more = tokens - ticket.tokens, dollars - ticket.dollars
         if not await self._charge(ticket.key, ticket.at, 0, *more):
             await self._local.settle(ticket, tokens, dollars)
-            self._owe(ticket.key, int(ticket.at), 0, *more)
+            self._debts.add((ticket.key, int(ticket.at), 0, *more))
 
     async def spending(self, keys: Sequence[str]) -> list[Spending]:
         if not await self._look(keys):
@@ -216,7 +220,7 @@ class RedisLedger:
         ticket = await self._local.admit(key, share, tokens, dollars)
         if isinstance(ticket, Ticket):
             self._streams[key] += 1
-            self._owe(key, int(ticket.at), 1, tokens, dollars)
+            self._debts.add((key, int(ticket.at), 1, tokens, dollars))
         return ticket
 
     def _supposed(self, key: str, share: Allowance) -> Account:
@@ -224,11 +228,10 @@ class RedisLedger:
         account = Account(streams={SELF: self._streams[key]})
         now, seen = self._local.now(), self._seen.get(key)
         if seen is None:
-            almost = (share.requests or 0.0) - 1, (share.tokens or 0.0) - 1
-            account.seconds[int(now)] = almost
+            account.seconds[int(now)] = share.requests or 0.0, share.tokens or 0.0
             day, month = periods(now)
-            account.dollars[day] = (share.dollars_a_day or 0.0) * ALMOST
-            account.dollars[month] = (share.dollars_a_month or 0.0) * ALMOST
+            account.dollars[day] = share.dollars_a_day or 0.0
+            account.dollars[month] = share.dollars_a_month or 0.0
         else:
             part = seen.requests / self._members, seen.tokens / self._members
             account.seconds[int(seen.at)] = part
@@ -236,11 +239,6 @@ class RedisLedger:
             account.dollars[day] = seen.dollars_today / self._members
             account.dollars[month] = seen.dollars_this_month / self._members
         return account
-
-    def _owe(self, key: str, second: int, requests: int, tokens: int, dollars: float) -> None:
-        before = self._owed.get((key, second), (0, 0, 0.0))
-        more = requests, tokens, dollars
-        self._owed[key, second] = tuple(map(sum, zip(before, more, strict=True)))  # type: ignore[assignment]  # three numbers
 
     async def _watch(self) -> None:
         while True:
@@ -259,20 +257,18 @@ class RedisLedger:
                 least = seen.dollars_today, seen.dollars_this_month
                 mine = self._name, self._streams[key]
                 await self._run(scripts.CHARGE, _account(key), *mine, seen.at, 0, 0, 0.0, *least)
-        while self._owed:
-            (key, second), owed = self._owed.popitem()
-            mine = self._name, self._streams[key]
-            try:
-                await self._run(scripts.CHARGE, _account(key), *mine, second, *owed, 0, 0)
-            except BaseException:
-                self._owe(key, second, *owed)
-                raise
+        debts = self._debts.take()
+        try:
+            while debts or (debts := self._debts.take()):
+                key, *owed = debts[-1]
+                mine = self._name, self._streams[key]
+                await self._run(scripts.CHARGE, _account(key), *mine, *owed, 0, 0)
+                debts.pop()
+        finally:
+            for debt in debts:
+                self._debts.add(debt)
         self._is_lost = False
         log.warning("Redis at %s is back: limits are shared again", self._where)
-
-
-ALMOST = 1 - 1e-9
-"""Of a budget: room for one call."""
 
 
 def _account(key: str) -> list[str]:

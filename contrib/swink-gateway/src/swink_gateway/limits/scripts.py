@@ -136,17 +136,14 @@ CHARGE = (
 local at = tonumber(ARGV[4])
 local day, month = periods(now)
 for i, name in ipairs({day, month}) do
-  local least = tonumber(ARGV[7 + i])
-  if least > tonumber(redis.call('HGET', KEYS[2], name) or '0') then
-    redis.call('HSET', KEYS[2], name, ARGV[7 + i])
-  end
+  if tonumber(ARGV[7 + i]) > 0 then redis.call('HSETNX', KEYS[2], name, ARGV[7 + i]) end
 end
 add(KEYS[1], KEYS[2], at, ARGV[5], ARGV[6], ARGV[7])
 redis.call('HSET', KEYS[3], ARGV[2], ARGV[3])
 """
 )  # fmt: skip
-"""Add (now, me, streams of mine, at, requests, tokens, dollars) to an account that holds at least
-so many dollars of the day and the month already."""
+"""Add (now, me, streams of mine, at, requests, tokens, dollars) to an account, which is told what
+it held for the day and the month where it has forgotten that."""
 
 ENTER = (
     _NOW + """

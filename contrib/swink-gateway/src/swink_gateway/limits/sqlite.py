@@ -19,6 +19,7 @@ from msgspec import msgpack
 from swink_core import UsageError
 from swink_core.providers import Clock, LoopClock
 from swink_gateway.limits.account import Account, Breaker
+from swink_gateway.limits.debts import is_running
 from swink_gateway.limits.ledger import Allowance, Circuit, Refusal, Spending, Ticket
 from swink_gateway.limits.memory import MOST_REMEMBERED
 
@@ -51,7 +52,7 @@ class SQLiteLedger:
         ticket = Ticket(key, self._now(), tokens, dollars)
 
         def admitted(account: Account) -> Refusal | None:
-            return account.admit(allowance, ticket, self._process, _is_alive)
+            return account.admit(allowance, ticket, self._process, is_running)
 
         return await self._change("accounts", key, Account, admitted) or ticket
 
@@ -67,7 +68,7 @@ class SQLiteLedger:
         def read() -> list[Spending]:
             accounts = [self._read("accounts", key, Account) or Account() for key in keys]
             return [
-                account.spending(key, now, _is_alive)
+                account.spending(key, now, is_running)
                 for key, account in zip(keys, accounts, strict=True)
             ]
 
@@ -148,14 +149,3 @@ def _opened(path: Path) -> sqlite3.Connection:
             resolution="Give the path of a file that can be written, in a folder that is there.",
         ) from error
     return database
-
-
-def _is_alive(process: str) -> bool:
-    """Tell whether a process of this machine is still there."""
-    try:
-        os.kill(int(process), 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -19,7 +19,8 @@ ENGINES = ("memory", "sqlite", "redis")
 class Store:
     """Where it is kept what the owners of keys took, and which models rest.
 
-    `engine` is `memory`, `sqlite` or `redis`. SQLite's has the `path` of a file, Redis's a `url`.
+    `engine` is `memory`, `sqlite` or `redis`. SQLite's has the `path` of a file. Redis's has a
+    `url`; the processes of a machine keep what they owe it in a folder at `path`, if there is one.
     """
 
     engine: str = "memory"
@@ -39,7 +40,7 @@ def open_ledger(store: Store) -> Ledger:
         case Store(engine="redis", url=str(url)):
             from swink_gateway.limits.redis import RedisLedger
 
-            return RedisLedger(url)
+            return RedisLedger(url, folder=store.path)
     wants = {"sqlite": "a path", "redis": "a url"}.get(store.engine)
     raise UsageError(
         f"the store {store.engine!r} {f'needs {wants}' if wants else 'is not known'}",
