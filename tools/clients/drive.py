@@ -90,6 +90,10 @@ class Hasty(LoopClock):
         return asyncio.get_running_loop().call_later((when - self.time()) / HASTE, callback)
 
 
+HASTY = Limits(HASTE * PATIENCE, silence=HASTE * PATIENCE, clock=Hasty())
+"""No client is left because the clock runs fast."""
+
+
 async def directly(client: Client, mode: str) -> Result:
     """Play a scene without the gateway."""
     async with Vendor(mode, client.tool) as vendor:
@@ -107,7 +111,7 @@ async def through(client: Client, mode: str) -> Result:
         routes = {MODEL: [BEHIND[client.protocol]]}
         async with (
             swink.Client(providers=own, gates=[Cooldowns()]) as asking,
-            Gateway(asking, keys=[KEY], routes=routes, limits=Limits(clock=Hasty())) as gateway,
+            Gateway(asking, keys=[KEY], routes=routes, limits=HASTY) as gateway,
         ):
             run = await client.run(gateway.url)
             return Result(client, mode, run, gateway.counters[REQUESTS], vendor.asked)

@@ -80,6 +80,28 @@ async def test_with_nobody_left_to_ask_a_stream_says_so_inside_a_200(protocol: s
         assert '"code":"server_is_overloaded"' in text
 
 
+AI_SDK = "opencode/1.18.33 ai-sdk/provider-utils/4.0.40"
+
+
+@pytest.mark.parametrize("kind", [Kind.OVERLOADED, Kind.QUOTA_EXHAUSTED])
+async def test_who_makes_a_status_of_a_code_gets_one_that_is_final(kind: Kind) -> None:
+    begun = (swink.TextStart(0), swink.TextDelta(0, "Hel"))
+    body = {"model": MODEL, "stream": True, "input": "Hi"}
+    for before in ((), begun):
+        async with serving(failing(kind, None, *before)) as gateway:
+            headers = {"User-Agent": AI_SDK}
+            answer = await ask(gateway, "/v1/responses", body, headers=headers)
+        kinds = [frame["type"] for frame in answer.frames]
+        assert len({"error", "response.failed"} & set(kinds)) == 1  # it fails once
+        assert kinds[-1] == ("response.failed" if before else "error")
+        if not before:
+            said = answer.frames[-1]
+            assert (said["code"], said["sequence_number"]) == ("424", len(kinds) - 1)
+            assert said["message"].startswith("it broke")
+            # digits and words that opencode asks again for, wherever in an event they stand
+            assert not [word for word in TRIGGERS if word in str(said)]
+
+
 async def test_a_limit_whose_end_is_known_is_something_to_wait_for() -> None:
     async with serving(failing(Kind.THROTTLED, 6.5)) as gateway:
         whole = await asked(gateway, "chat", False)

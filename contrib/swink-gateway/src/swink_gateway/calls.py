@@ -7,7 +7,6 @@ asked for, as an HTTP status where not.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -33,6 +32,7 @@ from swink_core import (
 )
 from swink_gateway.addressing import addressed, answerable, spoken_by
 from swink_gateway.counting import ESTIMATED, estimated_tokens
+from swink_gateway.deadlines import time_limit
 from swink_gateway.failures import of_bad_request, of_exception, passed_on, status_of
 from swink_gateway.protocols import Asked, ClientProtocol, Facts, Reply
 from swink_gateway.protocols.frames import JSON
@@ -215,14 +215,18 @@ class Calls:
 
     async def read_request(self, request: web.Request, protocol: ClientProtocol) -> Asked:
         """Return what a request asks for. Raises Refused."""
+        body = await self.read(request)
+        path = {**request.query, **request.match_info}
+        return await read_body(protocol, body, path, request.headers)
+
+    async def read(self, request: web.Request) -> bytes:
+        """Return the body of a request. Raises Refused where it does not come in time."""
         try:
-            async with asyncio.timeout(self.limits.patience):
-                body = await request.read()
+            async with time_limit(self.limits.clock, self.limits.patience):
+                return await request.read()
         except TimeoutError as error:
             why = f"the body did not come within {self.limits.patience:g} s"
             raise Refused(of_bad_request(why), 408) from error
-        path = {**request.query, **request.match_info}
-        return await read_body(protocol, body, path, request.headers)
 
     def new_id(self) -> str:
         """Return an id for an answer that no call makes."""

@@ -5,7 +5,7 @@ the client's is a request of the type `response.create`, and each of ours an eve
 `generate: false` warms a cache up: it is answered without asking a model. Ids are those of the same
 connection; over HTTP they are those of answers that were to be stored. Events name the `stream_id`
 of their request; requests of all lanes are answered one after the other. Input that would steer an
-answer on its way (`response.steer`) is given back.
+answer on its way (`response.steer`) is given back. After an hour a connection is closed, as there.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from attrs import evolve
 
 from swink_core import Error, StreamErrorKind
 from swink_gateway.calls import Calls
+from swink_gateway.deadlines import time_limit
 from swink_gateway.failures import of_bad_request, status_of
 from swink_gateway.kept import Kept
 from swink_gateway.protocols import Asked, BadRequest, Facts
@@ -38,6 +39,11 @@ UPGRADE = 426
 
 HEARTBEAT_SECONDS = 30.0
 """After which a connection is looked after that may have vanished."""
+
+SOCKET_SECONDS = 3600.0
+"""For which a connection may be open; clients then open another."""
+
+SOCKET_ENDED = "websocket_connection_limit_reached"
 
 LANE = "stream_id"
 """The field by which a client tells apart what it asks on one connection."""
@@ -89,9 +95,12 @@ class ResponsesRoutes:
         connection = _Connection(line, self._of_sockets, self._most_bytes)
         answering = asyncio.ensure_future(connection.answer())
         try:
-            async for frame in socket:
-                if frame.type is WSMsgType.TEXT:
-                    await connection.take(frame.data)
+            async with time_limit(self._calls.limits.clock, SOCKET_SECONDS):
+                async for frame in socket:
+                    if frame.type is WSMsgType.TEXT:
+                        await connection.take(frame.data)
+        except TimeoutError:
+            await connection.end()
         except ConnectionResetError:
             pass  # it closed while it was told something
         finally:
@@ -179,6 +188,13 @@ class _Connection:
                 await self._refuse(refusal, lane)
             except ConnectionResetError:
                 return
+            self._waiting.task_done()
+
+    async def end(self) -> None:
+        """Have answered what was asked, and say that no more is."""
+        await self._waiting.join()
+        why = f"the connection has been open for {SOCKET_SECONDS:g} s: open another"
+        await self._refuse(Refused(of_bad_request(why), 400, SOCKET_ENDED), None)
 
     def _read(self, body: Any) -> Asked:
         if isinstance(body, Refused):

@@ -16,18 +16,19 @@ from aiohttp import web
 
 from swink_core import Client, RetryPolicy, SwinkError
 from swink_gateway.calls import Calls
+from swink_gateway.connections import Connections
 from swink_gateway.guard import Guard, is_loopback
 from swink_gateway.listing import listed_models
 from swink_gateway.ollama_lists import API_VERSION, ollama_model, ollama_models
 from swink_gateway.page import page
-from swink_gateway.protocols import BadRequest, ClientProtocol
+from swink_gateway.protocols import ClientProtocol
 from swink_gateway.protocols.chat import ChatProtocol
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.gemini import GeminiProtocol
 from swink_gateway.protocols.messages import MessagesProtocol
 from swink_gateway.protocols.native import NativeProtocol
 from swink_gateway.protocols.ollama import OllamaGenerateProtocol, OllamaProtocol
-from swink_gateway.reading import json_of
+from swink_gateway.reading import Refused, json_of, within
 from swink_gateway.relay import Limits
 from swink_gateway.responses_serving import ResponsesRoutes
 
@@ -98,12 +99,14 @@ class Gateway:
             )
         self.client = client
         self._routes = dict(routes or {})
-        self._calls = Calls(client, self._routes, retry or RetryPolicy(), limits or Limits())
+        limits = limits or Limits()
+        self._calls = Calls(client, self._routes, retry or RetryPolicy(), limits)
         self._host, self._port = host, port
         self._native = NativeProtocol(settings)
-        self._runner = web.AppRunner(
-            self._app(), handler_cancellation=True, access_log=None, shutdown_timeout=GRACE_SECONDS
-        )
+        self._runner = Connections(
+            self._app(), limits, self._calls.counters,
+            handler_cancellation=True, access_log=None, shutdown_timeout=GRACE_SECONDS,
+        )  # fmt: skip
 
     @property
     def counters(self) -> Mapping[str, int]:
@@ -175,10 +178,10 @@ class Gateway:
 
     async def _show(self, request: web.Request) -> web.Response:
         try:
-            said = Fields(json_of(await request.read()))
-            name = said.text("model") or said.required("name")
-        except BadRequest as error:
-            return web.json_response({"error": str(error)}, status=400)
+            body = await self._calls.read(request)
+            name = await within(lambda: _shown(body), len(body))
+        except Refused as refusal:
+            return web.json_response({"error": str(refusal)}, status=refusal.status)
         found = ollama_model(self.client, self._routes, name)
         if found is None:
             return web.json_response({"error": f"model {name!r} not found"}, status=404)
@@ -191,6 +194,10 @@ class Gateway:
 
     @web.middleware
     async def _let_in(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        with self._runner.answering(request.protocol):
+            return await self._answer(request, handler)
+
+    async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if not self.guard.is_from_here(request.headers):
             return self._refuse(403, "this gateway does not answer to that Host or Origin")
         if request.path not in _PUBLIC and not self.guard.knows(request.headers, request.query):
@@ -221,6 +228,12 @@ class Gateway:
 
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
+
+
+def _shown(body: bytes) -> str:
+    """Return the name of the model that is asked about. Raises BadRequest."""
+    said = Fields(json_of(body))
+    return said.text("model") or said.required("name")
 
 
 async def _version(request: web.Request) -> web.Response:
