@@ -24,7 +24,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import table
-from attrs import define
+from attrs import define, evolve
 from installed import CLIENTS, FOLDER, KEY, MODEL, PATIENCE, ROOT, Client, Run
 from scripted_vendor import ANSWER, MODES, Vendor
 
@@ -117,6 +117,16 @@ async def through(client: Client, mode: str) -> Result:
             return Result(client, mode, run, gateway.counters[REQUESTS], vendor.asked)
 
 
+class Greedy:
+    """A gate that has the likeliest token said, whatever a client asks for."""
+
+    async def enter(self, target: swink.Target) -> None:
+        target.options = evolve(target.options, temperature=0.0)
+
+    def leave(self, target: swink.Target, *ending: object) -> None:
+        """There is nothing to give back."""
+
+
 async def through_to_a_model(client: Client, folder: Path) -> Result:
     """Have an agent answered by a model that computes, the tiny one of `swink-provider-local`.
 
@@ -127,9 +137,9 @@ async def through_to_a_model(client: Client, folder: Path) -> Result:
     if not file.exists():
         maker.write_model(file)
     settings = {"context": 2 * maker.CONTEXT, "gpu_layers": 0, "threads": 2}
-    own = {"local": {"settings": settings, "temperature": 0}}
+    own = {"local": {"settings": settings}}
     async with (
-        swink.Client(providers=own) as asking,
+        swink.Client(gates=[Greedy()], providers=own) as asking,
         Gateway(asking, keys=[KEY], routes={MODEL: [f"local/{file}"]}) as gateway,
     ):
         run = await client.run(gateway.url, patience=MODEL_PATIENCE)

@@ -176,10 +176,11 @@ async def test_connections_that_are_gone_are_forgotten() -> None:
     async with timed(connections=4) as (gateway, _):
         for _ in range(40):
             await ask(gateway, "/health")
-        assert len(gateway._runner._silent) <= 2 * 4 + 1
+        runner = gateway._runner
+        assert len(runner._silent) <= 2 * 4 + 1
         await open_connections(gateway, 0)
-        gateway._runner._look()
-        assert not gateway._runner._silent
+        runner._look()
+        assert (runner._silent, runner._busy) == ({}, set())
 
 
 async def test_a_websocket_is_open_for_an_hour_and_what_was_asked_is_answered() -> None:

@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from aiohttp import web
-from attrs import define
 
 from swink_core.providers import Timer
 from swink_gateway.relay import Limits
@@ -40,22 +39,15 @@ BUSY = (
 )
 
 
-@define
-class _Silent:
-    """A connection without a request: how much of an answer is not read, and since when."""
-
-    transport: asyncio.Transport
-    unread: int
-    since: float
-
-
 class Connections(web.AppRunner):
     """An `AppRunner` whose server has a bound on its connections, in number and in time.
 
-    `answering` says that a connection has a request; `counters` count who had to go.
+    `answering` says that a connection has a request; `counters` count who had to go. `_silent` are
+    connections without one, those of the longest ago first: how much of an answer is still unread,
+    and since when.
     """
 
-    __slots__ = ("_busy", "_counters", "_left", "_limits", "_silent", "_timer")
+    __slots__ = ("_busy", "_counters", "_limits", "_silent", "_timer")
 
     def __init__(
         self, app: web.Application, limits: Limits, counters: Counter[str], **options: Any
@@ -63,9 +55,8 @@ class Connections(web.AppRunner):
         super().__init__(app, **options)
         self._limits = limits
         self._counters = counters
-        self._busy: set[web.RequestHandler] = set()
-        self._silent: dict[web.RequestHandler, _Silent] = {}
-        self._left: set[web.RequestHandler] = set()
+        self._busy: set[asyncio.Transport] = set()
+        self._silent: dict[asyncio.Transport, tuple[int, float]] = {}
         self._timer: Timer | None = None
 
     @property
@@ -85,40 +76,41 @@ class Connections(web.AppRunner):
         await super().cleanup()
 
     @contextmanager
-    def answering(self, connection: web.RequestHandler) -> Iterator[None]:
+    def answering(self, transport: asyncio.Transport | None) -> Iterator[None]:
         """Take note that a request has come on a connection, until its answer is made."""
-        transport = connection.transport
-        self._busy.add(connection)
+        if transport is None:
+            yield
+            return
+        self._busy.add(transport)
         try:
             yield
         finally:
-            self._busy.discard(connection)
-            if transport is not None:  # aiohttp forgets it, and it may have words left
-                self._note(connection, transport)
+            self._busy.discard(transport)
+            self._note(transport)  # aiohttp forgets it, and it may have words left
 
     # -- places --------------------------------------------------------------------------------
 
     def _admit(self) -> asyncio.BaseProtocol:
         server = super().server
         assert server is not None
-        connections = server.connections
-        if len(connections) >= self._limits.connections:
-            self._left.intersection_update(connections)
-            if not any(self._leave(one) for one in connections):
+        if len(server.connections) >= self._limits.connections:
+            oldest = next(self._waiting(server), None)
+            if oldest is None:
                 self._counters[TURNED_AWAY] += 1
                 return _TurnedAway()
+            self._leave(oldest)
         return server()
 
-    def _leave(self, connection: web.RequestHandler) -> bool:
-        """Leave a connection, unless it has a request; tell whether that made room."""
-        silent = self._silent.get(connection)
-        transport = silent.transport if silent else connection.transport
-        if transport is None or connection in self._busy or connection in self._left:
-            return False
-        self._left.add(connection)
+    def _waiting(self, server: web.Server) -> Iterator[asyncio.Transport]:
+        """Yield the connections without a request."""
+        others = (c.transport for c in server.connections if c.transport not in self._silent)
+        for transport in (*self._silent, *others):
+            if transport is not None and transport not in self._busy and not _is_gone(transport):
+                yield transport
+
+    def _leave(self, transport: asyncio.Transport) -> None:
         self._counters[LEFT] += 1
         transport.abort()
-        return True
 
     # -- time ----------------------------------------------------------------------------------
 
@@ -130,30 +122,30 @@ class Connections(web.AppRunner):
         """Leave connections of which nothing has come since they were silent for too long."""
         server, now = super().server, self._limits.clock.time()
         assert server is not None
+        for transport in list(self._waiting(server)):
+            unread, since = self._silent.get(transport, (None, now))
+            if unread != transport.get_write_buffer_size():
+                self._note(transport)
+            elif now - since >= self._limits.silence:
+                self._leave(transport)
         self._forget()
-        for connection in server.connections:
-            silent = self._silent.get(connection)
-            transport = silent.transport if silent else connection.transport
-            if transport is None or connection in self._busy:
-                continue
-            if silent is None or silent.unread != transport.get_write_buffer_size():
-                self._note(connection, transport)
-            elif now - silent.since >= self._limits.silence:
-                self._leave(connection)
         self._arm()
 
-    def _note(self, connection: web.RequestHandler, transport: asyncio.Transport) -> None:
+    def _note(self, transport: asyncio.Transport) -> None:
         if len(self._silent) > 2 * self._limits.connections:
             self._forget()
-        unread, now = transport.get_write_buffer_size(), self._limits.clock.time()
-        self._silent[connection] = _Silent(transport, unread, now)
+        self._silent.pop(transport, None)
+        if not _is_gone(transport):
+            self._silent[transport] = (transport.get_write_buffer_size(), self._limits.clock.time())
 
     def _forget(self) -> None:
         """Forget connections that are gone."""
-        server = super().server
-        there = set() if server is None else set(server.connections)
-        self._left &= there
-        self._silent = {one: self._silent[one] for one in there & self._silent.keys()}
+        self._silent = {one: what for one, what in self._silent.items() if not _is_gone(one)}
+
+
+def _is_gone(transport: asyncio.Transport) -> bool:
+    """Tell whether a connection is closed: one that is being closed may have words left."""
+    return transport.is_closing() and not transport.get_write_buffer_size()
 
 
 class _TurnedAway(asyncio.Protocol):

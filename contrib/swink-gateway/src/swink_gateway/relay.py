@@ -106,6 +106,8 @@ class Line:
             if transport is not None:
                 transport.abort()
             raise ConnectionResetError("the client does not read") from None
+        except ConnectionError as error:  # of which aiohttp has several kinds
+            raise ConnectionResetError("the client has left") from error
 
 
 class StreamRelay(Line):

@@ -108,6 +108,8 @@ class ResponsesRoutes:
             with suppress(asyncio.CancelledError):
                 await answering
             self._of_sockets.forget(connection)
+            if request.transport is None:
+                await socket.close()  # or its heartbeat holds it until the next would come
         return socket
 
 

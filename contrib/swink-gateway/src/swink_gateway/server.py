@@ -194,7 +194,7 @@ class Gateway:
 
     @web.middleware
     async def _let_in(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        with self._runner.answering(request.protocol):
+        with self._runner.answering(request.transport):
             return await self._answer(request, handler)
 
     async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -208,6 +208,8 @@ class Gateway:
             if error.status < 400:
                 raise
             return self._refuse(error.status, error.reason)
+        except ConnectionError:
+            return self._refuse(503, "the client has left")  # aiohttp finds out, and is silent
         except Exception:
             log.exception("the gateway failed at %s", request.path)
             return self._refuse(500, "the gateway failed to answer")
