@@ -67,9 +67,6 @@ COME_AGAIN_SECONDS = 1.0
 
 UNAVAILABLE = 503
 
-_PATHS = ("/", "\\", "~", ".")
-"""How paths begin, which some providers take for models."""
-
 MOST_HEADER = 2000
 """Characters of a header of ours."""
 
@@ -198,12 +195,21 @@ class Calls:
 
     def _targets(self, name: str) -> list[Model]:
         targets = [self.client.catalog.resolve(one) for one in self.routes.get(name, (name,))]
-        if name not in self.routes and targets[0].id.startswith(_PATHS):
+        if name not in self.routes and targets[0].info is None and self._is_here(targets[0]):
             raise InvalidModel(
-                f"{name!r} is a path, and clients name no files of this machine",
+                f"{name!r} is not listed, and it would be this machine that runs it: clients name "
+                "no files of it, and nothing to fetch",
                 resolution="Have its owner give it a name: swink gateway --route NAME=MODEL.",
             )
         return targets
+
+    def _is_here(self, model: Model) -> bool:
+        """Tell whether a provider is no service that is asked, but runs on this machine.
+
+        Some of those take the path of a file for a model, or the name of one to download.
+        """
+        info = self.client.catalog.provider(model.provider)
+        return info is not None and info.base_url is None and info.auth == "none"
 
     def _idle(self, protocol: ClientProtocol, asked: Asked) -> web.Response:
         """Answer who wants nothing said; the model has to be one that could."""

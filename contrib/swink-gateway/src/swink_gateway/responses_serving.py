@@ -20,7 +20,7 @@ from typing import Any
 from aiohttp import WSMsgType, web
 from attrs import evolve
 
-from swink_core import Error, StreamErrorKind
+from swink_core import AssistantMessage, Error, StreamErrorKind
 from swink_gateway.calls import Calls
 from swink_gateway.deadlines import time_limit
 from swink_gateway.failures import of_bad_request, status_of
@@ -29,7 +29,7 @@ from swink_gateway.protocols import Asked, BadRequest, Facts
 from swink_gateway.protocols.frames import encode, named_frame
 from swink_gateway.protocols.openai_errors import error_data
 from swink_gateway.protocols.responses import PREFIX, ResponsesProtocol
-from swink_gateway.reading import Refused, asked_of, json_of, within
+from swink_gateway.reading import MOST_BLOCKS, Refused, asked_of, json_of, within
 from swink_gateway.relay import Line, hold_little, relayed
 
 __all__ = ["ResponsesRoutes"]
@@ -72,8 +72,7 @@ class ResponsesRoutes:
         return await self._calls.answer(request, self._protocol, self._answer)
 
     async def _answer(self, request: web.Request, asked: Asked) -> web.StreamResponse:
-        _go_on(asked, self._kept)
-        size = len(await request.read())
+        size = _go_on(asked, len(await request.read()), self._most_bytes, self._kept)
 
         def done(message: Any, facts: Facts) -> None:
             if asked.said["store"]:
@@ -184,7 +183,7 @@ class _Connection:
             try:
                 with self._calls.place():
                     asked = await within(partial(self._read, body), size)
-                    _go_on(asked, self._kept, self)
+                    size = _go_on(asked, size, self._most_bytes, self._kept, self)
                     await self._create(asked, size, lane)
             except Refused as refusal:
                 await self._refuse(refusal, lane)
@@ -245,21 +244,32 @@ def _given_back(steer: dict[str, Any]) -> dict[str, Any]:
     return {"type": f"{STEER}.failed", "sequence_number": 0, "error": error, "steer": given}
 
 
-def _go_on(asked: Asked, kept: Kept, owner: object = None) -> None:
-    """Put what came before in front of what is asked. Raises Refused for an unknown id."""
+def _go_on(asked: Asked, size: int, most: int, kept: Kept, owner: object = None) -> int:
+    """Put what came before in front of what is asked; return the size of it all, in bytes.
+
+    Raises Refused for an unknown id, and for a conversation that grew larger than `most`.
+    """
     previous = asked.said["previous"]
     if previous is None:
-        return
-    messages = kept.messages(previous, owner)
-    if messages is None:
+        return size
+    found = kept.find(previous, owner)
+    if found is None:
         why = f"previous_response_id: no answer {previous!r:.100} is kept here"
         raise Refused(of_bad_request(why), 400, "previous_response_not_found")
+    messages, before = found
+    if before + size > most or len(messages) > MOST_BLOCKS:
+        grown = Error(error_message="the conversation up to here is too long to go on from")
+        grown.error_kind = StreamErrorKind.CONTEXT_WINDOW_EXCEEDED
+        raise Refused(grown, status_of(grown))
     asked.context = evolve(asked.context, messages=[*messages, *asked.context.messages])
+    return before + size
 
 
 def _keep(
-    kept: Kept, asked: Asked, message: Any, facts: Facts, size: int, owner: object = None
+    kept: Kept, asked: Asked, message: AssistantMessage, facts: Facts, size: int, owner: Any = None
 ) -> None:
     messages = [*asked.context.messages, message]
-    for id in {message.response_id, PREFIX + facts.id} - {None}:
+    size += len(message.text) + len(message.thinking)
+    size += sum(len(call.raw_arguments or "") for call in message.tool_calls)
+    for id in {message.response_id or PREFIX + facts.id, PREFIX + facts.id}:
         kept.keep(id, messages, size, owner)
