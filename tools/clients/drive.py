@@ -24,7 +24,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import table
-from attrs import define, evolve
+from attrs import define
 from installed import CLIENTS, FOLDER, KEY, MODEL, PATIENCE, ROOT, Client, Run
 from scripted_vendor import ANSWER, MODES, Vendor
 
@@ -117,14 +117,11 @@ async def through(client: Client, mode: str) -> Result:
             return Result(client, mode, run, gateway.counters[REQUESTS], vendor.asked)
 
 
-class Greedy:
-    """A gate that has the likeliest token said, whatever a client asks for."""
+class Greedy(swink.Client):
+    """Has the likeliest token said, whatever a client asks for: Gemini CLI wants temperature 1."""
 
-    async def enter(self, target: swink.Target) -> None:
-        target.options = evolve(target.options, temperature=0.0)
-
-    def leave(self, target: swink.Target, *ending: object) -> None:
-        """There is nothing to give back."""
+    def stream(self, *asked: Any, **options: Any) -> swink.EventStream:
+        return super().stream(*asked, **{**options, "temperature": 0.0})
 
 
 async def through_to_a_model(client: Client, folder: Path) -> Result:
@@ -139,7 +136,7 @@ async def through_to_a_model(client: Client, folder: Path) -> Result:
     settings = {"context": 2 * maker.CONTEXT, "gpu_layers": 0, "threads": 2}
     own = {"local": {"settings": settings}}
     async with (
-        swink.Client(gates=[Greedy()], providers=own) as asking,
+        Greedy(providers=own) as asking,
         Gateway(asking, keys=[KEY], routes={MODEL: [f"local/{file}"]}) as gateway,
     ):
         run = await client.run(gateway.url, patience=MODEL_PATIENCE)

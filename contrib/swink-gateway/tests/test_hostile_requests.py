@@ -30,7 +30,7 @@ from swink_gateway.protocols.messages import MessagesProtocol
 from swink_gateway.protocols.native import NativeProtocol
 from swink_gateway.protocols.ollama import OllamaGenerateProtocol, OllamaProtocol
 from swink_gateway.protocols.responses import ResponsesProtocol
-from swink_gateway.reading import MOST_BLOCKS, MOST_ELEMENTS, Refused, read_body
+from swink_gateway.reading import MOST_BLOCKS, MOST_DEPTH, MOST_ELEMENTS, Refused, read_body
 from swink_testing.canaries import SONG, given_to
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 from swink_testing.freeze import FREEZE, HOSTILE_SIZE, PER_BYTE
@@ -226,6 +226,22 @@ async def test_a_conversation_has_only_so_many_blocks() -> None:
         answer = await ask(gateway, PATHS["chat"], b"[" + b"{}," * MOST_ELEMENTS + b"{}]")
         assert answer.status == 400
         assert str(MOST_ELEMENTS) in answer.json["error"]["message"]
+
+
+@EACH
+async def test_a_request_is_so_deep_and_no_deeper(name: str) -> None:
+    protocol, path, body = REQUESTS[name]
+    async with calling() as calls:
+        for depth, fits in ((MOST_DEPTH // 2, True), (MOST_DEPTH, False), (990, False)):
+            schema = b'{"type": "array", "items": ' * depth + b"{}" + b"}" * depth
+            data = encoded(body).replace(encoded(SCHEMA), schema)
+            assert data != encoded(body)
+            if fits:
+                stream, *_ = calls.begin(protocol, await read_body(protocol, data, path, {}))
+                await stream.aclose()
+            else:
+                with pytest.raises(Refused, match="nested too deeply"):
+                    await read_body(protocol, data, path, {})
 
 
 @EACH

@@ -12,12 +12,16 @@ from swink_core import Error
 from swink_gateway.failures import of_bad_request
 from swink_gateway.protocols import Asked, BadRequest, ClientProtocol
 
-__all__ = ["MOST_BLOCKS", "MOST_ELEMENTS", "Refused", "asked_of", "json_of", "read_body", "within"]
+__all__ = ["MOST_BLOCKS", "MOST_DEPTH", "MOST_ELEMENTS", "Refused"]
+__all__ += ["asked_of", "json_of", "read_body", "within"]
 
 LARGE_BODY_BYTES = 48 * 1024
 
 MOST_ELEMENTS = 500_000
 """Objects and lists of a body, brackets in its texts among them: each takes memory."""
+
+MOST_DEPTH = 100
+"""Of objects and lists in one another: what is looked at by functions that call themselves."""
 
 MOST_BLOCKS = 10_000
 """Of a conversation, and tools: each is looked at before a provider is asked."""
@@ -41,9 +45,23 @@ def json_of(body: bytes) -> Any:
     if body.count(b"{") + body.count(b"[") > MOST_ELEMENTS:
         raise BadRequest(f"the body has more than {MOST_ELEMENTS} objects and lists")
     try:
-        return msgspec.json.decode(body)
+        data = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise BadRequest(f"the body is no JSON: {error}") from error
+    if _is_deeper(data, MOST_DEPTH):
+        raise BadRequest(f"the body is nested too deeply: more than {MOST_DEPTH} levels")
+    return data
+
+
+def _is_deeper(data: Any, most: int) -> bool:
+    """Tell whether data has more levels, going down one after the other."""
+    level = [data] if isinstance(data, dict | list) else []
+    for _ in range(most):
+        inner = [v for one in level for v in (one.values() if isinstance(one, dict) else one)]
+        level = [value for value in inner if isinstance(value, dict | list)]
+        if not level:
+            return False
+    return True
 
 
 def asked_of(
