@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from serving import ONCE, Scripted, ask, serving
+from test_seed_scenarios import OWN, THINKING
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
@@ -49,9 +50,8 @@ def failing(kind: Kind, wait: float | None = None, *before: Any) -> Scripted:
 
 async def asked(gateway: Gateway, protocol: str, stream: bool, model: str = MODEL) -> Any:
     streamed, whole, body = ASKING[protocol]
-    return await ask(
-        gateway, streamed if stream else whole, {"model": model, "stream": stream, **body}
-    )
+    path = (streamed if stream else whole).replace(MODEL, model)
+    return await ask(gateway, path, {"model": model, "stream": stream, **body})
 
 
 @EACH
@@ -122,6 +122,23 @@ async def test_what_a_provider_says_of_its_limits_is_passed_on() -> None:
     assert answer.status == 429
     assert {name: answer.headers[name] for name in said} == said
     assert "Set-Cookie" not in answer.headers
+
+
+ANSWERED = [(p, s) for p in ASKING for s in (True, False) if (p, s) != ("native", True)]
+"""Streams of swink's own protocol begin before the provider has said anything."""
+
+
+@pytest.mark.parametrize(("protocol", "stream"), ANSWERED)
+async def test_what_is_left_of_a_providers_limits_goes_with_its_answers(
+    protocol: str, stream: bool
+) -> None:
+    said = {"x-ratelimit-remaining-tokens": "7", "anthropic-ratelimit-requests-reset": "soon"}
+    upstream = MemoryResponse([THINKING.body], 200, {**THINKING.headers, **said})
+    http = MemoryHTTPClient(upstream)
+    async with serving(http=http, providers={"anthropic": OWN}) as gateway:
+        answer = await asked(gateway, protocol, stream, f"anthropic/{THINKING.model}")
+    assert answer.status == 200
+    assert {name: answer.headers[name] for name in said} == said
 
 
 @EACH
