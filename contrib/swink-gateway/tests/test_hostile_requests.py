@@ -8,6 +8,7 @@ call that could begin. Every place of a request is made large in every way that 
 from __future__ import annotations
 
 import gc
+import gzip
 import json
 import logging
 import time
@@ -30,7 +31,14 @@ from swink_gateway.protocols.messages import MessagesProtocol
 from swink_gateway.protocols.native import NativeProtocol
 from swink_gateway.protocols.ollama import OllamaGenerateProtocol, OllamaProtocol
 from swink_gateway.protocols.responses import ResponsesProtocol
-from swink_gateway.reading import MOST_BLOCKS, MOST_DEPTH, MOST_ELEMENTS, Refused, read_body
+from swink_gateway.reading import (
+    MOST_BLOCKS,
+    MOST_DEPTH,
+    MOST_ELEMENTS,
+    MOST_NAME,
+    Refused,
+    read_body,
+)
 from swink_testing.canaries import SONG, given_to
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 from swink_testing.freeze import FREEZE, HOSTILE_SIZE, PER_BYTE
@@ -242,6 +250,23 @@ async def test_a_request_is_so_deep_and_no_deeper(name: str) -> None:
             else:
                 with pytest.raises(Refused, match="nested too deeply"):
                     await read_body(protocol, data, path, {})
+
+
+@EACH
+async def test_a_models_name_is_so_long_and_no_longer(name: str) -> None:
+    protocol, path, body = REQUESTS[name]
+    named = {"model": "echo/" + "x" * MOST_NAME}
+    with pytest.raises(Refused, match="name of the model"):
+        await read_body(protocol, encoded({**body, **named}), {**path, **named}, {})
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd", "GZip", "x", "gzip, gzip"])
+async def test_no_compressed_body_is_taken(coding: str) -> None:
+    bomb = gzip.compress(b" " * 30_000_000)
+    async with serving() as gateway:
+        for path in (*PATHS.values(), "/api/show", "/health"):
+            answer = await ask(gateway, path, bomb, headers={"Content-Encoding": coding})
+            assert answer.status == 415
 
 
 @EACH

@@ -23,6 +23,9 @@ MOST_ELEMENTS = 500_000
 MOST_DEPTH = 100
 """Of objects and lists in one another: what is looked at by functions that call themselves."""
 
+MOST_NAME = 500
+"""Characters of a model's name, which is said again in answers, logs and errors."""
+
 MOST_BLOCKS = 10_000
 """Of a conversation, and tools: each is looked at before a provider is asked."""
 
@@ -69,6 +72,8 @@ def asked_of(
 ) -> Asked:
     """Return what JSON data asks for. Raises BadRequest."""
     asked = protocol.read(data, path, headers)
+    if len(asked.model) > MOST_NAME:
+        raise BadRequest(f"the name of the model has more than {MOST_NAME} characters")
     contents = [message.content for message in asked.context.messages]
     blocks = sum(1 if isinstance(content, str) else len(content) for content in contents)
     if max(blocks, len(contents)) + len(asked.context.tools) > MOST_BLOCKS:

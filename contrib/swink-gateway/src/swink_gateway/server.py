@@ -41,6 +41,9 @@ LOOPBACK = "127.0.0.1"
 MOST_BODY_BYTES = 32 * 1024 * 1024
 """Of a request: the smallest of coding agents' have 40 kB, those with images some MB."""
 
+PLAIN = "identity"
+"""How a body has to be coded: no vendor's client compresses it, and a MB of it may be a GB."""
+
 GRACE_SECONDS = 5
 """For answers that are on their way when the gateway stops."""
 
@@ -104,7 +107,7 @@ class Gateway:
         self._host, self._port = host, port
         self._native = NativeProtocol(settings)
         self._runner = Connections(
-            self._app(), limits, self._calls.counters,
+            self._app(), limits, self._calls.counters, auto_decompress=False,
             handler_cancellation=True, access_log=None, shutdown_timeout=GRACE_SECONDS,
         )  # fmt: skip
 
@@ -202,6 +205,8 @@ class Gateway:
             return self._refuse(403, "this gateway does not answer to that Host or Origin")
         if request.path not in _PUBLIC and not self.guard.knows(request.headers, request.query):
             return self._refuse(401, "the gateway's key is missing or wrong")
+        if request.headers.get("Content-Encoding", PLAIN).lower() != PLAIN:
+            return self._refuse(415, "the gateway takes no compressed bodies")
         try:
             return await handler(request)
         except web.HTTPException as error:
@@ -211,7 +216,7 @@ class Gateway:
         except ConnectionError:
             return self._refuse(503, "the client has left")  # aiohttp finds out, and is silent
         except Exception:
-            log.exception("the gateway failed at %s", request.path)
+            log.exception("the gateway failed at %r", request.path)
             return self._refuse(500, "the gateway failed to answer")
 
     def _refuse(self, status: int, why: str) -> web.Response:
