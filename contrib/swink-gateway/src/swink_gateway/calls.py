@@ -23,20 +23,24 @@ from swink_core import (
     Done,
     Error,
     EventStream,
-    InvalidModel,
     Model,
     Notice,
     RetryPolicy,
     StreamErrorKind,
     SwinkError,
 )
-from swink_gateway.addressing import addressed, answerable, spoken_by
+from swink_gateway.addressing import (
+    addressed,
+    answerable,
+    check_named_by_client,
+    spoken_by,
+)
 from swink_gateway.counting import ESTIMATED, estimated_tokens
 from swink_gateway.deadlines import time_limit
 from swink_gateway.failures import of_bad_request, of_exception, passed_on, status_of
 from swink_gateway.protocols import Asked, ClientProtocol, Facts, Reply
 from swink_gateway.protocols.frames import JSON
-from swink_gateway.reading import Refused, read_body
+from swink_gateway.reading import MOST_BYTES, Refused, read_body, size_of
 from swink_gateway.relay import Limits, StreamRelay, relayed
 
 __all__ = ["Calls", "respond"]
@@ -104,13 +108,14 @@ class Calls:
     retry: RetryPolicy
     limits: Limits = field(factory=Limits)
     counters: Counter[str] = field(factory=Counter)
+    _bytes: int = field(default=0, init=False)
 
     async def answer(
         self, request: web.Request, protocol: ClientProtocol, go_on: Answering | None = None
     ) -> web.StreamResponse:
         """Answer a request that has been let in; `go_on` does, where it is not all the same."""
         try:
-            with self.place():
+            with self.place(size_of(request)):
                 asked = await self.read_request(request, protocol)
                 if go_on is not None:
                     return await go_on(request, asked)
@@ -119,22 +124,26 @@ class Calls:
             return respond(protocol.failure(refusal.error, refusal.status))
 
     @contextmanager
-    def place(self) -> Iterator[None]:
-        """Hold one of the places for answers. Raises Refused where there is none."""
+    def place(self, size: int) -> Iterator[None]:
+        """Hold one of the places for answers, to a request of `size` bytes.
+
+        Raises Refused where there is none, or requests that are being answered are too much.
+        """
         counters, most = self.counters, self.limits.streams
-        if counters[ACTIVE] >= most:
+        if counters[ACTIVE] >= most or self._bytes + size > MOST_BYTES:
             counters[REJECTED] += 1
-            full = Error(
-                error_message=f"{most} answers are under way here, as many as there may be"
-            )
+            what = f"{most} answers are" if counters[ACTIVE] >= most else f"{self._bytes} bytes are"
+            full = Error(error_message=f"{what} under way here, as many as there may be")
             full.error_kind, full.retry_after = StreamErrorKind.THROTTLED, COME_AGAIN_SECONDS
             raise Refused(full, UNAVAILABLE)
+        self._bytes += size
         counters[ACTIVE] += 1
         counters[PEAK] = max(counters[PEAK], counters[ACTIVE])
         try:
             yield
         finally:
             counters[ACTIVE] -= 1
+            self._bytes -= size
 
     async def answer_to(
         self,
@@ -195,21 +204,9 @@ class Calls:
 
     def _targets(self, name: str) -> list[Model]:
         targets = [self.client.catalog.resolve(one) for one in self.routes.get(name, (name,))]
-        if name not in self.routes and targets[0].info is None and self._is_here(targets[0]):
-            raise InvalidModel(
-                f"{name!r} is not listed, and it would be this machine that runs it: clients name "
-                "no files of it, and nothing to fetch",
-                resolution="Have its owner give it a name: swink gateway --route NAME=MODEL.",
-            )
+        if name not in self.routes:
+            check_named_by_client(self.client, targets[0])
         return targets
-
-    def _is_here(self, model: Model) -> bool:
-        """Tell whether a provider is no service that is asked, but runs on this machine.
-
-        Some of those take the path of a file for a model, or the name of one to download.
-        """
-        info = self.client.catalog.provider(model.provider)
-        return info is not None and info.base_url is None and info.auth == "none"
 
     def _idle(self, protocol: ClientProtocol, asked: Asked) -> web.Response:
         """Answer who wants nothing said; the model has to be one that could."""

@@ -7,13 +7,20 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
+from aiohttp import web
 
 from swink_core import Error
 from swink_gateway.failures import of_bad_request
 from swink_gateway.protocols import Asked, BadRequest, ClientProtocol
 
-__all__ = ["MOST_BLOCKS", "MOST_DEPTH", "MOST_ELEMENTS", "Refused"]
-__all__ += ["asked_of", "json_of", "read_body", "within"]
+__all__ = ["MOST_BLOCKS", "MOST_BODY_BYTES", "MOST_BYTES", "MOST_DEPTH", "MOST_ELEMENTS", "Refused"]
+__all__ += ["asked_of", "json_of", "read_body", "size_of", "within"]
+
+MOST_BODY_BYTES = 32 * 1024 * 1024
+"""Of a request: the smallest of coding agents' have 40 kB, those with images some MB."""
+
+MOST_BYTES = 1024 * 1024 * 1024
+"""Of all requests that are being answered: each is held until it is."""
 
 LARGE_BODY_BYTES = 48 * 1024
 
@@ -41,6 +48,12 @@ class Refused(Exception):
 
 
 T = TypeVar("T")
+
+
+def size_of(request: web.Request) -> int:
+    """Return how many bytes a request may have, before it is read."""
+    length = request.content_length
+    return MOST_BODY_BYTES if length is None else min(length, MOST_BODY_BYTES)
 
 
 def json_of(body: bytes) -> Any:

@@ -181,7 +181,7 @@ class _Connection:
             self._held -= size
             lane = _lane(body)
             try:
-                with self._calls.place():
+                with self._calls.place(size):
                     asked = await within(partial(self._read, body), size)
                     size = _go_on(asked, size, self._most_bytes, self._kept, self)
                     await self._create(asked, size, lane)

@@ -28,7 +28,7 @@ from swink_gateway.protocols.gemini import GeminiProtocol
 from swink_gateway.protocols.messages import MessagesProtocol
 from swink_gateway.protocols.native import NativeProtocol
 from swink_gateway.protocols.ollama import OllamaGenerateProtocol, OllamaProtocol
-from swink_gateway.reading import Refused, json_of, within
+from swink_gateway.reading import MOST_BODY_BYTES, Refused, json_of, within
 from swink_gateway.relay import Limits
 from swink_gateway.responses_serving import ResponsesRoutes
 
@@ -37,9 +37,6 @@ __all__ = ["LOOPBACK", "MOST_BODY_BYTES", "Gateway"]
 log = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
-
-MOST_BODY_BYTES = 32 * 1024 * 1024
-"""Of a request: the smallest of coding agents' have 40 kB, those with images some MB."""
 
 PLAIN = "identity"
 """How a body has to be coded: no vendor's client compresses it, and a MB of it may be a GB."""
