@@ -253,11 +253,12 @@ async def test_a_request_is_so_deep_and_no_deeper(name: str) -> None:
 
 
 @EACH
-async def test_a_models_name_is_so_long_and_no_longer(name: str) -> None:
+async def test_a_models_name_is_short_and_fits_in_a_line_of_a_log(name: str) -> None:
     protocol, path, body = REQUESTS[name]
-    named = {"model": "echo/" + "x" * MOST_NAME}
-    with pytest.raises(Refused, match="name of the model"):
-        await read_body(protocol, encoded({**body, **named}), {**path, **named}, {})
+    for model in ("echo/" + "x" * MOST_NAME, "echo/a\nERROR all is lost", "echo/\x1b[2J"):
+        named = {"model": model}
+        with pytest.raises(Refused, match="name of the model"):
+            await read_body(protocol, encoded({**body, **named}), {**path, **named}, {})
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd", "GZip", "x", "gzip, gzip"])

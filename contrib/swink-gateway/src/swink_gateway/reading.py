@@ -87,6 +87,8 @@ def asked_of(
     asked = protocol.read(data, path, headers)
     if len(asked.model) > MOST_NAME:
         raise BadRequest(f"the name of the model has more than {MOST_NAME} characters")
+    if not asked.model.isprintable():
+        raise BadRequest("the name of the model has characters that cannot be printed")
     contents = [message.content for message in asked.context.messages]
     blocks = sum(1 if isinstance(content, str) else len(content) for content in contents)
     if max(blocks, len(contents)) + len(asked.context.tools) > MOST_BLOCKS:
