@@ -42,9 +42,10 @@ MOST_OF_EACH = 2 * 1024 * 1024
 """Bytes of Python's memory that one client may take: what waits for it, the answer so far, and its
 own end, which is in this process."""
 
-LEFT_OVER = 64 * 1024 + 1024 * CROWD
-"""Bytes that may be more than after the first few: tables that have grown, and timers that were
-cancelled, which the event loop lets go when their time comes."""
+LEFT_OVER = 64 * 1024 + 2 * 1024 * CROWD
+"""Bytes that may be more than after the first few: tables that have grown (of tasks, of which a
+WebSocket has two, of connections, of descriptors), and timers that were cancelled, which the event
+loop lets go when their time comes. A connection that stays is ten times as much."""
 
 PATIENCE = 3600.0
 """Seconds: nobody is left because the machine is slow."""
