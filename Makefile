@@ -10,8 +10,12 @@ REFUSALS ?= 100000
 CALLS ?= 3000
 WORKERS ?= auto
 PROVIDERS ?=
+PYTHONS ?=
+VERSION ?=
 
 VENV := .venv
+# where an environment keeps its programs
+BIN := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 PEERS := .venv-peers
 PEERS_INSTALLED := $(patsubst benchmarks/peers/%.txt,$(PEERS)/%/.installed,$(wildcard benchmarks/peers/*.txt))
 COUNTERPARTS := .venv-counterparts
@@ -20,7 +24,7 @@ SDKS := .venv-sdks
 CLIENTS := .venv-clients
 SDKS_INSTALLED := $(patsubst tools/sdks/%.txt,$(SDKS)/%/.installed,$(wildcard tools/sdks/*.txt))
 SITE := .venv-site
-PY := $(VENV)/bin/python
+PY := $(VENV)/$(BIN)/python
 # -qq keeps pip's errors and drops its warnings. Another installer:
 #   make test INSTALL="uv pip install -q --python .venv/bin/python"
 QUIET ?= -qq
@@ -29,7 +33,7 @@ OR_FAIL := || { echo "the installation failed; for all that pip has to say, run 
 PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml contrib/*/pyproject.toml)
 EDITABLE := $(foreach project,$(patsubst %/,%,$(dir $(PROJECTS))),-e ./$(project))
 
-.PHONY: help demo test lint format types wheels reference docs picture bench kills fuzz judge scoreboard mutants counterparts clients constraints clean FORCE
+.PHONY: help demo test lint format types wheels reference docs picture bench kills fuzz judge scoreboard mutants counterparts clients constraints changelog release clean FORCE
 .DELETE_ON_ERROR:
 
 help:
@@ -58,11 +62,15 @@ help:
 	@echo 'make clients      drive real coding agents through the gateway, installing them (2 GB), and'
 	@echo '                  1,000 clients that are slow, that vanish, and whose upstream hangs;'
 	@echo '                  CLIENTS_ARGS="codex", or --write for a new table'
+	@echo 'make changelog    move the fragments of changelog.d/ to CHANGELOG.md (VERSION=0.2.0)'
+	@echo 'make release      build every distribution into dist/, check and install it on every Python that'
+	@echo '                  is here, with the newest and the oldest dependencies, run its tests from'
+	@echo '                  its sdist, write an SBOM, and stop before uploading (PYTHONS="3.12 3.13")'
 	@echo 'make constraints  resolve all dependencies anew and write constraints.txt'
 	@echo 'make clean        remove .venv, caches and build products'
 
 demo: $(VENV)/.installed
-	@$(VENV)/bin/swink demo
+	@$(VENV)/$(BIN)/swink demo
 
 test: $(VENV)/.installed-dev
 	$(PY) -m pytest -q -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
@@ -85,13 +93,20 @@ wheels: $(VENV)/.installed-dev
 reference: $(VENV)/.installed-dev
 	$(PY) tools/generate_reference.py
 
+changelog: $(VENV)/.installed-release
+	@test -n "$(VERSION)" || { echo "say which: make changelog VERSION=0.2.0" >&2; exit 1; }
+	$(PY) -m towncrier build --yes --version $(VERSION)
+
+release: $(VENV)/.installed-release
+	$(PY) tools/release.py $(foreach version,$(PYTHONS),--python $(version))
+
 docs: $(SITE)/.installed
-	$(SITE)/bin/zensical build --clean --strict
+	$(SITE)/$(BIN)/zensical build --clean --strict
 
 picture: $(VENV)/.installed
 	$(PY) tools/draw_demo.py
 
-bench: $(VENV)/.installed-dev
+bench: $(VENV)/.installed-dev $(PEERS_INSTALLED)
 	$(PY) -m benchmarks.page
 	$(PY) -m benchmarks.instructions --check
 	$(PY) -m benchmarks.gateway
@@ -119,7 +134,7 @@ scoreboard: $(VENV)/.installed-dev $(PEERS_INSTALLED)
 $(PEERS)/%/.installed: benchmarks/peers/%.txt $(VENV)/.checkout
 	@echo "installing $* into $(@D)"
 	@$(PYTHON) -m venv $(@D)
-	@$(@D)/bin/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
+	@$(@D)/$(BIN)/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
 	@touch $@
 
 counterparts: $(VENV)/.installed-dev $(COUNTERPARTS)/.installed $(RAY)/.installed $(SDKS_INSTALLED)
@@ -128,15 +143,15 @@ counterparts: $(VENV)/.installed-dev $(COUNTERPARTS)/.installed $(RAY)/.installe
 	$(PY) -m pytest -q contrib/swink-recorder/tests/test_cassette.py
 	$(PY) tools/counterparts_claude_code.py
 	$(PY) tools/counterparts_sdks.py
-	$(RAY)/bin/python tools/counterparts_ray.py
+	$(RAY)/$(BIN)/python tools/counterparts_ray.py
 
 # Ray and all that it wants are its environment's own; swink comes from .venv.
 $(RAY)/.installed: tools/ray.txt $(VENV)/.installed-dev
 	@echo "installing Ray, on which a batch is run, into $(@D)"
 	@$(PY) -m venv $(@D)
-	@$(@D)/bin/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
+	@$(@D)/$(BIN)/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
 	@$(PY) -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
-		> $$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/swink.pth
+		> $$($(@D)/$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/swink.pth
 	@touch $@
 
 clients: $(VENV)/.installed-dev $(CLIENTS)/npm/.installed $(CLIENTS)/aider/.installed
@@ -154,28 +169,28 @@ $(CLIENTS)/npm/.installed: tools/clients/package.json
 $(CLIENTS)/aider/.installed: tools/clients/aider.txt $(VENV)/.checkout
 	@echo "installing aider into $(@D)"
 	@$(PYTHON) -m venv $(@D)
-	@$(@D)/bin/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
+	@$(@D)/$(BIN)/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
 	@touch $@
 
 # The SDK and all that it wants are its environment's own; swink and pytest come from .venv.
 $(SDKS)/%/.installed: tools/sdks/%.txt $(VENV)/.installed-dev
 	@echo "installing the SDK $* into $(@D)"
 	@$(PY) -m venv $(@D)
-	@$(@D)/bin/python -m pip install $(QUIET) --disable-pip-version-check --upgrade -r $< $(OR_FAIL)
+	@$(@D)/$(BIN)/python -m pip install $(QUIET) --disable-pip-version-check --upgrade -r $< $(OR_FAIL)
 	@$(PY) -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
-		> $$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/swink-tests.pth
+		> $$($(@D)/$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/swink-tests.pth
 	@touch $@
 
 $(SITE)/.installed: tools/site.txt $(VENV)/.checkout
 	@echo "installing zensical into $(@D)"
 	@$(PYTHON) -m venv $(@D)
-	@$(@D)/bin/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
+	@$(@D)/$(BIN)/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
 	@touch $@
 
 $(COUNTERPARTS)/.installed: tools/counterparts.txt $(VENV)/.checkout
 	@echo "installing Phoenix, which is shown our traces, into $(COUNTERPARTS)"
 	@$(PYTHON) -m venv $(COUNTERPARTS)
-	@$(COUNTERPARTS)/bin/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
+	@$(COUNTERPARTS)/$(BIN)/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
 	@touch $@
 
 # The environment names its own folder in every script and editable install, so one
@@ -202,6 +217,12 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 	@echo "installing the tools for development into $(VENV)"
 	@$(PY) tools/dependency_group.py dev > $(VENV)/dev-requirements.txt
 	@$(INSTALL) -c constraints.txt -r $(VENV)/dev-requirements.txt $(OR_FAIL)
+	@touch $@
+
+$(VENV)/.installed-release: $(VENV)/.installed-dev
+	@echo "installing the tools for a release into $(VENV)"
+	@$(PY) tools/dependency_group.py release > $(VENV)/release-requirements.txt
+	@$(INSTALL) -c constraints.txt -r $(VENV)/release-requirements.txt $(OR_FAIL)
 	@touch $@
 
 constraints:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
-WIDTH, LABEL, BAR, GAP, HEAD = 640, 130, 18, 6, 30
+WIDTH, LABEL, BAR, GAP, HEAD = 640, 150, 18, 6, 30
 
 
 def bars(title: str, groups: Mapping[str, Sequence[tuple[str, float]]]) -> str:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks import libraries
 from benchmarks.charts import bars
 from benchmarks.clients import Floor
 
@@ -29,6 +30,7 @@ RUNS = {
     "many": ("benchmarks.many",),
     "in_memory": ("benchmarks.in_memory",),
     "imports": ("benchmarks.imports",),
+    "libraries": ("benchmarks.libraries", "--rounds", "5"),
 }
 """What is run, and the name of what it keeps."""
 
@@ -168,6 +170,27 @@ cores; {packages}.
 
 ![Wire formats, over their own floors](../pictures/benchmarks-formats.svg)
 
+## Beside its peers
+
+Each in a process and an environment of its own, with its own defaults, taking turns in the same
+rounds against the same server. `×`: CPU over that of the floor of the same wire format within a
+round; anthropic is asked over Messages and ollama over its own lines, everybody else over Chat
+Completions. First content: of an answer of one delta on a warm connection, from the call on. 1,000
+streams: all at a time, {libraries.CROWD_DELTAS} deltas each at 50 a second; memory is that of the
+process at its highest.
+
+{chr(10).join(libraries.table(found["libraries"]))}
+
+![The cost of a delta, beside peers](../pictures/benchmarks-peers.svg)
+
+![The first content](../pictures/benchmarks-first.svg)
+
+![Memory at 1,000 streams](../pictures/benchmarks-memory.svg)
+
+## Growth
+
+![The cost of a delta by the length of the answer](../pictures/benchmarks-growth.svg)
+
 ## All contenders
 {_contenders(found)}
 """
@@ -180,9 +203,24 @@ def charts(found: Found) -> dict[str, str]:
         kind: [(name, _speed(kind, name)(found)) for name in names] for kind in ("burst", "paced")
     }
     formats = {"burst, in memory": list(found["in_memory"]["formats"].items())}
+    rows = found["libraries"]
+    beside = {
+        kind: [(name, libraries.ratio(rows, name, kind)) for name in rows]
+        for kind in ("burst", "paced")
+    }
+    first = {"ms": [(name, statistics.median(row["first"])) for name, row in rows.items()]}
+    memory = {"MB": [(name, row["crowd"]["MB"]) for name, row in rows.items()]}
+    growth = {
+        title: [(name, sizes[name]["cpu_us"]) for name in ("floor", "swink", "hand")]
+        for title, sizes in found["speed"]["growth"].items()
+    }
     return {
         "benchmarks-speed.svg": bars("CPU a delta, in floors", groups),
         "benchmarks-formats.svg": bars("CPU a delta, in each format's own floor", formats),
+        "benchmarks-peers.svg": bars("CPU a delta, in floors", beside),
+        "benchmarks-first.svg": bars("First content of a call of one delta", first),
+        "benchmarks-memory.svg": bars("Memory at 1,000 streams", memory),
+        "benchmarks-growth.svg": bars("Microseconds a delta, in a burst", growth),
     }
 
 

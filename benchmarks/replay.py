@@ -61,7 +61,7 @@ def _plant(where: str) -> None:
     honest = getattr(owner, name)
 
     def slower(self: Any, data: Any) -> Any:
-        for _ in range(2 if where == "writer" else 2 + len(data) // 260 * 2):
+        for _ in range(len(data) // 55 if where == "decoder" else 0):
             pass
         return honest(self, data)
 

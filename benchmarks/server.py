@@ -1,4 +1,4 @@
-"""The loopback server of the benchmark: chat.completion.chunk frames over chunked HTTP/1.1.
+"""The loopback server of the benchmark: answers of three wire formats over chunked HTTP/1.1.
 
 It runs in a process of its own (`python -m benchmarks.server`), so that the CPU time of the client
 process is the client's alone. The `model` of the request's body names the scenario:
@@ -8,6 +8,8 @@ process is the client's alone. The `model` of the request's body names the scena
     short-N   N deltas, the whole answer in one write
     live-N    as paced-N, but as slow as a model, for many streams at a time
     model-N   the same, at 50 deltas a second
+
+The path chooses the format: Chat Completions, Anthropic's Messages, or Ollama's lines.
 
 The first line on stdout is the port. The server ends when its stdin closes, so that it cannot
 outlive the process that started it.
@@ -20,7 +22,9 @@ import functools
 import json
 import sys
 
-PATH = "/v1/chat/completions"
+PATHS = {"/v1/chat/completions": "Chat", "/v1/messages": "Messages", "/api/chat": "Ollama"}
+"""The wire formats, by the path that asks for each."""
+
 WRITE_SIZE = 64 * 1024
 
 # A client wakes up, reads and sleeps again in about a tenth of this; the harness counts the reads,
@@ -32,7 +36,7 @@ PAUSES = {"paced": PACE_SECONDS, "live": 0.05, "model": 0.02}
 
 HEAD = (
     b"HTTP/1.1 200 OK\r\n"
-    b"Content-Type: text/event-stream; charset=utf-8\r\n"
+    b"Content-Type: %b; charset=utf-8\r\n"
     b"Cache-Control: no-cache\r\n"
     b"Transfer-Encoding: chunked\r\n"
     b"\r\n"
@@ -96,17 +100,21 @@ def _http_chunk(data: bytes) -> bytes:
 
 
 @functools.cache
-def _writes(kind: str, deltas: int) -> tuple[bytes, ...]:
+def _writes(wire: str, kind: str, deltas: int) -> tuple[bytes, ...]:
     """Return the answer cut into the writes of the scenario, each one an HTTP chunk."""
-    parts = frames(deltas)
+    from benchmarks.formats import FORMATS  # which builds on this module, as clients do
+
+    chosen = next(each for each in FORMATS if each.name == wire)
+    parts = tuple(chosen.answer(deltas))
+    head = HEAD % chosen.content_type.encode()
     if kind in PAUSES:
         chunks = [_http_chunk(part) for part in parts]
-        return (HEAD, *chunks[:-1], chunks[-1] + LAST_CHUNK)
+        return (head, *chunks[:-1], chunks[-1] + LAST_CHUNK)
     body = b"".join(parts)
     if kind == "short":
-        return (HEAD + _http_chunk(body) + LAST_CHUNK,)
+        return (head + _http_chunk(body) + LAST_CHUNK,)
     chunks = [_http_chunk(body[i : i + WRITE_SIZE]) for i in range(0, len(body), WRITE_SIZE)]
-    return (HEAD, *chunks, LAST_CHUNK)
+    return (head, *chunks, LAST_CHUNK)
 
 
 def _refusal(status: str, why: str) -> bytes:
@@ -117,15 +125,17 @@ def _refusal(status: str, why: str) -> bytes:
 
 async def _answer(head: bytes, body: bytes, writer: asyncio.StreamWriter) -> None:
     method, path, _ = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ", 2)
-    if (method, path) != ("POST", PATH):
-        writer.write(_refusal("404 Not Found", f"{method} {path}: this server has only {PATH}"))
+    wire = PATHS.get(path.partition("?")[0])
+    if method != "POST" or wire is None:
+        known = ", ".join(PATHS)
+        writer.write(_refusal("404 Not Found", f"{method} {path}: this server has only {known}"))
         return
     kind, _, count = str(json.loads(body)["model"]).partition("-")
     if kind not in {"burst", "short", *PAUSES} or not count.isdecimal():
         writer.write(_refusal("400 Bad Request", "the model is a kind and a number, as in burst-9"))
         return
     pause = PAUSES.get(kind, 0.0)
-    for data in _writes(kind, int(count)):
+    for data in _writes(wire, kind, int(count)):
         writer.write(data)
         await writer.drain()
         if pause:

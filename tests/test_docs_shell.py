@@ -26,6 +26,7 @@ NOT_RUN = {
     "docs/how-to/add-a-command.md swink count": "the page's command is installed by nobody",
     "docs/how-to/check-a-provider.md swink check acme --recordings cases/": "a reader's recordings",
     "docs/how-to/tools-in-the-terminal.md swink ask -m openai/": "its server would be downloaded",
+    "docs/tutorials/a-real-api.md ": "tests/test_real_api.py takes these steps",
     "docs/tutorials/write-a-provider.md ": "tests/test_template.py takes these steps",
     'contrib/swink-cli/README.md eval "$(_SWINK_COMPLETE=zsh': "a line of another shell",
     "contrib/swink-cli/README.md _SWINK_COMPLETE=fish": "a line of another shell",
@@ -149,6 +150,24 @@ def test_what_pip_is_told_to_install_is_there() -> None:
                 if asked.name not in known.keys() | OTHERS:
                     missing.append(f"{name_of(page)}: {word}")
     assert missing == []
+
+
+def test_who_is_told_to_type_swink_was_told_to_install_it() -> None:
+    for page in TYPED:
+        lines = shell_lines(page)
+        told = " ".join(line for line in lines if line.startswith("pip install "))
+        made = any(line.startswith("make ") for line in lines)  # which installs everything
+        if told and not made and any(line.startswith("swink ") for line in lines):
+            assert re.search(r"swink-cli\b|\bcli\b|-e \.", told), name_of(page)
+
+
+@pytest.mark.parametrize("folder", sorted((ROOT / "plugins").iterdir()), ids=lambda path: path.name)
+def test_the_readme_of_a_provider_begins_as_that_of_a_new_one(folder: Path) -> None:
+    lines = shell_lines(folder / "README.md")
+    install = next(line for line in lines if line.startswith("pip "))
+    assert install == f"pip install swink-cli {folder.name}"
+    asked = next(line for line in lines if line.startswith("swink "))
+    assert re.fullmatch(r'swink ask -m [\w-]+/\S+ ".*\?"', asked)
 
 
 def needs(folder: Path) -> tuple[str, set[str]]:

@@ -17,6 +17,11 @@ def test_the_page_is_up_to_date() -> None:
     assert written == generate_providers.page(), "run tools/generate_providers.py"
 
 
+def test_the_list_of_names_is_up_to_date() -> None:
+    written = generate_providers.NAMES.read_text("utf-8")
+    assert written == generate_providers.names(), "run tools/generate_providers.py"
+
+
 @pytest.mark.parametrize("name", Host().provider_names())
 def test_every_installed_provider_is_on_the_page(name: str) -> None:
     tables = generate_providers.PAGE.read_text("utf-8").split("\n## ")[1:5]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 import sysconfig
@@ -20,6 +21,7 @@ from typing import Any
 import msgspec
 import pytest
 
+import swink_core as swink
 from swink_core import Host
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,8 +33,14 @@ VARIANTS = {
     for auth in ("bearer", "header", "none")
 } | {kind: (kind, "bearer") for kind in ("stream", "observer", "wrapper")}
 
+SUITES = (
+    *("sse-bearer", "sse-header", "ndjson-none", "openai-bearer", "openai-header"),
+    *("stream", "observer", "wrapper"),
+)
+"""Variants whose suites run: every line that the template writes is in one of them."""
+
 SHARED_FILES = """
-.github/workflows/ci.yml .gitignore LICENSE README.md pyproject.toml
+.github/workflows/ci.yml .gitignore CHANGELOG.md LICENSE README.md pyproject.toml
 src/{package}/__init__.py src/{package}/plugin.py src/{package}/py.typed tests/test_{slug}.py
 """
 
@@ -165,6 +173,23 @@ def test_the_module_of_a_provider_has_fewer_than_sixty_lines(
     assert len(module.read_text("utf-8").splitlines()) < 60
 
 
+@pytest.mark.parametrize("kind", ["sse", "ndjson"])
+def test_a_provider_sends_nothing_empty_and_all_that_is_false(
+    kind: str, rendered: Mapping[str, Path]
+) -> None:
+    (module,) = rendered[f"{kind}-bearer"].glob("src/*/plugin.py")
+    made = runpy.run_path(str(module))[f"Acme{kind.title()}Bearer"]("acme")
+    model, context = swink.Model("acme", "large"), swink.Context.of("Hi")
+    options = swink.StreamOptions(temperature=0, top_p=0.0, base_url="http://acme.test")
+
+    request = made.request(model, made.convert(model, context, options), options)
+
+    sent = msgspec.json.decode(request.body)
+    messages = [{"role": "user", "content": "Hi"}]
+    tuning = {"temperature": 0, "top_p": 0.0}
+    assert sent == {"model": "large", "messages": messages, **tuning}
+
+
 def test_every_variant_is_linted_and_formatted(rendered: Mapping[str, Path]) -> None:
     for command in (("check",), ("format", "--check")):
         for folder in rendered.values():
@@ -178,10 +203,28 @@ def test_every_variant_type_checks_strictly(rendered: Mapping[str, Path], tmp_pa
     _run(*mypy, *folders, cwd=next(iter(rendered.values())).parent)
 
 
-def test_every_variants_own_suite_is_green_before_its_author_writes_a_line(
+CALLED = re.compile("acme.?(sse|ndjson|openai).?(bearer|header|none)", re.IGNORECASE)
+
+
+def lines_of(folder: Path) -> set[str]:
+    """Return the lines of a rendered package, without what it is called."""
+    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".md"]
+    text = "\n".join(path.read_text("utf-8") for path in files)
+    return set(CALLED.sub("acme", text).splitlines())
+
+
+def test_the_suites_that_run_have_every_line_of_the_template(
+    rendered: Mapping[str, Path],
+) -> None:
+    run = set().union(*(lines_of(rendered[variant]) for variant in SUITES))
+    for variant, folder in rendered.items():
+        assert lines_of(folder) - run == set(), variant
+
+
+def test_a_variants_own_suite_is_green_before_its_author_writes_a_line(
     rendered: Mapping[str, Path], environment: Environment
 ) -> None:
-    folders = list(rendered.values())
+    folders = [rendered[variant] for variant in SUITES]
     environment.install(*folders)
     output = environment.run(
         "pytest", "-q", "-p", "no:cacheprovider",
@@ -195,7 +238,7 @@ def test_every_variants_own_suite_is_green_before_its_author_writes_a_line(
     best = {"observer": "level 1 of 1, safe to load", "wrapper": "level 1 of 1, safe to load"}
     assert reached == {
         names.get(variant, f"acme-{variant}"): best.get(variant, "level 3 of 3, complete")
-        for variant in VARIANTS
+        for variant in SUITES
     }
 
 
@@ -268,6 +311,27 @@ def test_the_workflow_pins_what_it_runs_to_commits(rendered: Mapping[str, Path])
     jobs = _workflow(rendered["sse-bearer"])["jobs"].values()
     used = [step["uses"] for job in jobs for step in job["steps"] if "uses" in step]
     assert [name for name in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", name)] == []
+
+
+def test_the_author_is_who_was_named(tmp_path: Path) -> None:
+    from swink_cli.commands.new import command
+
+    author = 'Ada "the" Lovelace'
+    asked = ["acme", "--kind", "sse", "--author", author, "--output", str(tmp_path)]
+    command.main(asked, standalone_mode=False)
+    folder = tmp_path / "swink-provider-acme"
+    project = msgspec.toml.decode((folder / "pyproject.toml").read_bytes())["project"]
+    assert project["authors"] == [{"name": author}]
+    assert author in (folder / "LICENSE").read_text("utf-8")
+
+
+def test_what_a_package_index_shows_is_said(rendered: Mapping[str, Path]) -> None:
+    project = msgspec.toml.decode((rendered["observer"] / "pyproject.toml").read_bytes())["project"]
+    pythons = [f"Programming Language :: Python :: 3.{minor}" for minor in range(11, 15)]
+    assert {*pythons, "Typing :: Typed"} <= {*project["classifiers"]}
+    assert project["urls"].keys() == {"Repository", "Issues", "Changelog"}
+    test = _workflow(rendered["observer"])["jobs"]["test"]
+    assert test["strategy"]["matrix"]["python"] == [name.split()[-1] for name in pythons]
 
 
 def test_nothing_is_invented(rendered: Mapping[str, Path]) -> None:

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterator
 from typing import Any, get_args
 
+import attrs
 import msgspec
 from reference_parts import (
     MARK,
@@ -73,7 +74,9 @@ def _class(kind: type) -> str:
     if issubclass(kind, str):  # an enumeration of words
         listed: Any = kind
         return joined(f"## `{kind.__name__}`", about(kind), words(map(str, listed)))
-    return section(kind)
+    own = vars(kind).get("__init__")  # of a protocol it is typing's; attrs' classes have fields
+    written = inspect.isfunction(own) and own.__module__ == kind.__module__
+    return section(kind, made=written and not attrs.has(kind))
 
 
 def keys(kind: type[msgspec.Struct]) -> str:

@@ -22,7 +22,8 @@ def main() -> None:
     from dependency_group import requirements
 
     root = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    wanted = set(requirements(root["dependency-groups"], "dev"))
+    groups = root["dependency-groups"]
+    wanted = {*requirements(groups, "dev"), *requirements(groups, "release")}
     own = set()
     for pattern in ("pyproject.toml", "plugins/*/pyproject.toml", "contrib/*/pyproject.toml"):
         for path in ROOT.glob(pattern):

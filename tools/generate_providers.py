@@ -1,5 +1,5 @@
-"""Write docs/reference/providers.md from the installed providers: `generate_providers.py`, or
-`--check` to compare.
+"""Write docs/reference/providers.md from the installed providers, and the list of their names that
+`swink new` refuses: `generate_providers.py`, or `--check` to compare.
 
 Names, addresses, variables and models are those of the catalogues; features, options, framing,
 requests and headers are those of the code, which is asked for a request that is never sent.
@@ -27,7 +27,9 @@ from swink_recorder.recording import Recording, bundled_recordings
 from swink_testing.calls import call_of
 from swink_testing.driver import run_bytes
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "providers.md"
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "reference" / "providers.md"
+NAMES = ROOT / "contrib" / "swink-cli" / "src" / "swink_cli" / "known_providers.txt"
 
 FRAMINGS = {
     "SSEDecoder": "SSE", "NDJSONDecoder": "lines of JSON",
@@ -316,14 +318,19 @@ How the arguments of tool calls come, as the bundled recordings show it.
 """  # fmt: skip
 
 
+def names() -> str:
+    """Return a line for each provider: its name and its distribution."""
+    found = {row.name: row.distribution for row in rows()}
+    return "".join(f"{name} {found[name]}\n" for name in sorted(found))
+
+
 def main() -> None:
-    """Write the page, or with `--check` tell whether it is up to date."""
-    if sys.argv[1:] == ["--check"]:
-        if PAGE.read_text("utf-8") != page():
-            sys.exit(f"{PAGE.name} is stale: run tools/generate_providers.py")
-    else:
-        PAGE.parent.mkdir(parents=True, exist_ok=True)
-        PAGE.write_text(page(), "utf-8")
+    """Write page and list, or with `--check` tell whether they are up to date."""
+    for path, text in ((PAGE, page()), (NAMES, names())):
+        if sys.argv[1:] != ["--check"]:
+            path.write_text(text, "utf-8")
+        elif path.read_text("utf-8") != text:
+            sys.exit(f"{path.name} is stale: run tools/generate_providers.py")
 
 
 if __name__ == "__main__":

@@ -202,11 +202,15 @@ def run_tests(project: Project, environment: Environment, sdists: Path, folder: 
     return run(command, cwd=unpacked, env=environment.variables).splitlines()[-1]
 
 
-def main() -> int:
+def distributions() -> list[Project]:
     paths = [ROOT / "pyproject.toml"]
     for group in ("plugins", "contrib"):
         paths += sorted(ROOT.glob(f"{group}/*/pyproject.toml"))
-    projects = [Project.read(path) for path in paths]
+    return [Project.read(path) for path in paths]
+
+
+def main() -> int:
+    projects = distributions()
     asked = sys.argv[1:]
     if unknown := set(asked) - {project.name for project in projects}:
         print(f"no distribution {', '.join(sorted(unknown))}", file=sys.stderr)

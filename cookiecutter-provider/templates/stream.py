@@ -1,4 +1,8 @@
-"""{{ cookiecutter.title }}, without HTTP: the events come from a `stream` hook of its own."""
+"""{{ cookiecutter.title }}, without HTTP: the events come from a `stream` hook of its own.
+
+Where bytes come from a process or a socket, derive from `providers.HTTPProvider` instead and yield
+them from `chunks`: a parser makes the events, and `swink record` makes recordings.
+"""
 
 from collections.abc import AsyncIterator
 
@@ -7,7 +11,7 @@ from swink_core import providers
 
 
 class {{ cookiecutter.class_name }}:
-    """Replace the body of `_events` with whatever your provider is: a process, a library."""
+    """Replace the body of `_events` with whatever your provider is, such as a library."""
 
     api_level = 1
 

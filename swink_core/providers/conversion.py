@@ -230,7 +230,8 @@ class MessageConverter(ABC):
     """Converts a conversation message by message; a provider says how each kind is written.
 
     Each method returns the native messages that one of ours becomes, often one. Consecutive
-    tool results come together, since many APIs want them in one turn.
+    tool results come together, since many APIs want them in one turn. `native_system`: the API
+    takes instructions inside a conversation, which `system` writes.
     """
 
     native_system = False

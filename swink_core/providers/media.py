@@ -63,7 +63,7 @@ def media_form(source: Source, forms: Mapping[str, str], what: str) -> str:
 
 
 def unsupported(code: str, message: str) -> ProviderFailure:
-    """Make the failure of a call for which an API has no form."""
+    """Make the failure of a call for which an API has no form; `code` names what is at fault."""
     return ProviderFailure(Failure("request", kind=Kind.UNSUPPORTED, code=code, message=message))
 
 

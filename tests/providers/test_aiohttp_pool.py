@@ -10,7 +10,7 @@ import threading
 import time
 import zlib
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +143,46 @@ def test_a_client_works_in_one_event_loop_after_another() -> None:
             assert asyncio.run(_ask(client, server.url, body)) == body
         assert len(client._sessions) == 1  # those of the loops before are gone
         asyncio.run(client.aclose())
+
+
+def test_uvloop_does_as_well() -> None:
+    uvloop = pytest.importorskip("uvloop", reason="uvloop is not installed")
+
+    async def ask(url: str, server: LateServer) -> list[bytes]:
+        async with client_of() as client:
+            said = []
+            for _ in range(3):
+                said.append(await read_all(await client.send(HTTPRequest(url), TIMEOUT)))
+                server.was_read.set()
+                server.said.wait()
+            return said
+
+    with LateServer(answer(b"meant for somebody else")) as server:
+        assert uvloop.run(ask(server.url, server)) == [b"right 1", b"right 2", b"right 3"]
+    assert len({id(exchange._connection) for exchange in server.exchanges}) == 2
+
+
+class Cut(LoopbackServer):
+    """Hangs up in the middle of an answer."""
+
+    async def respond(self, exchange: Exchange) -> None:
+        await exchange.raw(answer(b"half of what was promised")[:-9])
+        exchange.close()
+
+
+def test_a_cut_in_uvloop_is_a_failure_and_what_came_is_read() -> None:
+    uvloop = pytest.importorskip("uvloop", reason="uvloop is not installed")
+    came: list[bytes] = []
+
+    async def ask(url: str) -> None:
+        async with client_of() as client:
+            with closing(await client.send(HTTPRequest(url), TIMEOUT)) as response:
+                async for data in response:
+                    came.append(data)
+
+    with Cut() as server, pytest.raises(ProviderFailure):
+        uvloop.run(ask(server.url))
+    assert b"".join(came) == b"half of what was"
 
 
 def test_a_client_works_in_event_loops_of_several_threads_at_once() -> None:

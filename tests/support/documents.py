@@ -20,12 +20,13 @@ PAGES = [
     *sorted((ROOT / "plugins").glob("*/README.md")),
 ]
 
-_FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCED = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_TITLED = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 _MODEL = re.compile(r"[\"' ]([a-z][a-z-]*)/[\w]")
 
 PROGRAMS = {
     *("cd", "eval", "export", "git", "make", "npm", "opentelemetry-instrument"),
-    *("pip", "pytest", "python", "swink"),
+    *("pip", "pytest", "python", "rm", "swink"),
 }
 """What a shell line begins with; other indented blocks are something else."""
 
@@ -38,6 +39,14 @@ def name_of(page: Path) -> str:
 def python_blocks(page: Path) -> list[str]:
     """Return the Python blocks of a page, in order."""
     return [text for kind, text in _FENCED.findall(page.read_text("utf-8")) if kind == "python"]
+
+
+def files_of(page: Path) -> dict[str, str]:
+    """Return the files that a page has its reader write, its blocks with a title, by name."""
+    found: dict[str, str] = {}
+    for name, text in _TITLED.findall(page.read_text("utf-8")):
+        found[name] = f"{found[name]}\n\n{text}" if name in found else text
+    return found
 
 
 def shell_lines(page: Path) -> list[str]:

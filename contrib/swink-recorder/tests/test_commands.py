@@ -63,6 +63,8 @@ def test_the_answer_is_shown_and_kept_as_it_came(recorded: Any, tmp_path: Path) 
     assert (kept.body, kept.status, kept.note) == (sent.body, 200, "A greeting")
     assert kept.message is not None
     assert kept.message.text == "Hello Ada."
+    assert kept.message.usage is not None
+    assert kept.message.total_usage is None  # which is of the call, not of the answer
     assert f"recorded {len(sent.body)} bytes in " in done.stderr
 
 

@@ -7,16 +7,19 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
 import importlib_metadata  # noqa: F401 - it may not be imported first in a run within a run
 import pytest
+from attrs import evolve
 from conformance_subjects import FIXTURES, subject_of
 
+import swink_core as swink
 from swink_core import UnknownProvider
+from swink_core.providers import EventSource, EventWriter, NDJSONDecoder
 from swink_testing.conformance import (
     LEVELS,
     PROVIDER_CHECKS,
@@ -25,6 +28,7 @@ from swink_testing.conformance import (
     Outcome,
     Result,
     Subject,
+    faults,
     idle_lines,
     level_line,
     level_reached,
@@ -121,6 +125,50 @@ def test_an_event_that_takes_too_much_of_the_processor_blocks(
     found = run_check(Check(1, streaming.check_never_blocks), subject_of())
 
     assert re.match(r"recording .*: an event takes [\d.e-]+ s of the processor", found.detail)
+
+
+def test_an_answer_that_comes_whole_is_left_before_it() -> None:
+    class AtOnce:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        @swink.hookimpl
+        def stream(self, model: swink.Model, call: swink.Call) -> EventSource:
+            return EventSource(call, self.lines(), NDJSONDecoder(), Parser())
+
+        async def lines(self) -> AsyncIterator[bytes]:
+            yield b"Hello\n"
+
+    class Parser:
+        def feed(self, frame: bytes, out: EventWriter) -> None:
+            out.text(frame.decode())
+            out.stop(swink.StopReason.STOP)
+            out.finish()
+
+    found = run_check(
+        Check(2, faults.check_cancelling_closes), subject_of("restless", load=lambda: AtOnce)
+    )
+
+    assert (found.outcome, found.detail) == (Outcome.PASSED, "")
+
+
+def test_what_every_call_needs_to_be_set_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    info = swink.ProviderInfo("sound", required_env=("SOUND_PROJECT", "SOUND_TEAM"))
+    monkeypatch.setattr(Subject, "info", info)
+    monkeypatch.setenv("SOUND_TEAM", "mine")
+
+    with subject_of().environment():
+        assert os.environ["SOUND_PROJECT"]
+        assert os.environ["SOUND_TEAM"] == "mine"
+
+    assert "SOUND_PROJECT" not in os.environ
+
+
+def test_what_a_call_took_in_all_is_no_difference_between_messages() -> None:
+    found = swink.AssistantMessage([swink.TextBlock("Hello")])
+    recorded = evolve(found, total_usage=swink.Usage(1, 2))
+
+    assert streaming.message_difference(found, recorded) is None
 
 
 def test_every_check_has_a_fixture_that_fails_it() -> None:

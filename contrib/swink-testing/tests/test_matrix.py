@@ -152,6 +152,17 @@ class DropsFalsy(Faithful):
         return self.json_request(request.url, body)
 
 
+class WritesTexts(Faithful):
+    """Sends integers as protobuf's JSON has those of 64 bits: as text."""
+
+    def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
+        """Write every number as text."""
+        request = super().request(model, payload, options)
+        body = msgspec.json.decode(request.body)
+        body["options"] = {name: str(value) for name, value in body["options"].items()}
+        return self.json_request(request.url, body)
+
+
 class DropsResults(Faithful):
     """Forgets what tools found."""
 
@@ -231,6 +242,8 @@ def test_nothing_is_lost_where_all_is_sent() -> None:
         (DropsFalsy, "plain", {"presence_penalty": 0.0}, ["presence_penalty=0.0"]),
         (DropsFalsy, "plain", {"seed": 0}, ["seed=0"]),
         (DropsFalsy, "plain", {"temperature": 0.2, "seed": 7}, []),
+        (WritesTexts, "plain", {"max_tokens": 1}, []),
+        (WritesTexts, "plain", {"temperature": 0.5}, ["temperature=0.5"]),
         (DropsFalsy, "tools", {"parallel_tool_calls": False}, ["parallel_tool_calls=False"]),
         (DropsResults, "tool used", {}, ["nonce_result0"]),
         (DropsCalls, "tool used", {}, ["calls {} and results {'call_nonceA': 1}"]),

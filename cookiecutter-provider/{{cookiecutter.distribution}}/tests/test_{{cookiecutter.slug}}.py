@@ -6,7 +6,6 @@ from swink_testing.conformance import ProviderConformance
 
 class Test{{ cookiecutter.class_name }}(ProviderConformance):
     provider = "{{ cookiecutter.name }}"
-    model = "{{ cookiecutter.name }}/{{ cookiecutter.name }}-large"
 {% elif cookiecutter.kind == "observer" -%}
 """The observers' kit on {{ cookiecutter.title }}, and what is special to it."""
 

@@ -92,6 +92,7 @@ def test_a_required_header_that_is_unset_fails_the_call(
     failure = caught.value.failure
     assert failure.kind is Kind.AUTH
     assert failure.message == "no X-Project for acme: ACME_PROJECT is not set"
+    assert failure.resolution == "Set ACME_PROJECT in the environment."
 
 
 def test_only_headers_that_are_set_are_sent(needy: OpenAIProvider) -> None:

@@ -195,15 +195,16 @@ class Tape:
         """Return the last attempt that was answered, with the message that it made, if given.
 
         What differs from run to run and is not in the body (cost, request id) is left out of
-        the message. What came over no HTTP, or by a WebSocket, is kept as a stream's body. Raises
-        UsageError where no bytes came.
+        the message, and so is what the call took in all. What came over no HTTP, or by a
+        WebSocket, is kept as a stream's body. Raises UsageError where no bytes came.
         """
         answered = [tape for tape in self.attempts if tape.answered]
         if not answered:
             raise UsageError(
                 f"{self._model} was not answered in bytes, so there is nothing to record",
                 resolution="See the error above, if there is one; check the key and the address. A "
-                "provider that makes its events itself cannot be recorded.",
+                "provider that makes its events itself cannot be recorded, nor can a plugin that "
+                "answers in its place, such as a cache.",
             )
         last = answered[-1]
         whole = last.recording()
@@ -212,7 +213,9 @@ class Tape:
             provider = last.attempt.target.binding.provider
             headers["Content-Type"] = getattr(provider, "content_types", ("",))[0]
             whole = evolve(whole, status=200)
-        said = message and evolve(message, cost=None, request_id=None)
+        said = message and evolve(
+            message, cost=None, request_id=None, total_usage=None, total_cost=None
+        )
         body_file = body_file_for(headers)
         return evolve(whole, headers=headers, note=note, message=said, body_file=body_file)
 

@@ -39,6 +39,13 @@ def headers_of(
         if (value := first_set([variable], environ)) is not None:
             found[name] = value
         elif variable in info.required_env:
-            why = f"no {name} for {info.name}: {variable} is not set"
-            raise ProviderFailure(Failure("request", kind=Kind.AUTH, code="no_header", message=why))
+            raise ProviderFailure(
+                Failure(
+                    "request",
+                    kind=Kind.AUTH,
+                    code="no_header",
+                    message=f"no {name} for {info.name}: {variable} is not set",
+                    resolution=f"Set {variable} in the environment.",
+                )
+            )
     return found

@@ -12,7 +12,11 @@ from swink_cli.terminal import say
 
 __all__ = ["command"]
 
-TEMPLATE = Path(__file__).resolve().parent.parent / "template"
+PACKAGE = Path(__file__).resolve().parent.parent
+TEMPLATE = PACKAGE / "template"
+KNOWN = PACKAGE / "known_providers.txt"
+"""A line for each provider of swink's own, installed or not: its name and its distribution."""
+
 NAME = re.compile(r"[a-z][a-z0-9_-]*")
 KINDS = ("sse", "ndjson", "openai", "stream", "observer", "wrapper")
 
@@ -63,10 +67,10 @@ def command(
             f"{name!r} cannot name a plugin",
             "Use lower-case letters, digits, - and _, and begin with a letter.",
         )
-    if name in (known := swink.Host(environ={}).provider_names()):
+    if (owner := _owner(name)) is not None:
         raise _failed(
-            f"{name} is a provider that is installed already",
-            f"Choose another name than {', '.join(known)}.",
+            f"{name} is a provider already, of {owner}",
+            f"Install {owner}, or choose another name.",
         )
     try:
         from cookiecutter.exceptions import CookiecutterException, OutputDirExistsException
@@ -97,6 +101,15 @@ def command(
     say(f"made {folder}")
     say(f"next: cd {folder} && pip install -e '.[test]' && pytest")
     return 0
+
+
+def _owner(name: str) -> str | None:
+    """Return the distribution that has a provider, installed or not; `None` where there is none."""
+    host = swink.Host(environ={})
+    if name in host.provider_names():
+        return host.entry(name).distribution
+    known = dict(line.split() for line in KNOWN.read_text("utf-8").splitlines())
+    return known.get(name)
 
 
 def _failed(message: str, resolution: str) -> swink.UsageError:

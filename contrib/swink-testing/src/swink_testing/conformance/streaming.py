@@ -217,6 +217,6 @@ def message_difference(found: AssistantMessage, expected: AssistantMessage) -> s
         return f"it fails ({found.error_kind}): {found.error_message}"
     for field in fields(AssistantMessage):
         is_, should = getattr(found, field.name), getattr(expected, field.name)
-        if field.name not in _NOT_COMPARED and is_ != should:
+        if field.eq and field.name not in _NOT_COMPARED and is_ != should:
             return f"{field.name} is {is_!r:.300}, expected {should!r:.300}"
     return None

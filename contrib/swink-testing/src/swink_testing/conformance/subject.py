@@ -313,12 +313,16 @@ class Subject:
                 yield event
 
     def environment(self) -> AbstractContextManager[object]:
-        """Keep the user's keys, addresses and proxies out of the checks."""
+        """Keep the user's keys, addresses and proxies out of the checks.
+
+        What every call needs to be set is set to something.
+        """
         info = None if self.fault else self.info
         own = (*info.api_key_env, *info.base_url_env) if info else ()
+        needed = dict.fromkeys(info.required_env if info else (), "conformance")
         hidden = {*_PROXIES, USER_FILE_ENV, *own}
         kept = {name: value for name, value in os.environ.items() if name not in hidden}
-        return patch.dict(os.environ, kept, clear=True)
+        return patch.dict(os.environ, {**needed, **kept}, clear=True)
 
 
 async def _yielded(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:

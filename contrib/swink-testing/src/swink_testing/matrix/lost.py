@@ -82,6 +82,8 @@ def _all_sent(value: Any, sent: list[Any]) -> bool:
         return all(_all_sent(item, sent) for item in value)
     if isinstance(value, str):
         return any(isinstance(leaf, str) and value in leaf for leaf in sent)
+    if isinstance(value, int) and str(value) in sent:  # as protobuf's JSON has 64-bit integers
+        return True
     return any(leaf == value for leaf in sent if not isinstance(leaf, bool | str))
 
 

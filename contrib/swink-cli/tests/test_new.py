@@ -1,0 +1,48 @@
+"""`swink new` refuses names, with nothing installed that makes packages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import swink_core as swink
+from swink_cli.commands.new import command
+
+
+def new(name: str, folder: Path) -> None:
+    command.main([name, "--kind", "sse", "--output", str(folder)], standalone_mode=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "owner"),
+    [("anthropic", "swink-provider-anthropic"), ("groq", "swink-provider-openai")],
+)
+def test_the_name_of_a_known_provider_is_refused_though_it_is_not_installed(
+    name: str, owner: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(swink.Host, "provider_names", lambda _: ())
+
+    with pytest.raises(swink.UsageError, match=f"{name} is a provider already, of {owner}"):
+        new(name, tmp_path)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_name_of_an_installed_provider_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Acme:
+        distribution = "somebodys-acme"
+
+    monkeypatch.setattr(swink.Host, "provider_names", lambda _: ("acme",))
+    monkeypatch.setattr(swink.Host, "entry", lambda _, name: Acme)
+
+    with pytest.raises(swink.UsageError, match="acme is a provider already, of somebodys-acme"):
+        new("acme", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["Acme", "9lives", "a b", "../acme"])
+def test_a_name_that_cannot_be_one_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(swink.UsageError, match="cannot name a plugin"):
+        new(name, tmp_path)

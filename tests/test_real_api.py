@@ -1,0 +1,55 @@
+"""The tutorial of a real API, step by step: what it says is typed and written, and what it says
+comes of it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from documents import ROOT, files_of, shell_lines
+
+from swink_testing.command_line import clean_environment
+from swink_testing.installed import install
+
+PAGE = ROOT / "docs/tutorials/a-real-api.md"
+LEVEL = "qwen: level 3 of 3, complete (28 of 30 checks applied)"
+
+
+def test_the_steps_of_the_page_lead_to_what_it_says(tmp_path: Path) -> None:
+    environment = clean_environment(tmp_path)
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+
+    def typed(*lines: str, cwd: Path) -> str:
+        done = subprocess.run(
+            ["bash", "-c", "\n".join(lines)],
+            cwd=cwd,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return done.stdout
+
+    get, new, enter, install_it, *rest = shell_lines(PAGE)
+    assert get == "pip install 'swink-cli[new]'"
+    assert enter == "cd swink-provider-qwen"
+    assert install_it == "pip install -e '.[test]'"  # tests/test_template.py installs
+    typed(new, cwd=tmp_path)
+    folder = tmp_path / enter.removeprefix("cd ")
+    for name, text in files_of(PAGE).items():
+        (folder / name).write_text(text, "utf-8")
+    project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
+    install(tmp_path / "site", project["name"], project["entry-points"], {})
+    environment["PYTHONPATH"] = f"{tmp_path / 'site'}:{folder / 'src'}"
+
+    output = typed(*rest, cwd=folder)
+
+    assert output.rstrip().endswith(LEVEL), output
+    assert output.count("\nrecorded ") == 3
+    assert f"    {LEVEL}\n" in PAGE.read_text("utf-8")

@@ -1,0 +1,179 @@
+"""Build a release and try it, and stop before anything is uploaded: `tools/release.py`.
+
+Every distribution is built into `dist/` and its metadata checked. The whole set is installed into
+empty environments: on each Python that this machine has, with the newest versions of what it
+depends on, and on the oldest Python with the oldest versions that are allowed; there each
+distribution's tests run from its sdist. What was installed is listed in `dist/` as an SBOM.
+
+    python tools/release.py [--python 3.12 …] [--without-tests]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from smoke_wheels import ROOT, Project, SmokeFailure, build, distributions, run, run_tests
+
+DIST = ROOT / "dist"
+
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+
+UV = (sys.executable, "-m", "uv")
+
+BY_NAME = "import importlib.metadata as m, sys; [p.load() for n in sys.argv[1:] for p in m.distribution(n).entry_points]"  # noqa: E501
+"""Load every entry point of the distributions that are named."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """An environment of the release: a Python, and which end of the ranges it takes."""
+
+    version: str
+    resolution: str
+    home: Path
+
+    @property
+    def python(self) -> Path:
+        """The environment's interpreter."""
+        return self.home / "bin" / "python"
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What programs run with: nothing of the caller's Python, and the environment's first."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        path = f"{self.home / 'bin'}{os.pathsep}{kept.get('PATH', '')}"
+        return {**kept, "PATH": path, "UV_PYTHON_DOWNLOADS": "never"}
+
+    def __str__(self) -> str:
+        return f"Python {self.version}, {self.resolution} versions"
+
+
+def interpreter(version: str) -> str | None:
+    """Return a Python of this machine that is of a version, `None` if it has none."""
+    found = subprocess.run(
+        [*UV, "python", "find", "--no-project", "--system", version],
+        env={**os.environ, "UV_PYTHON_DOWNLOADS": "never"},
+        capture_output=True,
+        text=True,
+    )
+    return found.stdout.strip() or None if found.returncode == 0 else None
+
+
+def install(place: Place, base: str, projects: list[Project]) -> None:
+    """Install the set into an empty environment, and load all that it offers."""
+    names = [project.name for project in projects]
+    own = tuple(names)
+    tools = {need for each in projects for need in each.tests_need if not need.startswith(own)}
+    run([*UV, "venv", "-q", "--python", base, place.home], env=place.variables)
+    pip = [*UV, "pip", "install", "-q", "--python", place.python, "--find-links", DIST]
+    wheels = [DIST / wheel_name(project) for project in projects]
+    oldest = ["--resolution", "lowest-direct"] if place.resolution == "oldest" else []
+    run([*pip, *oldest, *wheels], env=place.variables)
+    extras = [
+        f"{project.name}[{','.join(project.extras)}] @ {(DIST / wheel_name(project)).as_uri()}"
+        for project in projects
+        if project.extras
+    ]
+    run([*pip, *extras, *sorted(tools)], env=place.variables)
+    run([*UV, "pip", "check", "--python", place.python], env=place.variables)
+    run([place.python, "-I", "-c", BY_NAME, *names], env=place.variables)
+
+
+def wheel_name(project: Project) -> str:
+    """Return the name of a distribution's wheel."""
+    return f"{project.name.replace('-', '_')}-{project.version}-py3-none-any.whl"
+
+
+def built(projects: Iterable[Project]) -> None:
+    """Build all distributions into `dist/`, and check what indexes will say of their metadata."""
+    shutil.rmtree(DIST, ignore_errors=True)
+    DIST.mkdir()
+    with (
+        tempfile.TemporaryDirectory(prefix="swink-build-") as scratch,
+        ThreadPoolExecutor(os.cpu_count()) as pool,
+    ):
+        for wheel in pool.map(lambda project: build(project, Path(scratch)), projects):
+            for file in wheel.parent.iterdir():
+                shutil.copy(file, DIST)
+    run([sys.executable, "-m", "twine", "check", "--strict", *sorted(DIST.iterdir())])
+
+
+def tested(place: Place, projects: list[Project]) -> None:
+    """Run the tests of each distribution, from its sdist, in an environment."""
+    with (
+        tempfile.TemporaryDirectory(prefix="swink-sdists-") as scratch,
+        ThreadPoolExecutor(os.cpu_count()) as pool,
+    ):
+        sdists = Path(scratch) / "dist"
+        for project in projects:
+            stem = f"{project.name.replace('-', '_')}-{project.version}.tar.gz"
+            (sdists / project.name).mkdir(parents=True)
+            shutil.copy(DIST / stem, sdists / project.name)
+        jobs = {
+            project.name: pool.submit(run_tests, project, place, sdists, Path(scratch) / "out")
+            for project in reversed(projects)
+            if project.tests_need
+        }
+        for name, job in jobs.items():
+            print(f"ok      {name}'s tests, {place}: {job.result()}", flush=True)
+
+
+def inventory(place: Place, version: str) -> Path:
+    """Write what an environment has as an SBOM (CycloneDX), and return the file."""
+    file = DIST / f"swink-{version}.cdx.json"
+    run([sys.executable, "-m", "cyclonedx_py", "environment", place.python, "--of", "JSON",
+         "-o", file], env=place.variables)  # fmt: skip
+    return file
+
+
+def released(projects: list[Project], pythons: list[str], with_tests: bool) -> None:
+    """Build, install and test. Raises SmokeFailure for what would make a bad release."""
+    versions = {project.version for project in projects}
+    if len(versions) != 1:
+        raise SmokeFailure(f"the distributions have several versions: {', '.join(versions)}")
+    built(projects)
+    print(f"ok      {len(projects)} distributions, {len([*DIST.iterdir()])} files", flush=True)
+    found = {version: base for version in pythons if (base := interpreter(version))}
+    for version in set(pythons) - set(found):
+        print(f"absent  Python {version}", flush=True)
+    if not found:
+        raise SmokeFailure("this machine has none of these Pythons")
+    oldest = next(iter(found))
+    with tempfile.TemporaryDirectory(prefix="swink-release-") as scratch:
+        places = [Place(each, "newest", Path(scratch) / each) for each in found]
+        places.append(Place(oldest, "oldest", Path(scratch) / f"{oldest}-oldest"))
+        for place in places:
+            install(place, found[place.version], projects)
+            print(f"ok      {place}: installed", flush=True)
+            if with_tests:
+                tested(place, projects)
+        file = inventory(places[-2], *versions)
+    print(f"ok      {file.relative_to(ROOT)}", flush=True)
+
+
+def main() -> int:
+    """Make the release; return 1 if it would be a bad one."""
+    parser = argparse.ArgumentParser(prog="tools/release.py", description=__doc__)
+    parser.add_argument("--python", action="append", metavar="VERSION", help="instead of all")
+    parser.add_argument("--without-tests", action="store_true")
+    options = parser.parse_args()
+    try:
+        released(distributions(), options.python or [*PYTHONS], not options.without_tests)
+    except SmokeFailure as failure:
+        print(f"FAILED  {failure}", file=sys.stderr)
+        return 1
+    print("nothing was uploaded: push the tag v… and the workflow `release` publishes these files")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
