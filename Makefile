@@ -164,7 +164,7 @@ $(RAY)/.installed: tools/ray.txt $(VENV)/.installed-dev
 
 clients: $(VENV)/.installed-dev $(CLIENTS)/npm/.installed $(CLIENTS)/aider/.installed
 	ulimit -n $$(ulimit -Hn) || true; SWINK_GATEWAY_CROWD=1000 SWINK_GATEWAY_CLIENTS=chat \
-		$(PY) -m pytest -q contrib/swink-gateway/tests/test_crowd.py contrib/swink-gateway/tests/test_hostile_requests.py
+		$(PY) -m pytest -q -n 2 contrib/swink-gateway/tests/test_crowd.py contrib/swink-gateway/tests/test_hostile_requests.py
 	$(PY) tools/clients/drive.py $(CLIENTS_ARGS)
 
 $(CLIENTS)/npm/.installed: tools/clients/package.json

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from serving import ONCE, Scripted, ask, serving
+from test_seed_scenarios import OWN, THINKING
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
@@ -50,9 +51,8 @@ def failing(kind: Kind, wait: float | None = None, *before: Any) -> Scripted:
 
 async def asked(gateway: Gateway, protocol: str, stream: bool, model: str = MODEL) -> Any:
     streamed, whole, body = ASKING[protocol]
-    return await ask(
-        gateway, streamed if stream else whole, {"model": model, "stream": stream, **body}
-    )
+    path = (streamed if stream else whole).replace(MODEL, model)
+    return await ask(gateway, path, {"model": model, "stream": stream, **body})
 
 
 @EACH
@@ -81,6 +81,28 @@ async def test_with_nobody_left_to_ask_a_stream_says_so_inside_a_200(protocol: s
         assert '"code":"server_is_overloaded"' in text
 
 
+AI_SDK = "opencode/1.18.33 ai-sdk/provider-utils/4.0.40"
+
+
+@pytest.mark.parametrize("kind", [Kind.OVERLOADED, Kind.QUOTA_EXHAUSTED])
+async def test_who_makes_a_status_of_a_code_gets_one_that_is_final(kind: Kind) -> None:
+    begun = (swink.TextStart(0), swink.TextDelta(0, "Hel"))
+    body = {"model": MODEL, "stream": True, "input": "Hi"}
+    for before in ((), begun):
+        async with serving(failing(kind, None, *before)) as gateway:
+            headers = {"User-Agent": AI_SDK}
+            answer = await ask(gateway, "/v1/responses", body, headers=headers)
+        kinds = [frame["type"] for frame in answer.frames]
+        assert len({"error", "response.failed"} & set(kinds)) == 1  # it fails once
+        assert kinds[-1] == ("response.failed" if before else "error")
+        if not before:
+            said = answer.frames[-1]
+            assert (said["code"], said["sequence_number"]) == ("424", len(kinds) - 1)
+            assert said["message"].startswith("it broke")
+            # digits and words that opencode asks again for, wherever in an event they stand
+            assert not [word for word in TRIGGERS if word in str(said)]
+
+
 async def test_a_limit_whose_end_is_known_is_something_to_wait_for() -> None:
     async with serving(failing(Kind.THROTTLED, 6.5)) as gateway:
         whole = await asked(gateway, "chat", False)
@@ -101,6 +123,23 @@ async def test_what_a_provider_says_of_its_limits_is_passed_on() -> None:
     assert answer.status == 429
     assert {name: answer.headers[name] for name in said} == said
     assert "Set-Cookie" not in answer.headers
+
+
+ANSWERED = [(p, s) for p in ASKING for s in (True, False) if (p, s) != ("native", True)]
+"""Streams of swink's own protocol begin before the provider has said anything."""
+
+
+@pytest.mark.parametrize(("protocol", "stream"), ANSWERED)
+async def test_what_is_left_of_a_providers_limits_goes_with_its_answers(
+    protocol: str, stream: bool
+) -> None:
+    said = {"x-ratelimit-remaining-tokens": "7", "anthropic-ratelimit-requests-reset": "soon"}
+    upstream = MemoryResponse([THINKING.body], 200, {**THINKING.headers, **said})
+    http = MemoryHTTPClient(upstream)
+    async with serving(http=http, providers={"anthropic": OWN}) as gateway:
+        answer = await asked(gateway, protocol, stream, f"anthropic/{THINKING.model}")
+    assert answer.status == 200
+    assert {name: answer.headers[name] for name in said} == said
 
 
 @EACH

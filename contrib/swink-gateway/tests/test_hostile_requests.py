@@ -8,6 +8,7 @@ call that could begin. Every place of a request is made large in every way that 
 from __future__ import annotations
 
 import gc
+import gzip
 import json
 import logging
 import time
@@ -32,7 +33,14 @@ from swink_gateway.protocols.messages import MessagesProtocol
 from swink_gateway.protocols.native import NativeProtocol
 from swink_gateway.protocols.ollama import OllamaGenerateProtocol, OllamaProtocol
 from swink_gateway.protocols.responses import ResponsesProtocol
-from swink_gateway.reading import MOST_BLOCKS, MOST_ELEMENTS, Refused, read_body
+from swink_gateway.reading import (
+    MOST_BLOCKS,
+    MOST_DEPTH,
+    MOST_ELEMENTS,
+    MOST_NAME,
+    Refused,
+    read_body,
+)
 from swink_gateway.routing import Routing
 from swink_testing.canaries import SONG, given_to
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
@@ -231,6 +239,41 @@ async def test_a_conversation_has_only_so_many_blocks() -> None:
         answer = await ask(gateway, PATHS["chat"], b"[" + b"{}," * MOST_ELEMENTS + b"{}]")
         assert answer.status == 400
         assert str(MOST_ELEMENTS) in answer.json["error"]["message"]
+
+
+@EACH
+async def test_a_request_is_so_deep_and_no_deeper(name: str) -> None:
+    protocol, path, body = REQUESTS[name]
+    async with calling() as calls:
+        for depth, fits in ((MOST_DEPTH // 2, True), (MOST_DEPTH, False), (990, False)):
+            schema = b'{"type": "array", "items": ' * depth + b"{}" + b"}" * depth
+            data = encoded(body).replace(encoded(SCHEMA), schema)
+            assert data != encoded(body)
+            if fits:
+                asked = await read_body(protocol, data, path, {})
+                async with calls.begun(protocol, asked, ""):
+                    pass
+            else:
+                with pytest.raises(Refused, match="nested too deeply"):
+                    await read_body(protocol, data, path, {})
+
+
+@EACH
+async def test_a_models_name_is_short_and_fits_in_a_line_of_a_log(name: str) -> None:
+    protocol, path, body = REQUESTS[name]
+    for model in ("echo/" + "x" * MOST_NAME, "echo/a\nERROR all is lost", "echo/\x1b[2J"):
+        named = {"model": model}
+        with pytest.raises(Refused, match="name of the model"):
+            await read_body(protocol, encoded({**body, **named}), {**path, **named}, {})
+
+
+@pytest.mark.parametrize("coding", ["gzip", "zstd", "GZip", "gzip, gzip"])
+async def test_no_compressed_body_is_taken(coding: str) -> None:
+    bomb = gzip.compress(b" " * 1_000_000)
+    async with serving() as gateway:
+        for path in (*PATHS.values(), "/api/show", "/health"):
+            answer = await ask(gateway, path, bomb, headers={"Content-Encoding": coding})
+            assert answer.status == 415
 
 
 @EACH

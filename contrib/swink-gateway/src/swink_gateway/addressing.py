@@ -21,6 +21,7 @@ from swink_core import (
     Context,
     ExtensionBlock,
     FileIdSource,
+    InvalidModel,
     Message,
     Model,
     SystemMessage,
@@ -31,10 +32,26 @@ from swink_core.providers import Fitted, rule_of
 from swink_gateway.protocols import Asked
 from swink_gateway.protocols.tool_names import Known
 
-__all__ = ["Spoken", "addressed", "answerable"]
+__all__ = ["Spoken", "addressed", "answerable", "check_named_by_client"]
 
 MOST_KNOWN = 1000
 """Models of which it is remembered over which API they are asked: clients choose their names."""
+
+
+def check_named_by_client(client: Client, model: Model) -> None:
+    """Raise InvalidModel for a model that a client cannot name, but the gateway's owner can.
+
+    A provider that is no service, but runs on this machine, may take the path of a file for a
+    model, or the name of one to download: clients name those that it lists.
+    """
+    info = client.catalog.provider(model.provider)
+    is_here = info is not None and info.base_url is None and info.auth == "none"
+    if is_here and model.info is None:
+        raise InvalidModel(
+            f"{str(model)!r} is not listed, and it would be this machine that runs it: clients "
+            "name no files of it, and nothing to fetch",
+            resolution="Have its owner give it a name: swink gateway --route NAME=MODEL.",
+        )
 
 
 class Spoken:

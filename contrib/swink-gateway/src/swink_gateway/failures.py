@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import ceil
 
+from aiohttp import web
+
 from swink_core import (
     Error,
     InvalidModel,
@@ -16,7 +18,7 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 
 __all__ = ["PASSING", "STATUSES", "headers_of", "of_exception", "status_of", "text_of"]
-__all__ += ["header_text", "is_exhausted", "of_bad_request", "passed_on"]
+__all__ += ["header_text", "is_exhausted", "of_bad_request", "passed_on", "refusal"]
 
 STATUSES: dict[Kind, int] = {
     Kind.THROTTLED: 429,
@@ -130,3 +132,13 @@ def header_text(value: str) -> str:
     """Return text as a header may hold it (RFC 9110 section 5.5)."""
     plain = value.encode("ascii", "replace").decode()
     return "".join(c if " " <= c <= "~" else " " for c in plain)[:MOST_HEADER]
+
+
+_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
+
+
+def refusal(status: int, why: str) -> web.Response:
+    """Answer who is not let in, in a form that the SDKs of all protocols read a message from."""
+    kind = _TYPES.get(status, "invalid_request_error")
+    error = {"type": kind, "message": why, "code": status}
+    return web.json_response({"type": "error", "error": error}, status=status)

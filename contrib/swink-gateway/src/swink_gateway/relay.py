@@ -28,6 +28,7 @@ from swink_gateway.pulse import Pulse
 __all__ = [
     "ABORTED",
     "BACKPRESSURE",
+    "MOST_CONNECTIONS",
     "MOST_STREAMS",
     "MOST_UNREAD_BYTES",
     "Limits",
@@ -43,6 +44,12 @@ PATIENCE_SECONDS = 60.0
 
 MOST_STREAMS = 512
 
+MOST_CONNECTIONS = 2 * MOST_STREAMS
+"""With those that clients keep for their next request."""
+
+SILENT_CONNECTION_SECONDS = 100.0
+"""Clients close what they keep for their next request earlier by themselves, after 90 s or less."""
+
 MOST_UNREAD_BYTES = 64 * 1024
 """That a client has not read, before its upstream has to wait for it."""
 
@@ -57,14 +64,18 @@ ABORTED = "ccr_stream_aborted_total"
 class Limits:
     """What clients may take of the gateway.
 
-    `patience` is for how many seconds a client may read nothing, or send nothing of its request;
-    `streams` is how many answers are under way at a time; `coalesce` lets an upstream be read on
-    while its client reads slowly. `clock` is what signs of life go by.
+    `patience` is for how many seconds a client may read nothing, and in how many its body has to
+    come; `streams` is how many answers are under way at a time; `coalesce` lets an upstream be read
+    on while its client reads slowly. `connections` is about how many are open at a time, and
+    `silence` for how many seconds one may be without the whole head of a request. `clock` is what
+    signs of life and limits of what clients send go by.
     """
 
     patience: float = PATIENCE_SECONDS
     streams: int = MOST_STREAMS
     coalesce: bool = False
+    connections: int = MOST_CONNECTIONS
+    silence: float = SILENT_CONNECTION_SECONDS
     clock: Clock = field(factory=LoopClock)
 
 
@@ -95,6 +106,8 @@ class Line:
             if transport is not None:
                 transport.abort()
             raise ConnectionResetError("the client does not read") from None
+        except ConnectionError as error:  # of which aiohttp has several kinds
+            raise ConnectionResetError("the client has left") from error
 
 
 class _Streamed(web.StreamResponse):

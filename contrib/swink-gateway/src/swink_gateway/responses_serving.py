@@ -5,7 +5,7 @@ the client's is a request of the type `response.create`, and each of ours an eve
 `generate: false` warms a cache up: it is answered without asking a model. Ids are those of the same
 connection; over HTTP they are those of answers that were to be stored. Events name the `stream_id`
 of their request; requests of all lanes are answered one after the other. Input that would steer an
-answer on its way (`response.steer`) is given back.
+answer on its way (`response.steer`) is given back. After an hour a connection is closed, as there.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from typing import Any
 from aiohttp import WSMsgType, web
 from attrs import evolve
 
-from swink_core import Error, StreamErrorKind
+from swink_core import AssistantMessage, Error, StreamErrorKind
 from swink_gateway.calls import OWNER, Calls
+from swink_gateway.deadlines import time_limit
 from swink_gateway.failures import of_bad_request, status_of
 from swink_gateway.kept import Kept
 from swink_gateway.protocols import Asked, BadRequest, Facts
 from swink_gateway.protocols.frames import encode, named_frame
 from swink_gateway.protocols.openai_errors import error_data
 from swink_gateway.protocols.responses import PREFIX, ResponsesProtocol
-from swink_gateway.reading import Refused, asked_of, json_of, within
+from swink_gateway.reading import MOST_BLOCKS, Refused, asked_of, json_of, within
 from swink_gateway.relay import Line, hold_little, relayed
 
 __all__ = ["ResponsesRoutes"]
@@ -38,6 +39,11 @@ UPGRADE = 426
 
 HEARTBEAT_SECONDS = 30.0
 """After which a connection is looked after that may have vanished."""
+
+SOCKET_SECONDS = 3600.0
+"""For which a connection may be open; clients then open another."""
+
+SOCKET_ENDED = "websocket_connection_limit_reached"
 
 LANE = "stream_id"
 """The field by which a client tells apart what it asks on one connection."""
@@ -67,8 +73,8 @@ class ResponsesRoutes:
 
     async def _answer(self, request: web.Request, asked: Asked) -> web.StreamResponse:
         owner = request[OWNER]
-        _go_on(asked, self._kept, owner)
         size = len(await request.read())
+        size = _go_on(asked, size, self._most_bytes, self._kept, owner)
 
         def done(message: Any, facts: Facts) -> None:
             if asked.said["store"]:
@@ -90,9 +96,12 @@ class ResponsesRoutes:
         connection = _Connection(line, self._of_sockets, self._most_bytes, request[OWNER])
         answering = asyncio.ensure_future(connection.answer())
         try:
-            async for frame in socket:
-                if frame.type is WSMsgType.TEXT:
-                    await connection.take(frame.data)
+            async with time_limit(self._calls.limits.clock, SOCKET_SECONDS):
+                async for frame in socket:
+                    if frame.type is WSMsgType.TEXT:
+                        await connection.take(frame.data)
+        except TimeoutError:
+            await connection.end()
         except ConnectionResetError:
             pass  # it closed while it was told something
         finally:
@@ -100,6 +109,8 @@ class ResponsesRoutes:
             with suppress(asyncio.CancelledError):
                 await answering
             self._of_sockets.forget(connection)
+            if request.transport is None:
+                await socket.close()  # or its heartbeat holds it until the next would come
         return socket
 
 
@@ -173,14 +184,21 @@ class _Connection:
             self._held -= size
             lane = _lane(body)
             try:
-                with self._calls.place():
+                with self._calls.place(size):
                     asked = await within(partial(self._read, body), size)
-                    _go_on(asked, self._kept, self)
+                    size = _go_on(asked, size, self._most_bytes, self._kept, self)
                     await self._create(asked, size, lane)
             except Refused as refusal:
                 await self._refuse(refusal, lane)
             except ConnectionResetError:
                 return
+            self._waiting.task_done()
+
+    async def end(self) -> None:
+        """Have answered what was asked, and say that no more is."""
+        await self._waiting.join()
+        why = f"the connection has been open for {SOCKET_SECONDS:g} s: open another"
+        await self._refuse(Refused(of_bad_request(why), 400, SOCKET_ENDED), None)
 
     def _read(self, body: Any) -> Asked:
         if isinstance(body, Refused):
@@ -228,19 +246,32 @@ def _given_back(steer: dict[str, Any]) -> dict[str, Any]:
     return {"type": f"{STEER}.failed", "sequence_number": 0, "error": error, "steer": given}
 
 
-def _go_on(asked: Asked, kept: Kept, owner: object) -> None:
-    """Put what came before in front of what is asked. Raises Refused for an unknown id."""
+def _go_on(asked: Asked, size: int, most: int, kept: Kept, owner: object) -> int:
+    """Put what came before in front of what is asked; return the size of it all, in bytes.
+
+    Raises Refused for an unknown id, and for a conversation that grew larger than `most`.
+    """
     previous = asked.said["previous"]
     if previous is None:
-        return
-    messages = kept.messages(previous, owner)
-    if messages is None:
+        return size
+    found = kept.find(previous, owner)
+    if found is None:
         why = f"previous_response_id: no answer {previous!r:.100} is kept here"
         raise Refused(of_bad_request(why), 400, "previous_response_not_found")
+    messages, before = found
+    if before + size > most or len(messages) > MOST_BLOCKS:
+        grown = Error(error_message="the conversation up to here is too long to go on from")
+        grown.error_kind = StreamErrorKind.CONTEXT_WINDOW_EXCEEDED
+        raise Refused(grown, status_of(grown))
     asked.context = evolve(asked.context, messages=[*messages, *asked.context.messages])
+    return before + size
 
 
-def _keep(kept: Kept, asked: Asked, message: Any, facts: Facts, size: int, owner: object) -> None:
+def _keep(
+    kept: Kept, asked: Asked, message: AssistantMessage, facts: Facts, size: int, owner: object
+) -> None:
     messages = [*asked.context.messages, message]
-    for id in {message.response_id, PREFIX + facts.id} - {None}:
+    size += len(message.text) + len(message.thinking)
+    size += sum(len(call.raw_arguments or "") for call in message.tool_calls)
+    for id in {message.response_id or PREFIX + facts.id, PREFIX + facts.id}:
         kept.keep(id, messages, size, owner)

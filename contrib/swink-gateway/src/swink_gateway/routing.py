@@ -10,6 +10,7 @@ from typing import Any
 from attrs import define, evolve
 
 from swink_core import Client, InvalidModel, Model, UsageError
+from swink_gateway.addressing import check_named_by_client
 from swink_gateway.config import Config, Fault, Route, Source, Transforms
 from swink_gateway.features import fits, is_named
 from swink_gateway.limits.stores import ENGINES, Store
@@ -19,9 +20,6 @@ __all__ = ["Chain", "Routing", "restarted", "usable"]
 
 Chain = list[tuple[Model, dict[str, Any]]]
 """Models in the order in which they are asked, each with options of its own."""
-
-_PATHS = ("/", "\\", "~", ".")
-"""How paths begin, which some providers take for models."""
 
 
 @define(frozen=True)
@@ -53,11 +51,8 @@ class Routing:
         name = self.config.aliases.get(name, name)
         route = self.config.routes.get(name)
         chain = self._chain(name, self.chance)
-        if name == asked.model and route is None and chain[0][0].id.startswith(_PATHS):
-            raise InvalidModel(
-                f"{name!r} is a path, and clients name no files of this machine",
-                resolution="Have its owner give it a name: swink gateway --route NAME=MODEL.",
-            )
+        if name == asked.model and route is None:
+            check_named_by_client(self.client, chain[0][0])
         return chain, _transformed(asked, route.transforms) if route else evolve(asked)
 
     def allows(self, owner: str, name: str) -> bool:

@@ -22,20 +22,22 @@ from attrs import evolve
 from swink_core import Client, RetryPolicy, SwinkError
 from swink_gateway.calls import OWNER, Calls
 from swink_gateway.config import Config, Route, Upstream
+from swink_gateway.connections import Connections
+from swink_gateway.failures import refusal
 from swink_gateway.guard import Guard, is_loopback
 from swink_gateway.limits import Ledger, MemoryLedger
 from swink_gateway.listing import Offer, listed_models
 from swink_gateway.ollama_lists import API_VERSION, ollama_model, ollama_models
 from swink_gateway.operating import OperatorRoutes
 from swink_gateway.page import page
-from swink_gateway.protocols import BadRequest, ClientProtocol
+from swink_gateway.protocols import ClientProtocol
 from swink_gateway.protocols.chat import ChatProtocol
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.gemini import GeminiProtocol
 from swink_gateway.protocols.messages import MessagesProtocol
 from swink_gateway.protocols.native import NativeProtocol
 from swink_gateway.protocols.ollama import OllamaGenerateProtocol, OllamaProtocol
-from swink_gateway.reading import json_of
+from swink_gateway.reading import MOST_BODY_BYTES, Refused, json_of, within
 from swink_gateway.relay import Limits
 from swink_gateway.responses_serving import ResponsesRoutes
 from swink_gateway.routing import Routing
@@ -50,8 +52,8 @@ log = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
 
-MOST_BODY_BYTES = 32 * 1024 * 1024
-"""Of a request: the smallest of coding agents' have 40 kB, those with images some MB."""
+PLAIN = "identity"
+"""How a body has to be coded: no vendor's client compresses it, and a MB of it may be a GB."""
 
 GRACE_SECONDS = 5
 """For answers that are on their way when the gateway stops."""
@@ -121,9 +123,10 @@ class Gateway:
         self._operators = OperatorRoutes(self._calls, monitor)
         self.reconfigure(config or Config())
         self._native = NativeProtocol(settings)
-        self._runner = web.AppRunner(
-            self._app(), handler_cancellation=True, access_log=None, shutdown_timeout=GRACE_SECONDS
-        )
+        self._runner = Connections(
+            self._app(), limits, self._calls.counters, auto_decompress=False,
+            handler_cancellation=True, access_log=None, shutdown_timeout=GRACE_SECONDS,
+        )  # fmt: skip
 
     def reconfigure(self, config: Config) -> None:
         """Answer as another configuration says, from the next request on.
@@ -237,7 +240,7 @@ class Gateway:
         name = request.match_info["model"]
         row = next((row for row in rows if row["id"] == name), None)
         if row is None:
-            return self._refuse(404, f"no model {name!r} is listed")
+            return refusal(404, f"no model {name!r} is listed")
         return web.json_response(row)
 
     async def _tags(self, request: web.Request) -> web.Response:
@@ -245,10 +248,10 @@ class Gateway:
 
     async def _show(self, request: web.Request) -> web.Response:
         try:
-            said = Fields(json_of(await request.read()))
-            name = said.text("model") or said.required("name")
-        except BadRequest as error:
-            return web.json_response({"error": str(error)}, status=400)
+            body = await self._calls.read(request)
+            name = await within(lambda: _shown(body), len(body))
+        except Refused as refused:
+            return web.json_response({"error": str(refused)}, status=refused.status)
         found = ollama_model(self._offer(request), name)
         if found is None:
             return web.json_response({"error": f"model {name!r} not found"}, status=404)
@@ -274,38 +277,35 @@ class Gateway:
 
     @web.middleware
     async def _let_in(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        with self._runner.answering(request.transport):
+            return await self._answer(request, handler)
+
+    async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if not self.guard.is_from_here(request.headers):
-            return self._refuse(403, "this gateway does not answer to that Host or Origin")
+            return refusal(403, "this gateway does not answer to that Host or Origin")
         owner = self.guard.owner(request.headers, request.query)
         if owner is None and request.path not in _PUBLIC:
-            return self._refuse(401, "the gateway's key is missing or wrong")
+            return refusal(401, "the gateway's key is missing or wrong")
         request[OWNER] = owner or ""
+        if request.headers.get("Content-Encoding", PLAIN).lower() != PLAIN:
+            return refusal(415, "the gateway takes no compressed bodies")
         try:
             return await handler(request)
         except web.HTTPException as error:
             if error.status < 400:
                 raise
-            return self._refuse(error.status, error.reason)
+            return refusal(error.status, error.reason)
+        except ConnectionError:
+            return refusal(503, "the client has left")  # aiohttp finds out, and is silent
         except Exception:
-            log.exception("the gateway failed at %s", request.path)
-            return self._refuse(500, "the gateway failed to answer")
-
-    def _refuse(self, status: int, why: str) -> web.Response:
-        """Answer in a form that the SDKs of all protocols read a message from."""
-        return web.json_response(
-            {
-                "type": "error",
-                "error": {
-                    "type": _TYPES.get(status, "invalid_request_error"),
-                    "message": why,
-                    "code": status,
-                },
-            },
-            status=status,
-        )
+            log.exception("the gateway failed at %r", request.path)
+            return refusal(500, "the gateway failed to answer")
 
 
-_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
+def _shown(body: bytes) -> str:
+    """Return the name of the model that is asked about. Raises BadRequest."""
+    said = Fields(json_of(body))
+    return said.text("model") or said.required("name")
 
 
 async def _version(request: web.Request) -> web.Response:
