@@ -8,6 +8,7 @@ CLIENTS_ARGS ?=
 STREAMS ?= 1000000
 REFUSALS ?= 100000
 CALLS ?= 3000
+MINUTES ?= 10
 WORKERS ?= auto
 PROVIDERS ?=
 PYTHONS ?=
@@ -33,7 +34,7 @@ OR_FAIL := || { echo "the installation failed; for all that pip has to say, run 
 PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml contrib/*/pyproject.toml)
 EDITABLE := $(foreach project,$(patsubst %/,%,$(dir $(PROJECTS))),-e ./$(project))
 
-.PHONY: help demo test lint format types wheels reference docs picture bench kills fuzz judge scoreboard moving mutants counterparts clients constraints changelog release clean FORCE
+.PHONY: help demo test lint format types wheels reference docs picture bench chaos kills fuzz judge scoreboard moving mutants counterparts clients constraints changelog release clean FORCE
 .DELETE_ON_ERROR:
 
 help:
@@ -48,6 +49,7 @@ help:
 	@echo 'make bench        measure the cost per event and per request and write the page of it, count'
 	@echo '                  instructions (with valgrind), and measure each protocol at the gateway,'
 	@echo '                  the start of the command line, and many prompts (CALLS=100000 for all)'
+	@echo 'make chaos        kill workers and Redis under gateways for ten minutes (MINUTES=1)'
 	@echo 'make kills        kill runs of `swink batch` two hundred times, with each engine of its journal'
 	@echo 'make fuzz         feed 1,000,000 broken answers (STREAMS=…) and 100,000 broken errors'
 	@echo '                  (REFUSALS=…) to all providers, half over HTTP, then run the'
@@ -57,7 +59,8 @@ help:
 	@echo 'make mutants    mutate providers by rule, and count what the conformance kit finds (PROVIDERS="sound")'
 	@echo 'make scoreboard   put swink and its peers before the same faults, and before the judge; writes two pages'
 	@echo 'make moving       run the programs of the pages of moving to swink, installing what they move from'
-	@echo 'make counterparts show traces to Phoenix and metrics to Prometheus, drive the claude command,'
+	@echo 'make counterparts show traces to Phoenix and metrics to Prometheus, put gateways behind'
+	@echo '                  haproxy and before a real Redis, drive the claude command,'
 	@echo '                  the gateway with every vendor'\''s newest SDK, and them beside the'
 	@echo '                  providers, and a batch on Ray, installing all (2.5 GB)'
 	@echo 'make clients      drive real coding agents through the gateway, installing them (2 GB), and'
@@ -114,6 +117,9 @@ bench: $(VENV)/.installed-dev $(PEERS_INSTALLED)
 	$(PY) -m benchmarks.start_up
 	$(PY) -m benchmarks.batch --calls $(CALLS)
 
+chaos: $(VENV)/.installed-dev
+	$(PY) contrib/swink-gateway/tests/chaos.py --minutes $(MINUTES)
+
 kills: $(VENV)/.installed-dev
 	$(PY) contrib/swink-batch/tests/kills.py --engine files
 	$(PY) contrib/swink-batch/tests/kills.py --engine sqlite
@@ -143,7 +149,9 @@ $(PEERS)/%/.installed: benchmarks/peers/%.txt $(VENV)/.checkout
 
 counterparts: $(VENV)/.installed-dev $(COUNTERPARTS)/.installed $(RAY)/.installed $(SDKS_INSTALLED)
 	@command -v prometheus >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends prometheus; } || { echo "Prometheus is not here, and apt cannot install it: install it by hand" >&2; exit 1; }
+	@for program in haproxy redis-server; do command -v $$program >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $$program; } || { echo "$$program is not here, and apt cannot install it: install it by hand" >&2; exit 1; }; done
 	$(PY) tools/counterparts.py
+	$(PY) tools/counterparts_gateway.py
 	$(PY) -m pytest -q contrib/swink-recorder/tests/test_cassette.py
 	$(PY) tools/counterparts_claude_code.py
 	$(PY) tools/counterparts_sdks.py
@@ -160,7 +168,7 @@ $(RAY)/.installed: tools/ray.txt $(VENV)/.installed-dev
 
 clients: $(VENV)/.installed-dev $(CLIENTS)/npm/.installed $(CLIENTS)/aider/.installed
 	ulimit -n $$(ulimit -Hn) || true; SWINK_GATEWAY_CROWD=1000 SWINK_GATEWAY_CLIENTS=chat \
-		$(PY) -m pytest -q contrib/swink-gateway/tests/test_crowd.py contrib/swink-gateway/tests/test_hostile_requests.py
+		$(PY) -m pytest -q -n 2 contrib/swink-gateway/tests/test_crowd.py contrib/swink-gateway/tests/test_hostile_requests.py
 	$(PY) tools/clients/drive.py $(CLIENTS_ARGS)
 
 $(CLIENTS)/npm/.installed: tools/clients/package.json

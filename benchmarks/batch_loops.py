@@ -86,6 +86,19 @@ async def litellm_loop(url: str, calls: int, concurrency: int, output: Path) -> 
     await in_a_loop(ask, calls, concurrency, output)
 
 
+async def swink_loop(url: str, calls: int, concurrency: int, output: Path) -> None:
+    """Ask with swink's client, in the same loop."""
+    from swink import Client
+
+    own = {"openai": {"base_url": url, "api_key": "x", "api": "chat"}}
+    async with Client(providers=own) as client:
+
+        async def ask(number: int) -> str:
+            return (await client.complete(f"openai/{MODEL}", f"row {number}")).text
+
+        await in_a_loop(ask, calls, concurrency, output)
+
+
 async def swink_batch(url: str, calls: int, concurrency: int, output: Path) -> None:
     """Ask with swink-batch: limits, journal and all."""
     from swink_batch import run
@@ -99,6 +112,7 @@ async def swink_batch(url: str, calls: int, concurrency: int, output: Path) -> N
 
 WAYS = {
     "aiohttp": aiohttp_loop,
+    "swink": swink_loop,
     "swink-batch": swink_batch,
     "openai": openai_loop,
     "litellm": litellm_loop,

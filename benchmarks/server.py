@@ -8,6 +8,7 @@ process is the client's alone. The `model` of the request's body names the scena
     short-N   N deltas, the whole answer in one write
     live-N    as paced-N, but as slow as a model, for many streams at a time
     model-N   the same, at 50 deltas a second
+    wait-N    N deltas, and then nothing for as long as the client stays
 
 The path chooses the format: Chat Completions, Anthropic's Messages, or Ollama's lines.
 
@@ -20,7 +21,12 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import resource
 import sys
+from contextlib import suppress
+
+DESCRIPTORS = 65536
+"""That a process with many streams would have open."""
 
 PATHS = {"/v1/chat/completions": "Chat", "/v1/messages": "Messages", "/api/chat": "Ollama"}
 """The wire formats, by the path that asks for each."""
@@ -110,6 +116,8 @@ def _writes(wire: str, kind: str, deltas: int) -> tuple[bytes, ...]:
     if kind in PAUSES:
         chunks = [_http_chunk(part) for part in parts]
         return (head, *chunks[:-1], chunks[-1] + LAST_CHUNK)
+    if kind == "wait":
+        return (head + _http_chunk(b"".join(parts[: deltas + 1])),)
     body = b"".join(parts)
     if kind == "short":
         return (head + _http_chunk(body) + LAST_CHUNK,)
@@ -131,7 +139,7 @@ async def _answer(head: bytes, body: bytes, writer: asyncio.StreamWriter) -> Non
         writer.write(_refusal("404 Not Found", f"{method} {path}: this server has only {known}"))
         return
     kind, _, count = str(json.loads(body)["model"]).partition("-")
-    if kind not in {"burst", "short", *PAUSES} or not count.isdecimal():
+    if kind not in {"burst", "short", "wait", *PAUSES} or not count.isdecimal():
         writer.write(_refusal("400 Bad Request", "the model is a kind and a number, as in burst-9"))
         return
     pause = PAUSES.get(kind, 0.0)
@@ -142,27 +150,41 @@ async def _answer(head: bytes, body: bytes, writer: asyncio.StreamWriter) -> Non
             await asyncio.sleep(pause)
 
 
-def _content_length(head: bytes) -> int:
-    for line in head.split(b"\r\n")[1:]:
-        name, _, value = line.partition(b":")
-        if name.strip().lower() == b"content-length":
-            return int(value)
-    raise ValueError("the benchmark's server needs a Content-Length")
+async def _body(head: bytes, reader: asyncio.StreamReader) -> bytes:
+    fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:] if line)
+    if length := fields.get(b"content-length"):
+        return await reader.readexactly(int(length))
+    body = b""
+    if b"transfer-encoding" in fields:  # it is chunked, as litellm's proxy asks
+        while size := int(await reader.readuntil(b"\r\n"), 16):
+            body += (await reader.readexactly(size + 2))[:-2]
+        await reader.readuntil(b"\r\n")
+    return body
 
 
 async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     try:
         while True:
             head = await reader.readuntil(b"\r\n\r\n")
-            await _answer(head, await reader.readexactly(_content_length(head)), writer)
+            await _answer(head, await _body(head, reader), writer)
     except (asyncio.IncompleteReadError, ConnectionError):
         pass  # The client closed the connection: that is how every one of them ends.
     finally:
         writer.close()
 
 
+def most_descriptors() -> None:
+    """Let this process open as many connections as it may, which root decides for itself."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(hard, DESCRIPTORS),) * 2)
+        return
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 async def _main() -> None:
-    server = await asyncio.start_server(_serve, "127.0.0.1", 0)
+    most_descriptors()
+    server = await asyncio.start_server(_serve, "127.0.0.1", 0, backlog=4096)
     print(server.sockets[0].getsockname()[1], flush=True)
     # EOF on stdin means that the parent is done or gone.
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.buffer.read)

@@ -44,6 +44,7 @@ from swink_core import (
     ThinkingBlock,
     Tool,
     ToolResultMessage,
+    UrlSource,
     UserMessage,
     dump,
 )
@@ -66,6 +67,7 @@ SEEN = "aW1hZ2Ugb2YgdGhlIHVzZXI="
 FOUND = "aW1hZ2Ugb2YgdGhlIHRvb2w="
 
 READ = "cGFwZXIgb2YgdGhlIHVzZXI="
+SHELF = "https://files.example/paper.txt"
 HEARD = "c3BlZWNoIG9mIHRoZSB1c2Vy"
 
 PAPER = DocumentBlock(Base64Source("text/plain", READ), "paper.txt")
@@ -129,6 +131,18 @@ def _within(context: Context, features: frozenset[str]) -> Context:
 
     messages = [kept(message) for message in context.messages]
     return evolve(context, messages=messages, tools=context.tools if "tools" in features else [])
+
+
+def _by_address(context: Context) -> Context:
+    """Returns the conversation with its document where a service can fetch it."""
+    paper = DocumentBlock(UrlSource(SHELF, "text/plain"), "paper.txt")
+
+    def moved(message: Message) -> Message:
+        if isinstance(message.content, str) or PAPER not in message.content:
+            return message
+        return evolve(message, content=[paper if b == PAPER else b for b in message.content])
+
+    return evolve(context, messages=[moved(message) for message in context.messages])
 
 
 def _provider(participant: Participant) -> Any:
@@ -217,6 +231,8 @@ def test_a_conversation_goes_on_elsewhere(origin: Participant, target: Participa
         assert failed.error_kind is StreamErrorKind.UNSUPPORTED
         assert not missing & _features(target)
         context = _within(context, _features(target))
+    if target.rules.documents_by_address:
+        context = _by_address(context)
     before = copy.deepcopy(context)
     body = _request(target, context)
     assert context == before
@@ -261,7 +277,9 @@ def _check_words(strings: list[str], target: Participant) -> None:
         assert SEEN in everything
         assert FOUND in everything
     for feature, data in (("documents", READ), ("audio", HEARD)):
-        if feature in _features(target) and not target.rules.in_words:
+        if feature == "documents" and target.rules.documents_by_address:
+            assert SHELF in everything
+        elif feature in _features(target) and not target.rules.in_words:
             assert data in everything or b64decode(data).decode() in everything
 
 

@@ -20,6 +20,8 @@ import pytest
 from documents import MOVING, PAGES, ROOT, name_of, programs_of, python_blocks, vendors
 
 import swink_core as swink
+from swink_gateway.config import Source
+from swink_gateway.routing import usable
 
 RUNNABLE = [page for page in PAGES if page not in MOVING and python_blocks(page)]
 
@@ -99,6 +101,21 @@ def test_the_readme_says_of_faults_what_the_scoreboard_says() -> None:
     assert faults == {name: board[name] for name in faults}
     assert len(faults) == len(FAULTS)
     assert f"misbehaves in {board[''][0]} ways" in (ROOT / "docs/index.md").read_text("utf-8")
+
+
+GATEWAYS_FILES = re.findall(
+    r"^```toml\n(.*?)^```",
+    (ROOT / "docs" / "how-to" / "run-a-teams-gateway.md").read_text("utf-8"),
+    re.DOTALL | re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize("text", GATEWAYS_FILES)
+async def test_a_gateway_would_take_the_files_that_its_page_shows(text: str) -> None:
+    known = {name: f"value of {name}" for name in re.findall(r"\$\{(\w+)\}", text)}
+    routes = "" if "[routes.best]" in text else '[routes.best]\ntiers = "echo/echo"\n'
+    async with swink.Client() as client:
+        usable(client, Source("the page", text + routes), known)
 
 
 def test_models_that_pages_name_are_not_about_to_retire() -> None:

@@ -5,6 +5,8 @@ does not understand it.
   must show a span of kind LLM with the recording's tokens.
 * Prometheus (Debian's) scrapes the metrics of calls of all kinds, and every query of the dashboard
   must return data.
+* Prometheus scrapes a gateway, with the key of an operator: the gateway's series must be there, all
+  of its alerts evaluate, and those fire that are given a reason to.
 * A cassette must not play for a call with another tool, option or model.
 
 `make counterparts` installs both. Nothing leaves the machine.
@@ -13,6 +15,7 @@ does not understand it.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import http.client
 import json
 import math
@@ -31,6 +34,8 @@ from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+
+import aiohttp
 
 import swink
 from swink_recorder.recording import Recording, bundled_recordings
@@ -270,6 +275,105 @@ async def see_metrics(folder: Path) -> list[str]:
     return faults
 
 
+# -- a gateway -----------------------------------------------------------------------------------
+
+
+CONFIG = """
+[routes.best]
+tiers = ["echo/fail-overloaded", "echo/echo"]
+[keys.alice]
+key = "sha256:{alice}"
+dollars_per_day = 0.05
+[keys.prometheus]
+key = "sha256:{prometheus}"
+operator = true
+"""
+
+SERIES = (
+    'up{job="swink-gateway"} == 1',
+    "rate(ccr_requests_total[15s]) > 0",
+    "ccr_active_streams",
+    'llm_requests_total{model="rare"}',
+    'swink_gateway_key_dollars{key="alice", period="day"} > 0.04',
+    "swink_gateway_config_is_current == 0",
+)
+
+FIRING = {"GatewayBudgetNearlySpent"}
+PENDING = {"GatewayConfigurationNotUsed", "GatewayCallsFail"}
+"""Alerts that are about something that has to last."""
+
+
+async def see_gateway(folder: Path) -> list[str]:
+    """Return what of a gateway's metrics and alerts Prometheus does not take."""
+    from swink_gateway.config import Source
+    from swink_gateway.monitoring import Monitor
+    from swink_gateway.reloading import Reloader
+    from swink_gateway.routing import usable
+    from swink_gateway.server import Gateway
+
+    digests = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("alice", "prometheus")}
+    file = folder / "team.toml"
+    file.write_text(CONFIG.format(**digests))
+    monitor, port = Monitor(), _free_port()
+    retry = swink.RetryPolicy.none()
+    async with (
+        swink.Client(plugins=[*monitor.plugins, Rarities()], breaker=False) as client,
+        Gateway(
+            client, config=usable(client, Source.of(file), {}), monitor=monitor, retry=retry
+        ) as gateway,
+    ):
+        monitor.reloader = Reloader(client, file, {}, gateway.reconfigure, print)
+        file.write_text("no TOML")
+        monitor.reloader.look()
+        config = folder / "prometheus.yml"
+        config.write_text(
+            "global: {scrape_interval: 1s, evaluation_interval: 1s}\n"
+            f"rule_files: ['{files('swink_gateway') / 'alerts.yml'}']\n"
+            "scrape_configs:\n"
+            "  - job_name: swink-gateway\n"
+            "    authorization: {credentials: prometheus}\n"
+            f"    static_configs: [{{targets: ['{gateway.url.removeprefix('http://')}']}}]\n"
+        )
+        command = [
+            "prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}",
+            f"--web.listen-address=127.0.0.1:{port}",
+        ]  # fmt: skip
+        url = f"http://127.0.0.1:{port}"
+
+        def check() -> list[str]:
+            asked = {expr: _get(f"{url}/api/v1/query", query=expr) for expr in SERIES}
+            faults = [f"no data for {expr}" for expr in SERIES if not _has_data(asked[expr])]
+            (group,) = _get(f"{url}/api/v1/rules")["data"]["groups"]
+            rules = {rule["name"]: rule for rule in group["rules"]}
+            faults += [
+                f"{n}: {r.get('lastError', r['health'])}"
+                for n, r in rules.items()
+                if r["health"] != "ok"
+            ]
+            faults += [f"{n} does not fire" for n in FIRING if rules[n]["state"] != "firing"]
+            return faults + [f"{n} is inactive" for n in PENDING if rules[n]["state"] == "inactive"]
+
+        with _running("Prometheus", f"{url}/-/ready", command):
+            calling = asyncio.create_task(_ask_for_ever(gateway.url))
+            faults = await _eventually(check)
+            calling.cancel()
+            await asyncio.wait([calling])
+    return faults
+
+
+async def _ask_for_ever(url: str) -> None:
+    asked = [("alice", "echo/rare"), ("prometheus", "best"), ("prometheus", "echo/fail-overloaded")]
+    async with aiohttp.ClientSession() as session:
+        while True:
+            for key, model in asked:
+                said = {"model": model, "messages": [{"role": "user", "content": "one two"}]}
+                headers = {"Authorization": f"Bearer {key}"}
+                there = f"{url}/v1/chat/completions"
+                async with session.post(there, json=said, headers=headers) as response:
+                    await response.read()
+            await asyncio.sleep(0.2)
+
+
 # -- cassettes -----------------------------------------------------------------------------------
 
 
@@ -302,7 +406,12 @@ async def see_cassettes(folder: Path) -> list[str]:
     return faults
 
 
-CHECKS = {"Phoenix": see_traces, "Prometheus": see_metrics, "cassettes": see_cassettes}
+CHECKS = {
+    "Phoenix": see_traces,
+    "Prometheus": see_metrics,
+    "gateway": see_gateway,
+    "cassettes": see_cassettes,
+}
 """What is looked at, by name; each returns what it found wanting, and has a folder to itself."""
 
 

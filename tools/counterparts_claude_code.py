@@ -90,6 +90,11 @@ class StandIn(LoopbackServer):
             await exchange.end()
             return
         blocks: list[dict[str, Any]] = [{"type": "text", "text": SAID}]
+        if self.mode == "schema":
+            fields = {"at": "14:20"} if _has_result(body) else {"time": "14:20"}
+            blocks.append(
+                {"type": "tool_use", "id": "toolu_1", "name": "StructuredOutput", "input": fields}
+            )
         if self.mode == "tool" and not _has_result(body):
             called = {"type": "tool_use", "id": "toolu_1", "name": "Bash"}
             blocks.append({**called, "input": {"command": "echo tide", "description": "Say it"}})
@@ -156,6 +161,18 @@ async def a_tool_of_its_own(server: StandIn) -> None:
     assert message.stop_reason is swink.StopReason.STOP
 
 
+async def an_answer_with_a_schema(server: StandIn) -> None:
+    """Hold that the answer is what keeps to the schema, and the rest is kept beside it."""
+    server.mode = "schema"
+    schema = {"type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"]}
+    _, message = await _ask("When?", response_format=schema, settings={"tools": []})
+    assert message.text == '{"at":"14:20"}', message
+    assert [tool["name"] for tool in server.asked[0]["tools"]] == ["StructuredOutput"]
+    assert server.asked[0]["tools"][0]["input_schema"]["required"] == ["at"]
+    beside = [block for block in message.content if isinstance(block, swink.ExtensionBlock)]
+    assert [b.kind for b in beside] == ["text", "tool_use", "tool_result"] * 2, message.content
+
+
 async def a_refusal(server: StandIn) -> None:
     """Hold that a failure that is called a success is one, and what it tried is told."""
     server.mode = "overloaded"
@@ -208,8 +225,8 @@ def _runs(words: str) -> bool:
 
 
 SCENES: tuple[Callable[[StandIn], Awaitable[None]], ...] = (
-    words_and_images, a_cost_is_counted, a_tool_of_its_own, a_refusal, sessions,
-    an_unknown_session, an_interruption,
+    words_and_images, a_cost_is_counted, a_tool_of_its_own, an_answer_with_a_schema, a_refusal,
+    sessions, an_unknown_session, an_interruption,
 )  # fmt: skip
 
 
@@ -254,6 +271,8 @@ def main() -> int:
         home = Path(folder, "home")
         home.mkdir()
         os.chdir(home)
+        version = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
+        print(f"        {version.stdout.strip()}")
         try:
             return 1 if asyncio.run(_play(command, str(home))) else 0
         finally:

@@ -1,5 +1,7 @@
 """Runs a job on a Ray cluster of two nodes, and kills a worker and a node in the middle.
 
+Before that, the tests of the journal's engines are run with Ray in their place.
+
 Ray is not of this program's environment but of `.venv-ray`, which `make counterparts` makes. The
 rows must be those of a run on one machine, and nothing that was journalled may be asked again.
 """
@@ -10,6 +12,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -26,7 +29,14 @@ RPM = 3000.0
 
 
 def main() -> int:
-    """Run it, and say what was found."""
+    """Run both, and say what was found."""
+    suite = ROOT / "contrib/swink-batch/tests/test_journalled_runs.py"
+    tests = [sys.executable, "-m", "pytest", "-q", "-k", "ray", str(suite)]
+    return subprocess.run(tests, cwd=ROOT).returncode or killed()
+
+
+def killed() -> int:
+    """Run a job while a worker and a node are killed, and say what was found."""
     import ray
     from kills import fetched, row_server
     from ray.cluster_utils import Cluster

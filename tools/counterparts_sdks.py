@@ -42,9 +42,14 @@ PROVIDERS = {
     "fireworks-ai": (OF_SERVICES,),
     "groq": (OF_SERVICES,),
     "perplexityai": (OF_SERVICES,),
+    "sambanova": (OF_SERVICES,),
     "together": (OF_SERVICES,),
 }  # fmt: skip
 """The tests that hold what providers send, and read, against what an SDK does."""
+
+BATCHES = {"openai": "openai", "anthropic": "anthropic", "google-genai": "gemini",
+           "botocore": "bedrock", "mistralai": "mistral"}  # fmt: skip
+"""The providers whose batch API an SDK drives too."""
 
 ABOUT = "from importlib.metadata import version; import sys; print(version(sys.argv[1]))"
 
@@ -63,10 +68,12 @@ def passes(sdk: str) -> bool:
     print(f"{sdk} {version.stdout.strip()}", flush=True)
     files = [plugins / f"swink-provider-{name}" for name in PROVIDERS[sdk]]
     files += [gateway / name for name in (*OF_ALL, *own) if clients]
-    environ = {**os.environ, "SWINK_GATEWAY_CLIENTS": clients}
-    return (
-        subprocess.run([python, "-m", "pytest", "-q", *files], cwd=ROOT, env=environ).returncode
+    batches = ["-k", f"sdk and {BATCHES.get(sdk)}", ROOT / "contrib/swink-batch/tests"]
+    environ = {**os.environ, "SWINK_GATEWAY_CLIENTS": clients, "SWINK_BATCH_SDKS": "1"}
+    return all(
+        subprocess.run([python, "-m", "pytest", "-q", *these], cwd=ROOT, env=environ).returncode
         == 0
+        for these in (files, *([batches] if sdk in BATCHES else []))
     )
 
 

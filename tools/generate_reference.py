@@ -16,6 +16,7 @@ from typing import Any, get_args
 import api_pages
 import author_pages
 import command_line_page
+import config_page
 import failure_table
 import generate_gateway
 import generate_providers
@@ -169,6 +170,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "errors.md": api_pages.errors,
     "events.md": event_classes,
     "failures.md": failure_table.page,
+    "gateway-toml.md": config_page.page,
     "hooks.md": hooks,
     "messages.md": api_pages.messages,
     "models-toml.md": author_pages.models_toml,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from attrs import define, field
+from attrs import converters, define, field
 
 from swink_core.vocabulary.outcome import StreamErrorKind
 
@@ -30,7 +30,7 @@ class Failure:
     exception: BaseException | None = field(default=None, repr=False)
     code: str | None = None
     type: str | None = None
-    message: str | None = None
+    message: str | None = field(default=None, converter=converters.optional(str))
     request_id: str | None = None
     kind: StreamErrorKind | None = None
     retry_after: float | None = None

@@ -13,23 +13,17 @@ FAULT = "plugin"
 def raised(error: Exception) -> Failure:
     """Say what an exception means that came out of a plugin's iterator.
 
-    `StopAsyncIteration` is an end without a terminal event. What nobody foresaw is `internal`,
-    a fault of the plugin's.
+    What nobody foresaw is `internal`, a fault of the plugin's.
     """
     if isinstance(error, ProviderFailure):
         return error.failure
-    if isinstance(error, StopAsyncIteration):
-        message = "the stream ended without a terminal event"
-        return Failure("streaming", kind=Kind.NETWORK, code="cut", message=message)
     if isinstance(error, UsageError):
         kind = Kind.INVALID_REQUEST
         return Failure("request", kind=kind, message=str(error), exception=error)
+    kind, code, message = Kind.INTERNAL, FAULT, str(error)
     if isinstance(error, MemoryError):
         kind, code = Kind.RESOURCE, "no_memory"
         message = "memory ran out while the answer was received"
-    else:
-        kind, code = Kind.INTERNAL, FAULT
-        message = f"the provider's plugin raised {type(error).__name__}: {error}"
     return Failure("streaming", kind=kind, code=code, message=message, exception=error)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -40,14 +40,8 @@ class Binding:
 
     def blame(self, error: BaseException) -> str:
         """Say which plugin raised an exception, and where in its code."""
-        who, place = self.name, ""
-        for frame, line in traceback.walk_tb(error.__traceback__):
-            where = f"{'/'.join(frame.f_code.co_filename.split(os.sep)[-2:])}:{line}"
-            owner = self.owner(frame.f_globals.get("__name__", ""))
-            if owner or not place:
-                who, place = owner or who, where
-        at = f" ({place})" if place else ""
-        return f'plugin "{who}" raised {type(error).__name__}: {error}{at}'
+        who, place = raised_at(error, self.owner)
+        return f'plugin "{who or self.name}" raised {type(error).__name__}: {error}{place}'
 
     def maker(self, events: Any) -> str:
         """Return who made the events of a `stream` hook, or may have: the outermost plugin that its
@@ -56,6 +50,16 @@ class Binding:
         module = frame.f_globals.get("__name__", "") if frame else type(events).__module__
         names = [impl.plugin_name for impl in reversed(self.hook.stream.get_hookimpls())]
         return self.owner(module) or '" or "'.join(names)
+
+
+def raised_at(error: BaseException, owner: Callable[[str], Any]) -> tuple[Any, str]:
+    """Return the owner of the innermost module that has one, and where in it an exception came up,
+    as ` (package/file.py:line)`; `None` and nothing where it came up in none."""
+    found: tuple[Any, str] = (None, "")
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if who := owner(frame.f_globals.get("__name__", "")):
+            found = who, f" ({'/'.join(frame.f_code.co_filename.split(os.sep)[-2:])}:{line})"
+    return found
 
 
 @define(eq=False)

@@ -22,7 +22,7 @@ from swink_core.failures.classification import classify_default
 from swink_core.failures.exceptions import PluginError, SwinkError, UnknownProvider
 from swink_core.failures.failure import Classification, Failure
 from swink_core.plugins import hookspecs
-from swink_core.plugins.binding import Binding
+from swink_core.plugins.binding import Binding, raised_at
 from swink_core.plugins.hookspecs import PROJECT, hookimpl
 from swink_core.plugins.level import FIRST_API_LEVEL, check_level
 from swink_core.plugins.package_data import package_catalog
@@ -223,8 +223,9 @@ def _made(entry: PluginEntry) -> Any:
         entry.error = f"{type(error).__name__}: {error}"
         reason = error.message if isinstance(error, SwinkError) else repr(error)
         owner = f"{entry.distribution} {entry.version}"
+        _, place = raised_at(error, lambda name: name.partition(".")[0] == entry.package)
         raise PluginError(
-            f'provider "{entry.name}" ({owner}) cannot be loaded: {reason}',
+            f'provider "{entry.name}" ({owner}) cannot be loaded: {reason}{place}',
             resolution=f"Reinstall or upgrade {entry.distribution}, or uninstall it.",
         ) from error
 

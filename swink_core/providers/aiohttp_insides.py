@@ -43,10 +43,10 @@ class Connector(aiohttp.TCPConnector):
             protocol._parser = None  # what arrives is not read, and bounded
 
     async def _get(self, key: ConnectionKey, traces: list[Any]) -> Any:
-        for protocol, _ in self._conns.get(key, ()):
-            if protocol.should_close or _has_something_to_read(protocol.transport):
-                protocol.close()
-        connection = await super()._get(key, traces)
+        while connection := await super()._get(key, traces):
+            if not _is_spoilt(connection.protocol):
+                break
+            connection.close()
         reused.set(connection is not None)
         return connection
 
@@ -57,11 +57,11 @@ class Connector(aiohttp.TCPConnector):
                 pool.popleft()[0].close()
 
 
-def _has_something_to_read(transport: Any) -> bool:
-    """Ask the system: what has come since the loop last looked is not known to anyone yet."""
-    socket = transport and transport.get_extra_info("socket")
-    if socket is None or socket.fileno() < 0:
-        return False
+def _is_spoilt(protocol: Any) -> bool:
+    """Ask the system, too: what has come since the loop last looked is not known to anyone yet."""
+    socket = protocol.transport and protocol.transport.get_extra_info("socket")
+    if protocol.should_close or socket is None or socket.fileno() < 0:
+        return bool(protocol.should_close)
     if not hasattr(select, "poll"):  # Windows, whose select takes any descriptor
         return bool(select.select([socket], [], [], 0)[0])
     poll = select.poll()

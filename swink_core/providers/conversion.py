@@ -268,7 +268,7 @@ class MessageConverter(ABC):
 
     def system(self, message: SystemMessage) -> list[Any]:
         """Convert an instruction inside the conversation, where `native_system` is set."""
-        raise NotImplementedError
+        raise NotImplementedError("system() has to be written")
 
     @abstractmethod
     def user(self, message: UserMessage) -> list[Any]:

@@ -76,9 +76,7 @@ class ForeignSource:
         for event in made:
             broken = self._automaton.step(event)
             if broken is not None:
-                message = f'plugin "{self._plugin}" broke the event grammar: {broken}'
-                failure = Failure("streaming", kind=Kind.PROTOCOL, code="grammar", message=message)
-                return batch + self.cut(failure)
+                return batch + self._against(broken)
             batch.append(event)
             self.kept = 0 if type(event) is ev.Retry else self.kept + kept_of(event)
             if self._automaton.phase == "ended":
@@ -87,8 +85,15 @@ class ForeignSource:
         return batch
 
     def fail(self, error: Exception) -> Batch:
-        """Raise it: nothing is known of their iterator that would tell more."""
+        """Return what ends an attempt whose events have ended without an end of their own. Raises
+        anything else: nothing is known of their iterator that would tell more."""
+        if isinstance(error, StopAsyncIteration):
+            return self._against("the stream ended without Done or Error")
         raise error
+
+    def _against(self, broken: str) -> Batch:
+        message = f'plugin "{self._plugin}" broke the event grammar: {broken}'
+        return self.cut(Failure("streaming", kind=Kind.PROTOCOL, code="grammar", message=message))
 
     def cut(self, failure: Failure) -> Batch:
         """Return what ends the attempt from outside: open blocks closed, then the error."""
@@ -134,8 +139,9 @@ def open_source(call: Call) -> EventSource | ForeignSource:
     made = binding.hook.stream(
         model=attempt.model, context=call.context, options=attempt.options, call=call
     )
-    if made is None:
-        raise TypeError(f'provider "{binding.name}" has no stream hook')
+    if not hasattr(made, "__aiter__") and not hasattr(made, "batches"):
+        hint = f"no stream hook returned an async iterator, but {type(made).__name__}"
+        raise TypeError(f"{hint}: let it be a plain def with @hookimpl")
     if type(made) is EventSource:
         return made
     return ForeignSource(call, made, binding.maker(made))

@@ -87,15 +87,15 @@ class HTTPProvider:
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Return the conversation as the provider's JSON data. Pure."""
-        raise NotImplementedError
+        raise NotImplementedError("convert() has to be written")
 
     def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
         """Return the request that carries `payload`. Pure; credentials come later."""
-        raise NotImplementedError
+        raise NotImplementedError("request() has to be written")
 
     def parser(self, model: Model) -> Parser:
         """Make a parser for one response."""
-        raise NotImplementedError
+        raise NotImplementedError("parser() has to be written")
 
     def classify(self, failure: Failure) -> Classification | None:
         """Say what a failure means, or `None` to leave it to the core's defaults."""

@@ -90,6 +90,10 @@ class Hasty(LoopClock):
         return asyncio.get_running_loop().call_later((when - self.time()) / HASTE, callback)
 
 
+HASTY = Limits(HASTE * PATIENCE, silence=HASTE * PATIENCE, clock=Hasty())
+"""No client is left because the clock runs fast."""
+
+
 async def directly(client: Client, mode: str) -> Result:
     """Play a scene without the gateway."""
     async with Vendor(mode, client.tool) as vendor:
@@ -107,10 +111,17 @@ async def through(client: Client, mode: str) -> Result:
         routes = {MODEL: [BEHIND[client.protocol]]}
         async with (
             swink.Client(providers=own, gates=[Cooldowns()]) as asking,
-            Gateway(asking, keys=[KEY], routes=routes, limits=Limits(clock=Hasty())) as gateway,
+            Gateway(asking, keys=[KEY], routes=routes, limits=HASTY) as gateway,
         ):
             run = await client.run(gateway.url)
             return Result(client, mode, run, gateway.counters[REQUESTS], vendor.asked)
+
+
+class Greedy(swink.Client):
+    """Has the likeliest token said, whatever a client asks for: Gemini CLI wants temperature 1."""
+
+    def stream(self, *asked: Any, **options: Any) -> swink.EventStream:
+        return super().stream(*asked, **{**options, "temperature": 0.0})
 
 
 async def through_to_a_model(client: Client, folder: Path) -> Result:
@@ -123,9 +134,9 @@ async def through_to_a_model(client: Client, folder: Path) -> Result:
     if not file.exists():
         maker.write_model(file)
     settings = {"context": 2 * maker.CONTEXT, "gpu_layers": 0, "threads": 2}
-    own = {"local": {"settings": settings, "temperature": 0}}
+    own = {"local": {"settings": settings}}
     async with (
-        swink.Client(providers=own) as asking,
+        Greedy(providers=own) as asking,
         Gateway(asking, keys=[KEY], routes={MODEL: [f"local/{file}"]}) as gateway,
     ):
         run = await client.run(gateway.url, patience=MODEL_PATIENCE)

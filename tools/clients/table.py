@@ -43,8 +43,9 @@ own; Qwen Code may ask something of its own after an answer.
 
 Agents that are told `503` wait, and ask again and again; so a failure before the first word is told
 inside an answer with status 200, in the protocol's own way and in words that the agent takes as
-final. Two do not take any: opencode asks five times more for the very code with which Codex stops,
-and aider for whatever litellm reads out of a stream; both wait longer each time. A failure after
+final. opencode, which makes a status of the code of a failed response and asks five times more for
+the one with which Codex stops, gets another, by its `User-Agent`. aider alone takes none,
+whatever litellm reads out of a stream; it waits longer each time. A failure after
 words is one that the gateway cannot ask again for: the agent may, and most do a few times. Claude
 Code then asks for the whole answer without `stream`, which the gateway does try again."""
 

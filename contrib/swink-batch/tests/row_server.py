@@ -1,11 +1,11 @@
 """A chat server on loopback that counts how often each row is asked, and may be hostile.
 
-    python row_server.py [--hostile SEED] [--rate N]
+    python row_server.py [--hostile SEED] [--rate N [--headers]]
 
 The first line on stdout is the port; it ends when its stdin closes. A prompt ends in the row's id;
 the answer is `answer to ID`. `GET /counts` tells how often each id was asked, `GET /told` for how
 many an answer was sent whole. A hostile server throttles, stalls, resets, cuts answers short and
-lies in its headers; with a rate it refuses what is above it.
+lies in its headers; with a rate it refuses what is above it, and perhaps says what is left.
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ class Rows:
         self._random = random.Random(hostile) if hostile is not None else None
         self._rate, self._latency = rate, latency
         self._tokens, self._at = rate or 0.0, time.monotonic()
+        self.has_headers = False
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the requests of a connection."""
@@ -108,7 +109,7 @@ class Rows:
         if self._latency:
             await asyncio.sleep(self._latency)
         body = stream_of(f"answer to {id}")
-        headers: dict[str, str] = {}
+        headers: dict[str, str] = self._left() if self._rate and self.has_headers else {}
         if self._random is not None:
             fault = self._random.random()
             headers = self._random.choice(LIES)
@@ -143,6 +144,13 @@ class Rows:
         writer.write(reply("200 OK", body, "text/event-stream", headers))
         return True
 
+    def _left(self) -> dict[str, str]:
+        assert self._rate is not None
+        return {
+            "x-ratelimit-remaining-requests": f"{self._tokens:.0f}",
+            "x-ratelimit-reset-requests": f"{1 - self._tokens / self._rate:.3f}s",
+        }
+
     def _has_token(self) -> bool:
         now = time.monotonic()
         assert self._rate is not None
@@ -158,9 +166,11 @@ async def _main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--hostile", type=int, metavar="SEED")
     parser.add_argument("--rate", type=float, metavar="N")
+    parser.add_argument("--headers", action="store_true")
     parser.add_argument("--latency", type=float, default=0.0, metavar="SECONDS")
     given = parser.parse_args()
     rows = Rows(given.hostile, given.rate, given.latency)
+    rows.has_headers = given.headers
     server = await asyncio.start_server(rows.serve, "127.0.0.1", 0, backlog=1024)
     print(server.sockets[0].getsockname()[1], flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.buffer.read)

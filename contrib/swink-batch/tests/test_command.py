@@ -76,8 +76,12 @@ def test_progress_tells_rate_tokens_cost_time_left_and_failures() -> None:
     )
 
 
-def test_a_terminal_has_one_line_and_a_log_a_line_now_and_then() -> None:
-    for is_terminal, written in ((True, 2), (False, 1)):
+def test_a_terminal_has_one_line_and_a_log_a_line_now_and_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    for is_terminal, term, written in ((True, "xterm", 2), (False, "xterm", 1), (True, "dumb", 1)):
+        monkeypatch.setenv("TERM", term)
         times = iter([0.0, 0.1, 0.3, 0.4, 11.0])
         file = StringIO()
         file.isatty = lambda is_terminal=is_terminal: is_terminal  # type: ignore[method-assign]
@@ -85,7 +89,9 @@ def test_a_terminal_has_one_line_and_a_log_a_line_now_and_then() -> None:
         for _ in range(4):
             progress(tally())
         assert file.getvalue().count("21 of 50") == written
-        assert (CLEAR in file.getvalue()) is is_terminal
+        drawn = file.getvalue().split(CLEAR)[1:]
+        assert bool(drawn) is (written == 2)
+        assert all(len(line) < 40 for line in drawn)
 
 
 def test_the_report_has_latency_tokens_cost_and_kinds() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import gc
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,11 +13,12 @@ from typing import Any
 
 import pytest
 from attrs import define
-from row_server import Rows
+from row_server import Rows, reply, stream_of
 
 from swink_batch import Answer, Job, Tally, answers, run
 from swink_batch.answers import as_json
 from swink_core import RetryPolicy, Timeouts, UsageError
+from swink_testing.clock import ManualClock
 
 IMPATIENT = RetryPolicy(base=0.001, max_delay=0.01, retry_after_cap=0.05)
 
@@ -62,27 +64,6 @@ async def test_a_file_of_rows_is_answered_through_a_template(tmp_path: Path, for
     assert (tally.total, tally.answered, tally.tokens["total"]) == (5, 5, 40)
 
 
-async def test_a_second_run_asks_nothing_and_a_longer_one_the_rest(tmp_path: Path) -> None:
-    output = tmp_path / "answers.jsonl"
-    async with server() as (asked, settings):
-        for count, new in ((10, 10), (10, 0), (15, 5)):
-            rows = [{"id": row["id"], "prompt": row["text"]} for row in some(count)]
-            tally = await run("openai/rows", rows, output, **settings)
-            assert (tally.answered, tally.kept) == (new, count - new)
-            assert {line["id"] for line in written(output)} == {f"r{n}" for n in range(count)}
-        rows[3]["prompt"] = "something else than row r3"
-        tally = await run("openai/rows", rows, output, **settings)
-    assert (tally.answered, tally.kept) == (1, 14)
-    assert asked.asked == {f"r{n}": 1 + (n == 3) for n in range(15)}
-
-
-async def test_another_job_does_not_take_the_answers_of_this_one(tmp_path: Path) -> None:
-    output = tmp_path / "answers.jsonl"
-    await run("echo/echo", ["Hi"], output)
-    with pytest.raises(UsageError, match=r"models was \['echo/echo'\]"):
-        await run("echo/thinker", ["Hi"], output)
-
-
 async def test_failures_are_kept_with_their_kind_and_asked_again_on_demand(tmp_path: Path) -> None:
     rows = [{"id": "good", "prompt": "Hi"}, {"id": "empty", "prompt": ""}, {"id": "none"}]
     output = tmp_path / "answers.jsonl"
@@ -111,7 +92,7 @@ async def test_a_template_that_is_none_is_refused(template: str) -> None:
 
 async def test_two_rows_of_one_id_are_refused() -> None:
     rows = [{"id": "a", "prompt": "Hi"}, {"id": "a", "prompt": "Ho"}]
-    with pytest.raises(UsageError, match="rows 1 and 2 have the same id, 'a'"):
+    with pytest.raises(UsageError, match="row 2 has the id of an earlier one, 'a'"):
         _ = [answer async for answer in answers("echo/echo", rows)]
 
 
@@ -129,6 +110,34 @@ async def test_a_hostile_server_leaves_no_row_without_an_answer_or_a_reason(
         assert line.get("text") == f"answer to {id}" or line["error"]["kind"], line
     assert tally.answered > 30
     assert asked.asked.total() > 40  # there was something to get over
+
+
+async def test_what_came_of_a_broken_answer_is_kept(tmp_path: Path) -> None:
+    async def broken(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        whole = reply("200 OK", stream_of("half of it"), "text/event-stream")
+        writer.write(whole.partition(b"\n\n")[0] + b"\n\n")
+        writer.close()
+
+    listening = await asyncio.start_server(broken, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
+    client = {"providers": {"openai": {"base_url": url, "api_key": "x", "api": "chat"}}}
+    output = tmp_path / "answers.jsonl"
+    tally = await run("openai/rows", ["Hi"], output, client={**client, "retry": False})
+    listening.close()
+    [line] = written(output)
+    assert (line["text"], line["error"]["kind"]) == ("half of it", "network")
+    assert tally.kinds == {"network": 1}
+
+
+@pytest.mark.parametrize(("limit", "counted"), [("rpm", "answered"), ("tpm", "tokens")])
+async def test_a_limit_that_is_known_is_kept(tmp_path: Path, limit: str, counted: str) -> None:
+    clock = ManualClock(jump=True)
+    settings: dict[str, Any] = {limit: 60.0, "client": {"clock": clock}}
+    tally = await run("echo/echo", [f"row {n}" for n in range(20)], tmp_path / "o", **settings)
+    used = tally.answered if counted == "answered" else tally.tokens["total"]
+    assert used >= 20
+    assert 0.9 * (used - used / 20) <= clock.time() <= 1.5 * used  # one a second
 
 
 async def test_the_answers_of_a_type_come_as_values() -> None:
@@ -250,6 +259,19 @@ def test_a_watch_sees_the_run_grow(tmp_path: Path) -> None:
 
     asyncio.run(run("echo/echo", ["a", "b", "c"], tmp_path / "o.jsonl", watch=watch))
     assert seen == [0, 1, 2, 3]
+
+
+async def test_a_row_that_is_done_leaves_no_object_in_memory(tmp_path: Path) -> None:
+    counts: list[int] = []
+
+    def watch(tally: Tally) -> None:
+        if tally.done in (50, 250):
+            gc.collect()
+            counts.append(len(gc.get_objects()))
+
+    rows = (f"row {number}" for number in range(251))
+    await run("echo/echo", rows, tmp_path / "o.jsonl", concurrency=4, watch=watch)
+    assert counts[1] - counts[0] < 100
 
 
 async def test_more_than_text_is_kept_whole(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from swink_batch import Answer, Failed
 from swink_batch.answers import read_answer
+from swink_batch.forms import digest
 from swink_batch.journal import Index, Journal, engine_of
 from swink_core import SwinkError
 
@@ -25,67 +26,75 @@ def opened(path: Path, shard: str = "all") -> Journal:
     return Journal(engine_of(path, shard), JOB)
 
 
+def key(id: str) -> int:
+    return digest(id.encode())
+
+
+def add(journal: Journal, answer: Answer, check: int) -> None:
+    journal.add(key(answer.id), check, answer)
+
+
+def text(journal: Journal, id: str) -> str:
+    line = journal.line(key(id))
+    assert line is not None
+    return read_answer(line).text
+
+
 def test_what_was_added_is_there_when_it_is_opened_again(path: Path) -> None:
     journal = opened(path)
-    journal.add(Answer(id="a", text="line\nbreak ü", cost=0.5), 7)
-    journal.add(Answer(id="b", error=Failed("timeout", "late"), cost=0.25), 8)
+    add(journal, Answer(id="a", text="line\nbreak ü", cost=0.5), 7)
+    add(journal, Answer(id="b", error=Failed("timeout", "late"), cost=0.25), 8)
     journal.close()
     again = opened(path)
     assert (again.cost, again.dearest) == (0.75, 0.5)
-    line = again.line("a")
-    assert line is not None
-    assert read_answer(line).text == "line\nbreak ü"
-    assert again.line("c") is None
-    assert [again.has(id, check) for id, check in (("a", 7), ("a", 6), ("b", 8))] == [
-        True, False, True,
-    ]  # fmt: skip
-    assert again.has("a", 7, retry_failed=True)
-    assert not again.has("b", 8, retry_failed=True)
+    assert text(again, "a") == "line\nbreak ü"
+    assert again.line(key("c")) is None
+    kept = [again.kept(key(id), check) for id, check in (("a", 7), ("a", 6), ("b", 8), ("c", 0))]
+    assert [each and each.failed for each in kept] == [False, None, True, None]
+    assert again.kept(key("a"), 7, retry_failed=True)
+    assert not again.kept(key("b"), 8, retry_failed=True)
     again.close()
 
 
 def test_a_later_answer_takes_the_place_of_an_earlier_one(path: Path) -> None:
     journal = opened(path)
-    for text in ("old", "new"):
-        journal.add(Answer(id="a", text=text), 1)
+    for said in ("old", "new"):
+        add(journal, Answer(id="a", text=said), 1)
     journal.close()
     again = opened(path)
-    line = again.line("a")
-    assert line is not None
-    assert read_answer(line).text == "new"
+    assert text(again, "a") == "new"
     again.close()
 
 
 def test_writers_see_what_the_others_wrote_before_them(path: Path) -> None:
     first = opened(path, "1-of-2")
-    first.add(Answer(id="a", text="first"), 1)
+    add(first, Answer(id="a", text="first"), 1)
     second = opened(path, "2-of-2")
-    assert second.has("a", 1)
-    second.add(Answer(id="b", text="second"), 1)
+    assert second.kept(key("a"), 1)
+    add(second, Answer(id="b", text="second"), 1)
     for journal in (first, second):
         journal.close()
     third = opened(path)
-    lines = [third.line(id) for id in ("a", "b")]
-    assert [read_answer(line).text for line in lines if line] == ["first", "second"]
+    assert [text(third, id) for id in ("a", "b")] == ["first", "second"]
     third.close()
 
 
 def test_a_file_that_was_cut_at_any_byte_has_all_whole_lines(tmp_path: Path) -> None:
     journal = opened(tmp_path / "journal")
     for number in range(3):
-        journal.add(Answer(id=f"r{number}", text="x" * 20), 1)
+        add(journal, Answer(id=f"r{number}", text="x" * 20), 1)
     journal.close()
     [file] = (tmp_path / "journal").iterdir()
     whole = file.read_bytes()
     for cut in (*range(len(whole) - 70, len(whole) + 1), 0, 1, whole.index(b"\n")):
         file.write_bytes(whole[:cut])
         again = opened(tmp_path / "journal")
-        there = [number for number in range(3) if again.has(f"r{number}", 1)]
+        there = [number for number in range(3) if again.kept(key(f"r{number}"), 1)]
         assert there == list(range(max(0, whole[:cut].count(b"\n") - 1)))
-        again.add(Answer(id="last"), 1)
+        add(again, Answer(id="last"), 1)
         again.close()
         third = opened(tmp_path / "journal")
-        assert third.has("last", 1)
+        assert third.kept(key("last"), 1)
         third.close()
 
 
@@ -97,15 +106,30 @@ def test_a_journal_that_something_else_wrote_to_is_refused(tmp_path: Path) -> No
         opened(tmp_path / "journal")
 
 
-@given(st.dictionaries(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1), max_size=300))
-def test_the_index_is_a_dictionary(entries: dict[int, int]) -> None:
-    entries.pop(0, None)  # which stands for 1
+@given(
+    st.dictionaries(st.integers(1, 2**64 - 1), st.integers(1, 2**62 - 1), max_size=300),
+    st.booleans(),
+)
+def test_the_index_is_a_dictionary(entries: dict[int, int], met_first: bool) -> None:
     index = Index()
+    if met_first:
+        assert all(index.meet(key) for key in entries)
     for key, value in entries.items():
-        index.put(key, 0, 0)
-        index.put(key, value, value)
+        index.put(key, 1)
+        index.put(key, value)
     assert len(index) == len(entries)
-    for key, value in entries.items():
-        assert index.get(key) == (value, value & 0xFFFFFFFF)
+    assert {key: index.get(key) for key in entries} == entries
+    assert [index.meet(key) for key in entries] == [not met_first] * len(entries)
     unknown = next(key for key in range(1, 400) if key not in entries)
-    assert index.get(unknown) is None
+    assert index.get(unknown) == 0
+
+
+def test_an_id_takes_twenty_six_bytes_on_average() -> None:
+    index = Index()
+    sizes = []
+    for number in range(40_000):
+        index.meet(digest(b"%d" % number))
+        if number % 1000 == 999:
+            sizes.append(index.size / len(index))
+    assert max(sizes[5:]) <= 34
+    assert sum(sizes[5:]) / len(sizes[5:]) <= 27

@@ -60,7 +60,9 @@ THROTTLED = Error(error_message="slow down", error_kind=StreamErrorKind.THROTTLE
 DONE = Done(StopReason.STOP)
 
 
-def simulated(server: Answer, seconds: float, latency: float = LATENCY) -> tuple[Lane, int, int]:
+def simulated(
+    server: Answer, seconds: float, refusal: float = LATENCY / 10
+) -> tuple[Lane, int, int]:
     """Call a server for so long; return the lane, how many it answered and how many it refused."""
     lane, now, answered = Lane(256, 0.0), 0.0, 0
     numbers = count()
@@ -70,7 +72,7 @@ def simulated(server: Answer, seconds: float, latency: float = LATENCY) -> tuple
         if wait <= 0.0:
             lane.begin(now)
             error, headers = server(now)
-            took = latency if error is None else latency / 10
+            took = LATENCY if error is None else refusal
             heapq.heappush(ends, (now + took, next(numbers), now, error, headers))
             continue
         if not ends or now + wait < ends[0][0]:
@@ -100,6 +102,28 @@ def test_a_rate_that_a_server_keeps_is_used_and_hardly_passed(server: Answer, ra
     _, answered, refused = simulated(server, seconds)
     assert answered / seconds >= 0.95 * rate
     assert refused < 0.01 * answered
+
+
+@pytest.mark.parametrize(
+    ("rate", "size", "headers"),
+    [
+        (20, 5, False),
+        (50, 50, False),
+        (100, 10, False),
+        (200, 20, False),
+        (200, 200, False),
+        (50, 50, True),
+        (200, 20, True),
+        (200, 200, True),
+    ],
+)
+def test_a_short_run_meets_a_limit_with_few_refusals(rate: int, size: int, headers: bool) -> None:
+    server = bucket(rate, size, headers)
+    lane, answered, refused = simulated(server, 2000 / rate, refusal=0.005)
+    assert answered >= 0.7 * 2000
+    assert refused < 0.01 * answered
+    if not headers:
+        assert lane.rate.value == pytest.approx(rate, rel=0.1)
 
 
 def test_without_limits_the_window_opens_to_its_most() -> None:

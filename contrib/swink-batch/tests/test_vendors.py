@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from vendor_server import (
+from vendor_sdks import SDKS, rows_of, told
+from vendor_server import VendorServer
+from vendor_servers import (
     AnthropicServer,
     BedrockServer,
     GeminiServer,
     MistralServer,
     OpenAIServer,
-    VendorServer,
 )
 
 from swink_batch import Tally, run, via_batch
@@ -89,10 +92,7 @@ async def test_rows_are_handed_over_and_answered_at_a_batchs_price(
     ordinary = cost_of(Usage(input=1_000_000, output=0), info.prices)
     assert ordinary is not None
     assert ordinary.total is not None
-    if vendor[0].startswith("bedrock/"):
-        assert "cost" not in lines["r0"]  # its catalogue has no price of batches
-    else:
-        assert lines["r0"]["cost"] == pytest.approx(ordinary.total / 2)
+    assert lines["r0"]["cost"] == pytest.approx(ordinary.total / 2)
 
 
 async def test_a_run_that_was_killed_while_it_waited_comes_back_to_its_batch(
@@ -130,6 +130,34 @@ async def test_what_was_handed_over_can_be_cancelled(
     assert vendor[1].faults == []
     kept = 0 if vendor[0].startswith("bedrock/") else 1  # a job that was stopped tells nothing
     assert (tally.answered, tally.kinds["batch_ended"]) == (kept, 6 - kept)
+
+
+@pytest.mark.skipif(
+    "SWINK_BATCH_SDKS" not in os.environ, reason="make counterparts drives the SDKs"
+)
+async def test_the_vendors_sdk_sends_what_swink_sends_and_reads_the_same(
+    tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]], monkeypatch: Any
+) -> None:
+    provider, _, model = vendor[0].partition("/")
+    drive, cancelled = SDKS[provider]
+    (tmp_path / "other").mkdir()
+    _, lines = await asked(tmp_path, vendor)
+    with monkeypatch.context() as context:
+        context.setattr(via_batch.Vendor, "poll", failing)
+        with pytest.raises(SwinkError, match="gone"):
+            await asked(tmp_path / "other", vendor)
+    await asked(tmp_path / "other", vendor, cancel=True)
+    rows = rows_of(vendor[1])
+    names = {name: row["id"] for (name, _), row in zip(rows, ROWS, strict=True)}
+    with VENDORS[provider][1]() as theirs:
+        seen = await asyncio.to_thread(drive, theirs.url, model, rows)
+        assert theirs.faults == []
+        assert told(theirs) == told(vendor[1])
+    assert {names[name]: text for name, text in seen.texts.items()} == {
+        id: line["text"] for id, line in lines.items() if "text" in line
+    }
+    assert [names[name] for name in seen.refused] == ["rb"]
+    assert seen.cancelled == cancelled
 
 
 async def test_a_refusal_of_the_whole_batch_is_told(

@@ -170,6 +170,8 @@ async def test_what_any_provider_said_is_said_again(
         first = await ask(MemoryHTTPClient(MemoryResponse.of_recording(recording)))
         again = await ask(MemoryHTTPClient())
     done, hit = first.pop(), again.pop()
+    begun = max(n for n, event in enumerate(first) if isinstance(event, swink.Start))
+    first = first[begun:]  # what was taken back is not kept
     assert isinstance(done, swink.Done)
     assert (hit.stop_reason, hit.response_id, hit.model) == (
         done.stop_reason, done.response_id, done.model,

@@ -323,8 +323,17 @@ def test_events_of_an_interrupted_answer_end_with_aborted(start: Any) -> None:
         (["-m", "echo/echo", "Hello"], "", "Hello\n"),
         (["--debug", "Hello there"], "", "Hello there\n"),
         (["summarise"], "all this", "all this\n\nsummarise\n"),
+        (["help", "me"], "", "help me\n"),
     ],
-    ids=["a_word", "nothing_but_a_pipe", "words", "an_option", "after_a_flag", "behind_a_pipe"],
+    ids=[
+        "a_word",
+        "nothing_but_a_pipe",
+        "words",
+        "an_option",
+        "after_a_flag",
+        "behind_a_pipe",
+        "for_help",
+    ],
 )
 def test_a_question_needs_no_command(swink: Any, line: list[str], stdin: str, said: str) -> None:
     done = swink(*line, stdin=stdin, SWINK_MODEL="echo/echo")
@@ -335,6 +344,13 @@ def test_what_is_nearly_a_command_is_no_question(swink: Any) -> None:
     done = swink("modles", stdin="some text", SWINK_MODEL="echo/echo")
     assert (done.returncode, done.stdout) == (2, "")
     assert "Did you mean 'models'?" in done.stderr
+
+
+@pytest.mark.parametrize("command", [[], ["models"], ["log"]], ids=str)
+def test_help_is_a_word_too(swink: Any, command: list[str]) -> None:
+    done = swink("help", *command)
+    assert done.returncode == 0
+    assert done.stdout == swink(*command, "--help").stdout
 
 
 def test_the_version_is_told_in_a_letter(swink: Any) -> None:

@@ -41,6 +41,7 @@ TABLE: list[tuple[str, list[str], list[str]]] = [
         ["-m", "echo/echo,nobody/x"],
         ["Unknown provider", 'no provider "nobody"'],
     ),
+    ("a bare name misspelt", ["-m", "gpt-5.4-mni"], ["Did you mean gpt-5.4-mini or "]),
     ("model without provider", ["-m", "gpt"], ["Not a model name", "'gpt'", "provider/id"]),
     (
         "unknown option",
@@ -143,7 +144,7 @@ def test_without_a_model_it_says_what_there_is_and_what_it_needs(swink: Any) -> 
 
 # how to hear each of the library's words that SPELLED_HERE spells anew
 SAID: dict[str, tuple[str, dict[str, Any]]] = {
-    "api_key=…": ("acme/large", {"base_url": "http://acme.invalid"}),
+    "or pass api_key=…": ("acme/large", {"base_url": "http://acme.invalid"}),
     "base_url=…": ("acme/large", {"api_key": "key-1234567"}),
     "timeouts=Timeouts(…)": ("echo/fail-timeout", {}),
     "Options in extra=": ("acme/large", {"base_url": "http://acme.invalid", "api_key": "k"}),
@@ -166,7 +167,8 @@ async def test_what_is_spelled_anew_is_what_the_library_says(python: str) -> Non
 def test_without_a_key_it_names_the_variable_and_the_option(swink: Any) -> None:
     done = swink("ask", "-m", "openai/any", "Hi")
     assert done.returncode == 1
-    assert "Set OPENAI_API_KEY, or pass --api-key KEY (" in done.stderr
+    kept = "or keep one: swink keys set PROVIDER, or pass --api-key KEY ("
+    assert f"Set OPENAI_API_KEY, {kept}" in done.stderr
     assert done.stderr.startswith("Error: No credentials for OpenAI\n")
     assert "Set OPENAI_API_KEY" in done.stderr
 
@@ -176,6 +178,8 @@ def test_without_a_key_it_names_the_variable_and_the_option(swink: Any) -> None:
     [
         (["aks"], "No such command 'aks'. Did you mean 'ask'?"),
         (["ask", "--modle", "x"], "--model"),
+        (["alias", "set", "quick", "echo/echo"], "swink alias NAME MODEL gives one"),
+        (["ask", "-m", "echo/tool", "-T", "tools.py", "Hi"], "--functions tools.py"),
         (["models", "grokk"], 'did you mean "groq"?'),
         (["demo", "grok"], 'did you mean "groq"?'),
         (["chat", "-m", "nobody/x"], 'no provider "nobody"'),
@@ -301,3 +305,15 @@ def test_a_name_in_the_environment_is_nothing_to_install_either(swink: Any) -> N
 
     assert TYPED in done.stderr
     assert not re.search(rf"\b(pip|uv|install)\b.*{TYPED}", done.stdout + done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(["Acme!"], "'Acme!' cannot name a plugin"), (["acme"], "Give --kind: sse, ndjson")],
+)
+def test_a_plugin_is_not_begun_by_asking_nobody(
+    swink: Any, arguments: list[str], said: str
+) -> None:
+    done = swink("new", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr

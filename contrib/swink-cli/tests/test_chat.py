@@ -325,7 +325,7 @@ def test_ctrl_c_at_the_prompt_drops_the_line_only(start: Any) -> None:
     running.wait_for("(Ctrl-D or /quit leaves)")
     running.wait_for(PROMPT)
     running.type("whole\n")
-    running.wait_for("1 tokens in")
+    running.wait_for("1 token in")
     running.wait_for(PROMPT)
     running.type("/quit\n")
     assert running.finish() == 0

@@ -133,6 +133,23 @@ def test_one_provider_is_told_of_with_its_settings(listed: Any) -> None:
     assert bravo["settings"] == {"api": ["chat", "answers"], "region": "string"}
 
 
+def test_what_has_to_be_set_besides_the_key_is_listed(listed: Any, site: Path) -> None:
+    row = catalogue("needy").replace("[[models]]", 'required_env = ["NEEDY_PROJECT"]\n[[models]]')
+    install(
+        site,
+        "swink-provider-needy",
+        {"swink.providers": {"needy": "needy_provider:Provider"}},
+        {"needy_provider/__init__.py": "", "needy_provider/models.toml": row},
+    )
+
+    listing, told = listed("providers").stdout, rows(listed("providers", "needy").stdout)
+
+    assert " needs NEEDY_API_KEY and needs NEEDY_PROJECT\n" in listing
+    assert "required env NEEDY_PROJECT" in told
+    held = rows(listed("providers", "needy", NEEDY_PROJECT="p").stdout)
+    assert "state needs NEEDY_API_KEY" in held
+
+
 def test_a_provider_that_is_not_installed_is_no_provider(listed: Any) -> None:
     done = listed("providers", "brave")
     assert done.returncode != 0

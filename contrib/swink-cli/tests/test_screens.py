@@ -5,17 +5,25 @@ The screens are in `screens/`; with WRITE_SCREENS=1 they are written anew, to be
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
-import shutil
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
+from swink_testing.screens import WIDTHS, check_screen
+
 SCREENS = Path(__file__).parent / "screens"
+
+SAVED = """data: {"choices": [{"index": 0, "delta": {"content": "The *tide*."}}]}
+
+data: {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+
+data: [DONE]
+
+"""
+"""An answer of the Chat Completions API."""
 
 LINES = """
 alias --help
@@ -47,75 +55,57 @@ tools --functions "def look(city: str): 'Look out of the window, and say what is
 modles
 ask --nonsense
 ask
-"""
-
-PROGRAM = """
-import shlex, sys
-from swink_cli.main import main
-
-for line in shlex.split(sys.argv[1]):
-    print("$ swink", line.replace("\\n", " "), flush=True)
-    print(f"[{main(shlex.split(line))}]", flush=True)
+chat -m echo/echo <<< "Hi\n/tokens\n/model echo/think\nAnd\n/nothing\n"
+chat -m echo/echo -c <<< "/help\n"
+plugins
+doctor
+default
+config set aliases.slow echo/slow
+config unset aliases.slow
+config path
+config edit
+keys set openai <<< "sk-0123456789"
+keys set nobody
+keys list
+keys path
+keys delete openai
+template show translate
+template path translate
+template edit translate
+template remove translate
+log show
+log search Oslo
+log search nowhere
+log replay
+log export x --output call.json
+log path
+log delete --all
+log
+record -m openai/any --from-sse answer.sse -o settings.api=chat --output kept "The tide?"
+record -m echo/echo --output echoed Hi
+replay kept --fast
+replay nowhere
+new acme --kind all
+-V
 """
 
 
 @pytest.fixture
-def environment(swink_environment: dict[str, str]) -> dict[str, str]:
-    """One provider, and a configuration whose name is no longer than a name."""
-    more = {"SWINK_PLUGINS": "echo", "SWINK_CONFIG": "config.toml", "NO_COLOR": "1"}
-    return {**swink_environment, **more}
+def environment(swink_environment: dict[str, str], tmp_path: Path) -> Iterator[dict[str, str]]:
+    """Two providers, and places whose names are short, and as long each time."""
+    (tmp_path / "answer.sse").write_text(SAVED)
+    with TemporaryDirectory(prefix="s", dir="/tmp") as kept:
+        yield {
+            **swink_environment,
+            "SWINK_PLUGINS": "echo,openai",
+            "SWINK_CONFIG": "config.toml",
+            "XDG_CONFIG_HOME": kept,
+            "XDG_STATE_HOME": "state",
+            "EDITOR": "cat",
+        }
 
 
-def program() -> list[str]:
-    """What prints the screens, one line of LINES after the other."""
+@pytest.mark.parametrize("columns", WIDTHS)
+def test_screens(environment: dict[str, str], tmp_path: Path, columns: int) -> None:
     lines = re.findall(r"(?:[^\n\"]|\"[^\"]*\")+", LINES)
-    return [sys.executable, "-c", PROGRAM, shlex.join(lines)]
-
-
-def compare(name: str, output: str) -> None:
-    """Compares output with what is kept of it, but for how fast it came and what it is run on."""
-    told = "\n".join(line.rstrip() for line in output.splitlines()).strip() + "\n"
-    told = re.sub(
-        r"^echo/echo · .*?(?=^\[)", "(who answered)\n", told, flags=re.DOTALL | re.MULTILINE
-    )
-    told = re.sub(r"^(version +)\S+$", r"\1(a version)", told, flags=re.MULTILINE)
-    told = re.sub(r"\b[0-9a-f]{12}\b", "0123456789ab", told)
-    told = re.sub(r"^[0-9a-f]{6}(?=  )", "012345", told, flags=re.MULTILINE)
-    told = re.sub(r"\b\d{4}-\d\d-\d\d\b", "2026-11-22", told)
-    told = re.sub(r"\b\d\d:\d\d\b", "12:34", told)
-    file = SCREENS / f"{name}.txt"
-    if os.environ.get("WRITE_SCREENS"):
-        SCREENS.mkdir(exist_ok=True)
-        file.write_text(told, "utf-8")
-    assert told == file.read_text("utf-8")
-
-
-@pytest.mark.parametrize("columns", [40, 80, 200])
-def test_screens_of_a_terminal(environment: dict[str, str], tmp_path: Path, columns: int) -> None:
-    if shutil.which("tmux") is None:
-        pytest.skip("tmux is not installed")
-    tmux = ["tmux", "-S", str(tmp_path / "tmux"), "-f", os.devnull]
-    ended = shlex.join([*tmux, "wait-for", "-S", "ended"])
-    command = f"{shlex.join(program())} 2>&1; {ended}; exec cat"
-
-    def run(*arguments: str) -> str:
-        done = subprocess.run(
-            [*tmux, *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True,
-            timeout=120, check=True,
-        )  # fmt: skip
-        return done.stdout
-
-    run("new-session", "-d", "-x", str(columns), "-y", "400", command)
-    try:
-        run("wait-for", "ended")
-        compare(str(columns), run("capture-pane", "-p"))
-    finally:
-        run("kill-server")
-
-
-def test_screens_of_a_pipe(environment: dict[str, str], tmp_path: Path) -> None:
-    done = subprocess.run(
-        program(), cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=True,
-    )  # fmt: skip
-    compare("pipe", done.stdout)
+    check_screen(lines, columns, SCREENS, tmp_path, environment)

@@ -69,3 +69,35 @@ def test_the_version_reads_no_command_and_looks_for_none(
     )
     assert (done.returncode, done.stderr.split()) == (0, [])
     assert done.stdout.startswith("swink ")
+
+
+WITHOUT_POSIX = """
+import asyncio, importlib, os, pkgutil, sys
+for name in ("curses", "fcntl", "grp", "pty", "pwd", "readline", "resource", "termios", "tty"):
+    sys.modules[name] = None
+
+def unheard(*_): raise NotImplementedError
+for name in ("add_signal_handler", "remove_signal_handler"):
+    setattr(asyncio.SelectorEventLoop, name, unheard)
+for name in ("fork", "getuid", "killpg", "setsid", "umask"):
+    delattr(os, name)
+
+import swink_cli, swink_recorder
+for package in (swink_cli, swink_recorder):
+    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        if not found.name.endswith("__main__"):
+            importlib.import_module(found.name)
+sys.exit(swink_cli.main.main(["ask", "-m", "echo/echo", "Hi"]))
+"""
+
+
+def test_nothing_needs_what_windows_has_not(swink_environment: dict[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_POSIX],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env=swink_environment,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "Hi\n"), done.stderr

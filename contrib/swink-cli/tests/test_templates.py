@@ -116,3 +116,10 @@ def test_a_template_that_cannot_be_used_is_named(
 def test_a_name_stays_in_its_folder(name: str) -> None:
     with pytest.raises(library.UsageError, match="is no template's name"):
         template_path(name)
+
+
+def test_no_template_holds_a_key(swink: Any, folder: Path) -> None:
+    (folder / "open.toml").write_text('option = ["top_p=1", "api_key=sk-1"]')
+    done = swink("-t", "open", "-m", "echo/echo", "Hi")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no template holds a key" in done.stderr

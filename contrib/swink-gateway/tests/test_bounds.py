@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import aiohttp
@@ -18,6 +18,7 @@ from test_signs_of_life import BEGUN, ENDED, HI, Thinking
 import swink_core as swink
 from swink_gateway.calls import ACTIVE, PEAK, REJECTED, REQUESTS
 from swink_gateway.outbox import MOST_QUEUED, Outbox, read_ahead
+from swink_gateway.reading import MOST_BODY_BYTES
 from swink_gateway.relay import ABORTED, BACKPRESSURE, Limits
 
 PATH = "/v1/chat/completions"
@@ -53,6 +54,35 @@ async def test_with_all_places_taken_a_request_is_503_and_says_when_to_come_agai
         assert (await first).status == 200
         found = [gateway.counters[name] for name in (REQUESTS, ACTIVE, PEAK, REJECTED)]
         assert found == [1, 0, 1, 5]
+
+
+async def test_requests_that_are_answered_have_so_many_bytes_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("swink_gateway.calls.MOST_BYTES", 2 * MOST_BODY_BYTES - 1)
+    upstream = Thinking()
+    async with serving(upstream) as gateway:
+        first = asyncio.ensure_future(ask(gateway, PATH, HI))
+        await upstream.asked.wait()
+        body = msgspec.json.encode({**HI, "input": "x"})
+
+        async def chunks() -> AsyncIterator[bytes]:
+            yield body  # nobody says how long it is
+
+        statuses = []
+        async with aiohttp.ClientSession() as session:
+            waiting = asyncio.ensure_future(session.post(gateway.url + PATH, data=chunks()))
+            await until(lambda: gateway.counters[ACTIVE] == 2)
+            async with session.post(gateway.url + PATH, data=chunks()) as refused:
+                statuses.append((refused.status, refused.headers["Retry-After"]))
+                assert "bytes are under way" in await refused.text()
+            waiting.cancel()
+        await upstream.say(*BEGUN)
+        await upstream.say(*ENDED)
+        assert (await first).status == 200
+        assert statuses == [(503, "1")]
+        await until(lambda: not gateway.counters[ACTIVE])
+        assert gateway._calls._bytes == 0
 
 
 async def test_a_client_that_does_not_send_its_body_is_left() -> None:

@@ -1,5 +1,7 @@
 """Crowds of clients that read slowly, vanish, or wait for an upstream that hangs, leave nothing.
 
+They come in every protocol, over WebSockets too.
+
 What is counted before they come and after they have gone is the same: tasks, descriptors, and the
 memory that Python holds, but for what a first few leave in caches and pools. While they are here
 each takes no more than a bounded amount. `SWINK_GATEWAY_CROWD` is how many come (20; `make clients`
@@ -22,7 +24,9 @@ import pytest
 from attrs import define
 from serving import serving, until
 from test_bounds import Hanging
+from test_responses_socket import CREATE
 from test_seed_scenarios import open_slowly
+from test_signs_of_life import SIGNS
 
 import swink_core as swink
 from swink_gateway.calls import ACTIVE, PEAK
@@ -38,9 +42,10 @@ MOST_OF_EACH = 2 * 1024 * 1024
 """Bytes of Python's memory that one client may take: what waits for it, the answer so far, and its
 own end, which is in this process."""
 
-LEFT_OVER = 64 * 1024 + 1024 * CROWD
-"""Bytes that may be more than after the first few: tables that have grown, and timers that were
-cancelled, which the event loop lets go when their time comes."""
+LEFT_OVER = 64 * 1024 + 2 * 1024 * CROWD
+"""Bytes that may be more than after the first few: tables that have grown (of tasks, of which a
+WebSocket has two, of connections, of descriptors), and timers that were cancelled, which the event
+loop lets go when their time comes. A connection that stays is ten times as much."""
 
 PATIENCE = 3600.0
 """Seconds: nobody is left because the machine is slow."""
@@ -87,26 +92,57 @@ class Held:
         return cls(len(asyncio.all_tasks()), descriptors, tracemalloc.get_traced_memory()[0])
 
 
-async def slow(gateway: Gateway, upstream: Any, crowd: int) -> None:
+def posted(path: str, body: Any) -> bytes:
+    """Return a request, after which the connection is closed."""
+    data = msgspec.json.encode(body)
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
+    return f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data
+
+
+def framed(body: Any) -> bytes:
+    """Return the opening of a WebSocket, and a text frame whose mask changes nothing (RFC 6455)."""
+    data = msgspec.json.encode(body)
+    assert len(data) < 126
+    head = b"GET /v1/responses HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\n"
+    head += b"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    head += b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+    return head + bytes([0x81, 0x80 | len(data), 0, 0, 0, 0]) + data
+
+
+ASKED = {
+    **{name: posted(path, body) for name, (path, body, _) in SIGNS.items()},
+    "responses over a WebSocket": framed(CREATE),
+}
+"""What a client of each protocol sends."""
+
+
+async def come(gateway: Gateway, protocol: str) -> Client:
+    """Ask, and read nothing yet."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(gateway.url.rpartition(":")[2]))
+    writer.write(ASKED[protocol])
+    return reader, writer
+
+
+async def slow(gateway: Gateway, upstream: Any, crowd: int, protocol: str) -> None:
     """Come, read nothing, and leave."""
-    clients = [await open_slowly(gateway.url) for _ in range(crowd)]
+    clients = [await come(gateway, protocol) for _ in range(crowd)]
     await until(lambda: gateway.counters[BACKPRESSURE] >= crowd)
     await leave(gateway, upstream, clients)
 
 
-async def vanishing(gateway: Gateway, upstream: Any, crowd: int) -> None:
+async def vanishing(gateway: Gateway, upstream: Any, crowd: int, protocol: str) -> None:
     """Come one after the other, read a little, and be gone."""
     for number in range(crowd):
-        reader, writer = await open_slowly(gateway.url)
+        reader, writer = await come(gateway, protocol)
         if number % 2:
             await reader.read(100)
         writer.transport.abort()
     await leave(gateway, upstream, [])
 
 
-async def waiting(gateway: Gateway, upstream: Any, crowd: int) -> None:
+async def waiting(gateway: Gateway, upstream: Any, crowd: int, protocol: str) -> None:
     """Come, wait, and leave."""
-    clients = [await open_slowly(gateway.url) for _ in range(crowd)]
+    clients = [await come(gateway, protocol) for _ in range(crowd)]
     await until(lambda: gateway.counters[ACTIVE] == crowd)
     await upstream.reached(crowd)
     await leave(gateway, upstream, clients)
@@ -124,24 +160,34 @@ async def leave(gateway: Gateway, upstream: Any, clients: list[Client]) -> None:
     assert held < 16 * 1024 * 1024 + CROWD * MOST_OF_EACH
 
 
-CROWDS: list[tuple[Callable[[Gateway, Any, int], Awaitable[None]], type, bool]] = [
+CROWDS: list[tuple[Callable[[Gateway, Any, int, str], Awaitable[None]], type, bool]] = [
     (slow, Endless, False), (slow, Endless, True), (vanishing, Endless, False),
     (waiting, Hanging, False),
 ]  # fmt: skip
 """How they come, to whom, and whether pieces are joined for them."""
 
+PROTOCOLS = list(ASKED) if CROWD >= FULL else ["chat", "responses over a WebSocket"]
 
-@pytest.mark.parametrize(("come", "upstream", "coalesce"), CROWDS)
-async def test_a_crowd_leaves_nothing(come: Any, upstream: type, coalesce: bool) -> None:
+MEETINGS = [(p, *crowd) for p in PROTOCOLS for crowd in CROWDS if p == "chat" or not crowd[-1]]
+"""Pieces are joined before they are encoded, whatever the protocol."""
+
+
+@pytest.mark.parametrize(("protocol", "crowd", "upstream", "coalesce"), MEETINGS)
+def test_a_crowd_leaves_nothing(protocol: str, crowd: Any, upstream: type, coalesce: bool) -> None:
+    asyncio.run(meet(protocol, crowd, upstream, coalesce))  # however long it takes
+
+
+async def meet(protocol: str, crowd: Any, upstream: type, coalesce: bool) -> None:
+    """Have a few come and leave, then a crowd, and see what they leave behind."""
     talks = upstream()
-    limits = Limits(PATIENCE, CROWD, coalesce)
+    limits = Limits(PATIENCE, CROWD, coalesce, connections=2 * CROWD)
     tracemalloc.start()
     try:
         async with serving(talks, limits=limits) as gateway:
-            await come(gateway, talks, FEW)
+            await crowd(gateway, talks, FEW, protocol)
             before = Held.now()
             gateway.counters.clear()  # type: ignore[attr-defined]  # it is a Counter
-            await come(gateway, talks, CROWD)
+            await crowd(gateway, talks, CROWD, protocol)
             after = Held.now()
             assert gateway.counters[PEAK] <= CROWD
     finally:

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 from serving import ONCE, Scripted, ask, serving
+from test_seed_scenarios import OWN, THINKING
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
-from swink_gateway.cooldowns import MOST_REMEMBERED, Cooldowns
+from swink_gateway.cooldowns import Cooldowns
 from swink_gateway.failures import UNAVAILABLE_SECONDS
+from swink_gateway.limits import MemoryLedger
 from swink_gateway.server import Gateway
 from swink_testing.clock import ManualClock
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
@@ -49,9 +51,8 @@ def failing(kind: Kind, wait: float | None = None, *before: Any) -> Scripted:
 
 async def asked(gateway: Gateway, protocol: str, stream: bool, model: str = MODEL) -> Any:
     streamed, whole, body = ASKING[protocol]
-    return await ask(
-        gateway, streamed if stream else whole, {"model": model, "stream": stream, **body}
-    )
+    path = (streamed if stream else whole).replace(MODEL, model)
+    return await ask(gateway, path, {"model": model, "stream": stream, **body})
 
 
 @EACH
@@ -80,6 +81,28 @@ async def test_with_nobody_left_to_ask_a_stream_says_so_inside_a_200(protocol: s
         assert '"code":"server_is_overloaded"' in text
 
 
+AI_SDK = "opencode/1.18.33 ai-sdk/provider-utils/4.0.40"
+
+
+@pytest.mark.parametrize("kind", [Kind.OVERLOADED, Kind.QUOTA_EXHAUSTED])
+async def test_who_makes_a_status_of_a_code_gets_one_that_is_final(kind: Kind) -> None:
+    begun = (swink.TextStart(0), swink.TextDelta(0, "Hel"))
+    body = {"model": MODEL, "stream": True, "input": "Hi"}
+    for before in ((), begun):
+        async with serving(failing(kind, None, *before)) as gateway:
+            headers = {"User-Agent": AI_SDK}
+            answer = await ask(gateway, "/v1/responses", body, headers=headers)
+        kinds = [frame["type"] for frame in answer.frames]
+        assert len({"error", "response.failed"} & set(kinds)) == 1  # it fails once
+        assert kinds[-1] == ("response.failed" if before else "error")
+        if not before:
+            said = answer.frames[-1]
+            assert (said["code"], said["sequence_number"]) == ("424", len(kinds) - 1)
+            assert said["message"].startswith("it broke")
+            # digits and words that opencode asks again for, wherever in an event they stand
+            assert not [word for word in TRIGGERS if word in str(said)]
+
+
 async def test_a_limit_whose_end_is_known_is_something_to_wait_for() -> None:
     async with serving(failing(Kind.THROTTLED, 6.5)) as gateway:
         whole = await asked(gateway, "chat", False)
@@ -100,6 +123,23 @@ async def test_what_a_provider_says_of_its_limits_is_passed_on() -> None:
     assert answer.status == 429
     assert {name: answer.headers[name] for name in said} == said
     assert "Set-Cookie" not in answer.headers
+
+
+ANSWERED = [(p, s) for p in ASKING for s in (True, False) if (p, s) != ("native", True)]
+"""Streams of swink's own protocol begin before the provider has said anything."""
+
+
+@pytest.mark.parametrize(("protocol", "stream"), ANSWERED)
+async def test_what_is_left_of_a_providers_limits_goes_with_its_answers(
+    protocol: str, stream: bool
+) -> None:
+    said = {"x-ratelimit-remaining-tokens": "7", "anthropic-ratelimit-requests-reset": "soon"}
+    upstream = MemoryResponse([THINKING.body], 200, {**THINKING.headers, **said})
+    http = MemoryHTTPClient(upstream)
+    async with serving(http=http, providers={"anthropic": OWN}) as gateway:
+        answer = await asked(gateway, protocol, stream, f"anthropic/{THINKING.model}")
+    assert answer.status == 200
+    assert {name: answer.headers[name] for name in said} == said
 
 
 @EACH
@@ -136,7 +176,7 @@ class Refusing:
 
 async def test_that_all_are_down_is_remembered_and_told_without_asking() -> None:
     clock, upstream = ManualClock(jump=True), Refusing()
-    gates = [Cooldowns(clock)]
+    gates = [Cooldowns(MemoryLedger(clock))]
     route = {"two": ["echo/echo", "echo/think"]}
     async with (
         swink.Client(plugins=[upstream], gates=gates, clock=clock) as client,
@@ -166,7 +206,7 @@ class Aim:
 
 async def test_a_circuit_closes_with_an_answer_and_after_a_cooldown_lets_one_ask() -> None:
     clock = ManualClock()
-    gate, target, policy = Cooldowns(clock), Aim("a"), swink.RetryPolicy()
+    gate, target, policy = Cooldowns(MemoryLedger(clock)), Aim("a"), swink.RetryPolicy()
     down = swink.Error(error_message="full", error_kind=Kind.OVERLOADED)
     for _ in range(policy.circuit_threshold):
         await gate.enter(target)  # type: ignore[arg-type]  # it is all that the gate looks at
@@ -180,11 +220,3 @@ async def test_a_circuit_closes_with_an_answer_and_after_a_cooldown_lets_one_ask
         await gate.enter(target)  # type: ignore[arg-type]  # the same
     gate.leave(target, swink.Done(swink.StopReason.STOP), None)  # type: ignore[arg-type]  # the same
     await gate.enter(target)  # type: ignore[arg-type]  # the same
-
-
-def test_what_is_remembered_has_a_bound() -> None:
-    gate = Cooldowns(ManualClock())
-    down = swink.Error(error_message="full", error_kind=Kind.OVERLOADED)
-    for number in range(2 * MOST_REMEMBERED):
-        gate.leave(Aim(str(number)), down, None)  # type: ignore[arg-type]  # as above
-    assert len(gate._circuits) == MOST_REMEMBERED

@@ -8,6 +8,7 @@ call that could begin. Every place of a request is made large in every way that 
 from __future__ import annotations
 
 import gc
+import gzip
 import json
 import logging
 import time
@@ -23,6 +24,8 @@ from upstream import EVERYTHING
 import swink_core as swink
 import swink_testing.conformance  # noqa: F401  # before freeze, which it imports in a circle
 from swink_gateway.calls import Calls
+from swink_gateway.config import Config
+from swink_gateway.limits import MemoryLedger
 from swink_gateway.protocols import ClientProtocol
 from swink_gateway.protocols.chat import ChatProtocol
 from swink_gateway.protocols.gemini import GeminiProtocol
@@ -30,7 +33,15 @@ from swink_gateway.protocols.messages import MessagesProtocol
 from swink_gateway.protocols.native import NativeProtocol
 from swink_gateway.protocols.ollama import OllamaGenerateProtocol, OllamaProtocol
 from swink_gateway.protocols.responses import ResponsesProtocol
-from swink_gateway.reading import MOST_BLOCKS, MOST_ELEMENTS, Refused, read_body
+from swink_gateway.reading import (
+    MOST_BLOCKS,
+    MOST_DEPTH,
+    MOST_ELEMENTS,
+    MOST_NAME,
+    Refused,
+    read_body,
+)
+from swink_gateway.routing import Routing
 from swink_testing.canaries import SONG, given_to
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 from swink_testing.freeze import FREEZE, HOSTILE_SIZE, PER_BYTE
@@ -153,7 +164,9 @@ async def loop_seconds(calls: Calls, name: str, body: bytes, enough: float) -> f
         for _ in range(3):
             begun = time.thread_time()
             with suppress(Refused):
-                calls.begin(protocol, await read_body(protocol, body, path, {}))
+                asked = await read_body(protocol, body, path, {})
+                async with calls.begun(protocol, asked, ""):
+                    pass
             best = min(best, time.thread_time() - begun)
             if best < enough:
                 break
@@ -182,15 +195,15 @@ ODD = (None, True, -1, 1e308, 10**30, "", "\ud800", [], {}, [None], [[]], {"type
 @asynccontextmanager
 async def calling() -> AsyncIterator[Calls]:
     async with swink.Client() as client:
-        yield Calls(client, {}, swink.RetryPolicy())
+        yield Calls(client, Routing(client, Config()), MemoryLedger(), swink.RetryPolicy())
 
 
 @EACH
 async def test_the_sample_is_a_request(name: str) -> None:
     protocol, path, body = REQUESTS[name]
-    async with calling() as calls:
-        stream, *_ = calls.begin(protocol, protocol.read(body, path, {}))
-        await stream.aclose()
+    asked = protocol.read(body, path, {})
+    async with calling() as calls, calls.begun(protocol, asked, "") as (stream, *_):
+        assert stream.call.model.provider
 
 
 @EACH
@@ -229,13 +242,50 @@ async def test_a_conversation_has_only_so_many_blocks() -> None:
 
 
 @EACH
+async def test_a_request_is_so_deep_and_no_deeper(name: str) -> None:
+    protocol, path, body = REQUESTS[name]
+    async with calling() as calls:
+        for depth, fits in ((MOST_DEPTH // 2, True), (MOST_DEPTH, False), (990, False)):
+            schema = b'{"type": "array", "items": ' * depth + b"{}" + b"}" * depth
+            data = encoded(body).replace(encoded(SCHEMA), schema)
+            assert data != encoded(body)
+            if fits:
+                asked = await read_body(protocol, data, path, {})
+                async with calls.begun(protocol, asked, ""):
+                    pass
+            else:
+                with pytest.raises(Refused, match="nested too deeply"):
+                    await read_body(protocol, data, path, {})
+
+
+@EACH
+async def test_a_models_name_is_short_and_fits_in_a_line_of_a_log(name: str) -> None:
+    protocol, path, body = REQUESTS[name]
+    for model in ("echo/" + "x" * MOST_NAME, "echo/a\nERROR all is lost", "echo/\x1b[2J"):
+        named = {"model": model}
+        with pytest.raises(Refused, match="name of the model"):
+            await read_body(protocol, encoded({**body, **named}), {**path, **named}, {})
+
+
+@pytest.mark.parametrize("coding", ["gzip", "zstd", "GZip", "gzip, gzip"])
+async def test_no_compressed_body_is_taken(coding: str) -> None:
+    bomb = gzip.compress(b" " * 1_000_000)
+    async with serving() as gateway:
+        for path in (*PATHS.values(), "/api/show", "/health"):
+            answer = await ask(gateway, path, bomb, headers={"Content-Encoding": coding})
+            assert answer.status == 415
+
+
+@EACH
 async def test_what_does_not_belong_there_is_refused_or_left_out(name: str) -> None:
     protocol, path, body = REQUESTS[name]
     refusals = []
     async with calling() as calls:
         for made in odd(body):
             try:
-                calls.begin(protocol, await read_body(protocol, encoded(made), path, {}))
+                asked = await read_body(protocol, encoded(made), path, {})
+                async with calls.begun(protocol, asked, ""):
+                    pass
             except Refused as refusal:
                 refusals.append(refusal)
     assert len(refusals) > 20

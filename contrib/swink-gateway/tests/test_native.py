@@ -90,8 +90,10 @@ REFUSED: list[tuple[str, Any, int, str]] = [
         400,
         "options.settings.args",
     ),
-    ("a path for a model", {**HI, "model": "local//etc/model.gguf"}, 404, "is a path"),
-    ("a path in the home", {**HI, "model": "local/~/model.gguf"}, 404, "is a path"),
+    *(
+        ("a file for a model", {**HI, "model": f"local/{file}"}, 404, "no files")
+        for file in ("/etc/model.gguf", "~/model.gguf", "model.gguf", "a/b:model.gguf", "C:\\m")
+    ),
     ("a key", {**HI, "options": {"api_key": "k"}}, 400, "options.api_key"),
     ("an unknown provider", {**HI, "model": "nobody/any"}, 404, "nobody"),
     ("an unknown bare name", {**HI, "model": "any"}, 404, "provider/id"),

@@ -11,6 +11,7 @@ from aiohttp import web
 from serving import Scripted, serving
 
 import swink_core as swink
+from swink_gateway.config import Source
 from swink_testing.browser import CHROMIUM, browser
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
@@ -54,11 +55,30 @@ ATTACKS = [
 BODY = '{"type":"response.create","model":"echo/echo","input":"Hi","messages":[]}'
 
 
+KEYS = """
+[keys.alice]
+key = "${A}"
+requests_per_minute = 60
+dollars_per_day = 5
+"""
+SPENT = "[...document.querySelectorAll('#spending td')].map((cell) => cell.textContent).join('; ')"
+
+
 async def test_the_page_streams_an_answer_and_others_cannot_ask(tmp_path: Path) -> None:
     upstream = Scripted([swink.Start(), swink.Done(swink.StopReason.STOP)])
-    async with browser(tmp_path) as page, serving() as gateway, serving(upstream) as attacked:
+    config = Source("team.toml", KEYS).config({"A": "key-a"})
+    async with (
+        browser(tmp_path) as page,
+        serving() as gateway,
+        serving(upstream) as attacked,
+        serving(config=config) as of_keys,
+    ):
+        await page.go(f"{of_keys.url}/?key=key-a")
+        assert await page.run(ASK) == "one two"
+        assert await page.run(SPENT) == "alice; 1 of 60; 4; 0; $0.00 of $5.00; $0.00"
         await page.go(gateway.url)
         assert await page.run(ASK) == "one two"
+        assert await page.run("document.getElementById('spending').hidden")
         assert gateway.url in await page.run("document.getElementById('clients').textContent")
         async with another_site() as site:
             await page.go(site)

@@ -220,9 +220,32 @@ def test_what_is_kept_is_bounded_in_number_and_in_bytes() -> None:
     kept = Kept(most=2, most_bytes=100)
     for id in ("a", "b", "c"):
         kept.keep(id, [UserMessage(id)], 10)
-    assert [kept.messages(id) is not None for id in ("a", "b", "c")] == [False, True, True]
+    assert [kept.find(id) is not None for id in ("a", "b", "c")] == [False, True, True]
     kept.keep("d", [UserMessage("d")], 95)
-    assert [kept.messages(id) is not None for id in ("b", "c", "d")] == [False, False, True]
+    assert [kept.find(id) is not None for id in ("b", "c", "d")] == [False, False, True]
+
+
+@pytest.mark.parametrize("over", ["HTTP", "a WebSocket"])
+async def test_a_conversation_grows_no_larger_than_a_request_may_be(
+    over: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swink_gateway.server.MOST_BODY_BYTES", 1000)
+    upstream = Scripted(ANSWER)
+    body = {**CREATE, "input": "x" * 300}
+    said: list[dict[str, Any]] = []
+    async with (
+        serving(upstream) as gateway,
+        aiohttp.ClientSession() as session,
+        session.ws_connect(f"{gateway.url}/v1/responses") as socket,
+    ):
+        for turn in range(3):
+            asked = {**body, "previous_response_id": "r1"} if turn else body
+            if over == "HTTP":
+                said.append((await ask(gateway, "/v1/responses", asked)).json)
+            else:
+                said.append((await answer(socket, asked))[-1])
+    assert len(upstream.calls) == 2
+    assert said[-1]["error"]["code"] == "context_length_exceeded"
 
 
 async def test_the_sdk_connects() -> None:

@@ -19,7 +19,7 @@ from rich.console import Console
 import swink_core as swink
 from swink_observers.commands.tail import _line
 from swink_observers.feed import Feed
-from swink_observers.following import following
+from swink_observers.following import Place, following
 from swink_observers.rows import MOST_ENDED, Calls
 from swink_observers.serving import application
 from swink_observers.top import cells, live, top
@@ -55,7 +55,7 @@ async def test_a_feed_is_followed_through_a_lost_connection(
     server, feed, times_lost = Server(), Feed(), []
     await server.start(feed)
     feed.publish("begin", {"call": "c1"})
-    async with aclosing(following(server.url, 5, lambda: times_lost.append(1))) as records:
+    async with aclosing(following(Place(server.url), 5, lambda: times_lost.append(1))) as records:
         assert (await anext(records))[0] == "begin"
         assert (await anext(records))[0] == "now"
         reading = asyncio.create_task(anext(records))
@@ -80,7 +80,7 @@ def test_where_there_is_no_feed_one_is_told_what_to_do(swink: Any, command: str)
 async def test_what_answers_otherwise_is_no_feed() -> None:
     server = Server()
     await server.start(Feed())
-    records = following(server.url.replace("events", "elsewhere"), 0, lambda: None)
+    records = following(Place(server.url.replace("events", "elsewhere")), 0, lambda: None)
     with pytest.raises(swink.SwinkError, match="no feed of calls"):
         await anext(records)
     await server.stop()
@@ -203,6 +203,41 @@ def test_the_table_fits_the_terminal(width: int, headings: list[str]) -> None:
     assert lines[1].split() == headings
     assert len(lines) == 3
     assert max(map(len, lines)) <= width
+
+
+def test_what_keys_spend_is_shown_above_the_calls() -> None:
+    calls = Calls()
+    calls.take("end", END, 0.0)
+    limits = {"requests": 60.0, "tokens": None, "streams": 8, "dollars_a_day": 5.0}
+    calls.spent = [
+        {
+            "key": "al\x1b[2Jice", "requests": 3, "tokens": 12_000, "streams": 1,
+            "dollars_today": 0.25, "dollars_this_month": 17.5, "limits": limits,
+        }
+    ]  # fmt: skip
+    text = StringIO()
+    console = Console(file=text, width=100, height=10)
+    console.print(live(calls, console).get_renderable())
+    spent = text.getvalue().splitlines()[2]
+    assert " ".join(spent.split()) == "alice 3 of 60 12,000 1 of 8 0.2500 of 5.0000 17.50"
+    assert "\x1b" not in spent
+    assert "acme/large" in text.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("gateway", "key", "url", "headers"),
+    [
+        (None, "k", "http://x/events", {}),
+        ("http://g/", "", "http://g/v1/events", {}),
+        ("http://g", "k1 k2", "http://g/v1/events", {"Authorization": "Bearer k1"}),
+    ],
+)
+def test_a_gateways_feed_has_an_address_and_wants_a_key(
+    gateway: str | None, key: str, url: str, headers: dict[str, str]
+) -> None:
+    place = Place.of("http://x/events", gateway, {"SWINK_GATEWAY_KEY": key})
+    assert (place.url, place.headers) == (url, headers)
+    assert "k1" not in repr(place)
 
 
 async def test_a_program_shows_its_own_calls() -> None:

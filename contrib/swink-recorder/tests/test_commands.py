@@ -130,6 +130,51 @@ def test_a_recorded_failure_fails_again(lines: Any, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "Hello Ada.\n")
 
 
+TALKATIVE = """
+import asyncio
+import sys
+
+class TalkingProvider(LinesProvider):
+    request = HTTPProvider.request
+    said = '{"say": "Hello Ada."}', '{"stop": "stop", "heard": 5, "said": 3}'
+
+    def convert(self, model, context, options):
+        return None
+
+    async def chunks(self, model, context, options, call):
+        program = "import sys\\nfor line in sys.argv[1:]: print(line)"
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", program, *self.said, stdout=asyncio.subprocess.PIPE
+        )
+        while data := await child.stdout.read(16):
+            yield data
+        await child.wait()
+"""
+
+
+def test_what_a_child_process_said_plays_without_it(swink: Any, tmp_path: Path) -> None:
+    source = LINES_PROVIDER + TALKATIVE
+    for folder, program in (("site", source), ("gone", source.replace("sys.executable", "'gone'"))):
+        install(
+            tmp_path / folder,
+            "swink-provider-lines",
+            {"swink.providers": {"lines": "lines_provider:TalkingProvider"}},
+            {
+                "lines_provider/__init__.py": program,
+                "lines_provider/models.toml": catalogue("lines"),
+            },
+        )
+    kept = str(tmp_path / "kept")
+
+    asked = ("record", "-m", "lines/large", "--output", kept, "Who is there?")
+    done = swink(*asked, PYTHONPATH=str(tmp_path / "site"))
+    again = swink("replay", "--fast", kept, PYTHONPATH=str(tmp_path / "gone"))
+
+    assert (done.returncode, done.stdout) == (0, "Hello Ada.\n"), done.stderr
+    assert len(Recording.load(kept).chunks) > 2
+    assert (again.returncode, again.stdout) == (0, "Hello Ada.\n"), again.stderr
+
+
 @pytest.mark.parametrize(
     ("files", "words"),
     [

@@ -106,6 +106,8 @@ def test_calls_are_listed_the_newest_first_and_found_by_their_words(log: Run) ->
     assert [row["model"] for row in found] == ["lines/large"]
     assert log("search", "nowhere").stdout == "No call has these words.\n"
     assert len(json.loads(log("list", "-n", "1", "--json").stdout)) == 1
+    assert len(json.loads(log("-n", "1", "list", "--json").stdout)) == 1
+    assert log("-n", "1").stdout.splitlines() == lines[:2]
 
 
 def test_a_call_is_shown_replayed_and_exported(log: Run, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ MESSAGE = AssistantMessage(
     usage=Usage(5, 3, total=8, reported=True),
     stop_reason=StopReason.STOP,
 )
-ECHO = "echo: level 3 of 3, complete (12 of 30 checks applied)"
+ECHO = "echo: level 3 of 3, complete (12 of 32 checks applied)"
 LIVE = "sound: level 2 of 2, answers as recorded (3 of 5 checks applied)"
 
 HOOKLESS = """
@@ -153,7 +153,20 @@ def test_a_fault_is_told_and_fails_the_command(checked: Any) -> None:
     assert "failed" in row(done.stdout, "nothing_dropped")
     assert "no JSON object" in row(done.stdout, "nothing_dropped")
     line = done.stdout.splitlines()[-1]
-    assert line.startswith("faulty: level 2 of 3, survives faults (23 of 30 checks applied); not: ")
+    assert line.startswith("faulty: level 2 of 3, survives faults (23 of 32 checks applied); not: ")
+
+
+def test_of_a_fault_it_is_explained_where_it_is_what_was_sent_and_what_was_expected(
+    checked: Any,
+) -> None:
+    done = checked("faulty", "--explain")
+
+    told = done.stdout.partition("\nconversations: ")[2].partition("\n\n")[0].split("\n")
+    line = LINES_PROVIDER.partition("    def convert")[0].count("\n") + 1
+    where = f"{checked.site}/faulty_provider/__init__.py:{line} (LinesProvider.convert)"
+    assert told[1] == f"  at {where}"
+    assert told[2].startswith('  sent: ["asked naïve')
+    assert told[3].startswith("  expected: ruled naïve")
 
 
 def test_a_failure_that_the_package_states_does_not_fail_the_command(checked: Any) -> None:
@@ -173,7 +186,7 @@ def test_all_installed_providers_are_a_row_each(checked: Any) -> None:
     done = checked(SWINK_PLUGINS="echo,sound,faulty")  # of many, whatever else is here
 
     rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines()[1:] if line}
-    assert rows["echo"] == ["3", "12", "of", "30", "complete"]
+    assert rows["echo"] == ["3", "12", "of", "32", "complete"]
     assert rows["sound"][0] == "3"
     assert rows["faulty"][0] == "2"
     assert done.returncode == 1

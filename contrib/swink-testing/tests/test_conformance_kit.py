@@ -75,8 +75,10 @@ BROKEN = [
     ("sound", "broken:DropsSeed", "nothing_dropped"),
     ("sound", "broken:KnowsAllFrames", "unknown_frames"),
     ("sound", "broken:InventsReasons", "stop_reasons"),
+    ("sound", "broken:CountsWhatNobodyCounted", "missing_usage"),
     ("sound", "broken:ForgetsSignatures", "answers_go_back"),
     ("sound", "broken:SendsUnknownFields", "requests_are_accepted"),
+    ("sound", "broken:WrapsSystemPrompt", "listed_requests"),
     ("sound", "broken:LogsKey", "no_secret_leaks"),
     ("sound", "broken:ShowsKey", "no_secret_leaks"),
     ("sound", "broken:KeyInAddress", "no_secret_leaks"),
@@ -96,6 +98,7 @@ BROKEN = [
 SHOWN_TWICE = {
     "broken:EndOfInputIsSuccess": "standard_faults",
     "broken:EverythingIsNetwork": "standard_faults",
+    "broken:CountsWhatNobodyCounted": "whole_answers",
     "broken:IgnoresErrorFrames": "listed_errors",
     "broken:ErrorsAreText": "listed_errors",
 }
@@ -379,7 +382,7 @@ def test_the_class_makes_a_test_of_each_check_and_tells_the_level(
     assert counts["passed"] + counts["skipped"] == len(PROVIDER_CHECKS) + 1
     outcome.stdout.fnmatch_lines(
         [
-            "echo: level 3 of 3, complete (12 of 30 checks applied)",
+            "echo: level 3 of 3, complete (12 of 32 checks applied)",
             "  does not apply: http_errors, standard_faults: it does not speak HTTP",
             "SKIPPED * does not apply: it does not speak HTTP",
         ]

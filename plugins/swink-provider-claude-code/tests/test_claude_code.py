@@ -440,7 +440,63 @@ async def test_an_answer_of_every_kind_is_kept_and_said_again_as_a_script(comman
     assert prompt.endswith("User: Read it.")
 
 
+SCHEMA = {"type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"]}
+SHAPED = {**INIT, "tools": ["Read", "StructuredOutput"]}
+
+
+def shaped(id: str, **arguments: Any) -> dict[str, Any]:
+    """Return a call of the tool that the command adds for the schema."""
+    call = {"type": "tool_use", "id": id, "name": "StructuredOutput", "input": arguments}
+    return {"type": "assistant", "message": {"model": "claude-sonnet", "content": [call]}}
+
+
+async def test_the_answer_to_a_schema_is_what_keeps_to_it(command: Command) -> None:
+    no = {"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": "no such field"}
+    refused = {"type": "user", "message": {"content": [no]}}
+    told = {**RESULT, "result": '{"at":"14:20"}', "structured_output": {"at": "14:20"}}
+    calls = [shaped("t1", time="14:20"), refused, shaped("t2", at="14:20")]
+    command.says(SHAPED, piece("Hello"), piece(" there"), WHOLE, *calls, told)
+
+    events, message = await run(response_format=SCHEMA)
+
+    [word] = [word for word in command.asked["args"] if word.startswith("--json-schema=")]
+    assert json.loads(word.partition("=")[2]) == SCHEMA
+    assert message.text == '{"at":"14:20"}'
+    beside = [block for block in message.content if isinstance(block, swink.ExtensionBlock)]
+    assert [block.kind for block in beside] == ["text", "tool_use", "tool_result", "tool_use"]
+    assert beside[0].data == {"type": "text", "text": "Hello there"}
+    assert [event for event in events if isinstance(event, swink.Notice)] == []
+
+
+async def test_an_answer_that_keeps_to_no_schema_is_handed_out_as_it_is(command: Command) -> None:
+    command.says(SHAPED, WHOLE, RESULT)
+    _, message = await run(response_format=SCHEMA)
+    assert message.text == "Hello there"
+
+
+# (response_format, the feature that is missing)
+UNSHAPED = [("json", "json"), ({"type": "array", "items": {}}, "structured_output")]
+
+
+@pytest.mark.parametrize(("wanted", "code"), UNSHAPED)
+async def test_what_no_schema_says_is_refused_before_the_command_runs(
+    wanted: Any, code: str, command: Command
+) -> None:
+    events, _ = await run(response_format=wanted)
+    assert isinstance(events[-1], swink.Error)
+    assert events[-1].error_kind is Kind.UNSUPPORTED
+    assert code in (events[-1].rule or "")
+    assert not (command.folder / "asked.json").exists()
+
+
 FAILURES = [
+    (
+        "no_call_kept_to_the_schema",
+        [SHAPED, {"type": "result", "subtype": "error_max_structured_output_retries"}],
+        {},
+        Kind.EMPTY_RESPONSE,
+        "",
+    ),
     ("it_ends_before_the_result", [INIT, piece("Hel")], {}, Kind.NETWORK, "Hel"),
     (
         "it_dies_with_a_complaint",

@@ -17,6 +17,7 @@ class TestGenerateContent(KeptFields):
     left_out: ClassVar = {
         "*.partialArgs.jsonPath": "where a piece of arguments belongs, which are put together",
         "*.partialArgs.boolValue": "a piece of arguments, which are put together",
+        "*.partialArgs.nullValue": "a piece of arguments, which are put together",
         "*.willContinue": "whether a piece follows",
         "*.thought": "a part without text, which is no block",
         "candidates.content.role": "always the model's",

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from swink_core import AssistantMessage, Context, TextBlock, Tool, UserMessage
+from swink_core import (
+    AssistantMessage,
+    Base64Source,
+    Context,
+    DocumentBlock,
+    TextBlock,
+    Tool,
+    UserMessage,
+)
 from swink_provider_gemini import GeminiProvider, VertexProvider
 from swink_testing.leaving import Leaving, leaving
 
@@ -86,6 +94,9 @@ THINKING: list[tuple[str, Any, dict[str, Any] | None]] = [
     ("gemini-3.5-flash", "low", _level("LOW")),
     ("gemini-3.5-flash", "medium", _level("MEDIUM")),
     ("gemini-3.5-flash", "high", _level("HIGH")),
+    ("gemini-4-hydrogen", "extra_high", _level("XHIGH")),
+    ("gemini-5-hydrogen", "extra_high", _level("XHIGH")),
+    ("gemini-4-carbon", "high", _level("HIGH")),
     ("gemma-4-31b-it", "minimal", _level("MINIMAL")),
     # outside the catalogue
     ("gemini-9-neon", "high", _level("HIGH")),
@@ -124,6 +135,9 @@ BENT: list[tuple[str, Any, dict[str, Any] | None, str, list[str]]] = [
      ["gemini-31-pro-budget-zero"]),
     ("gemini-4-argon", "minimal", _level("LOW"), "thinking is low here, not minimal",
      ["gemini-level-minimal"]),
+    ("gemini-4-carbon", "extra_high", _level("HIGH"), "thinking is high here, not extra_high",
+     ["gemini-level-value"]),
+    ("gemini-4-hydrogen", "off", _level("LOW"), "thinking is low here, not off", []),
     ("gemini-9-neon", "minimal", _level("LOW"), "thinking is low here, not minimal", []),
     ("gemma-4-31b-it", "low", _level("HIGH"), "thinking is high here, not low", ["gemma4-level"]),
 ]  # fmt: skip
@@ -260,3 +274,21 @@ def test_extra_adds_fields_tools_and_settings() -> None:
         },
         "cachedContent": "cachedContents/1",
     }
+
+
+DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+
+
+@pytest.mark.parametrize(
+    ("model", "taken"),
+    [("gemini-4-hydrogen", True), ("gemini-4-carbon", True), ("gemini-3.8-flash", False)],
+)
+def test_documents_of_office_programs_go_to_models_that_read_them(model: str, taken: bool) -> None:
+    letter = DocumentBlock(Base64Source(DOCX, "AAAA"), "letter.docx")
+    found = leaving(PROVIDER, f"gemini/{model}", Context([UserMessage([letter])]))
+    assert found.refused_by == []
+    if taken:
+        [part] = found.body["contents"][0]["parts"]
+        assert part == {"inlineData": {"mimeType": DOCX, "data": "AAAA"}}
+    else:
+        assert f"not {DOCX}" in str(found.refusal)

@@ -28,6 +28,7 @@ from swink_core import StopReason
 from swink_core import StreamErrorKind as Kind
 from swink_provider_local import Hub, LocalProvider, engine
 from swink_provider_local.engine import Settings
+from swink_provider_local.memory import memory_of
 from swink_provider_local.pool import EnginePool
 from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_testing.calls import client_with
@@ -223,14 +224,29 @@ async def test_a_file_that_is_no_model_says_so(pool: EnginePool, tmp_path: Path)
     assert "expected 'GGUF'" in error.error_message
 
 
-async def test_two_models_run_at_a_time(gguf: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other.gguf"
-    write_model(other)
-    pool = EnginePool(limit=2)
+async def test_as_many_models_run_as_there_is_memory_for(gguf: Path, tmp_path: Path) -> None:
+    second, third = tmp_path / "second.gguf", tmp_path / "third.gguf"
+    write_model(second)
+    write_model(third)
+    settings = {"context": 512}
+    room = sum(memory_of(Settings(path, 512)) for path in (gguf, second))
+    pool = EnginePool(None, memory=room)
     try:
-        first, second = await asyncio.gather(answer(pool, gguf), answer(pool, other))
-        assert [first.text, second.text] == [ANSWER, ANSWER]
-        assert len({engine.pid for engine in pool.running()}) == 2
+        both = await asyncio.gather(
+            answer(pool, gguf, settings=settings), answer(pool, second, settings=settings)
+        )
+        assert [message.text for message in both] == [ANSWER, ANSWER]
+        before = {engine.settings.path: engine for engine in pool.running()}
+        assert before.keys() == {gguf, second}
+
+        assert (await answer(pool, third, settings=settings)).text == ANSWER
+        running = {engine.settings.path for engine in pool.running()}
+        assert third in running
+        assert len(running) == 2
+        assert sum(memory_of(engine.settings) for engine in pool.running()) <= room
+        assert [path for path, engine in before.items() if not engine.alive] == [
+            path for path in before if path not in running
+        ]
     finally:
         await asyncio.to_thread(pool.close)
 

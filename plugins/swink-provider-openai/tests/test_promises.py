@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -72,6 +73,12 @@ def test_fields_of_a_whole_answer_have_the_same_names() -> None:
 def test_names_for_what_is_no_such_field_are_refused() -> None:
     with pytest.raises(ValueError, match=r"dialect\.answer has reasonning; it may have content"):
         Dialect(answer={"reasonning": "thoughts"})
+
+
+def test_a_field_that_no_dialect_has_is_named_with_its_file() -> None:
+    said = 'dialect in models.toml has "hedaers", which no dialect has; did you mean "headers"?'
+    with pytest.raises(swink.PluginError, match=re.escape(said)):
+        Dialect.of({"hedaers": {"X-Project": "ACME_PROJECT"}})
 
 
 @pytest.fixture

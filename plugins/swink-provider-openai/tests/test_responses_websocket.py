@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -31,6 +32,9 @@ from swink_core.providers import (
 )
 from swink_provider_openai import OpenAIProvider
 from swink_provider_openai.responses.socket import first_message
+from swink_recorder.capture import Tape
+from swink_recorder.recording import Recording
+from swink_recorder.replay import ReplayServer
 from swink_testing.calls import client_with
 from swink_testing.driver import drive_bytes, fold
 
@@ -153,16 +157,24 @@ async def test_messages_may_hold_line_breaks_between_their_tokens() -> None:
     assert fold(events).text == "Hi"
 
 
-async def test_recordings_of_a_websocket_are_those_of_a_stream() -> None:
-    read: list[bytes] = []
+async def test_what_came_over_a_websocket_is_recorded_and_plays_again(tmp_path: Path) -> None:
     async with serve() as server, client(server) as asking:
-        stream = asking.stream("openai/any", "Hi")
-        stream.call.taps.append(lambda _, data: read.append(data))
+        stream = asking.stream("openai/gpt-5.6-terra", "Hi")
+        tape = Tape(stream.call)
         message = await stream.result()
+    tape.recording(message).save(tmp_path / "kept", stream.call.secrets)
 
-    model = Model("openai", "any", ModelInfo("any", api="responses"))
-    again = fold(await drive_bytes(OpenAIProvider("openai"), model, read))
-    assert (again.text, again.stop_reason) == (message.text, message.stop_reason)
+    kept = Recording.load(tmp_path / "kept")
+    async with ReplayServer() as replay, client_with() as asking:
+        url = replay.add("kept", kept)
+        again = await asking.stream(
+            "openai/gpt-5.6-terra", "Hi", base_url=url, api_key="test"
+        ).result()
+
+    assert (kept.status, kept.body_file, len(kept.chunks)) == (200, "body.sse", 2)
+    assert (kept.request.path, kept.request.body["type"]) == ("/v1/responses", "response.create")
+    assert (again.content, again.stop_reason) == (message.content, message.stop_reason)
+    assert again.text == "Hi"
 
 
 @pytest.mark.parametrize("case", STREAMS[:8], ids=lambda case: case.name)

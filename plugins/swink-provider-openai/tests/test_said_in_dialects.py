@@ -8,12 +8,14 @@ import pytest
 
 from swink_core import (
     AssistantMessage,
+    AudioBlock,
     Base64Source,
     CacheStrategy,
     Client,
     Context,
     DocumentBlock,
     Error,
+    FileIdSource,
     ImageBlock,
     Message,
     Notice,
@@ -40,6 +42,11 @@ RESPONSE = (
 MARK = {"cache_control": {"type": "ephemeral"}}
 BREAK = {"prompt_cache_breakpoint": {"mode": "explicit"}}
 VIDEO = DocumentBlock(UrlSource("https://a.example/b.mp4"))
+PNG = ImageBlock(Base64Source("image/png", "aQ=="))
+WEB = ImageBlock(UrlSource("https://a.example/i.png"))
+PDF = DocumentBlock(Base64Source("application/pdf", "aQ=="), "a.pdf")
+SHELF = DocumentBlock(UrlSource("https://a.example/a.pdf"))
+SOUND = AudioBlock(Base64Source("audio/wav", "aQ=="))
 
 
 async def asked(
@@ -298,3 +305,90 @@ async def test_who_must_think_on_openrouter_is_told_to_think_least(
     assert body["reasoning"] == {"effort": effort}
     assert len(notices) == said
     assert not Judge().refusals("openrouter", "chat", model, body)
+
+
+def uploaded(kind: type[DocumentBlock] | type[ImageBlock], model: str) -> Any:
+    return kind(FileIdSource(model.partition("/")[0], "f1"))
+
+
+# (model, what the user shows, the part of the message that it becomes)
+PARTS: list[tuple[str, Any, dict[str, Any]]] = [
+    ("moonshot/kimi-k3", uploaded(ImageBlock, "moonshot/"),
+     {"type": "image_url", "image_url": {"url": "ms://f1"}}),
+    ("zai/glm-6v", SHELF, {"type": "file_url", "file_url": {"url": "https://a.example/a.pdf"}}),
+    ("vercel/anthropic/claude-opus-5", PDF,
+     {"type": "file",
+      "file": {"filename": "a.pdf", "data": "aQ==", "media_type": "application/pdf"}}),
+    ("siliconflow/any", SOUND,
+     {"type": "audio_url", "audio_url": {"url": "data:audio/wav;base64,aQ=="}}),
+    ("sambanova/any", SOUND,
+     {"type": "audio_content", "audio_content": {"content": "data:audio/wav;base64,aQ=="}}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "shown", "part"), PARTS)
+async def test_media_go_in_the_form_that_a_service_has_for_them(
+    model: str, shown: Any, part: dict[str, Any]
+) -> None:
+    turn = UserMessage([TextBlock("Read."), shown])
+    _, body, said = await asked([turn], model, settings={})
+    assert body["messages"][0]["content"] == [{"type": "text", "text": "Read."}, part]
+    assert not Judge().refusals(model.partition("/")[0], "chat", body["model"], body)
+    assert said == []
+
+
+@pytest.mark.parametrize(
+    ("model", "shown", "words"),
+    [
+        ("moonshot/kimi-k3", WEB, "images that are an address; send the data"),
+        ("sambanova/gemma-4-31B-it", WEB, "images that are an address; send the data"),
+        ("zai/glm-6v", PDF, "the data of documents; send an address, or upload them"),
+        ("vercel/any", SHELF, "documents that are an address; send the data"),
+        ("dashscope/qwen-plus", uploaded(DocumentBlock, "dashscope/"), "does not support"),
+        ("dashscope/qwen-plus", uploaded(ImageBlock, "dashscope/"), "does not support"),
+    ],
+)
+async def test_media_that_a_service_has_no_form_of_are_refused(
+    model: str, shown: Any, words: str
+) -> None:
+    http = MemoryHTTPClient()
+    async with Client(http=http, retry=RetryPolicy.none()) as client:
+        stream = client.stream(model, [UserMessage([TextBlock("Read."), shown])], api_key="k")
+        *_, failed = [event async for event in stream]
+    assert isinstance(failed, Error)
+    assert failed.error_kind is Kind.UNSUPPORTED
+    assert words in failed.error_message
+    assert http.requests == []
+
+
+async def test_uploaded_documents_stand_before_what_is_asked_of_them() -> None:
+    model = "dashscope/qwen-long"
+    first, second = (DocumentBlock(FileIdSource("dashscope", id)) for id in ("f1", "f2"))
+    _, body, _ = await asked([UserMessage([first, TextBlock("What is new?"), second])], model)
+    assert body["messages"] == [
+        {"role": "system", "content": "fileid://f1,fileid://f2"},
+        {"role": "user", "content": "What is new?"},
+    ]
+    assert not Judge().refusals("dashscope", "chat", "qwen-long", body)
+
+
+@pytest.mark.parametrize(("user", "sent"), [("user-42", "user-42"), ("u", "u_0bfe935e70c3")])
+async def test_a_short_name_of_whoever_asks_is_lengthened(user: str, sent: str) -> None:
+    _, body, said = await asked([UserMessage("Hi")], "zai/glm-5.3", user=user, settings={})
+    assert body["user_id"] == sent
+    assert not Judge().refusals("zai", "chat", "glm-5.3", body)
+    assert said == []
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+async def test_a_gateway_is_asked_to_keep_prompts_and_told_the_user(api: str) -> None:
+    options: dict[str, Any] = {"cache": "auto", "user": "user-42", "settings": {"api": api}}
+    _, body, said = await asked([UserMessage("Hi")], "vercel/anthropic/claude-opus-5", **options)
+    assert body["providerOptions"] == {"gateway": {"caching": "auto", "user": "user-42"}}
+    assert said == []
+
+
+async def test_a_gateways_options_stand_beside_those_of_extra() -> None:
+    order = {"providerOptions": {"gateway": {"order": ["bedrock"]}}}
+    _, body, _ = await asked([UserMessage("Hi")], "vercel/any", user="u", extra=order)
+    assert body["providerOptions"] == {"gateway": {"order": ["bedrock"], "user": "u"}}

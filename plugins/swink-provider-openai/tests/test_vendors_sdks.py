@@ -48,30 +48,37 @@ class Vendor(NamedTuple):
 
 COUNTED = {"stream_options": {"include_usage": True}}
 ONE_CALL = {"parallel_tool_calls": False}
+TUNED_MORE = {"seed": 7, "presence_penalty": 0.5}
 VENDORS = {
     "groq": Vendor(
         "groq", "Groq", "/openai/v1", "meta-llama/llama-4-scout-17b-16e-instruct",
-        {"seed": 7, "user": "u", "max_tokens": 500},
-        {"seed": 7, "user": "u", "max_completion_tokens": 500},
+        {**TUNED_MORE, "user": "u", "max_tokens": 500},
+        {**TUNED_MORE, "user": "u", "max_completion_tokens": 500},
         COUNTED, ONE_CALL,
     ),
     "together": Vendor(
         "together", "Together", "/v1", "moonshotai/Kimi-K3",
-        {"seed": 7, "top_k": 4, "max_tokens": 500, "thinking": "low"},
-        {"seed": 7, "top_k": 4, "max_tokens": 500, "reasoning_effort": "low"},
+        {**TUNED_MORE, "top_k": 4, "max_tokens": 500, "thinking": "low"},
+        {**TUNED_MORE, "top_k": 4, "max_tokens": 500, "reasoning_effort": "low"},
         COUNTED, {},
     ),
     "cerebras": Vendor(
         "cerebras.cloud.sdk", "Cerebras", "/v1", "qwen-3.8-27b",
-        {"seed": 7, "user": "u", "max_tokens": 500, "thinking": "off"},
-        {"seed": 7, "user": "u", "max_completion_tokens": 500, "reasoning_effort": "none"},
+        {**TUNED_MORE, "user": "u", "max_tokens": 500, "thinking": "off"},
+        {**TUNED_MORE, "user": "u", "max_completion_tokens": 500, "reasoning_effort": "none"},
         COUNTED, ONE_CALL,
     ),
     "fireworks": Vendor(
         "fireworks", "Fireworks", "/v1", "accounts/fireworks/models/kimi-k3p1-pro",
-        {"seed": 7, "top_k": 4, "user": "u", "max_tokens": 500, "thinking": "low"},
-        {"seed": 7, "top_k": 4, "user": "u", "max_tokens": 500, "reasoning_effort": "low"},
+        {**TUNED_MORE, "top_k": 4, "user": "u", "max_tokens": 500, "thinking": "low"},
+        {**TUNED_MORE, "top_k": 4, "user": "u", "max_tokens": 500, "reasoning_effort": "low"},
         COUNTED, ONE_CALL, "reasoning_content",
+    ),
+    "sambanova": Vendor(
+        "sambanova", "SambaNova", "", "gemma-4-31B-it",
+        {"seed": 7, "top_k": 4, "max_tokens": 500},
+        {"seed": 7, "top_k": 4, "max_tokens": 500},
+        COUNTED, ONE_CALL,
     ),
 }  # fmt: skip
 
@@ -83,7 +90,7 @@ SCHEMA = {
     "additionalProperties": False,
 }
 MOON = Tool("moon", "Tells the moon's phase.", SCHEMA)
-TUNED = {"temperature": 0.2, "top_p": 0.9, "presence_penalty": 0.5, "stop": ["END"]}
+TUNED = {"temperature": 0.2, "top_p": 0.9, "stop": ["END"]}
 CALL = ToolCallBlock("call_m", "moon", {"phase": "new"}, '{"phase": "new"}')
 SEEN = Context(
     [UserMessage([TextBlock("Which phase?"), ImageBlock(Base64Source("image/png", "aVBORw=="))])],

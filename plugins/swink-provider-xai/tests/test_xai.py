@@ -74,6 +74,31 @@ def test_a_session_is_a_key_of_the_cache(api: str, field: str | None, said: list
     assert (found.body.get("prompt_cache_key"), found.notices) == (field, said)
 
 
+FILES = [
+    (swink.UrlSource("https://a.example/a.pdf"), {"file_url": "https://a.example/a.pdf"}),
+    (swink.FileIdSource("xai", "file-1"), {"file_id": "file-1"}),
+]
+
+
+@pytest.mark.parametrize(("source", "field"), FILES)
+def test_files_go_by_address_or_id(source: Any, field: dict[str, str]) -> None:
+    turn = swink.UserMessage([swink.TextBlock("Read."), swink.DocumentBlock(source)])
+    found = leaving(PROVIDER, str(MODEL), swink.Context([turn]))
+    assert found.body["input"][0]["content"][1] == {"type": "input_file", **field}
+    assert (found.notices, found.refused_by) == ([], [])
+
+
+async def test_the_data_of_a_file_is_refused_with_the_way_it_goes() -> None:
+    paper = swink.DocumentBlock(swink.Base64Source("application/pdf", "aQ=="))
+    async with client_with(http=(http := MemoryHTTPClient()), api_key="test") as client:
+        stream = client.stream(str(MODEL), [swink.UserMessage([paper])])
+        *_, failed = [event async for event in stream]
+    assert isinstance(failed, swink.Error)
+    assert failed.error_kind is Kind.UNSUPPORTED
+    assert "send an address, or upload them" in failed.error_message
+    assert http.requests == []
+
+
 def test_prompts_are_kept_as_long_as_xai_does() -> None:
     found = leaving(PROVIDER, str(MODEL), cache=swink.CacheStrategy(ttl=86400))
     assert found.notices == ["has no option cache; it was not sent"]

@@ -25,12 +25,13 @@ def digest(data: bytes) -> int:
     return int.from_bytes(blake2b(data, digest_size=8).digest())
 
 
-@define(frozen=True, slots=True)
+@define
 class Request:
-    """What is asked once. `check` stands for all that the row says; `why` is what is wrong with a
-    row that cannot be asked (`None`: nothing)."""
+    """What is asked once. `key` stands for the id, and `check` for all that the row says; `why` is
+    what is wrong with a row that cannot be asked (`None`: nothing)."""
 
     id: str
+    key: int
     prompt: Prompt = ""
     options: Mapping[str, Any] = {}
     check: int = 0
@@ -52,15 +53,16 @@ class Form:
     def request(self, number: int, row: Row | BadRow) -> Request:
         """Return the request of a row, of which this is the number."""
         if isinstance(row, BadRow):
-            return Request(str(number), check=digest(row.why.encode()), why=row.why)
+            id = str(number)
+            return Request(id, digest(id.encode()), check=digest(row.why.encode()), why=row.why)
         named = {"prompt": row} if isinstance(row, str) else row
         id = str(number if (given := named.get(self._id_field)) is None else given)
-        check = digest(_ENCODER.encode(row))
+        key, check = digest(id.encode()), digest(_ENCODER.encode(row))
         try:
             prompt, options = self._asked(named)
         except (ValueError, TypeError) as error:
-            return Request(id, check=check, why=str(error))
-        return Request(id, prompt, options, check)
+            return Request(id, key, check=check, why=str(error))
+        return Request(id, key, prompt, options, check)
 
     def _asked(self, row: Mapping[str, Any]) -> tuple[Prompt, Mapping[str, Any]]:
         options: dict[str, Any] = {}

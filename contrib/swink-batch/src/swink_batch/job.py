@@ -64,7 +64,8 @@ class Job:
     minute, where they are known; `turns` shares limits with other processes (`None`: nobody). No
     call begins that `budget`, in US dollars over all runs of the journal, might not pay for.
 
-    `journal` keeps what was answered: a database (`.sqlite`, `.db`) or a folder; `None` is none.
+    `journal` keeps what was answered: a database (`.sqlite`, `.db`) or a folder, or a journal that
+    is open, and stays so; `None` is none.
     Rows that failed in an earlier run are asked again with `retry_failed`. `shard` is `(i, n)`: of
     `n` processes that share a journal this one asks its part of the rows. `client` are arguments
     of `swink.Client`: credentials, addresses.
@@ -83,7 +84,7 @@ class Job:
     tpm: float | None = field(default=None, validator=_positive)
     turns: Turns | None = field(default=None, repr=False)
     budget: float | None = field(default=None, validator=_positive)
-    journal: str | Path | None = None
+    journal: str | Path | Journal | None = None
     retry_failed: bool = False
     shard: tuple[int, int] = field(default=(1, 1), converter=_shard)
     via: Via = "calls"
@@ -94,6 +95,9 @@ class Job:
         """Open the journal. Raises UsageError where it is another job's, or is being written."""
         if self.journal is None:
             return None
+        if isinstance(self.journal, Journal):
+            self.journal.read()  # what others have added
+            return self.journal
         number, count = self.shard
         name = "all" if count == 1 else f"{number}-of-{count}"
         return Journal(engine_of(self.journal, name), self.told())

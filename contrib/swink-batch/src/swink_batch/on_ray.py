@@ -5,9 +5,10 @@
                   journal="/shared/journal", actors=10, limits="actor")
     answers.write_json("/shared/answers")
 
-A batch has a journal of its own, a folder in `journal` named after its rows: where its node is
-lost, Ray gives the batch to another actor, which goes on where the first one was. All nodes have to
-see the folder. Clients are closed with their batch: an actor that ends leaves no connection behind.
+All actors write one journal, a folder that all nodes have to see, each a file of its own: where a
+node is lost, Ray gives its batch to another actor, which goes on where the first one was; a run
+that is started again asks nothing twice. Clients are closed with their batch: an actor that ends
+leaves no connection behind.
 """
 
 from __future__ import annotations
@@ -15,28 +16,21 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Iterator
-from hashlib import blake2b
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from attrs import evolve
 
-from swink_batch.answers import read_answer
 from swink_batch.job import Job
+from swink_batch.journal import FileEngine, Journal
 from swink_batch.limits import Turns
 from swink_batch.limits.turns import ALIVE_SECONDS, turn
 from swink_core import UsageError
 
 __all__ = ["ActorTurns", "ask"]
-
-BATCH = 1000
-"""Rows that an actor is given at a time, unless it is told otherwise."""
-
-KEEPER = "swink-batch-limits"
-
-_encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
 def ask(
@@ -45,15 +39,16 @@ def ask(
     *,
     journal: str | Path,
     actors: int = 2,
-    batch: int = BATCH,
+    batch: int = 1000,
     limits: str | None = None,
 ) -> Any:
     """Return the dataset of the answers to a dataset of rows.
 
-    At most `actors` work at a time, each with the job's own concurrency. With `limits`, they keep
-    to the job's `rpm` and `tpm` together, and share what headers allow: `actor` has a Ray actor
-    count, anything else is a Redis server's address. Raises UsageError for a job that has a
-    journal, a shard or a budget of its own: they are one process's.
+    At most `actors` work at a time, each on `batch` rows and with the job's own concurrency. With
+    `limits`, they keep to the job's `rpm` and `tpm` together, and share what headers allow:
+    `actor` has a Ray actor count, anything else is a Redis server's address. Each row has an id.
+    Raises UsageError for a job that has a journal, a shard or a budget of its own: they are one
+    process's.
     """
     if job.journal is not None or job.shard != (1, 1) or job.budget is not None:
         raise UsageError(
@@ -62,11 +57,15 @@ def ask(
         )
     from ray.data import ActorPoolStrategy
 
+    from swink_batch.shared import RedisTurns
+
+    share: Callable[[], Turns] | None = partial(RedisTurns, limits) if limits else None
     if limits == "actor":
         _keeper()
+        share = ActorTurns
     return rows.map_batches(
         _Asker,
-        fn_constructor_args=(job, str(journal), limits),
+        fn_constructor_args=(job, str(journal), share),
         batch_size=batch,
         batch_format="pyarrow",
         compute=ActorPoolStrategy(min_size=1, max_size=actors),
@@ -77,31 +76,29 @@ def ask(
 class _Asker:
     """What runs in an actor. It is made of values alone, so that Ray can make it anew."""
 
-    def __init__(self, job: Job, journal: str, limits: str | None) -> None:
-        self._job, self._journal, self._limits = job, Path(journal), limits
+    def __init__(self, job: Job, journal: str, share: Callable[[], Turns] | None) -> None:
+        self._job, self._folder, self._share = job, Path(journal), share
+        self._journal: Journal | None = None
 
     def __call__(self, batch: Any) -> Iterator[dict[str, list[str]]]:
-        self._journal.mkdir(parents=True, exist_ok=True)
         rows = batch.to_pylist()
-        name = blake2b(_encode(rows), digest_size=16).hexdigest()
-        job = evolve(self._job, journal=self._journal / name, turns=self._turns())
-        output = self._journal / f"{name}.jsonl"
-        asyncio.run(job.run(rows, output, "input"))
-        with output.open("rb") as file:
-            lines = [*file]
-        yield {
-            "id": [read_answer(line).id for line in lines],
-            "answer": [*map(bytes.decode, lines)],
-        }
+        if any(row.get(self._job.id_field) is None for row in rows):
+            raise UsageError(
+                f"a row on Ray has no {self._job.id_field!r}, by which it is known",
+                resolution="Give each row its own id, or name the field (id_field).",
+            )
+        if self._journal is None:
+            engine = FileEngine(self._folder, secrets.token_hex(8))
+            self._journal = Journal(engine, self._job.told())
+        turns = self._share() if self._share is not None else None
+        job = evolve(self._job, journal=self._journal, turns=turns)
+        yield asyncio.run(_answered(job, rows))
 
-    def _turns(self) -> Turns | None:
-        if self._limits is None:
-            return None
-        if self._limits == "actor":
-            return ActorTurns()
-        from swink_batch.shared import RedisTurns
 
-        return RedisTurns(self._limits)
+async def _answered(job: Job, rows: list[Any]) -> dict[str, list[str]]:
+    found = [answer async for answer in job.answers(rows)]
+    lines = [msgspec.json.encode(answer).decode() for answer in found]
+    return {"id": [answer.id for answer in found], "answer": lines}
 
 
 class ActorTurns:
@@ -146,5 +143,6 @@ class _Keeper:
 def _keeper() -> Any:
     import ray
 
-    named = {"name": KEEPER, "get_if_exists": True, "lifetime": "detached", "num_cpus": 0}
-    return ray.remote(_Keeper).options(**named, max_restarts=-1, max_task_retries=-1).remote()
+    named = {"name": "swink-batch-limits", "get_if_exists": True, "lifetime": "detached"}
+    kept = {"max_restarts": -1, "max_task_retries": -1, "num_cpus": 0}
+    return ray.remote(_Keeper).options(**named, **kept).remote()

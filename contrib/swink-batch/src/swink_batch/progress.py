@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
 from collections.abc import Callable
 from typing import IO
@@ -21,13 +23,14 @@ CLEAR = "\r\x1b[K"
 class Progress:
     """Shows a run's state: a `watch` for `Job.run`.
 
-    In a terminal one line is drawn anew, elsewhere a line is written every ten seconds.
+    In a terminal one line is drawn anew, as long as there is room for; elsewhere, and where the
+    terminal cannot take a line back (TERM=dumb), a line is written every ten seconds.
     `now` tells the time, in seconds.
     """
 
     def __init__(self, file: IO[str], now: Callable[[], float] = time.monotonic) -> None:
         self._file, self._now = file, now
-        self._is_terminal = file.isatty()
+        self._is_terminal = file.isatty() and os.environ.get("TERM") != "dumb"
         self._shown_at = now()
 
     def __call__(self, tally: Tally) -> None:
@@ -36,7 +39,10 @@ class Progress:
         if now - self._shown_at < (DRAW_SECONDS if self._is_terminal else LOG_SECONDS):
             return
         self._shown_at = now
-        self._file.write(f"{CLEAR}{told(tally)}" if self._is_terminal else f"{told(tally)}\n")
+        line = told(tally)
+        if self._is_terminal:  # what a terminal wraps cannot be erased
+            line = f"{CLEAR}{line[: shutil.get_terminal_size().columns - 1]}"
+        self._file.write(line if self._is_terminal else f"{line}\n")
         self._file.flush()
 
     def close(self) -> None:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import msgspec
 
 from swink import Client
-from swink_batch.answers import Answer, Failed, as_json, failed, read_answer, succeeded
+from swink_batch.answers import Answer, Failed, as_json, failed, succeeded
 from swink_batch.budget import Budget
-from swink_batch.forms import Form, Request, digest
-from swink_batch.journal import Index, Journal
+from swink_batch.forms import Form, Request
+from swink_batch.journal import Index, Journal, Kept
 from swink_batch.limits import Limiter
 from swink_batch.rows import Rows, count_rows, read_rows
 from swink_batch.tally import Tally
@@ -61,7 +61,8 @@ class Runner:
         self._journal, self._clock, self._source = journal, clock, rows
         self._deliver, self._watch = deliver, watch
         self._form = Form(job.prompt, job.id_field)
-        self._numbers = Index()  # of the rows' ids
+        is_own = journal is not None and journal is not job.journal
+        self._ids = journal.index if journal is not None and is_own else Index()
         self._rows = self._requests()
         self._ended = asyncio.Event()  # set whenever a call has ended
         self._hopeless = 0
@@ -83,7 +84,7 @@ class Runner:
             if self._job.turns is not None:
                 await self._job.turns.aclose()
         finally:
-            if self._journal is not None:
+            if self._journal is not None and self._journal is not self._job.journal:
                 self._journal.close()
 
     def stop(self, why: str) -> None:
@@ -120,43 +121,41 @@ class Runner:
     def lines(self) -> Iterator[bytes]:
         """Yield the lines of all rows that have one, in the order of the input."""
         assert self._journal is not None
-        self._numbers = Index()
-        for request in self._requests():
-            if (line := self._journal.line(request.id)) is not None:
+        for _, request in self._own_rows():
+            if (line := self._journal.line(request.key)) is not None:
                 yield line
 
     def _count(self) -> int | None:
         total = count_rows(self._source)
         return None if total is None else total // self._job.shard[1]
 
-    def _requests(self) -> Iterator[Request]:
-        """Yield the requests of this process's rows."""
+    def _own_rows(self) -> Iterator[tuple[int, Request]]:
+        """Yield the requests of this process's rows, and which rows of all they are."""
         number, count = self._job.shard
         for position, row in enumerate(read_rows(self._source), 1):
             request = self._form.request(position, row)
-            key = digest(request.id.encode())
-            if count > 1 and key % count != number - 1:
-                continue
-            if (other := self._numbers.get(key)) is not None:
+            if count == 1 or request.key % count == number - 1:
+                yield position, request
+
+    def _requests(self) -> Iterator[Request]:
+        """Yield the requests of this process's rows, each id once."""
+        for position, request in self._own_rows():
+            if not self._ids.meet(request.key):
                 raise UsageError(
-                    f"rows {other[0]} and {position} have the same id, {request.id!r}",
+                    f"row {position} has the id of an earlier one, {request.id!r}",
                     resolution="Give each row its own, or name the field that tells them apart "
                     "(id_field, --id).",
                 )
             if request.why is not None and position == 1:
                 raise UsageError(request.why, title="The first row cannot be asked")
-            self._numbers.put(key, position, 0)
             yield request
 
     async def _work(self) -> None:
         for request in self._rows:  # shared: each worker takes the next one
             if self.tally.stopped is not None:
                 return
-            journal = self._journal
-            if journal is not None and journal.has(
-                request.id, request.check, self._job.retry_failed
-            ):
-                await self._keep(journal.line(request.id))
+            if (kept := self._kept(request)) is not None:
+                await self._keep(kept)
                 continue
             if self._budget is not None and not await self._can_pay(self._budget):
                 return
@@ -166,19 +165,24 @@ class Runner:
             finally:
                 self.tally.under_way -= 1
                 self._ended.set()
-            await self._take(answer, request.check)
+            await self._take(request, answer)
 
-    async def _keep(self, line: bytes | None) -> None:
-        assert line is not None
-        if b'"error":' in line and read_answer(line).error is not None:
+    def _kept(self, request: Request) -> Kept | None:
+        """Return what an earlier run made of a row; `None` for one that is to be asked."""
+        if self._journal is None:
+            return None
+        return self._journal.kept(request.key, request.check, self._job.retry_failed)
+
+    async def _keep(self, kept: Kept) -> None:
+        if kept.failed:
             self.tally.kept_failed += 1
         else:
             self.tally.kept += 1
-        await self._deliver(line)
+        await self._deliver(kept.line)
 
-    async def _take(self, answer: Answer, check: int) -> None:
+    async def _take(self, request: Request, answer: Answer) -> None:
         if self._journal is not None:
-            line = self._journal.add(answer, check)
+            line = self._journal.add(request.key, request.check, answer)
         else:
             line = msgspec.json.encode(answer)
         self.tally.add(answer, self._clock.time())

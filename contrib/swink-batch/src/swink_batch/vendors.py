@@ -43,10 +43,15 @@ EXCERPT = 300
 
 
 class BatchAPI(Protocol):
-    """How a vendor takes batches. `like` is a request that would ask for a row by itself."""
+    """How a vendor takes batches. `like` is a request that would ask for a row by itself.
+
+    A batch takes `most_requests` of `most_bytes` together, and costs `share` of what the answers
+    would by themselves where the catalogue has no prices of batches (`None`: nobody knows).
+    """
 
     most_requests: int
     most_bytes: int
+    share: float | None
 
     def submit(
         self, like: HTTPRequest, rows: Sequence[tuple[str, bytes]]
@@ -164,15 +169,19 @@ class _Later(SwinkError):
     """A failure that may pass by itself."""
 
 
-def batch_price(call: Call, usage: Usage | None) -> float | None:
-    """Return what an answer of a batch cost, in US dollars; `None` where nobody knows."""
+def batch_price(call: Call, usage: Usage | None, share: float | None) -> float | None:
+    """Return what an answer of a batch cost, in US dollars; `None` where nobody knows.
+
+    `share` is that of an ordinary price, for a model without one of batches (`None`: not known).
+    """
     info = call.model.info
     prices = info.prices if info else None
-    if usage is None or prices is None or not any(TERM in case.terms for case in prices.cases):
+    if usage is None or prices is None:
         return None
-    told = evolve(usage, extra={**usage.extra, "terms": TERM})
-    cost: Cost | None = cost_of(told, prices, call.clock.now())
-    return cost.total if cost is not None else None
+    if any(TERM in case.terms for case in prices.cases):
+        usage, share = evolve(usage, extra={**usage.extra, "terms": TERM}), 1.0
+    cost: Cost | None = cost_of(usage, prices, call.clock.now())
+    return cost.total * share if cost and cost.total is not None and share else None
 
 
 def _api_of(provider: str) -> BatchAPI:

@@ -17,7 +17,7 @@ import backoff
 import msgspec
 
 from swink_batch.answers import Answer, Failed, as_json, failed, succeeded
-from swink_batch.forms import Request, digest
+from swink_batch.forms import Request
 from swink_batch.journal import FileEngine
 from swink_batch.runner import Runner
 from swink_batch.vendors import Vendor, batch_price
@@ -76,15 +76,14 @@ class BatchRunner(Runner):
         rows: list[tuple[str, bytes]] = []
         size = 0
         for request in self._rows:
-            assert self._journal is not None
-            if self._journal.has(request.id, request.check, self._job.retry_failed):
-                await self._keep(self._journal.line(request.id))
+            if (kept := self._kept(request)) is not None:
+                await self._keep(kept)
                 continue
-            name = f"row-{digest(request.id.encode()):016x}"
+            name = f"row-{request.key:016x}"
             try:
                 body = await vendor.request(self._stream(vendor, request))
             except SwinkError as error:
-                await self._take(failed(request.id, error, self._model), request.check)
+                await self._take(request, failed(request.id, error, self._model))
                 continue
             waiting[name] = request
             if name in theirs or self._job.cancel:
@@ -131,11 +130,11 @@ class BatchRunner(Runner):
         for name, status, body in await vendor.results(id, sources or ()):
             if (request := waiting.pop(name, None)) is not None:
                 answer = await self._answer(vendor, request, status, body)
-                await self._take(answer, request.check)
+                await self._take(request, answer)
         for name in rows:
             if (request := waiting.pop(name, None)) is not None:
                 why = Failed("batch_ended", "The batch ended without an answer to this row.")
-                await self._take(Answer(id=request.id, error=why), request.check)
+                await self._take(request, Answer(id=request.id, error=why))
         ledger.append(msgspec.json.encode(_Line(id, ended=True)))
         self.tally.under_way = len(waiting)
 
@@ -147,7 +146,7 @@ class BatchRunner(Runner):
                 answer = as_json(answer)
         except SwinkError as error:
             answer = failed(request.id, error, self._model)
-        answer.cost = batch_price(stream.call, stream.call.usage)
+        answer.cost = batch_price(stream.call, stream.call.usage, vendor.api.share)
         return answer
 
     def _stream(self, vendor: Vendor, request: Request) -> Any:

@@ -72,7 +72,7 @@ class Approval:
 
 
 def _asks() -> bool:
-    return sys.stdin is not None and is_terminal(sys.stdin)
+    return is_terminal(sys.stdin)
 
 
 async def _line() -> str:

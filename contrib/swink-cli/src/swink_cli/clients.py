@@ -55,7 +55,7 @@ def kept_options(providers: Iterable[str] | None = None) -> dict[str, dict[str, 
 
 
 def full_name(model: str) -> str:
-    """Write a bare name as `provider/id`. Raises InvalidModel where it could be several.
+    """Write a bare name as `provider/id`. Raises InvalidModel where it is none, or several.
 
     A kept key decides between providers as one in the environment does.
     """
@@ -66,7 +66,26 @@ def full_name(model: str) -> str:
     if kept:
         infos = [catalog.provider(name) for name in host.provider_names() if name in kept]
         environ = {**environ, **{v: "kept" for info in infos if info for v in info.api_key_env}}
-    return str(Catalog(host, environ).resolve(model))
+    try:
+        return str(Catalog(host, environ).resolve(model))
+    except swink.InvalidModel as error:
+        if not (near := _like(model)):
+            raise
+        raise swink.InvalidModel(
+            error.message,
+            title=error.title,
+            resolution=f"Did you mean {' or '.join(near)}? `swink models` lists known ones.",
+        ) from error
+
+
+def _like(model: str) -> list[str]:
+    """Return short names and bare names that a misspelt one may be; none for one that is right."""
+    from difflib import get_close_matches
+
+    from swink_cli.completion import bare_names
+
+    known = {*read_settings().aliases, *bare_names()}
+    return [] if model in known else get_close_matches(model, sorted(known), 2)
 
 
 def _in_environment(catalog: Catalog, provider: str) -> bool:

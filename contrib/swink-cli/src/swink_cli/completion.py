@@ -1,14 +1,20 @@
-"""Shell completion of providers and models, from catalogues alone; a fault completes nothing."""
+"""Shell completion: models from catalogues alone, short names, tools, servers and files.
+
+A fault completes nothing: no traceback between a person's keystrokes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 import click
 from click.shell_completion import CompletionItem
 
-__all__ = ["complete_model", "complete_provider", "model_names"]
+__all__ = [
+    "bare_names", "complete_alias", "complete_file", "complete_model", "complete_provider",
+    "complete_server", "complete_tool", "model_names",
+]  # fmt: skip
 
 
 def complete_provider(
@@ -25,9 +31,46 @@ def complete_model(
     return [*_quietly(lambda: _aliases(incomplete)), *_quietly(lambda: _models(incomplete))]
 
 
+def complete_alias(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Offer short names of models."""
+    return _quietly(lambda: _aliases(incomplete))
+
+
+def complete_file(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Have the shell offer files."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+def complete_tool(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Offer tools of plugins; what begins none of their names is a file's."""
+    from swink_cli.tools import installed_tools
+
+    named = _quietly(lambda: _beginning(incomplete, installed_tools()))
+    return named or complete_file(ctx, parameter, incomplete)
+
+
+def complete_server(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Offer the MCP servers that are configured."""
+    from swink_cli.settings import read_settings
+
+    return _quietly(lambda: _beginning(incomplete, read_settings().mcp))
+
+
 def model_names(start: str) -> list[str]:
     """List what the beginning of a model's name may become."""
     return [item.value for item in _quietly(lambda: _models(start))]
+
+
+def _beginning(start: str, names: Iterable[str]) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in names if name.startswith(start)]
 
 
 def _providers(start: str, end: str) -> list[CompletionItem]:
@@ -58,7 +101,7 @@ def _models(start: str) -> list[CompletionItem]:
     if not slash:
         providers = _providers(start, "/")
         if not providers:
-            return _bare_names(start)
+            return [CompletionItem(id, help=name) for id, name in bare_names(start).items()]
         if len(providers) != 1:
             return providers
         # a shell adds a space to the only choice; several models keep it at `provider/`
@@ -68,7 +111,8 @@ def _models(start: str) -> list[CompletionItem]:
     return [CompletionItem(name) for name in names or ([] if slash else [start])]
 
 
-def _bare_names(start: str) -> list[CompletionItem]:
+def bare_names(start: str = "") -> dict[str, str]:
+    """Return the models that begin so, each with a provider that lists it."""
     from swink_core import Host, SwinkError
     from swink_core.providers import Catalog
 
@@ -78,11 +122,10 @@ def _bare_names(start: str) -> list[CompletionItem]:
     for name in host.provider_names():
         with suppress(SwinkError):  # one broken catalogue is no reason to hide the others
             owners |= {info.id: name for info in catalog.models(name) if info.id.startswith(start)}
-    return [CompletionItem(id, help=name) for id, name in owners.items()]
+    return owners
 
 
 def _quietly(offer: Callable[[], list[CompletionItem]]) -> list[CompletionItem]:
-    """Complete nothing on a broken catalogue: no traceback between a person's keystrokes."""
     try:
         return offer()
     except Exception:

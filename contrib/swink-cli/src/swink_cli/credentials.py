@@ -74,9 +74,10 @@ def choices() -> str:
     if not rows:
         return "No provider is installed. Try: pip install swink-provider-openai"
     lines = table(["Installed providers:", *(row[1:] for row in sorted(rows))])
+    lines += ["", "To keep a key: swink keys set PROVIDER"]
     if examples:
-        lines += ["", f"With the keys that there are, for example: {examples[0]}"]
+        lines += [f"With the keys that there are, for example: {examples[0]}"]
     without = ["swink demo"]
     if "echo" in host.provider_names():
         without.append('swink ask -m echo/echo "Hello"')
-    return "\n".join([*lines, "", f"Without any key: {' or '.join(without)}"])
+    return "\n".join([*lines, f"Without any key: {' or '.join(without)}"])

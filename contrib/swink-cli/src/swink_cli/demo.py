@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -20,9 +20,6 @@ from attrs import define, field
 import swink_core as swink
 from swink_cli.summary import amount, money, seconds
 from swink_core import ProviderInfo
-from swink_core.providers import (
-    HTTPProvider,
-)
 from swink_recorder.recording import Recording, bundled_recordings
 from swink_recorder.replay import ReplayServer
 
@@ -145,33 +142,6 @@ def _answered(recording: Recording) -> bool:
     return recording.message is not None and recording.message.error_kind is None
 
 
-def _speaks_http(provider: Any) -> bool:
-    """Tells whether a provider asks a server; without a request of its own it cannot."""
-    made = type(provider)
-    return not issubclass(made, HTTPProvider) or made.request is not HTTPProvider.request
-
-
-class _Tapes(dict[str, Recording]):
-    """Recordings by base URL, for a provider that is given bytes where it would fetch them."""
-
-    def __init__(self, speed: float) -> None:
-        super().__init__()
-        self._speed = speed
-
-    async def chunks(
-        self,
-        model: swink.Model,
-        context: swink.Context,
-        options: swink.StreamOptions,
-        call: swink.Call,
-    ) -> AsyncIterator[bytes]:
-        """Yield what was read, when it was; stands in for `HTTPProvider.chunks`."""
-        began = time.monotonic()
-        for at, piece in self[options.base_url or ""].pieces():
-            await asyncio.sleep(began + at / self._speed - time.monotonic())
-            yield piece
-
-
 async def perform(client: swink.Client, shown: Sequence[Performance], speed: float) -> None:
     """Play everything at the same time, `speed` times as fast as recorded.
 
@@ -180,8 +150,7 @@ async def perform(client: swink.Client, shown: Sequence[Performance], speed: flo
     import_module("aiohttp")  # or the first token of every stream would wait for it
     try:
         async with ReplayServer(speed=speed) as server:
-            tapes = _Tapes(speed)
-            ready = [(one, _open(client, one, server, tapes)) for one in shown if not one.over]
+            ready = [(one, _open(client, one, server)) for one in shown if not one.over]
             async with asyncio.TaskGroup() as tasks:
                 for one, stream in ready:
                     if stream is not None:
@@ -192,18 +161,13 @@ async def perform(client: swink.Client, shown: Sequence[Performance], speed: flo
             one.changed.set()
 
 
-def _open(
-    client: swink.Client, one: Performance, server: ReplayServer, tapes: _Tapes
-) -> swink.EventStream | None:
+def _open(client: swink.Client, one: Performance, server: ReplayServer) -> swink.EventStream | None:
     options: dict[str, Any] = {}
     try:
         if one.recording is not None:
-            base_url = server.add(one.title.replace(" ", "."), one.recording)
-            options = {"base_url": base_url, "api_key": "demo-key"}
             provider = client.host.bind(one.provider).provider
-            if not _speaks_http(provider):
-                tapes[base_url] = one.recording
-                provider.chunks = tapes.chunks
+            base_url = server.play(provider, one.title.replace(" ", "."), one.recording)
+            options = {"base_url": base_url, "api_key": "demo-key"}
         return client.stream(
             one.model, PROMPT, timeouts=LIMITS, retry=swink.RetryPolicy.none(), **options
         )

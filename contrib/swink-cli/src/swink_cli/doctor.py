@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from swink_cli.extensions import GROUP as COMMAND_GROUP
 from swink_cli.extensions import distribution_of
+from swink_cli.tools import GROUP as TOOL_GROUP
 from swink_core import Host, SwinkError
 from swink_core.providers import HTTPProvider, package_catalog
 
@@ -22,7 +23,7 @@ __all__ = ["Finding", "examine"]
 
 PROVIDER_GROUP = "swink.providers"
 
-GROUPS = (PROVIDER_GROUP, "swink.plugins", COMMAND_GROUP)
+GROUPS = (PROVIDER_GROUP, "swink.plugins", COMMAND_GROUP, TOOL_GROUP)
 
 FILE = "models.toml"
 
@@ -45,9 +46,11 @@ def examine(host: Host, installed: Iterable[Distribution] | None = None) -> list
     known = list(distributions() if installed is None else installed)
     found = [*_groups(known), *_twice(known)]
     providers = [entry for entry in host.entries() if entry.group == PROVIDER_GROUP]
+    points = [point for dist in known for point in _points(dist)]
+    pointed = {point.name for point in points if point.group == PROVIDER_GROUP}
     for package in dict.fromkeys(entry.package for entry in providers):
         names = [entry.name for entry in providers if entry.package == package]
-        found += _catalogue(package, names)
+        found += _catalogue(package, names, pointed)
     for entry in host.entries():
         where = f"{entry.name} ({entry.distribution} {entry.version})"
         found += _module(where, entry.value)
@@ -111,15 +114,18 @@ def _module(where: str, value: str) -> Iterator[Finding]:
         )
 
 
-def _catalogue(package: str, names: Sequence[str]) -> Iterator[Finding]:
-    """Find rows of a package's data without an entry point, and entry points without a row."""
+def _catalogue(package: str, names: Sequence[str], pointed: set[str]) -> Iterator[Finding]:
+    """Find rows of a package's data without an entry point, and entry points without a row.
+
+    `names` are the package's providers, without those that SWINK_PLUGINS leaves out of `pointed`.
+    """
     try:
         rows = package_catalog(package).providers
     except SwinkError as error:
         yield Finding(f"{FILE} of {package}", error.message, error.resolution or "Correct it.")
         return
     without = [name for name in names if name not in rows]
-    spare = [name for name in rows if name not in names]
+    spare = [name for name in rows if name not in pointed.union(names)]
     for name in without:
         had = f"; it has {', '.join(spare)}" if spare else ""
         yield Finding(

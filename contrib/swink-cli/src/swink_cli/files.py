@@ -19,6 +19,7 @@ __all__ = [
     "PIPE",
     "encode_json",
     "media_block",
+    "private_folder",
     "read_json",
     "read_text",
     "replace_file",
@@ -49,6 +50,12 @@ def tools_of(files: Sequence[str]) -> list[swink.Tool]:
     """Read tools, one or several a file. Raises MediaError."""
     tools: list[swink.Tool] = []
     for path in map(Path, files):
+        if path.suffix == ".py":
+            raise swink.MediaError(
+                f"{path} is no description of a tool",
+                title="Not a tool in JSON",
+                resolution=f"Its functions are tools, too: --functions {path}",
+            )
         data = read_json(path, "tool, or a list of tools,", (dict, list))
         try:
             tools += swink.load(list[swink.Tool], data if isinstance(data, list) else [data])
@@ -162,8 +169,13 @@ def encode_json(data: Any, indent: int | None = None) -> bytes:
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
+def private_folder(path: Path) -> None:
+    """Make a folder, if there is none, in which nobody but its user can read or write."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
 def replace_file(path: Path, data: bytes) -> None:
-    """Write beside the file first, so that a full disk leaves the old one as it was."""
+    """Write a file of the user's alone; beside it first: a full disk leaves what was there."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with open(handle, "wb") as file:

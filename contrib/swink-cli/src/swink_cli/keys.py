@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import swink_core as swink
-from swink_cli.files import replace_file
+from swink_cli.files import private_folder, replace_file
 from swink_cli.settings import profile_at_hand, read_settings, user_folder
 from swink_cli.terminal import say
 
@@ -165,7 +165,7 @@ def _write(data: dict[str, Any]) -> None:
 
     path = keys_path()
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(path.parent)
         replace_file(path, tomlkit.dumps(data).encode())  # makes a file that is the user's alone
     except OSError as error:
         raise swink.UsageError(

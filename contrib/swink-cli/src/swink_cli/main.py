@@ -243,20 +243,24 @@ def _show_usage(error: click.ClickException) -> None:
 def _as_command(arguments: list[str], whole: bool) -> list[str]:
     """Put `ask` before a question: before all that is no command, and no command misspelt.
 
-    Where the line is the `whole` line, what is piped in is a question, too.
+    Where the line is the `whole` line, what is piped in is a question, too. `help`, alone or before
+    a command, asks for no model's.
     """
     at = _own_arguments(arguments)
     if at >= len(arguments):
         asks = whole and not _WORDS.intersection(arguments) and _is_piped()
         return [*arguments, "ask"] if asks else arguments
-    first = arguments[at]
+    first, *rest = arguments[at:]
     if first.startswith("-"):
         is_question = first != "--"
-    elif is_question := _as_listed(first) not in {*COMMANDS, *added_commands()}:
-        from difflib import get_close_matches
-
+    else:
         known = [*COMMANDS, *added_commands(), *ELSEWHERE]
-        is_question = " " in first or not get_close_matches(first, known, 1)
+        if first == "help" and len(rest) < 2 and _as_listed("".join(rest)) in ("", *known):
+            return [*arguments[:at], *rest, "--help"]
+        if is_question := _as_listed(first) not in known:
+            from difflib import get_close_matches
+
+            is_question = " " in first or not get_close_matches(first, known, 1)
     return [*arguments[:at], "ask", *arguments[at:]] if is_question else arguments
 
 

@@ -17,7 +17,7 @@ from attrs import define, field, fields_dict
 from click.core import ParameterSource
 
 import swink_core as swink
-from swink_cli.completion import complete_model
+from swink_cli.completion import complete_file, complete_model, complete_tool
 from swink_cli.files import read_text, tools_of
 from swink_cli.settings import chosen
 from swink_cli.templates import fill_template, template_options
@@ -77,6 +77,7 @@ _CALL_OPTIONS = (
     click.option(
         "--schema",
         metavar="FIELDS|FILE|JSON",
+        shell_complete=complete_file,
         help="Ask for JSON of a schema: 'name, age int', a file, or a JSON schema as it stands.",
     ),
     click.option(
@@ -85,6 +86,7 @@ _CALL_OPTIONS = (
         "named_tools",
         multiple=True,
         metavar="NAME|FILE",
+        shell_complete=complete_tool,
         help="Offer a plugin's tool (`swink tools`), or one that FILE describes (JSON), for "
         "whose result nobody waits.",
     ),
@@ -233,7 +235,9 @@ def _parse(
     options.update(_parse_pairs(pairs))
     if system is not None and system.startswith("@"):
         system = read_text(system[1:]).rstrip("\n")
-    files = [name for name in named_tools if name.endswith(".json") or Path(name).is_file()]
+    files = [
+        name for name in named_tools if name.endswith((".json", ".py")) or Path(name).is_file()
+    ]
     names = [name for name in named_tools if name not in files]
     return CallOptions([], system, tools_of(files), options, tool_names=names)
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import click
 
 import swink_core as swink
+from swink_cli.completion import complete_file
 from swink_cli.files import PIPE, media_block
 from swink_cli.options import Function, apply_options
 from swink_cli.templates import asked
@@ -16,13 +17,21 @@ from swink_cli.terminal import as_unicode, is_terminal
 __all__ = ["prompt_message", "prompt_options"]
 
 _PROMPT_OPTIONS = (
-    click.option("--image", "images", multiple=True, metavar="FILE|URL|-", help="Show an image."),
+    click.option(
+        "--image",
+        "images",
+        multiple=True,
+        metavar="FILE|URL|-",
+        shell_complete=complete_file,
+        help="Show an image.",
+    ),
     click.option(
         "-a",
         "--attach",
         "attachments",
         multiple=True,
         metavar="FILE|URL|-",
+        shell_complete=complete_file,
         help="Attach a document, image or sound; - is what is piped in.",
     ),
     click.argument("prompt", nargs=-1),

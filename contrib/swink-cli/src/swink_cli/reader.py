@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from swink_cli.files import private_folder
 from swink_cli.terminal import as_unicode, is_terminal, say, styled
 
 __all__ = ["Reader", "read_turn", "state_folder"]
@@ -69,7 +70,7 @@ class Reader:
     """Reads turns from standard input. `complete` offers what a word may become at the Tab key."""
 
     def __init__(self, complete: Completer) -> None:
-        self.interactive = sys.stdin is not None and is_terminal(sys.stdin)
+        self.interactive = is_terminal(sys.stdin)
         self._editing: Any = None
         if self.interactive and is_terminal(sys.stdout):
             self._editing = _line_editing(complete)
@@ -86,7 +87,7 @@ class Reader:
         if not self._editing:
             return
         try:
-            self._history.parent.mkdir(parents=True, exist_ok=True)
+            private_folder(self._history.parent)
             # what people ask is nobody else's business
             os.close(os.open(self._history, os.O_WRONLY | os.O_CREAT, 0o600))
             self._editing.write_history_file(self._history)

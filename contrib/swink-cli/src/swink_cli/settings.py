@@ -28,7 +28,7 @@ import click
 from attrs import define, field
 
 import swink_core as swink
-from swink_cli.files import replace_file
+from swink_cli.files import private_folder, replace_file
 from swink_cli.main import PROFILE
 
 __all__ = [
@@ -131,7 +131,7 @@ def change(table: Sequence[str], name: str, value: Any) -> Path:
     text = tomlkit.dumps(document)
     _settings(path, tomllib.loads(text), begins=True)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(path.parent)
         replace_file(path.resolve(), text.encode())
     except OSError as error:
         raise swink.UsageError(

@@ -55,7 +55,8 @@ def tokens(usage: swink.Usage | None, *, complete: bool = True) -> str:
     read = f" ({amount(usage.cache_read)} cached)" if usage.cache_read else ""
     thought = f" ({amount(usage.reasoning)} thinking)" if usage.reasoning else ""
     least = "" if complete else "at least "
-    return f"{amount(usage.input)} tokens in{read}, {least}{amount(usage.output)} out{thought}"
+    word = "token" if usage.input == 1 else "tokens"
+    return f"{amount(usage.input)} {word} in{read}, {least}{amount(usage.output)} out{thought}"
 
 
 def summary(stream: swink.EventStream, display: Display) -> str:

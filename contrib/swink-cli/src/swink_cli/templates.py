@@ -27,7 +27,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 import swink_core as swink
-from swink_cli.files import replace_file
+from swink_cli.files import private_folder, replace_file
 from swink_cli.settings import settings_path
 
 __all__ = [
@@ -78,7 +78,7 @@ class Template:
         if missing:
             raise swink.UsageError(
                 f"template {self.name} needs {', '.join(missing)}",
-                resolution=" ".join(f"-p {name}=VALUE" for name in missing),
+                resolution="Add: " + " ".join(f"-p {name}=VALUE" for name in missing),
             )
         return template.substitute(values)
 
@@ -196,7 +196,10 @@ def read_template(name: str, command: click.Command) -> Template:
         elif key in parameters:
             parameter = parameters[key]
             many = parameter.multiple and not isinstance(value, list)
-            template.options[str(parameter.name)] = [value] if many else value
+            given = [value] if many else value
+            if parameter.multiple and any(map(_is_secret, given)):
+                raise _wrong(path, "no template holds a key, which `swink keys set` keeps")
+            template.options[str(parameter.name)] = given
         elif key not in EVERYWHERE:
             raise _wrong(path, f"{key!r} is no option that a template holds")
     return template
@@ -211,7 +214,10 @@ def save_template(name: str, prompt: Sequence[str], context: click.Context) -> P
     for key, parameter in _parameters(context.command).items():
         if context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE:
             value = context.params[str(parameter.name)]
-            said[key] = [*map(str, value)] if isinstance(value, tuple) else value
+            if isinstance(value, tuple):
+                value = [str(one) for one in value if not _is_secret(one)]
+            if value != []:
+                said[key] = value
     if prompt:
         said["prompt"] = " ".join(prompt)
     if not said:
@@ -219,7 +225,7 @@ def save_template(name: str, prompt: Sequence[str], context: click.Context) -> P
             "there is nothing to save", resolution="Give options, or a prompt, beside --save."
         )
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(path.parent)
         replace_file(path, tomlkit.dumps(said).encode())
     except OSError as error:
         raise swink.UsageError(
@@ -228,6 +234,11 @@ def save_template(name: str, prompt: Sequence[str], context: click.Context) -> P
             resolution="See that the folder may be written.",
         ) from error
     return path
+
+
+def _is_secret(value: Any) -> bool:
+    """Tell whether a value of `--option` is a key."""
+    return str(value).partition("=")[0].strip() == "api_key"
 
 
 def _parameters(command: click.Command) -> dict[str, click.Option]:

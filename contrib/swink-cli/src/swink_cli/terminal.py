@@ -53,10 +53,10 @@ def as_unicode(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def is_terminal(file: IO[Any]) -> bool:
-    """Tell whether a person may be looking at a file, closed ones included."""
+def is_terminal(file: IO[Any] | None) -> bool:
+    """Tell whether a person may be at a file, which may be closed or none at all."""
     try:
-        return file.isatty()
+        return file is not None and file.isatty()
     except ValueError:
         return False
 
@@ -101,7 +101,7 @@ def _wrap(line: str, width: int) -> str:
 
 
 SPELLED_HERE = {
-    "api_key=…": "--api-key KEY",
+    "or pass api_key=…": "or keep one: swink keys set PROVIDER, or pass --api-key KEY",
     "base_url=…": "--base-url URL",
     "timeouts=Timeouts(…)": "-o timeouts.NAME=SECONDS",
     "Options in extra=": "Options in -o extra.KEY=VALUE",

@@ -20,6 +20,7 @@ import click
 from attrs import define
 
 import swink_core as swink
+from swink_cli.completion import complete_file, complete_server
 from swink_cli.options import Function, apply_options
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ TOOL_SOURCES = (
         "files",
         multiple=True,
         metavar="FILE|CODE",
+        shell_complete=complete_file,
         help="Offer the functions of a Python file, or of the code itself, as tools.",
     ),
     click.option(
@@ -52,6 +54,7 @@ TOOL_SOURCES = (
         "servers",
         multiple=True,
         metavar="NAME|URL|COMMAND",
+        shell_complete=complete_server,
         help="Offer the tools of an MCP server: one that is configured, at an address, or started.",
     ),
 )

@@ -9,7 +9,7 @@ another's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import evolve
@@ -21,6 +21,7 @@ from swink_core import (
     Context,
     ExtensionBlock,
     FileIdSource,
+    InvalidModel,
     Message,
     Model,
     SystemMessage,
@@ -31,29 +32,62 @@ from swink_core.providers import Fitted, rule_of
 from swink_gateway.protocols import Asked
 from swink_gateway.protocols.tool_names import Known
 
-__all__ = ["addressed", "answerable", "spoken_by"]
+__all__ = ["Spoken", "addressed", "answerable", "check_named_by_client"]
+
+MOST_KNOWN = 1000
+"""Models of which it is remembered over which API they are asked: clients choose their names."""
 
 
-def spoken_by(client: Client, model: Model, asked: Asked, wire_format: str) -> str:
-    """Return the wire format in which a model is asked this by a client that speaks `wire_format`.
+def check_named_by_client(client: Client, model: Model) -> None:
+    """Raise InvalidModel for a model that a client cannot name, but the gateway's owner can.
 
-    A provider with several APIs is asked over the one that its owner set, or else the model's own
-    row names, its rules for such a call, or its dialect; where none of them is the client's it does
-    not matter which. Raises UsageError for a call that cannot be made.
+    A provider that is no service, but runs on this machine, may take the path of a file for a
+    model, or the name of one to download: clients name those that it lists.
     """
     info = client.catalog.provider(model.provider)
-    if info is None:
-        return ""
-    family = info.wire_format.rpartition("-")[0]
-    if wire_format not in [f"{family}-{api}" for api in info.settings.get("api", ())]:
-        return info.wire_format
-    said = {**asked.options, "extra": asked.own}
-    options = client.stream(model, asked.context, **said).call.options
-    api = options.settings.get("api") or (model.info.api if model.info else None)
-    if api is None:
-        ruled = rule_of(model, call=Fitted(model, asked.context, options))
-        api = ruled.api or info.dialect.get("api")
-    return f"{family}-{api}" if api else info.wire_format
+    is_here = info is not None and info.base_url is None and info.auth == "none"
+    if is_here and model.info is None:
+        raise InvalidModel(
+            f"{str(model)!r} is not listed, and it would be this machine that runs it: clients "
+            "name no files of it, and nothing to fetch",
+            resolution="Have its owner give it a name: swink gateway --route NAME=MODEL.",
+        )
+
+
+class Spoken:
+    """In which wire formats models are asked by clients of `client`."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._known: dict[tuple[str, str, str], str] = {}
+
+    def by(self, model: Model, asked: Asked, wire_format: str, own: Mapping[str, Any]) -> str:
+        """Return the one in which a model is asked this by a client that speaks `wire_format`.
+
+        `own` are options that go before the client's.
+        A provider with several APIs is asked over the one that its owner set, or else the model's
+        own row names, its rules for such a call, or its dialect; where none of them is the client's
+        it does not matter which. Raises UsageError for a call that cannot be made.
+        """
+        info = self._client.catalog.provider(model.provider)
+        if info is None:
+            return ""
+        family = info.wire_format.rpartition("-")[0]
+        if wire_format not in [f"{family}-{api}" for api in info.settings.get("api", ())]:
+            return info.wire_format
+        known = model.provider, model.id, wire_format
+        is_set = "settings" in own or "settings" in asked.options
+        if not is_set and known in self._known:
+            return self._known[known]
+        said = {**asked.options, "extra": asked.own, **own}
+        options = self._client.stream(model, asked.context, **said).call.options
+        api = options.settings.get("api") or (model.info.api if model.info else None)
+        if api is None:
+            ruled = rule_of(model, call=Fitted(model, asked.context, options))
+            api = ruled.api or info.dialect.get("api")
+        elif not is_set and len(self._known) < MOST_KNOWN:
+            self._known[known] = f"{family}-{api}"  # whatever is asked
+        return f"{family}-{api}" if api else info.wire_format
 
 
 def answerable(asked: Asked) -> Context:

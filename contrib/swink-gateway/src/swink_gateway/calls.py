@@ -10,45 +10,44 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from secrets import token_hex
 from typing import Any
+from weakref import WeakSet
 
 from aiohttp import web
-from attrs import define, evolve, field
+from attrs import Factory, define, field
 
 from swink_core import (
     AssistantMessage,
     Client,
-    Done,
     Error,
     EventStream,
-    InvalidModel,
-    Model,
-    Notice,
     RetryPolicy,
     StreamErrorKind,
     SwinkError,
 )
-from swink_gateway.addressing import addressed, answerable, spoken_by
+from swink_gateway.addressing import Spoken, addressed, answerable
+from swink_gateway.charging import Charge, charged
 from swink_gateway.counting import ESTIMATED, estimated_tokens
-from swink_gateway.failures import of_bad_request, of_exception, passed_on, status_of
-from swink_gateway.protocols import Asked, ClientProtocol, Facts, Reply
+from swink_gateway.deadlines import time_limit
+from swink_gateway.failures import of_bad_request, of_exception, status_of
+from swink_gateway.limits import Ledger
+from swink_gateway.one_answer import OneAnswer, respond
+from swink_gateway.protocols import Asked, ClientProtocol, Facts
 from swink_gateway.protocols.frames import JSON
-from swink_gateway.reading import Refused, read_body
-from swink_gateway.relay import Limits, StreamRelay, relayed
+from swink_gateway.reading import MOST_BYTES, Refused, read_body, size_of
+from swink_gateway.relay import Limits
+from swink_gateway.routing import Chain, Routing, restarted
 
-__all__ = ["Calls", "respond"]
+__all__ = ["OWNER", "Calls", "respond"]
 
 Answering = Callable[[web.Request, Asked], Awaitable[web.StreamResponse]]
 """What makes an answer to a request that was read."""
 
-DROPPED = "x-swink-dropped"
-"""The response header that names, as paths into the request, what was not carried further."""
-
-NOTICES = "x-swink-notices"
-"""The response header with what the adapter of the provider says of the request."""
+OWNER = web.RequestKey("owner", str)
+"""Of a request: whose key it shows, by name; `""` where keys have no names."""
 
 REQUESTS = "ccr_requests_total"
 """Counts calls that were asked for."""
@@ -67,12 +66,6 @@ COME_AGAIN_SECONDS = 1.0
 
 UNAVAILABLE = 503
 
-_PATHS = ("/", "\\", "~", ".")
-"""How paths begin, which some providers take for models."""
-
-MOST_HEADER = 2000
-"""Characters of a header of ours."""
-
 
 @contextmanager
 def refusing() -> Iterator[None]:
@@ -84,36 +77,42 @@ def refusing() -> Iterator[None]:
         raise Refused(wrong, status_of(wrong)) from error
 
 
-def respond(reply: Reply) -> web.Response:
-    """Make a response of a whole reply."""
-    return web.Response(
-        body=reply.body,
-        status=reply.status,
-        headers=dict(reply.headers),
-        content_type=reply.content_type,
-    )
-
-
 @define
 class Calls:
     """Asks what clients ask for.
 
-    `routes` are names of the gateway's own and the models that they stand for, a chain each.
+    `routing` says whom; another may take its place at any time. `ledger` has what they took, and
     `counters` count by name.
     """
 
     client: Client
-    routes: Mapping[str, Sequence[str]]
+    routing: Routing
+    ledger: Ledger
     retry: RetryPolicy
     limits: Limits = field(factory=Limits)
     counters: Counter[str] = field(factory=Counter)
+    _spoken: Spoken = field(default=Factory(lambda self: Spoken(self.client), takes_self=True))
+    _streams: WeakSet[EventStream] = field(factory=WeakSet)
+    _ended: asyncio.Event = field(factory=asyncio.Event)
+    _bytes: int = field(default=0, init=False)
+
+    async def all_ended(self) -> None:
+        """Return as soon as no answer is under way."""
+        while self.counters[ACTIVE]:
+            self._ended.clear()
+            await self._ended.wait()
+
+    async def end_all(self) -> None:
+        """Have all answers that are under way fail, in the words of their protocols."""
+        for stream in [*self._streams]:
+            await stream.aclose()
 
     async def answer(
         self, request: web.Request, protocol: ClientProtocol, go_on: Answering | None = None
     ) -> web.StreamResponse:
         """Answer a request that has been let in; `go_on` does, where it is not all the same."""
         try:
-            with self.place():
+            with self.place(size_of(request)):
                 asked = await self.read_request(request, protocol)
                 if go_on is not None:
                     return await go_on(request, asked)
@@ -122,22 +121,27 @@ class Calls:
             return respond(protocol.failure(refusal.error, refusal.status))
 
     @contextmanager
-    def place(self) -> Iterator[None]:
-        """Hold one of the places for answers. Raises Refused where there is none."""
+    def place(self, size: int) -> Iterator[None]:
+        """Hold one of the places for answers, to a request of `size` bytes.
+
+        Raises Refused where there is none, or requests that are being answered are too much.
+        """
         counters, most = self.counters, self.limits.streams
-        if counters[ACTIVE] >= most:
+        if counters[ACTIVE] >= most or self._bytes + size > MOST_BYTES:
             counters[REJECTED] += 1
-            full = Error(
-                error_message=f"{most} answers are under way here, as many as there may be"
-            )
+            what = f"{most} answers are" if counters[ACTIVE] >= most else f"{self._bytes} bytes are"
+            full = Error(error_message=f"{what} under way here, as many as there may be")
             full.error_kind, full.retry_after = StreamErrorKind.THROTTLED, COME_AGAIN_SECONDS
             raise Refused(full, UNAVAILABLE)
+        self._bytes += size
         counters[ACTIVE] += 1
         counters[PEAK] = max(counters[PEAK], counters[ACTIVE])
         try:
             yield
         finally:
             counters[ACTIVE] -= 1
+            self._bytes -= size
+            self._ended.set()
 
     async def answer_to(
         self,
@@ -148,10 +152,9 @@ class Calls:
     ) -> web.StreamResponse:
         """Answer what is asked; `done` is told of an answer that was completed."""
         if asked.idle is not None:
-            return self._idle(protocol, asked)
-        stream, facts, models = self.begin(protocol, asked)
-        answer = _Answer(self, request, protocol, asked, facts, models)
-        async with stream:
+            return self._idle(protocol, asked, request[OWNER])
+        async with self.begun(protocol, asked, request[OWNER]) as (stream, facts, models):
+            answer = OneAnswer(request, protocol, asked, facts, models, self.limits, self.counters)
             response = await (answer.streamed(stream) if asked.stream else answer.whole(stream))
             if done is not None and answer.completed:
                 done(stream.message, facts)
@@ -168,136 +171,76 @@ class Calls:
 
         return await self.answer(request, protocol, counted)
 
-    def begin(self, protocol: ClientProtocol, asked: Asked) -> tuple[EventStream, Facts, int]:
-        """Return the stream of a call, and how many models may answer it.
+    @asynccontextmanager
+    async def begun(
+        self, protocol: ClientProtocol, asked: Asked, owner: str
+    ) -> AsyncIterator[tuple[EventStream, Facts, int]]:
+        """Hold the stream of a call that the owner of a key pays for, and how many may answer it.
 
         Raises Refused for a call that cannot be made.
         """
         self.counters[REQUESTS] += 1
+        routing = self.routing
         with refusing():
-            return self._begin(protocol, asked)
+            chain, request = routing.routed(asked, owner)
+        key = routing.config.keys.get(owner)
+        charge: Any = nullcontext(Charge())
+        if key is not None:
+            charge = charged(self.ledger, owner, key, chain, request)
+        async with charge as charge:
+            with refusing():
+                stream, facts = self._stream(protocol, chain, request)
+            asked.dropped = request.dropped
+            charge.stream = stream
+            async with stream:
+                yield stream, facts, len(chain)
 
-    def _begin(self, protocol: ClientProtocol, asked: Asked) -> tuple[EventStream, Facts, int]:
-        targets = self._targets(asked.model)
+    def _stream(
+        self, protocol: ClientProtocol, chain: Chain, asked: Asked
+    ) -> tuple[EventStream, Facts]:
         asked.context = answerable(asked)
         wire_formats: dict[str, str] = {}
-        for one in targets:
-            spoken = spoken_by(self.client, one, asked, protocol.wire_format)
+        for one, own in chain:
+            spoken = self._spoken.by(one, asked, protocol.wire_format, own)
             if wire_formats.setdefault(one.provider, spoken) != spoken:
                 wire_formats[one.provider] = ""  # what is sealed is right for both
-        first = targets[0].provider
+        first = chain[0][0].provider
         found = addressed(asked, protocol.wire_format, first, wire_formats[first])
         asked.dropped = found.dropped
-        retry = self.retry if asked.stream else evolve(self.retry, restart_after_output=True)
-        options = {"retry": retry, **found.options}
+        targets: Any = chain if asked.stream else [(one, restarted(own)) for one, own in chain]
+        options = {"retry": self.retry, **found.options}
+        if not asked.stream:
+            options = restarted(options)
         stream = self.client.stream(targets, found.context, **options)
+        self._streams.add(stream)
         if asked.inherited:
             target = stream.call.attempt.target
             target.extra, target.inherited = asked.extra, target.inherited | asked.inherited
-        return stream, Facts(stream.call.id, int(time.time()), wire_formats), len(targets)
+        return stream, Facts(stream.call.id, int(time.time()), wire_formats)
 
-    def _targets(self, name: str) -> list[Model]:
-        targets = [self.client.catalog.resolve(one) for one in self.routes.get(name, (name,))]
-        if name not in self.routes and targets[0].id.startswith(_PATHS):
-            raise InvalidModel(
-                f"{name!r} is a path, and clients name no files of this machine",
-                resolution="Have its owner give it a name: swink gateway --route NAME=MODEL.",
-            )
-        return targets
-
-    def _idle(self, protocol: ClientProtocol, asked: Asked) -> web.Response:
+    def _idle(self, protocol: ClientProtocol, asked: Asked, owner: str) -> web.Response:
         """Answer who wants nothing said; the model has to be one that could."""
         with refusing():
-            self._targets(asked.model)
+            self.routing.routed(asked, owner)
         nothing = AssistantMessage([], model=asked.model)
         encoder = protocol.encoder(asked, Facts(self.new_id(), int(time.time())))
         return web.Response(body=encoder.whole(nothing), content_type=JSON)
 
     async def read_request(self, request: web.Request, protocol: ClientProtocol) -> Asked:
         """Return what a request asks for. Raises Refused."""
+        body = await self.read(request)
+        path = {**request.query, **request.match_info}
+        return await read_body(protocol, body, path, request.headers)
+
+    async def read(self, request: web.Request) -> bytes:
+        """Return the body of a request. Raises Refused where it does not come in time."""
         try:
-            async with asyncio.timeout(self.limits.patience):
-                body = await request.read()
+            async with time_limit(self.limits.clock, self.limits.patience):
+                return await request.read()
         except TimeoutError as error:
             why = f"the body did not come within {self.limits.patience:g} s"
             raise Refused(of_bad_request(why), 408) from error
-        path = {**request.query, **request.match_info}
-        return await read_body(protocol, body, path, request.headers)
 
     def new_id(self) -> str:
         """Return an id for an answer that no call makes."""
         return token_hex(6)
-
-
-class _Answer:
-    """One answer on its way to a client."""
-
-    def __init__(
-        self,
-        calls: Calls,
-        request: web.Request,
-        protocol: ClientProtocol,
-        asked: Asked,
-        facts: Facts,
-        models: int,
-    ) -> None:
-        self._calls = calls
-        self._request = request
-        self._protocol = protocol
-        self._asked = asked
-        self._models = models
-        self._encoder = protocol.encoder(asked, facts)
-        self._notices: list[str] = []
-        self.completed = False
-
-    async def streamed(self, stream: EventStream) -> web.StreamResponse:
-        encoder, calls = self._encoder, self._calls
-        kind, name = encoder.content_type, self._protocol.name
-
-        def headers() -> dict[str, str]:
-            return self._headers(stream)
-
-        line = StreamRelay(self._request, kind, headers, calls.limits, calls.counters)
-
-        def heard(batch: Sequence[Any]) -> None:
-            if line.response is None:
-                self._listen(batch)
-
-        with suppress(ConnectionResetError):
-            self.completed = await relayed(stream, encoder, line, name, heard)
-        assert line.response is not None  # the last event always says something
-        return line.response
-
-    async def whole(self, stream: EventStream) -> web.Response:
-        terminal: Any = None
-        async for batch in stream.batches():
-            self._listen(batch)
-            terminal = batch[-1]
-        headers = self._headers(stream)
-        if isinstance(terminal, Done):
-            self.completed = True
-            body = self._encoder.whole(stream.message)
-            return web.Response(body=body, headers=headers, content_type=JSON)
-        reply = self._protocol.failure(terminal, status_of(terminal, self._models))
-        return respond(evolve(reply, headers={**headers, **reply.headers}))
-
-    def _listen(self, batch: Sequence[Any]) -> None:
-        self._notices += [event.detail for event in batch if isinstance(event, Notice)]
-
-    def _headers(self, stream: EventStream) -> dict[str, str]:
-        """Return headers with what is known before the first byte of the answer."""
-        headers = {"x-swink-model": str(stream.call.model)}
-        headers |= passed_on(stream.call.attempt.response)
-        if request_id := stream.call.request_id:
-            headers["x-request-id"] = request_id
-        if self._asked.dropped:
-            headers[DROPPED] = ", ".join(self._asked.dropped)
-        if self._notices:
-            headers[NOTICES] = "; ".join(self._notices)
-        return {name: _header(value) for name, value in headers.items()}
-
-
-def _header(value: str) -> str:
-    """Return text as a header may hold it (RFC 9110 section 5.5)."""
-    plain = value.encode("ascii", "replace").decode()
-    return "".join(c if " " <= c <= "~" else " " for c in plain)[:MOST_HEADER]

@@ -1,74 +1,87 @@
 """A gate that remembers who is down, and answers for them without asking.
 
-    async with swink.Client(gates=[Cooldowns()]) as client, Gateway(client) as gateway: ...
+    ledger = MemoryLedger()
+    async with swink.Client(breaker=False, gates=[Cooldowns(ledger)]) as client: ...
 
 The core's circuit breaker passes over a model that keeps failing as long as there is another one to
 ask. Before many clients that is not enough: when the last model of a route is down, too, each of
 them would have it asked again. Here its circuit opens after as many failures in a row, and all who
-ask get the last failure at once, with the time until it is asked again.
+ask get the last failure at once, with the time until it is asked again. So do the clients of every
+process that shares the ledger.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import asyncio
+from collections.abc import Awaitable
 from math import ceil
 
-from attrs import define
-
-from swink_core import Done, Error, Failure, ProviderFailure, ResponseHead, Target
-from swink_core.providers import Clock, LoopClock
+from swink_core import Done, Error, Failure, ProviderFailure, ResponseHead, StreamErrorKind, Target
 from swink_gateway.failures import PASSING
+from swink_gateway.limits import Ledger, MemoryLedger
 
-__all__ = ["MOST_REMEMBERED", "Cooldowns"]
-
-MOST_REMEMBERED = 1000
-"""Models that failed, those of the longest ago forgotten first: clients choose their names."""
-
-
-@define
-class _Circuit:
-    failures: int = 0
-    last: Error | None = None
-    opened_until: float = 0.0
+__all__ = ["Cooldowns"]
 
 
 class Cooldowns:
-    """The circuits of all targets; thresholds and cooldowns are those of the retry policy."""
+    """The circuits of all targets; thresholds and cooldowns are those of the retry policy.
 
-    def __init__(self, clock: Clock | None = None) -> None:
-        self._clock = clock or LoopClock()
-        self._circuits: OrderedDict[str, _Circuit] = OrderedDict()
+    `ledger` is where they are kept; without one, in memory.
+    """
+
+    def __init__(self, ledger: Ledger | None = None) -> None:
+        self._ledger = ledger or MemoryLedger()
+        self._failing: set[str] = set()
+        self._writing: dict[str, asyncio.Task[None]] = {}
 
     async def enter(self, target: Target) -> None:
         """Let an attempt begin; of those that come after a cooldown, the first alone.
 
         Raises ProviderFailure while the target is cooling down.
         """
-        circuit = self._circuits.get(target.key)
-        if circuit is None or circuit.last is None:
+        key = target.key
+        if key in self._writing:
+            await asyncio.wait([self._writing[key]])
+        circuit = await self._ledger.circuit(key, target.options.retry.circuit_cooldown)
+        if circuit is None:
+            self._failing.discard(key)
             return
-        rest = circuit.opened_until - self._clock.time()
-        if rest <= 0:
-            circuit.opened_until += target.options.retry.circuit_cooldown - rest
-            return  # what becomes of this one is what the next ones wait for
-        last = circuit.last
-        why = f"{last.error_message} ({circuit.failures} times in a row)"
-        refusal = Failure("connect", code="cooldown", message=why, kind=last.error_kind)
-        refusal.retry_after = ceil(rest)
-        raise ProviderFailure(refusal)
+        self._failing.add(key)
+        if circuit.rest > 0:
+            why = f"{circuit.message} ({circuit.failures} times in a row)"
+            kind = StreamErrorKind(circuit.kind)
+            refusal = Failure("connect", code="cooldown", message=why, kind=kind)
+            refusal.retry_after = ceil(circuit.rest)
+            raise ProviderFailure(refusal)
 
     def leave(self, target: Target, terminal: Done | Error, response: ResponseHead | None) -> None:
-        """Count failures in a row; any other end closes the circuit, but for a cancellation."""
+        """Count failures in a row; an answer closes the circuit."""
+        key, policy = target.key, target.options.retry
         if isinstance(terminal, Done):
-            self._circuits.pop(target.key, None)
+            if key in self._failing:
+                self._failing.discard(key)
+                self._write(key, self._ledger.succeeded(key))
         elif terminal.error_kind in PASSING:
-            circuit = self._circuits.setdefault(target.key, _Circuit())
-            self._circuits.move_to_end(target.key)
-            if len(self._circuits) > MOST_REMEMBERED:
-                self._circuits.popitem(last=False)
-            circuit.failures += 1
-            if circuit.failures >= target.options.retry.circuit_threshold:
-                policy = target.options.retry
-                wait = min(terminal.retry_after or 0.0, policy.retry_after_cap)
-                circuit.last = terminal
-                circuit.opened_until = self._clock.time() + max(wait, policy.circuit_cooldown)
+            self._failing.add(key)
+            said = min(terminal.retry_after or 0.0, policy.retry_after_cap)
+            rest, why = max(said, policy.circuit_cooldown), terminal.error_message or ""
+            threshold = policy.circuit_threshold
+            self._write(
+                key, self._ledger.failed(key, threshold, rest, str(terminal.error_kind), why)
+            )
+
+    def _write(self, key: str, written: Awaitable[None]) -> None:
+        """Have it written in its turn: who asks next waits for it."""
+        before = self._writing.get(key)
+
+        async def write() -> None:
+            if before is not None:
+                await asyncio.wait([before])
+            await written
+
+        task = self._writing[key] = asyncio.ensure_future(write())
+        task.add_done_callback(lambda task: self._written(key, task))
+
+    def _written(self, key: str, task: asyncio.Task[None]) -> None:
+        if self._writing.get(key) is task:
+            del self._writing[key]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import ceil
 
+from aiohttp import web
+
 from swink_core import (
     Error,
     InvalidModel,
@@ -16,7 +18,7 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 
 __all__ = ["PASSING", "STATUSES", "headers_of", "of_exception", "status_of", "text_of"]
-__all__ += ["is_exhausted", "of_bad_request", "passed_on"]
+__all__ += ["header_text", "is_exhausted", "of_bad_request", "passed_on", "refusal"]
 
 STATUSES: dict[Kind, int] = {
     Kind.THROTTLED: 429,
@@ -57,6 +59,9 @@ LIMITS_OF_PROVIDERS = ("x-ratelimit-", "anthropic-ratelimit-", "ratelimit")
 """How the names of headers begin in which providers say what a client has left."""
 
 MOST_PASSED_ON = 32
+
+MOST_HEADER = 2000
+"""Characters of a header of ours."""
 
 
 def status_of(error: Error, models: int = 1) -> int:
@@ -121,3 +126,19 @@ def of_exception(error: SwinkError) -> Error:
     made = Error(error_message=error.message, error_kind=kind)
     made.title, made.resolution = error.title, error.resolution
     return made
+
+
+def header_text(value: str) -> str:
+    """Return text as a header may hold it (RFC 9110 section 5.5)."""
+    plain = value.encode("ascii", "replace").decode()
+    return "".join(c if " " <= c <= "~" else " " for c in plain)[:MOST_HEADER]
+
+
+_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
+
+
+def refusal(status: int, why: str) -> web.Response:
+    """Answer who is not let in, in a form that the SDKs of all protocols read a message from."""
+    kind = _TYPES.get(status, "invalid_request_error")
+    error = {"type": kind, "message": why, "code": status}
+    return web.json_response({"type": "error", "error": error}, status=status)

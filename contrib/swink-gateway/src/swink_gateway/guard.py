@@ -20,31 +20,43 @@ __all__ = ["Guard", "is_loopback"]
 class Guard:
     """Says whether a request may be answered.
 
-    `keys` are those that clients may show; none: everybody on this machine may ask. `hosts` are
-    names beside loopback's by which the gateway is reached.
+    `keys` are those that clients may show, `owners` the names that go with the digests of others;
+    none of either: everybody on this machine may ask. `hosts` are names beside loopback's by which
+    the gateway is reached.
     """
 
     def __init__(self, keys: Iterable[str] = (), hosts: Iterable[str] = ()) -> None:
-        self._digests = [_digest(key) for key in keys]
+        self._digests = dict.fromkeys(map(_digest, keys), "")
         self._hosts = {host.lower() for host in hosts}
+        self.owners: Mapping[bytes, str] = {}
+
+    @property
+    def wants_own_key(self) -> bool:
+        """Whether there are keys without a name."""
+        return bool(self._digests)
 
     @property
     def wants_key(self) -> bool:
         """Whether requests need a key."""
-        return bool(self._digests)
+        return bool(self._digests or self.owners)
 
-    def knows(self, headers: Mapping[str, str], query: Mapping[str, str]) -> bool:
-        """Tell whether a request shows a key that is one of ours, in the same time for any."""
-        if not self._digests:
-            return True
-        shown = [
+    def owner(self, headers: Mapping[str, str], query: Mapping[str, str]) -> str | None:
+        """Return whose key a request shows, in the same time for any; `None` for nobody's.
+
+        `""` is the owner of keys without a name, and whoever asks where no key is wanted.
+        """
+        if not self.wants_key:
+            return ""
+        said = [
             headers.get("Authorization", "").removeprefix("Bearer ").strip(),
             headers.get("x-api-key", ""),
             headers.get("x-goog-api-key", ""),
             query.get("key", ""),
         ]
-        pairs = [(_digest(key), ours) for key in shown if key for ours in self._digests]
-        return sum(hmac.compare_digest(*pair) for pair in pairs) > 0
+        known = {**self.owners, **self._digests}
+        shown = [_digest(key) for key in said if key]
+        found = [o for d, o in known.items() for key in shown if hmac.compare_digest(key, d)]
+        return found[-1] if found else None
 
     def is_from_here(self, headers: Mapping[str, str]) -> bool:
         """Tell whether a request was meant for this gateway, and no other site's page made it."""

@@ -13,11 +13,11 @@ MOST_KEPT = 1000
 """Answers that are kept, the newest."""
 
 MOST_KEPT_BYTES = 256 * 1024 * 1024
-"""Of the requests that led to them, all together."""
+"""Of the conversations that led to them, all together: what two of them share counts twice."""
 
 
 Owner = object
-"""Whose an answer is: a connection's, which alone may go on from it; `None`: anybody's."""
+"""Whose an answer is, and who alone may go on from it: a connection's, or that of a key's owner."""
 
 
 class Kept:
@@ -30,19 +30,22 @@ class Kept:
         self._held: OrderedDict[tuple[Owner, str], tuple[list[Message], int]] = OrderedDict()
 
     def keep(self, id: str, messages: Sequence[Message], size: int, owner: Owner = None) -> None:
-        """Keep a conversation that ends in the answer `id`; `size` is its request's, in bytes."""
+        """Keep a conversation that ends in the answer `id`; `size` is all of it, in bytes."""
         self._drop((owner, id))
         self._held[owner, id] = (list(messages), size)
         self._bytes += size
         while len(self._held) > self._most or self._bytes > self._most_bytes:
             self._drop(next(iter(self._held)))
 
-    def messages(self, id: str, owner: Owner = None) -> list[Message] | None:
-        """Return the messages up to an answer, it included; `None` where it is not kept."""
+    def find(self, id: str, owner: Owner = None) -> tuple[list[Message], int] | None:
+        """Return the messages up to an answer, it included, and how many bytes they are.
+
+        `None` where it is not kept.
+        """
         if (owner, id) not in self._held:
             return None
         self._held.move_to_end((owner, id))
-        return self._held[owner, id][0]
+        return self._held[owner, id]
 
     def forget(self, owner: Owner) -> None:
         """Forget what was an owner's."""

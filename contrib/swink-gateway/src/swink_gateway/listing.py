@@ -7,32 +7,59 @@ OpenAI's wants `object` and a list of `id`, `object`, `created`, `owned_by`; Ant
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from swink_core import Client, ModelInfo, SwinkError
+from attrs import define
 
-__all__ = ["known_models", "listed_models"]
+from swink_core import Model, ModelInfo, SwinkError
+from swink_gateway.routing import Routing
+
+__all__ = ["Offer", "listed_models"]
 
 EPOCH = "1970-01-01T00:00:00Z"
 """A date is wanted of every model, and nobody says one."""
 
 
-def known_models(client: Client) -> Iterator[ModelInfo]:
-    """Yield the models of installed providers, as far as they list any."""
-    for provider in client.host.provider_names():
+@define(frozen=True)
+class Offer:
+    """What the owner of a key may ask for."""
+
+    routing: Routing
+    owner: str
+
+    def names(self) -> list[str]:
+        """Return the gateway's own names."""
+        return [name for name in self.routing.names if self.routing.allows(self.owner, name)]
+
+    def providers(self) -> list[str]:
+        """Return the names of all providers."""
+        return self.routing.client.host.provider_names()
+
+    def models(self) -> Iterator[ModelInfo]:
+        """Yield the models of installed providers, as far as they list any."""
+        for provider in self.providers():
+            try:
+                for info in self.routing.client.catalog.models(provider):
+                    if self.routing.allows(self.owner, f"{provider}/{info.id}"):
+                        yield info
+            except SwinkError:
+                continue  # a plugin whose data cannot be read is told of when it is asked
+
+    def model(self, name: str) -> Model | None:
+        """Return the model that a name stands for first; `None` for one that nobody has."""
         try:
-            yield from client.catalog.models(provider)
+            return self.routing.models(name)[0] if self.routing.allows(self.owner, name) else None
         except SwinkError:
-            continue  # a plugin whose data cannot be read is told of when it is asked
+            return None
 
 
-def listed_models(client: Client, routes: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def listed_models(offer: Offer) -> dict[str, Any]:
     """Return all models: the gateway's own names first, then `provider/id` of each known one."""
-    rows = [_row(name, "swink", name) for name in routes]
+    rows = [_row(name, "swink", name) for name in offer.names()]
     rows += [
         _row(f"{info.provider}/{info.id}", info.provider, info.name or info.id, info)
-        for info in known_models(client)
+        for info in offer.models()
         if info.status == "active"
     ]
     ends = {"first_id": rows[0]["id"], "last_id": rows[-1]["id"]} if rows else {}

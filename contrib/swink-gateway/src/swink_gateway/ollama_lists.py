@@ -5,11 +5,9 @@ https://github.com/ollama/ollama/blob/main/docs/api.md: `/api/tags`, `/api/show`
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-from swink_core import Client, SwinkError
-from swink_gateway.listing import EPOCH, listed_models
+from swink_gateway.listing import EPOCH, Offer, listed_models
 
 __all__ = ["API_VERSION", "ollama_model", "ollama_models"]
 
@@ -26,20 +24,17 @@ _DETAILS = {
 """What is known of files of weights, of which there are none here."""
 
 
-def ollama_models(client: Client, routes: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
+def ollama_models(offer: Offer) -> list[dict[str, Any]]:
     """Return all models as `/api/tags` lists them."""
-    names = [row["id"] for row in listed_models(client, routes)["data"]]
+    names = [row["id"] for row in listed_models(offer)["data"]]
     facts = {"modified_at": EPOCH, "size": 0, "digest": "", "details": _DETAILS}
     return [{"name": name, "model": name, **facts} for name in names]
 
 
-def ollama_model(
-    client: Client, routes: Mapping[str, Sequence[str]], name: str
-) -> dict[str, Any] | None:
+def ollama_model(offer: Offer, name: str) -> dict[str, Any] | None:
     """Return what `/api/show` tells of a model; `None` for one that nobody has."""
-    try:
-        model = client.catalog.resolve(routes[name][0] if name in routes else name)
-    except SwinkError:
+    model = offer.model(name)
+    if model is None:
         return None
     info = model.info
     known = (info.capabilities if info is not None else None) or _CAPABILITIES

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from string import Template
 
 from aiohttp import web
 
-from swink_core import Client
-from swink_gateway.listing import known_models
+from swink_gateway.listing import Offer
 
 __all__ = ["page"]
 
@@ -21,12 +19,12 @@ _POLICY = (
 """Nothing from elsewhere (W3C Content Security Policy Level 3)."""
 
 
-def page(client: Client, routes: Mapping[str, Sequence[str]]) -> web.Response:
+def page(offer: Offer) -> web.Response:
     """Return the page; the addresses in it are those by which the browser came."""
-    names = list(routes) + [f"{info.provider}/{info.id}" for info in known_models(client)]
+    names = offer.names() + [f"{info.provider}/{info.id}" for info in offer.models()]
     template = Template((files("swink_gateway") / "page.html").read_text("utf-8"))
     text = template.substitute(
-        providers=", ".join(f"<code>{escape(n)}</code>" for n in client.host.provider_names()),
+        providers=", ".join(f"<code>{escape(n)}</code>" for n in offer.providers()),
         options="".join(f'<option value="{escape(name)}">' for name in names),
     )
     headers = {"Content-Security-Policy": _POLICY, "Cache-Control": "no-store"}

@@ -7,17 +7,31 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
+from aiohttp import web
 
 from swink_core import Error
 from swink_gateway.failures import of_bad_request
 from swink_gateway.protocols import Asked, BadRequest, ClientProtocol
 
-__all__ = ["MOST_BLOCKS", "MOST_ELEMENTS", "Refused", "asked_of", "json_of", "read_body", "within"]
+__all__ = ["MOST_BLOCKS", "MOST_BODY_BYTES", "MOST_BYTES", "MOST_DEPTH", "MOST_ELEMENTS", "Refused"]
+__all__ += ["asked_of", "json_of", "read_body", "size_of", "within"]
+
+MOST_BODY_BYTES = 32 * 1024 * 1024
+"""Of a request: the smallest of coding agents' have 40 kB, those with images some MB."""
+
+MOST_BYTES = 1024 * 1024 * 1024
+"""Of all requests that are being answered: each is held until it is."""
 
 LARGE_BODY_BYTES = 48 * 1024
 
 MOST_ELEMENTS = 500_000
 """Objects and lists of a body, brackets in its texts among them: each takes memory."""
+
+MOST_DEPTH = 100
+"""Of objects and lists in one another: what is looked at by functions that call themselves."""
+
+MOST_NAME = 500
+"""Characters of a model's name, which is said again in answers, logs and errors."""
 
 MOST_BLOCKS = 10_000
 """Of a conversation, and tools: each is looked at before a provider is asked."""
@@ -36,14 +50,34 @@ class Refused(Exception):
 T = TypeVar("T")
 
 
+def size_of(request: web.Request) -> int:
+    """Return how many bytes a request may have, before it is read."""
+    length = request.content_length
+    return MOST_BODY_BYTES if length is None else min(length, MOST_BODY_BYTES)
+
+
 def json_of(body: bytes) -> Any:
     """Return JSON data, whatever its type is called. Raises BadRequest."""
     if body.count(b"{") + body.count(b"[") > MOST_ELEMENTS:
         raise BadRequest(f"the body has more than {MOST_ELEMENTS} objects and lists")
     try:
-        return msgspec.json.decode(body)
+        data = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise BadRequest(f"the body is no JSON: {error}") from error
+    if _is_deeper(data, MOST_DEPTH):
+        raise BadRequest(f"the body is nested too deeply: more than {MOST_DEPTH} levels")
+    return data
+
+
+def _is_deeper(data: Any, most: int) -> bool:
+    """Tell whether data has more levels, going down one after the other."""
+    level = [data] if isinstance(data, dict | list) else []
+    for _ in range(most):
+        inner = [v for one in level for v in (one.values() if isinstance(one, dict) else one)]
+        level = [value for value in inner if isinstance(value, dict | list)]
+        if not level:
+            return False
+    return True
 
 
 def asked_of(
@@ -51,6 +85,10 @@ def asked_of(
 ) -> Asked:
     """Return what JSON data asks for. Raises BadRequest."""
     asked = protocol.read(data, path, headers)
+    if len(asked.model) > MOST_NAME:
+        raise BadRequest(f"the name of the model has more than {MOST_NAME} characters")
+    if not asked.model.isprintable():
+        raise BadRequest("the name of the model has characters that cannot be printed")
     contents = [message.content for message in asked.context.messages]
     blocks = sum(1 if isinstance(content, str) else len(content) for content in contents)
     if max(blocks, len(contents)) + len(asked.context.tools) > MOST_BLOCKS:

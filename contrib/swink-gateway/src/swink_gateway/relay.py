@@ -28,6 +28,7 @@ from swink_gateway.pulse import Pulse
 __all__ = [
     "ABORTED",
     "BACKPRESSURE",
+    "MOST_CONNECTIONS",
     "MOST_STREAMS",
     "MOST_UNREAD_BYTES",
     "Limits",
@@ -43,6 +44,12 @@ PATIENCE_SECONDS = 60.0
 
 MOST_STREAMS = 512
 
+MOST_CONNECTIONS = 2 * MOST_STREAMS
+"""With those that clients keep for their next request."""
+
+SILENT_CONNECTION_SECONDS = 100.0
+"""Clients close what they keep for their next request earlier by themselves, after 90 s or less."""
+
 MOST_UNREAD_BYTES = 64 * 1024
 """That a client has not read, before its upstream has to wait for it."""
 
@@ -57,14 +64,18 @@ ABORTED = "ccr_stream_aborted_total"
 class Limits:
     """What clients may take of the gateway.
 
-    `patience` is for how many seconds a client may read nothing, or send nothing of its request;
-    `streams` is how many answers are under way at a time; `coalesce` lets an upstream be read on
-    while its client reads slowly. `clock` is what signs of life go by.
+    `patience` is for how many seconds a client may read nothing, and in how many its body has to
+    come; `streams` is how many answers are under way at a time; `coalesce` lets an upstream be read
+    on while its client reads slowly. `connections` is about how many are open at a time, and
+    `silence` for how many seconds one may be without the whole head of a request. `clock` is what
+    signs of life and limits of what clients send go by.
     """
 
     patience: float = PATIENCE_SECONDS
     streams: int = MOST_STREAMS
     coalesce: bool = False
+    connections: int = MOST_CONNECTIONS
+    silence: float = SILENT_CONNECTION_SECONDS
     clock: Clock = field(factory=LoopClock)
 
 
@@ -75,8 +86,8 @@ class Line:
         self.limits = limits
         self.counters = counters
 
-    async def send(self, data: bytes) -> None:
-        """Write, and wait for a client that reads more slowly.
+    async def send(self, data: bytes, *, last: bool = False) -> None:
+        """Write, and wait for a client that reads more slowly; `last` is the end of the answer.
 
         Raises ConnectionResetError for one that has left, or is left.
         """
@@ -95,6 +106,14 @@ class Line:
             if transport is not None:
                 transport.abort()
             raise ConnectionResetError("the client does not read") from None
+        except ConnectionError as error:  # of which aiohttp has several kinds
+            raise ConnectionResetError("the client has left") from error
+
+
+class _Streamed(web.StreamResponse):
+    """A response whose head is sent with what is written first."""
+
+    _send_headers_immediately = False  # aiohttp's own `Response` says so, too
 
 
 class StreamRelay(Line):
@@ -114,14 +133,18 @@ class StreamRelay(Line):
         self._content_type = content_type
         self._headers = headers
 
-    async def send(self, data: bytes) -> None:
-        if self.response is None:
+    async def send(self, data: bytes, *, last: bool = False) -> None:
+        response = self.response
+        if response is None:
             hold_little(self._request.transport)
-            self.response = web.StreamResponse(headers=self._headers())
-            self.response.content_type = self._content_type
-            self.response.headers["Cache-Control"] = "no-cache"
-            await self.response.prepare(self._request)
+            response = self.response = _Streamed(headers=self._headers())
+            response.content_type = self._content_type
+            response.headers["Cache-Control"] = "no-cache"
+            await response.prepare(self._request)
         writer, transport = self._request.writer, self._request.transport
+        if last:
+            await self._wait(lambda: response.write_eof(data), transport)
+            return
         await writer.write(data, drain=False)  # type: ignore[call-arg]  # aiohttp's own has it
         if transport is not None and transport.get_write_buffer_size() > MOST_UNREAD_BYTES:
             await self._wait(writer.drain, transport)
@@ -185,7 +208,7 @@ async def relayed(
                     if data:
                         pulse.touch()
                         try:
-                            await line.send(data)
+                            await line.send(data, last=encoder.ended)
                         except ConnectionResetError:
                             if not encoder.ended:
                                 raise

@@ -5,7 +5,7 @@ the client's is a request of the type `response.create`, and each of ours an eve
 `generate: false` warms a cache up: it is answered without asking a model. Ids are those of the same
 connection; over HTTP they are those of answers that were to be stored. Events name the `stream_id`
 of their request; requests of all lanes are answered one after the other. Input that would steer an
-answer on its way (`response.steer`) is given back.
+answer on its way (`response.steer`) is given back. After an hour a connection is closed, as there.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from typing import Any
 from aiohttp import WSMsgType, web
 from attrs import evolve
 
-from swink_core import Error, StreamErrorKind
-from swink_gateway.calls import Calls
+from swink_core import AssistantMessage, Error, StreamErrorKind
+from swink_gateway.calls import OWNER, Calls
+from swink_gateway.deadlines import time_limit
 from swink_gateway.failures import of_bad_request, status_of
 from swink_gateway.kept import Kept
 from swink_gateway.protocols import Asked, BadRequest, Facts
 from swink_gateway.protocols.frames import encode, named_frame
 from swink_gateway.protocols.openai_errors import error_data
 from swink_gateway.protocols.responses import PREFIX, ResponsesProtocol
-from swink_gateway.reading import Refused, asked_of, json_of, within
+from swink_gateway.reading import MOST_BLOCKS, Refused, asked_of, json_of, within
 from swink_gateway.relay import Line, hold_little, relayed
 
 __all__ = ["ResponsesRoutes"]
@@ -38,6 +39,11 @@ UPGRADE = 426
 
 HEARTBEAT_SECONDS = 30.0
 """After which a connection is looked after that may have vanished."""
+
+SOCKET_SECONDS = 3600.0
+"""For which a connection may be open; clients then open another."""
+
+SOCKET_ENDED = "websocket_connection_limit_reached"
 
 LANE = "stream_id"
 """The field by which a client tells apart what it asks on one connection."""
@@ -66,12 +72,13 @@ class ResponsesRoutes:
         return await self._calls.answer(request, self._protocol, self._answer)
 
     async def _answer(self, request: web.Request, asked: Asked) -> web.StreamResponse:
-        _go_on(asked, self._kept)
+        owner = request[OWNER]
         size = len(await request.read())
+        size = _go_on(asked, size, self._most_bytes, self._kept, owner)
 
         def done(message: Any, facts: Facts) -> None:
             if asked.said["store"]:
-                _keep(self._kept, asked, message, facts, size)
+                _keep(self._kept, asked, message, facts, size, owner)
 
         return await self._calls.answer_to(request, self._protocol, asked, done)
 
@@ -86,12 +93,15 @@ class ResponsesRoutes:
             )
         await socket.prepare(request)
         line = _SocketLine(socket, request, self._calls)
-        connection = _Connection(line, self._of_sockets, self._most_bytes)
+        connection = _Connection(line, self._of_sockets, self._most_bytes, request[OWNER])
         answering = asyncio.ensure_future(connection.answer())
         try:
-            async for frame in socket:
-                if frame.type is WSMsgType.TEXT:
-                    await connection.take(frame.data)
+            async with time_limit(self._calls.limits.clock, SOCKET_SECONDS):
+                async for frame in socket:
+                    if frame.type is WSMsgType.TEXT:
+                        await connection.take(frame.data)
+        except TimeoutError:
+            await connection.end()
         except ConnectionResetError:
             pass  # it closed while it was told something
         finally:
@@ -99,6 +109,8 @@ class ResponsesRoutes:
             with suppress(asyncio.CancelledError):
                 await answering
             self._of_sockets.forget(connection)
+            if request.transport is None:
+                await socket.close()  # or its heartbeat holds it until the next would come
         return socket
 
 
@@ -122,7 +134,7 @@ class _SocketLine(Line):
         line._end = b',"%b":%b}' % (LANE.encode(), encode(lane))
         return line
 
-    async def send(self, data: bytes) -> None:
+    async def send(self, data: bytes, *, last: bool = False) -> None:
         events = [event.partition(b"\ndata: ")[2] for event in data.split(b"\n\n")[:-1]]
 
         async def sent() -> None:
@@ -136,8 +148,9 @@ class _SocketLine(Line):
 class _Connection:
     """One WebSocket, whose requests are answered one after the other."""
 
-    def __init__(self, line: _SocketLine, kept: Kept, most_bytes: int) -> None:
+    def __init__(self, line: _SocketLine, kept: Kept, most_bytes: int, owner: str) -> None:
         self._line = line
+        self._owner = owner
         self._calls = line.calls
         self._protocol = ResponsesProtocol()
         self._kept = kept
@@ -171,14 +184,21 @@ class _Connection:
             self._held -= size
             lane = _lane(body)
             try:
-                with self._calls.place():
+                with self._calls.place(size):
                     asked = await within(partial(self._read, body), size)
-                    _go_on(asked, self._kept, self)
+                    size = _go_on(asked, size, self._most_bytes, self._kept, self)
                     await self._create(asked, size, lane)
             except Refused as refusal:
                 await self._refuse(refusal, lane)
             except ConnectionResetError:
                 return
+            self._waiting.task_done()
+
+    async def end(self) -> None:
+        """Have answered what was asked, and say that no more is."""
+        await self._waiting.join()
+        why = f"the connection has been open for {SOCKET_SECONDS:g} s: open another"
+        await self._refuse(Refused(of_bad_request(why), 400, SOCKET_ENDED), None)
 
     def _read(self, body: Any) -> Asked:
         if isinstance(body, Refused):
@@ -192,9 +212,8 @@ class _Connection:
         if not asked.said["generate"]:
             await self._warm_up(asked, size, lane)
             return
-        stream, facts, _ = self._calls.begin(self._protocol, asked)
-        encoder = self._protocol.encoder(asked, facts)
-        async with stream:
+        async with self._calls.begun(self._protocol, asked, self._owner) as (stream, facts, _):
+            encoder = self._protocol.encoder(asked, facts)
             if await relayed(stream, encoder, self._line.of(lane), self._protocol.name):
                 _keep(self._kept, asked, stream.message, facts, size, self)
 
@@ -227,21 +246,32 @@ def _given_back(steer: dict[str, Any]) -> dict[str, Any]:
     return {"type": f"{STEER}.failed", "sequence_number": 0, "error": error, "steer": given}
 
 
-def _go_on(asked: Asked, kept: Kept, owner: object = None) -> None:
-    """Put what came before in front of what is asked. Raises Refused for an unknown id."""
+def _go_on(asked: Asked, size: int, most: int, kept: Kept, owner: object) -> int:
+    """Put what came before in front of what is asked; return the size of it all, in bytes.
+
+    Raises Refused for an unknown id, and for a conversation that grew larger than `most`.
+    """
     previous = asked.said["previous"]
     if previous is None:
-        return
-    messages = kept.messages(previous, owner)
-    if messages is None:
+        return size
+    found = kept.find(previous, owner)
+    if found is None:
         why = f"previous_response_id: no answer {previous!r:.100} is kept here"
         raise Refused(of_bad_request(why), 400, "previous_response_not_found")
+    messages, before = found
+    if before + size > most or len(messages) > MOST_BLOCKS:
+        grown = Error(error_message="the conversation up to here is too long to go on from")
+        grown.error_kind = StreamErrorKind.CONTEXT_WINDOW_EXCEEDED
+        raise Refused(grown, status_of(grown))
     asked.context = evolve(asked.context, messages=[*messages, *asked.context.messages])
+    return before + size
 
 
 def _keep(
-    kept: Kept, asked: Asked, message: Any, facts: Facts, size: int, owner: object = None
+    kept: Kept, asked: Asked, message: AssistantMessage, facts: Facts, size: int, owner: object
 ) -> None:
     messages = [*asked.context.messages, message]
-    for id in {message.response_id, PREFIX + facts.id} - {None}:
+    size += len(message.text) + len(message.thinking)
+    size += sum(len(call.raw_arguments or "") for call in message.tool_calls)
+    for id in {message.response_id or PREFIX + facts.id, PREFIX + facts.id}:
         kept.keep(id, messages, size, owner)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+import os
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any
 
 import msgspec
 from aiohttp import ClientError, ClientSession, ClientTimeout
 from aiohttp_sse_client2.client import EventSource
+from attrs import define, field
 from multidict import MultiDict
 from yarl import URL
 
@@ -17,42 +19,87 @@ import swink_core as swink
 from swink_observers.environment import SETTING
 from swink_observers.serving import HEARTBEAT_SECONDS
 
-__all__ = ["DEFAULT_URL", "following"]
+__all__ = ["DEFAULT_GATEWAY", "DEFAULT_URL", "Place", "following", "spending"]
 
 DEFAULT_URL = "http://127.0.0.1:8765/events"
+
+DEFAULT_GATEWAY = "http://127.0.0.1:8117"
+
+GATEWAY_KEY = "SWINK_GATEWAY_KEY"
+"""Holds the key of an operator of the gateway whose feed is asked for."""
 
 AGAIN_SECONDS = 1.0
 """Between two tries to find a feed again that was there."""
 
 
+@define(frozen=True)
+class Place:
+    """Where a feed is, and what to do where there is none.
+
+    `spending` is where a gateway tells what the owners of keys spent; `headers` have the key.
+    """
+
+    url: str
+    spending: str | None = None
+    headers: Mapping[str, str] = field(factory=dict, repr=False)
+    advice: str = f"Start a program with {SETTING}=8765 in its environment, or name another URL."
+
+    @classmethod
+    def of(cls, url: str, gateway: str | None, environ: Mapping[str, str] | None = None) -> Place:
+        """Return the place of a feed, or of a gateway's."""
+        if gateway is None:
+            return cls(url)
+        key = next(
+            iter((os.environ if environ is None else environ).get(GATEWAY_KEY, "").split()), ""
+        )
+        base = gateway.rstrip("/")
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        advice = f"Start swink gateway there; {GATEWAY_KEY} has to hold the key of an operator."
+        return cls(f"{base}/v1/events", f"{base}/v1/spending", headers, advice)
+
+
+async def spending(place: Place) -> list[dict[str, Any]]:
+    """Return what the owners of a gateway's keys spent; nothing where there is no telling."""
+    if place.spending is None:
+        return []
+    limits = ClientTimeout(total=10)
+    async with ClientSession(timeout=limits, headers=place.headers) as session:
+        try:
+            async with session.get(place.spending, raise_for_status=True) as response:
+                rows: list[dict[str, Any]] = (await response.json())["data"]
+                return rows
+        except (ClientError, OSError, TimeoutError, ValueError):
+            return []  # who follows the feed is told
+
+
 async def following(
-    url: str, last: int, lost: Callable[[], None]
+    place: Place, last: int, lost: Callable[[], None]
 ) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
     """Yield the records of a feed, by name and data, for ever; begin with the `last` ones.
 
     A connection that is lost is made again, and what came meanwhile is read; `lost` is called.
     Raises SwinkError where there is no feed to begin with.
     """
-    place = ""  # the last id, which a new connection resumes from
+    read = ""  # the last id, which a new connection resumes from
     is_new = True
     # the library's own session would end every stream after five minutes
     limits = ClientTimeout(total=None, sock_connect=10, sock_read=3 * HEARTBEAT_SECONDS)
     async with ClientSession(timeout=limits) as session:
         while True:
-            headers = MultiDict({"Last-Event-ID": place} if place else {})
+            headers = MultiDict({**place.headers, **({"Last-Event-ID": read} if read else {})})
             source = EventSource(
-                str(URL(url).update_query(last=last)), session=session, headers=headers
+                str(URL(place.url).update_query(last=last)), session=session, headers=headers
             )
             try:
                 await source.connect()
                 is_new = False
                 async with aclosing(_events(source)) as records:
                     async for event in records:
-                        place = event.last_event_id
+                        read = event.last_event_id
                         yield event.type or "message", msgspec.json.decode(event.data)
             except (ClientError, OSError, TimeoutError, ValueError) as error:
                 if is_new:
-                    raise _none(url, error) from error
+                    raise _none(place, error) from error
             finally:
                 await source.close()
             lost()
@@ -64,10 +111,10 @@ async def _events(source: EventSource) -> AsyncGenerator[Any, None]:
         yield event
 
 
-def _none(url: str, error: Exception) -> swink.SwinkError:
+def _none(place: Place, error: Exception) -> swink.SwinkError:
     why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return swink.SwinkError(
-        f"there is no feed of calls at {url} ({why})",
+        f"there is no feed of calls at {place.url} ({why})",
         title="No feed",
-        resolution=f"Start a program with {SETTING}=8765 in its environment, or name another URL.",
+        resolution=place.advice,
     )

@@ -34,8 +34,9 @@ class Row:
 
 @define
 class Calls:
-    """Calls by their ids, from the records of a feed."""
+    """Calls by their ids, from the records of a feed; `spent` is what the owners of keys took."""
 
+    spent: list[dict[str, Any]] = field(factory=list)
     _running: dict[str, Row] = field(factory=dict)
     _ended: dict[str, Row] = field(factory=dict)
 

@@ -23,7 +23,7 @@ from yarl import URL
 from swink_observers.environment import SETTING
 from swink_observers.feed import KEPT, Feed, Record
 
-__all__ = ["HEARTBEAT_SECONDS", "SharedFeed", "application"]
+__all__ = ["HEARTBEAT_SECONDS", "FeedHandler", "SharedFeed", "application"]
 
 log = logging.getLogger(__name__)
 
@@ -36,52 +36,55 @@ RETRY_MILLISECONDS = 1_000
 LAST_SECONDS = 1.0
 """How long readers may take to read what there is when the feed ends."""
 
-FEED: web.AppKey[Feed] = web.AppKey("feed", Feed)
-HEARTBEAT: web.AppKey[float] = web.AppKey("heartbeat", float)
-HANDLERS: web.AppKey[set[asyncio.Task[None]]] = web.AppKey("handlers", set)
+
+class FeedHandler:
+    """Answers requests with a feed.
+
+    `?last=N` begins with the last N records. A comment is sent after `heartbeat` seconds without a
+    record.
+    """
+
+    def __init__(self, feed: Feed, *, heartbeat: float = HEARTBEAT_SECONDS) -> None:
+        self._feed = feed
+        self._heartbeat = heartbeat
+        self._answers: set[asyncio.Task[Any]] = set()
+
+    async def hang_up(self, app: web.Application) -> None:
+        """End the answers, which have no end of their own; for an application's `on_shutdown`."""
+        for answer in self._answers:
+            answer.cancel()
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """Answer for as long as the reader is there, or the feed."""
+        last = request.query.get("last", "0")
+        if not re.fullmatch(r"[0-9]{1,4}", last) or int(last) > KEPT:
+            raise web.HTTPBadRequest(text=f"last is a number up to {KEPT}\n")
+        headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
+        response = web.StreamResponse(headers=headers)
+        await response.prepare(request)
+        after = request.headers.get("Last-Event-ID")
+        task: Any = asyncio.current_task()
+        self._answers.add(task)
+        records = self._feed.follow(after=after, last=int(last), idle=self._heartbeat)
+        try:
+            await response.write(b"retry: %d\n\n" % RETRY_MILLISECONDS)
+            async with aclosing(records):
+                async for record in records:
+                    await response.write(b":\n\n" if record is None else _frame(record))
+            await response.write_eof()
+        except ConnectionError:
+            pass  # it has left
+        finally:
+            self._answers.discard(task)
+        return response
 
 
 def application(feed: Feed, *, heartbeat: float = HEARTBEAT_SECONDS) -> web.Application:
-    """Return an application whose `/events` is the feed.
-
-    `?last=N` begins with the last N records. A comment is sent after `heartbeat` seconds
-    without a record.
-    """
-    app = web.Application()
-    app[FEED], app[HEARTBEAT], app[HANDLERS] = feed, heartbeat, set()
-    app.router.add_get("/events", _events)
-    app.on_shutdown.append(_hang_up)
+    """Return an application whose `/events` is the feed; see `FeedHandler`."""
+    app, handler = web.Application(), FeedHandler(feed, heartbeat=heartbeat)
+    app.router.add_get("/events", handler.answer)
+    app.on_shutdown.append(handler.hang_up)
     return app
-
-
-async def _hang_up(app: web.Application) -> None:
-    """End the answers, which have no end of their own."""
-    for handler in app[HANDLERS]:
-        handler.cancel()
-
-
-async def _events(request: web.Request) -> web.StreamResponse:
-    feed, heartbeat = request.app[FEED], request.app[HEARTBEAT]
-    last = request.query.get("last", "0")
-    if not re.fullmatch(r"[0-9]{1,4}", last) or int(last) > KEPT:
-        raise web.HTTPBadRequest(text=f"last is a number up to {KEPT}\n")
-    headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
-    response = web.StreamResponse(headers=headers)
-    await response.prepare(request)
-    after = request.headers.get("Last-Event-ID")
-    handler: Any = asyncio.current_task()
-    request.app[HANDLERS].add(handler)
-    try:
-        await response.write(b"retry: %d\n\n" % RETRY_MILLISECONDS)
-        async with aclosing(feed.follow(after=after, last=int(last), idle=heartbeat)) as records:
-            async for record in records:
-                await response.write(b":\n\n" if record is None else _frame(record))
-        await response.write_eof()
-    except ConnectionError:
-        pass  # it has left
-    finally:
-        request.app[HANDLERS].discard(handler)
-    return response
 
 
 def _frame(record: Record) -> bytes:

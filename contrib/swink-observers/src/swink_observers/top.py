@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from typing import Any
 
 import msgspec
 from rich.console import Console, Group
@@ -22,9 +23,11 @@ from swink_cli.terminal import printable
 from swink_observers.feed import Feed
 from swink_observers.rows import Calls, Row
 
-__all__ = ["HEADINGS", "cells", "live", "top"]
+__all__ = ["HEADINGS", "SPENT_HEADINGS", "cells", "live", "spent_cells", "top"]
 
 HEADINGS = ("MODEL", "AGE", "FIRST", "TOKENS", "TOK/S", "RETRIES", "COST", "")
+
+SPENT_HEADINGS = ("KEY", "REQUESTS/MIN", "TOKENS/MIN", "UNDER WAY", "$ TODAY", "$ THIS MONTH")
 
 NARROW = 64
 """Columns below which a terminal is shown the columns of `FEW` alone."""
@@ -45,6 +48,25 @@ def cells(row: Row, now: float) -> tuple[str, ...]:
         str(row.retries) if row.retries else "",
         "" if row.cost is None else f"${row.cost:.4f}",
         "" if row.end is None else printable(row.end),
+    )
+
+
+def spent_cells(row: dict[str, Any]) -> tuple[str, ...]:
+    """Return what is shown of the owner of a key, under `SPENT_HEADINGS`."""
+    limits = row["limits"]
+
+    def of(taken: str, limit: str, form: str) -> str:
+        most = limits.get(limit)
+        shown = format(row[taken], form)
+        return shown if most is None else f"{shown} of {format(most, form)}"
+
+    return (
+        printable(row["key"]).replace("\n", " "),
+        of("requests", "requests", ",.0f"),
+        of("tokens", "tokens", ",.0f"),
+        of("streams", "streams", ",.0f"),
+        of("dollars_today", "dollars_a_day", ",.4f"),
+        of("dollars_this_month", "dollars_a_month", ",.2f"),
     )
 
 
@@ -71,11 +93,21 @@ def live(calls: Calls, console: Console) -> Live:
                 no_wrap=True,
                 overflow="ellipsis",
             )
-        for row in calls.rows()[: min(console.height - 2, MOST_SHOWN)]:
+        room = console.height - 2 - (len(calls.spent) + 2 if calls.spent else 0)
+        for row in calls.rows()[: max(0, min(room, MOST_SHOWN))]:
             shown = cells(row, now)
             style = "" if row.end is None else "dim"
             table.add_row(*(Text(shown[index]) for index in chosen), style=style)
-        return Group(Text(f"{calls.running} under way; Ctrl-C ends this", style="bold"), table)
+        parts: list[Any] = [
+            Text(f"{calls.running} under way; Ctrl-C ends this", style="bold"),
+            table,
+        ]
+        if calls.spent:
+            spent = Table(*SPENT_HEADINGS, box=None, pad_edge=False)
+            for one in calls.spent:
+                spent.add_row(*map(Text, spent_cells(one)))
+            parts[1:1] = [spent, Text()]
+        return Group(*parts)
 
     return Live(get_renderable=view, console=console, screen=True, refresh_per_second=4)
 

@@ -202,6 +202,7 @@ class Tape:
         if not answered:
             raise UsageError(
                 f"{self._model} was not answered in bytes, so there is nothing to record",
+                title="Nothing was recorded",
                 resolution="See the error above, if there is one; check the key and the address. A "
                 "provider that makes its events itself cannot be recorded, nor can a plugin that "
                 "answers in its place, such as a cache.",

@@ -10,7 +10,11 @@ Whatever follows the key in a request's path is the provider's own business and 
 
 from __future__ import annotations
 
-from swink_core.providers import Clock, LoopClock
+from collections.abc import AsyncIterator
+from typing import Any
+
+from swink_core import Call, Context, Model, StreamOptions
+from swink_core.providers import Clock, HTTPProvider, LoopClock
 from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_recorder.recording import Recording
 
@@ -40,6 +44,17 @@ class ReplayServer(LoopbackServer):
         self._recordings[key] = list(recordings)
         return f"{self.url}/{key}"
 
+    def play(self, provider: Any, key: str, *recordings: Recording) -> str:
+        """Serve recordings to a provider and return the base URL.
+
+        One that asks no server, but a child process or what else it reads, reads them instead of
+        that whenever it is given this address.
+        """
+        made = type(provider)
+        if issubclass(made, HTTPProvider) and made.request is HTTPProvider.request:
+            provider.chunks = self._chunks
+        return self.add(key, *recordings)
+
     def exchanges_of(self, key: str) -> list[Exchange]:
         """List the exchanges of one key, in order."""
         return [exchange for exchange in self.exchanges if _key(exchange) == key]
@@ -52,14 +67,30 @@ class ReplayServer(LoopbackServer):
             await exchange.write(f"no recording is served below /{_key(exchange)}".encode())
             await exchange.end()
             return
-        recording = waiting.pop(0) if len(waiting) > 1 else waiting[0]
+        recording = _next(waiting)
         await exchange.start(recording.status, recording.headers)
+        async for piece in self._in_time(recording):
+            await exchange.write(piece)
+        await exchange.end()
+
+    async def _chunks(
+        self, model: Model, context: Context, options: StreamOptions, call: Call
+    ) -> AsyncIterator[bytes]:
+        """Yield what a request would be answered; stands in for `HTTPProvider.chunks`."""
+        key = (options.base_url or "").rpartition("/")[2]
+        async for piece in self._in_time(_next(self._recordings[key])):
+            yield piece
+
+    async def _in_time(self, recording: Recording) -> AsyncIterator[bytes]:
         began = self._clock.time()
         for seconds, piece in recording.pieces():
             if self.speed > 0:
                 await self._clock.sleep(began + seconds / self.speed - self._clock.time())
-            await exchange.write(piece)
-        await exchange.end()
+            yield piece
+
+
+def _next(waiting: list[Recording]) -> Recording:
+    return waiting.pop(0) if len(waiting) > 1 else waiting[0]
 
 
 def _key(exchange: Exchange) -> str:

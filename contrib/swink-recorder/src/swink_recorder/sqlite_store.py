@@ -145,7 +145,7 @@ class SQLiteStore:
                     yield msgspec.json.decode(entry, type=Entry)
 
     def _made(self) -> sqlite3.Connection:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, PRIVATE))  # its companions follow it
         return self._open()
 

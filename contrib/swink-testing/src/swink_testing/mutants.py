@@ -27,7 +27,7 @@ from attrs import define, field
 
 from swink_testing.conformance import PROVIDER_CHECKS, Check, Outcome, Subject, run_check
 
-__all__ = ["RULES", "Mutant", "killed_by", "mutants_of"]
+__all__ = ["RULES", "Mutant", "edited", "killed_by", "mutants_of"]
 
 SECONDS = 20.0
 """How long a check of a mutant may take, one of which may hang."""
@@ -63,10 +63,7 @@ class Mutant:
 
 def mutants_of(module: str) -> Iterator[Mutant]:
     """Yield every mutant of a module that the rules make, in order."""
-    spec = find_spec(module)
-    assert spec is not None, module
-    assert spec.origin is not None, module
-    tree = ast.parse(Path(spec.origin).read_text("utf-8"))
+    tree = ast.parse(_source(module))
     counts: dict[tuple[str, str], int] = {}
     for path, where in _places(tree, (), module):
         for rule, change in RULES.items():
@@ -80,6 +77,14 @@ def mutants_of(module: str) -> Iterator[Mutant]:
                 number = counts[where, rule] = counts.get((where, rule), 0) + 1
                 name = f"{where} {rule} {number}"
                 yield Mutant(name, module, ast.unparse(ast.fix_missing_locations(copy)))
+
+
+def edited(name: str, module: str, was: str, now: str) -> Mutant:
+    """Return a mutant made by hand, where `now` stands for `was`, which the module has once."""
+    source = _source(module)
+    if (times := source.count(was)) != 1:
+        raise ValueError(f"{name}: {module} has {was!r} {times} times, and not once")
+    return Mutant(f"{module}: {name}", module, source.replace(was, now))
 
 
 def killed_by(
@@ -196,6 +201,13 @@ def _places(node: ast.AST, path: _Path, where: str) -> Iterator[tuple[_Path, str
             for place, item in enumerate(value):
                 if isinstance(item, ast.AST):
                     yield from _places(item, (*path, (name, place)), where)
+
+
+def _source(module: str) -> str:
+    spec = find_spec(module)
+    assert spec is not None, module
+    assert spec.origin is not None, module
+    return Path(spec.origin).read_text("utf-8")
 
 
 def _at(tree: ast.AST, path: _Path) -> ast.AST:

@@ -186,6 +186,7 @@ def check_order_is_kept(subject: PluginSubject) -> None:
         return [event async for event in source]
 
     events = asyncio.run(collect())
+    close_plugins(binding)
     if (broken := broken_rule(events)) is not None:
         fail(broken)
     require(isinstance(events[-1], ev.Done), f"a whole answer ends in {events[-1]!r:.200}")
@@ -195,7 +196,8 @@ def check_leaving_reaches_the_provider(subject: PluginSubject) -> None:
     """A stream that is left early is closed down to the provider: hold it under aclosing()."""
     _wrapping(subject, "stream")
     host = subject.host()
-    provider = host.bind("scripted").provider
+    binding = host.bind("scripted")
+    provider = binding.provider
 
     async def leave() -> bool:
         async with Client(host=host, retry=RetryPolicy.none()) as client:
@@ -206,7 +208,9 @@ def check_leaving_reaches_the_provider(subject: PluginSubject) -> None:
             # looked at before the event loop could tidy up what the wrapper only dropped
             return bool(provider.is_open)
 
-    require(not asyncio.run(leave()), "the provider's stream is open after the call was left")
+    was_open = asyncio.run(leave())
+    close_plugins(binding)
+    require(not was_open, "the provider's stream is open after the call was left")
 
 
 def check_conversations_stay(subject: PluginSubject) -> None:

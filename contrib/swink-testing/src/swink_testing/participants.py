@@ -35,6 +35,9 @@ class Rules:
     user_after_result: bool = True
     """The user may speak right after a tool's result."""
 
+    documents_by_address: bool = False
+    """A document goes by its address, and its data nowhere."""
+
     in_words: bool = False
     """The conversation is put into words, and is not asked over HTTP."""
 
@@ -55,8 +58,10 @@ RULES = {
     "openrouter": Rules(r".{1,40}"),
     "perplexity-agent": Rules(r".{1,64}"),
     "swink": Rules(),
+    "xai-responses": Rules(r".{1,64}", documents_by_address=True),
+    "zai": Rules(documents_by_address=True),
 }
-"""By wire format, and by provider where it is stricter than its wire format."""
+"""By wire format, and by participant where it is stricter than its wire format."""
 
 MODELS = {
     "bedrock": "anthropic.claude-any",
@@ -103,8 +108,7 @@ class Participant:
         """Who has rules of its own for what it is asked in, or the wire format."""
         if self.family is not None:
             return FAMILIES[self.provider][self.family]
-        stricter = self.provider in RULES and self.wire == "openai-chat"
-        return self.provider if stricter else self.wire
+        return str(self) if str(self) in RULES else self.wire
 
     @property
     def options(self) -> dict[str, Any]:

@@ -36,6 +36,7 @@ class AnthropicBatches:
 
     most_requests = 100_000
     most_bytes = 250 * 2**20
+    share = None
 
     def submit(self, like: HTTPRequest, rows: Sequence[tuple[str, bytes]]) -> Says:
         """Begin a batch; returns its id."""

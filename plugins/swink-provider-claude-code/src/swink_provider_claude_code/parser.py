@@ -7,6 +7,9 @@ caller's: they are kept as extensions. Traffic of sub-agents (`parent_tool_use_i
 The answer is complete at `result`, which also has the usage of the whole run, of each model: the
 cost is counted from it, since the command guesses at prices that it does not know. A failure is
 one that says `is_error`, whatever its subtype.
+With `--json-schema` the answer is what the model called the command's tool `StructuredOutput` with,
+once that keeps to the schema: it comes with `result`, and what the model said besides is kept as
+extensions.
 Source: https://docs.claude.com/en/docs/claude-code/sdk/sdk-headless, and recorded runs.
 """
 
@@ -88,6 +91,8 @@ class _Line(msgspec.Struct):
     error: Any = None
     num_turns: int | float | None = None
     errors: list[Any] | None = None
+    tools: list[Any] | None = None
+    structured_output: Any = None
 
 
 _decode = msgspec.json.Decoder(_Line).decode
@@ -103,11 +108,16 @@ SYNTHETIC = "<synthetic>"
 """The model of a message that the command wrote itself, such as an error that follows as one."""
 
 
+SHAPED = "StructuredOutput"
+"""The tool that the command adds where an answer has a schema."""
+
+
 class StreamJsonParser:
     """Reads one run of the command; `info` says what is known of a model."""
 
     def __init__(self, info: Callable[[str], ModelInfo | None]) -> None:
         self._info = info
+        self._shaped = False
         self._turn = 0
         self._streamed: set[str] = set()
 
@@ -130,6 +140,7 @@ class StreamJsonParser:
                         out.extension("tool_result", block)
             case "system" if line.subtype == "init":
                 out.response(line.session_id, line.model)
+                self._shaped = SHAPED in (line.tools or ())
             case "system" if line.subtype == "api_retry":
                 tries = f"{line.attempt} of {line.max_retries}"
                 out.notice("retry", f"the command asks again, {tries}: {line.error}")
@@ -143,7 +154,7 @@ class StreamJsonParser:
         elif event.type == "content_block_stop":
             out.end(key)
         elif event.type == "content_block_delta" and delta is not None:
-            if delta.text:
+            if delta.text and not self._shaped:
                 self._streamed.add("text")
                 out.text(delta.text, key)
             if delta.thinking or delta.signature:
@@ -158,7 +169,7 @@ class StreamJsonParser:
             kind = str(block.get("type"))
             if kind in self._streamed:
                 self._streamed.discard(kind)
-            elif kind == "text":
+            elif kind == "text" and not self._shaped:
                 out.text(str(block.get("text") or ""), (self._turn, "whole"))
             elif kind == "thinking":
                 signature = block.get("signature")
@@ -193,7 +204,9 @@ class StreamJsonParser:
             failure.status = _whole(line.api_error_status)
             out.fail(failure)
             return
-        if not out.has_answer and line.result:
+        if line.structured_output is not None:
+            out.text(msgspec.json.encode(line.structured_output).decode())
+        elif line.result and (self._shaped or not out.has_answer):
             out.text(line.result)
         out.stop(STOPS.get(line.stop_reason or "", StopReason.STOP))
         out.finish()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -38,6 +38,7 @@ from swink_core.providers import (
     NDJSONDecoder,
     by_tables,
     rule_of,
+    unsupported,
 )
 from swink_provider_claude_code.child_process import ChildProcess
 from swink_provider_claude_code.parser import StreamJsonParser
@@ -59,7 +60,10 @@ OPTIONS = {
 }
 """Settings, and the command's names for them."""
 
-CODES = {"error_max_turns": Kind.OUTPUT_TOO_LARGE}
+CODES = {
+    "error_max_turns": Kind.OUTPUT_TOO_LARGE,
+    "error_max_structured_output_retries": Kind.EMPTY_RESPONSE,
+}
 WORDINGS = (
     ("invalid api key", Kind.AUTH),
     ("please run /login", Kind.AUTH),
@@ -80,7 +84,7 @@ WORDINGS = (
 class ClaudeCodeProvider(HTTPProvider):
     """The command that is installed here, with its own sign-in and its own tools."""
 
-    features = frozenset({"images", "documents"})
+    features = frozenset({"images", "documents", "structured_output"})
     knobs = frozenset({"thinking"})
     decoder = NDJSONDecoder
     content_types = ("application/x-ndjson",)
@@ -97,7 +101,14 @@ class ClaudeCodeProvider(HTTPProvider):
         return super().fit(model, context, options)
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return the prompt, see `prompt_of`, and the system prompt."""
+        """Return the prompt, see `prompt_of`, and the system prompt.
+
+        The schema of an answer is that of a tool's arguments, and so of an object. Raises
+        ProviderFailure.
+        """
+        schema = options.response_format
+        if isinstance(schema, Mapping) and schema.get("type", "object") != "object":
+            raise unsupported("structured_output", "Claude Code answers with objects alone")
         goes_on = bool(options.settings.get("resume") or options.settings.get("continue"))
         return {"prompt": prompt_of(context, self.name, goes_on), "system": context.system_prompt}
 
@@ -144,6 +155,8 @@ class ClaudeCodeProvider(HTTPProvider):
                 words.append(option)
             elif value not in (None, False):
                 words.append(f"{option}={','.join(value) if name.endswith('tools') else value}")
+        if isinstance(schema := options.response_format, Mapping):
+            words.append(f"--json-schema={msgspec.json.encode(schema).decode()}")
         return [*words, *options.settings.get("args", ())]
 
     async def chunks(

@@ -28,11 +28,12 @@ class GeminiBatches:
 
     most_requests = 50_000
     most_bytes = 19 * 2**20
+    share = None
 
     def submit(self, like: HTTPRequest, rows: Sequence[tuple[str, bytes]]) -> Says:
         """Begin a batch; returns its name."""
         requests = [{"request": msgspec.Raw(body), "metadata": {"key": id}} for id, body in rows]
-        batch = {"display_name": "swink", "input_config": {"requests": {"requests": requests}}}
+        batch = {"displayName": "swink", "inputConfig": {"requests": {"requests": requests}}}
         url = f"{like.url.rpartition(':')[0]}:batchGenerateContent"
         headers = {"Content-Type": "application/json"}
         made = yield HTTPRequest(url, msgspec.json.encode({"batch": batch}), headers)

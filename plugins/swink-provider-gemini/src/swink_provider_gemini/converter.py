@@ -38,6 +38,7 @@ from swink_core.providers import (
     media_type_of,
     merged_turns,
     text_of,
+    unsupported,
     with_metadata,
 )
 from swink_provider_gemini.parser import ABOUT_TEXT, CONTINUATION
@@ -66,6 +67,16 @@ DOCUMENTS = (
 )  # fmt: skip
 """https://ai.google.dev/gemini-api/docs/image-understanding, …/audio, …/video-understanding,
 …/document-processing."""
+_OPEN_XML = "application/vnd.openxmlformats-officedocument"
+OFFICE = (
+    "application/msword", "application/vnd.ms-powerpoint", "application/vnd.ms-excel",
+    f"{_OPEN_XML}.wordprocessingml.document", f"{_OPEN_XML}.wordprocessingml.template",
+    f"{_OPEN_XML}.presentationml.presentation", f"{_OPEN_XML}.spreadsheetml.sheet",
+    *(f"application/vnd.oasis.opendocument.{kind}"
+      for kind in ("text", "presentation", "spreadsheet")),
+)  # fmt: skip
+"""What some models take besides: docs.cloud.google.com/gemini-enterprise-agent-platform/models/
+guides/gemini-4-hydrogen, …/gemini-4-carbon."""
 
 FILES = "https://generativelanguage.googleapis.com/v1beta/"
 """What a file of the Files API is called by (https://ai.google.dev/api/files)."""
@@ -86,7 +97,7 @@ FORMS = {
         "video/quicktime": "video/mov",
         "video/x-msvideo": "video/avi",
         "video/x-ms-wmv": "video/wmv",
-        **{kind: kind for kind in (*DOCUMENTS, *VIDEO)},
+        **{kind: kind for kind in (*DOCUMENTS, *OFFICE, *VIDEO)},
         **dict.fromkeys(("application/json", "application/xml", "text/*"), "text/plain"),
     },
 }
@@ -96,13 +107,18 @@ _CUT = (StopReason.ERROR, StopReason.ABORTED, StopReason.LENGTH)
 _ASKED_OF_SERVER = ("toolCall", "executableCode")
 
 
-def conversation(context: Context, provider: str, signed_calls: bool = False) -> dict[str, Any]:
+def conversation(
+    context: Context, provider: str, signed_calls: bool = False, office: bool = False
+) -> dict[str, Any]:
     """Return `contents` and, where there are any, `systemInstruction` and `tools`.
 
     `signed_calls`: the model refuses its calls without signature; media in the results of tools
-    go into them. Where the last answer stopped in order to be continued, the request is the one
-    that it answered, and names it. Raises MediaError for a file that cannot be read.
+    go into them. `office`: it reads documents of office programs. Where the last answer stopped in
+    order to be continued, the request is the one that it answered, and names it. Raises MediaError
+    for a file that cannot be read, and ProviderFailure for one that is not taken.
     """
+    if not office:
+        _refuse_office(context)
     context, token = _continued(context, provider)
     turns = _Converter(provider, signed_calls).messages(context)
     native: dict[str, Any] = {"contents": merged_turns(turns, "parts")}
@@ -114,6 +130,13 @@ def conversation(context: Context, provider: str, signed_calls: bool = False) ->
     if token is not None:
         native["generationConfig"] = {"continuationToken": token}
     return native
+
+
+def _refuse_office(context: Context) -> None:
+    contents = [[] if isinstance(m.content, str) else m.content for m in context.messages]
+    documents = [b for content in contents for b in content if isinstance(b, DocumentBlock)]
+    for kind in {media_type_of(document.source) for document in documents} & {*OFFICE}:
+        raise unsupported("documents", f"documents are PDF or text for this model, not {kind}")
 
 
 def _continued(context: Context, provider: str) -> tuple[Context, str | None]:

@@ -90,7 +90,7 @@ class GenerateContentParser:
         self._known: set[tuple[str, bytes]] = set()
         self._cited: dict[str, list[Any]] = {}  # of the block that is written
         self._facts: dict[str, Any] = {}  # of the answer so far
-        self._logprobs: dict[str, list[Any]] = {}
+        self._logprobs: dict[str, Any] = {}
         self._in_text = False
         self._usage: dict[str, Any] = {}  # what was told, and is not counted yet
 
@@ -165,8 +165,8 @@ class GenerateContentParser:
         if candidate.avg_logprobs is not None:
             self._facts["avgLogprobs"] = candidate.avg_logprobs
         for name, piece in (candidate.logprobs_result or {}).items():
-            known = self._logprobs.setdefault(name, [])
-            known.extend(piece if isinstance(piece, list) else [piece])
+            known = self._logprobs.get(name)
+            self._logprobs[name] = piece if known is None else known + piece  # lists, and a sum
         if candidate.finish_reason:
             self._end(candidate.finish_reason, candidate, out)
 
@@ -212,7 +212,7 @@ class GenerateContentParser:
         if self._pieces is not None:
             self._add(self._pieces, call, out)
             if not call.will_continue:
-                self._end_call(out)
+                self._end_call(out, cut=out.failure is not None)
         elif begins:
             # whole, hence an object, even where none was sent
             whole = msgspec.json.encode(call.args or {}).decode()

@@ -61,7 +61,9 @@ class GeminiProvider(HTTPProvider):
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return `contents`, `systemInstruction`, `tools`; see `conversation`."""
-        return conversation(context, self.name, bool(rule_of(model).facts.get("signatures")))
+        facts = rule_of(model).facts
+        signed, office = (bool(facts.get(name)) for name in ("signatures", "office"))
+        return conversation(context, self.name, signed, office)
 
     def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
         """Return the request of `streamGenerateContent`.

@@ -27,7 +27,9 @@ class MistralBatches(OpenAIBatches):
 
     def begun(self, file: str, api: str, rows: Sequence[Row]) -> dict[str, Any]:
         """Return what begins a job."""
-        return {"input_files": [file], "model": whole(rows[0][1])["model"], "endpoint": f"/v1{api}"}
+        model = whole(rows[0][1])["model"]
+        asked = {"input_files": [file], "model": model, "endpoint": f"/v1{api}"}
+        return {**asked, "timeout_hours": 24}
 
     def files(self, batch: dict[str, Any]) -> list[str | None]:
         """Return the ids of the files with a job's results."""

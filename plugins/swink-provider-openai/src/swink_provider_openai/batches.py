@@ -35,6 +35,7 @@ class OpenAIBatches:
 
     most_requests = 50_000
     most_bytes = 190 * 2**20
+    share = None
     path = "/batches"
     ended = ENDED
 

@@ -53,6 +53,8 @@ class ChatAPI:
             self.knobs |= {"session_id", "cache"}
         if dialect.user is not None:
             self.knobs |= {"user"}
+        if dialect.gateway:
+            self.knobs |= {"cache", "user"}
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Return `messages` and `tools`."""

@@ -122,6 +122,13 @@ class ChatConverter(OpenAIConverter):
         """Convert what the user says; text alone stays a string, as all servers take."""
         content = message.content
         if isinstance(content, list):
+            if self.dialect.document_ids and (ids := [*filter(None, map(_document_id, content))]):
+                rest = [block for block in content if _document_id(block) is None]
+                named = ",".join(f"{self.dialect.document_ids}{id}" for id in ids)
+                return [
+                    {"role": "system", "content": named},
+                    *(rest and self.user(UserMessage(rest))),
+                ]
             parts = [self.part(block) for block in content]
             if len(parts) > 1 or parts[0].keys() != {"type", "text"}:
                 return [{"role": "user", "content": parts}]
@@ -207,13 +214,20 @@ class ChatConverter(OpenAIConverter):
         match block:
             case TextBlock():
                 return {"type": "text", "text": block.text}
+            case ImageBlock(source=FileIdSource(id=id)) if self.dialect.media_ids is not None:
+                return {"type": "image_url", "image_url": {"url": f"{self.dialect.media_ids}{id}"}}
             case ImageBlock(source=FileIdSource()):
                 raise unsupported("Chat Completions", "images by a file's id; use a document")
+            case ImageBlock(source=UrlSource()) if not self.dialect.image_urls:
+                raise unsupported(self.provider, "images that are an address; send the data")
             case ImageBlock():
                 detail = {n: v for n, v in (block.metadata or {}).items() if n == "detail"}
                 return {"type": "image_url", "image_url": {"url": media_url(block), **detail}}
             case DocumentBlock():
                 return self.document(block)
+            case AudioBlock() if self.dialect.sound is not None:
+                part, field = self.dialect.sound
+                return {"type": part, part: {field: media_url(block)}}
             case AudioBlock():
                 media = media_base64(block.source)
                 if media is None:
@@ -226,18 +240,29 @@ class ChatConverter(OpenAIConverter):
         raise unsupported("Chat Completions", f"{block.type} blocks in what a user says")
 
     def document(self, block: DocumentBlock) -> dict[str, Any]:
-        """Convert a document, whose data or, by dialect, address is `file_data`."""
-        if isinstance(block.source, FileIdSource):
-            return {"type": "file", "file": {"file_id": block.source.id}}
+        """Convert a document in the dialect's form of it."""
+        form, source = self.dialect.documents, block.source
+        if isinstance(source, FileIdSource):
+            return {"type": "file", "file": {"file_id": source.id}}
         if is_video(block) and "video" in self.dialect.adds:
             return {"type": "video_url", "video_url": {"url": media_url(block)}}
         check_document("Chat Completions", block)
-        if isinstance(block.source, UrlSource) and not self.dialect.file_urls:
-            raise unsupported("Chat Completions", "documents that are an address; send the data")
-        return {
-            "type": "file",
-            "file": {"filename": block.name or "document.pdf", "file_data": media_url(block)},
-        }
+        check_place(block, self.dialect, self.provider)
+        if form == "file_url":
+            return {"type": "file_url", "file_url": {"url": media_url(block)}}
+        file = {"filename": block.name or "document.pdf"}
+        if form == "media":
+            media = media_base64(source)
+            assert media is not None  # it is no address
+            file |= {"data": media.data, "media_type": media.media_type}
+        else:
+            file["file_data"] = media_url(block)
+        return {"type": "file", "file": file}
+
+
+def _document_id(block: Block) -> str | None:
+    source = block.source if isinstance(block, DocumentBlock) else None
+    return source.id if isinstance(source, FileIdSource) else None
 
 
 def arguments_text(call: ToolCallBlock) -> str:
@@ -260,6 +285,15 @@ def check_document(api: str, block: DocumentBlock) -> None:
     kind = (media_type_of(block.source) or "").partition("/")[0]
     if kind in ("video", "audio", "image"):
         raise unsupported(api, f"{kind} as a document")
+
+
+def check_place(block: DocumentBlock, dialect: Dialect, provider: str) -> None:
+    """Refuse a document by what the dialect has no form of: its data, or its address."""
+    address = isinstance(block.source, UrlSource)
+    if address and dialect.documents in ("data", "media"):
+        raise unsupported(provider, "documents that are an address; send the data")
+    if not address and dialect.documents in ("address", "file_url"):
+        raise unsupported(provider, "the data of documents; send an address, or upload them")
 
 
 def media_url(block: ImageBlock | DocumentBlock | AudioBlock) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, Literal, Self
 
-from attrs import define, field
+from attrs import define, field, fields_dict
+
+from swink_core import PluginError
 
 __all__ = ["Dialect"]
 
@@ -33,14 +36,22 @@ class Dialect:
     counts. `json_object`: plain JSON mode exists; without it a schema that allows any object
     stands for it. `developer_role`: models that think take the system prompt as `developer`.
     `cache_key` is the field for the session's id, `user` that for whoever asks, `None` where there
-    is none. `headers` maps names of request headers to environment variables; one of these that is
-    among the provider's `required_env` has to be set. `file_urls`: a document may be an address.
-    `tool_id_length` is how long a tool call's id may be, in characters; `None`: any length.
+    is none, and `shortest_user` how many characters that has at least. `headers` maps names of
+    request headers to environment variables; one of these that is among the provider's
+    `required_env` has to be set. `tool_id_length` is how long a tool call's id may be, in
+    characters; `None`: any length.
+
+    `documents` is how a document goes: `data` as a file with its data, over Chat Completions alone;
+    `either` with its data or its address; `address` only so, `file_url` as a part of that name;
+    `media` with its data and its media type apart. `image_urls`: an image may be an address.
+    `media_ids` and `document_ids` stand before the id of a file that was uploaded: of an image,
+    which is an address then, and of a document, which a system message names. `sound` is the part
+    that is sound, and the field of it for the data, where it is not OpenAI's.
 
     `thinking` is how reasoning is asked for: `effort` sends `reasoning_effort`; `reasoning` an
     object of that name with `effort` or `max_tokens`; `switch` adds `thinking: {type}` to the
     effort; `type` sends that object alone where the model's word is a type, and the effort
-    elsewhere; `template` adds `chat_template_kwargs: {enable_thinking}` to the effort; `budget`
+    elsewhere; `template` adds `{enable_thinking}` to the effort, as the field `template`; `budget`
     sends `enable_thinking` and `thinking_budget`; `enabled` turns reasoning off by `reasoning:
     {enabled}` and sends the effort otherwise. `replay` is the field of an assistant message
     that takes earlier reasoning back. `think_tags`: reasoning may come as `<think>…</think>` at
@@ -60,6 +71,9 @@ class Dialect:
 
     `regions` is the expression for hosts that keep to one region, at another price.
 
+    `gateway`: options of its own, `providerOptions.gateway`, ask to keep the prompt and name the
+    user.
+
     `own_server`: whoever calls it runs it, so that an answer costs nothing unless it says so.
     `marks` are fields of a block's metadata that its part of a message has too. `prefix`: where an
     answer is continued, it is marked so, and asked for under this path (empty: the usual one).
@@ -75,17 +89,24 @@ class Dialect:
     cache_key: str | None = None
     user: str | None = None
     headers: Mapping[str, str] = field(factory=dict)
-    file_urls: bool = False
+    shortest_user: int = 0
+    documents: Literal["data", "either", "address", "file_url", "media"] = "data"
+    image_urls: bool = True
+    media_ids: str | None = None
+    document_ids: str | None = None
+    sound: Sequence[str] | None = None
     tool_id_length: int | None = None
     thinking: Literal["effort", "reasoning", "switch", "type", "template", "budget", "enabled"] = (
         "effort"
     )
+    template: str = "chat_template_kwargs"
     replay: Literal["reasoning_content", "reasoning", "reasoning_details"] | None = None
     think_tags: bool = False
     api: Literal["chat", "responses", "agent"] = "chat"
     websocket: Literal["none", "offered", "preferred"] = "none"
     places: Mapping[str, str] = field(factory=dict)
     always: Mapping[str, Any] = field(factory=dict)
+    gateway: bool = False
     own_server: bool = False
     answer: Mapping[str, str] = field(factory=dict)
     regions: str | None = None
@@ -93,6 +114,20 @@ class Dialect:
     marks: tuple[str, ...] = field(default=(), converter=tuple)
     prefix: str | None = None
     adds: frozenset[str] = field(default=frozenset(), converter=frozenset)
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        """Return what a row of models.toml declares. Raises PluginError for what no dialect has."""
+        known = fields_dict(cls)
+        for name in row.keys() - known:
+            near = "".join(
+                f'; did you mean "{each}"?' for each in get_close_matches(name, known, 1)
+            )
+            raise PluginError(
+                f'dialect in models.toml has "{name}", which no dialect has{near}',
+                resolution=f"There are {', '.join(known)}.",
+            )
+        return cls(**row)
 
     def __attrs_post_init__(self) -> None:
         if unknown := sorted({*self.answer} - {*ANSWER}):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +15,7 @@ __all__ = [
     "KEPT_BY",
     "TOOL_CHOICES",
     "effort",
+    "gateway_options",
     "is_strict",
     "kept",
     "parameters",
@@ -59,11 +61,30 @@ def parameters(model: Model, options: StreamOptions, dialect: Dialect) -> dict[s
         **_thinking(options, dialect, effort(model, options)),
     }
     if dialect.user is not None:
-        found[dialect.user] = options.user
+        found[dialect.user] = _user(options.user, dialect.shortest_user)
     if dialect.cache_key is not None:
         found[dialect.cache_key] = options.session_id
         found |= kept(rule_of(model).facts, options, dialect)
+    found |= gateway_options(options, dialect)
     return {name: value for name, value in found.items() if value is not None}
+
+
+def gateway_options(options: StreamOptions, dialect: Dialect) -> dict[str, Any]:
+    """Return the field in which a gateway has options of its own.
+
+    Source: vercel.com/docs/ai-gateway, "Automatic caching"; @ai-sdk/gateway, its provider options.
+    """
+    cached = options.cache is not None and options.cache.mode == "auto"
+    named = {"caching": "auto" if cached else None, "user": options.user}
+    said = {name: value for name, value in named.items() if value is not None}
+    return {"providerOptions": {"gateway": said}} if said and dialect.gateway else {}
+
+
+def _user(name: str | None, shortest: int) -> str | None:
+    """Return a name of at least so many characters; the same one always becomes the same."""
+    if name is None or len(name) >= shortest:
+        return name
+    return f"{name}_{hashlib.sha256(name.encode()).hexdigest()[:12]}"
 
 
 def kept(facts: Mapping[str, Any], options: StreamOptions, dialect: Dialect) -> dict[str, Any]:
@@ -106,7 +127,7 @@ def _thinking(options: StreamOptions, dialect: Dialect, word: str | None) -> dic
         case "switch":
             switch = {"thinking": {"type": "enabled" if on else "disabled"}}
         case "template":
-            switch = {"chat_template_kwargs": {"enable_thinking": on}}
+            switch = {dialect.template: {"enable_thinking": on}}
         case _:
             return {"reasoning_effort": word}
     return {**switch, "reasoning_effort": word} if on else switch

@@ -79,7 +79,7 @@ class OpenAIProvider(HTTPProvider):
 
     def __init__(self, name: str, dialect: Dialect | None = None) -> None:
         super().__init__(name)
-        self.dialect = dialect or Dialect(**self.info.dialect)
+        self.dialect = dialect or Dialect.of(self.info.dialect)
         self.features, self.knobs = self._chat.features, self._chat.knobs
         self._sockets = Sockets()
         self._chat_only: set[str] = set()  # addresses without the Responses API
@@ -278,7 +278,8 @@ class OpenAIProvider(HTTPProvider):
         notices = super().notices(model, options)
         cached = options.cache is not None and options.cache.mode == "auto"
         facts = rule_of(model, self.api(model, options)).facts
-        if cached and not kept(facts, options, self.dialect) and not caches_by_marks(model):
+        asked = self.dialect.gateway or caches_by_marks(model)
+        if cached and not kept(facts, options, self.dialect) and not asked:
             detail = f"{model} caches prompts by itself; nothing was sent"
             notices += (Notice("option_ignored", detail),)
         counted = isinstance(options.thinking, int) and options.thinking > 0

@@ -2,6 +2,6 @@
 
 from swink_batch.journal.engines import Engine, FileEngine, SQLiteEngine, engine_of
 from swink_batch.journal.index import Index
-from swink_batch.journal.journal import Journal
+from swink_batch.journal.journal import Journal, Kept
 
-__all__ = ["Engine", "FileEngine", "Index", "Journal", "SQLiteEngine", "engine_of"]
+__all__ = ["Engine", "FileEngine", "Index", "Journal", "Kept", "SQLiteEngine", "engine_of"]

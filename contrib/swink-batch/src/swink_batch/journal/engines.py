@@ -27,7 +27,8 @@ class Engine(Protocol):
     """Lines that stay: each has a place, by which it is found again."""
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield all lines with their places, an older one of the same writer first."""
+        """Yield all lines with their places, an older one of the same writer first: the next time
+        those that were added since, at least by other writers."""
 
     def append(self, line: bytes) -> int:
         """Write a line, which has no line break in it, and return its place."""
@@ -57,27 +58,31 @@ class FileEngine:
         own = folder / f"{shard}.journal"
         self._file = _locked(own)
         self._end = _whole(self._file)
-        others = sorted(path for path in folder.glob("*.journal") if path != own)
-        self._paths = [own, *others]
+        self._folder, self._paths = folder, [own]
+        self._ends: dict[int, int] = {}  # how far each file is read
         self._open: dict[int, int] = {0: self._file.fileno()}
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield all lines with their places, the own file's last."""
+        """Yield all lines with their places that it has not yielded yet, the own file's last."""
+        known = {*self._paths}
+        self._paths += sorted(path for path in self._folder.glob("*.journal") if path not in known)
         for number, path in [*enumerate(self._paths)][::-1]:
-            place = number << PLACE_BITS
+            at = self._ends.get(number, 0)
             with path.open("rb") as file:
+                file.seek(at)
                 for line in file:
                     if not line.endswith(b"\n"):
                         break  # another writer is at it, or was killed at it
-                    yield place, line[:-1]
-                    place += len(line)
+                    yield number << PLACE_BITS | at, line[:-1]
+                    at += len(line)
+            self._ends[number] = at
 
     def append(self, line: bytes) -> int:
         """Write a line and return its place."""
         data, place = line + b"\n", self._end
         while data:  # a disk that is full raises; a signal may cut a write short
             data = data[os.write(self._file.fileno(), data) :]
-        self._end += len(line) + 1
+        self._end = self._ends[0] = place + len(line) + 1
         return place
 
     def read(self, place: int) -> bytes:
@@ -105,6 +110,7 @@ class SQLiteEngine:
     def __init__(self, path: Path, shard: str = "all") -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = _locked(path.with_name(f"{path.name}.{shard}.lock"))
+        self._read_to = 0
         try:
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA busy_timeout=60000")
@@ -118,8 +124,11 @@ class SQLiteEngine:
             ) from error
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield all lines with their places."""
-        yield from self._db.execute("SELECT rowid, line FROM lines ORDER BY rowid")
+        """Yield all lines with their places that it has not yielded yet."""
+        new = "SELECT rowid, line FROM lines WHERE rowid > ? ORDER BY rowid"
+        for place, line in self._db.execute(new, (self._read_to,)):
+            self._read_to = place
+            yield place, line
 
     def append(self, line: bytes) -> int:
         """Write a line and return its place."""

@@ -1,8 +1,9 @@
-"""A table of what is known of ids, in some twenty bytes each: ten million fit into memory.
+"""A table of ids and of where their answers are, in some twenty-six bytes each.
 
-Open addressing with linear probing over flat arrays. An id stands as 64 bits of a digest; that two
-of ten million ids share one is less likely than one in three hundred thousand. It is split into
-parts, so that growing one of them does not keep the event loop waiting.
+Ten million ids fit into memory. Open addressing with linear probing over flat arrays. An id stands
+as 64 bits of a digest; that two of ten million ids share one is less likely than one in three
+hundred thousand. It is split into parts, so that growing one of them does not keep the event loop
+waiting.
 """
 
 from __future__ import annotations
@@ -16,30 +17,34 @@ PARTS = 64
 SMALLEST = 32
 """Slots of a part at first."""
 
-FULL = 0.66
+FULL = 0.75
 """The share of slots in use from which on a part is made larger."""
+
+LARGER = 1.5
+"""How many times as large it is then."""
+
+MET = 1 << 62
+"""The bit of a value that says that the id was met in this run."""
 
 
 class _Part:
-    __slots__ = ("checks", "keys", "places", "used")
+    __slots__ = ("keys", "used", "values")
 
     def __init__(self, slots: int) -> None:
         self.keys = array("Q", bytes(8 * slots))
-        self.places = array("Q", bytes(8 * slots))
-        self.checks = array("I", bytes(4 * slots))
+        self.values = array("Q", bytes(8 * slots))
         self.used = 0
 
     def slot(self, key: int) -> int:
         keys = self.keys
-        mask = len(keys) - 1
-        at = (key >> 6) & mask
+        at = key // PARTS % len(keys)
         while (found := keys[at]) and found != key:
-            at = (at + 1) & mask
+            at = at + 1 if at + 1 < len(keys) else 0
         return at
 
 
 class Index:
-    """From an id's digest to where its answer is, and a digest of what was asked."""
+    """From an id's digest to a value of 62 bits, and one more; 0 stands for an unknown one."""
 
     def __init__(self) -> None:
         self._parts = [_Part(SMALLEST) for _ in range(PARTS)]
@@ -47,16 +52,33 @@ class Index:
     def __len__(self) -> int:
         return sum(part.used for part in self._parts)
 
-    def get(self, key: int) -> tuple[int, int] | None:
-        """Return the place and the check of an id; `None` for an unknown one."""
+    @property
+    def size(self) -> int:
+        """The bytes that it takes."""
+        return sum(16 * len(part.keys) for part in self._parts)
+
+    def get(self, key: int) -> int:
+        """Return the value of an id; 0 for an unknown one."""
         key = key or 1
         part = self._parts[key % PARTS]
-        at = part.slot(key)
-        return (part.places[at], part.checks[at]) if part.keys[at] else None
+        return part.values[part.slot(key)] & ~MET
 
-    def put(self, key: int, place: int, check: int) -> None:
-        """Keep a place and 32 bits of a check, in the place of what was kept for the id."""
+    def put(self, key: int, value: int) -> None:
+        """Keep a value, in the place of what was kept for the id."""
         key = key or 1
+        part, at = self._place(key)
+        part.values[at] = part.values[at] & MET | value
+
+    def meet(self, key: int) -> bool:
+        """Mark an id as met; tell whether it is for the first time."""
+        key = key or 1
+        part, at = self._place(key)
+        value = part.values[at]
+        part.values[at] = value | MET
+        return not value & MET
+
+    def _place(self, key: int) -> tuple[_Part, int]:
+        """Return the slot of a key, which is made if there is none."""
         part = self._parts[key % PARTS]
         at = part.slot(key)
         if not part.keys[at]:
@@ -65,14 +87,14 @@ class Index:
                 at = part.slot(key)
             part.keys[at] = key
             part.used += 1
-        part.places[at], part.checks[at] = place, check & 0xFFFFFFFF
+        return part, at
 
 
 def _grown(part: _Part) -> _Part:
-    larger = _Part(2 * len(part.keys))
-    for key, place, check in zip(part.keys, part.places, part.checks, strict=True):
+    larger = _Part(int(LARGER * len(part.keys)))
+    for key, value in zip(part.keys, part.values, strict=True):
         if key:
             at = larger.slot(key)
-            larger.keys[at], larger.places[at], larger.checks[at] = key, place, check
+            larger.keys[at], larger.values[at] = key, value
     larger.used = part.used
     return larger

@@ -9,7 +9,7 @@ something else now, and is asked again.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -19,10 +19,10 @@ from swink_batch.journal.engines import Engine
 from swink_batch.journal.index import Index
 from swink_core import SwinkError, UsageError
 
-__all__ = ["Journal"]
+__all__ = ["Journal", "Kept"]
 
-_FAILED = 1 << 63
-"""The bit of a place that says that the row failed."""
+_FAILED = 1 << 61
+"""The bit of a place that says that the row failed; the other bits are the place and 1."""
 
 
 class _Error(msgspec.Struct):
@@ -45,6 +45,13 @@ _read_head = msgspec.json.Decoder(_Head).decode
 _read_job = msgspec.json.Decoder(_Job).decode
 
 
+class Kept(NamedTuple):
+    """What an earlier run made of a row: the line of its answer."""
+
+    line: bytes
+    failed: bool
+
+
 class Journal:
     """The answers of a job. `cost` is what those cost that were there when it was opened, and
     `dearest` the most that one of them did.
@@ -53,24 +60,27 @@ class Journal:
     """
 
     def __init__(self, engine: Engine, job: dict[str, Any]) -> None:
+        self.index = Index()
         self._engine = engine
-        self._index = Index()
+        self._job = _jsonable(job)
         self.cost = self.dearest = 0.0
         try:
-            self._open(_jsonable(job))
+            if not self.read():
+                engine.append(_encode(_Job(self._job)))
         except BaseException:
             engine.close()
             raise
 
-    def _open(self, job: dict[str, Any]) -> None:
+    def read(self) -> int:
+        """Take in the lines that were added since, and return how many there are."""
         lines = 0
         for place, line in self._engine.lines():
             lines += 1
             if line.startswith(b"{"):
-                self._expect(job, line)
+                self._expect(line)
                 continue
             try:
-                head, check = _read_head(line[17:]), int(line[:16], 16)
+                head, _ = _read_head(line[17:]), int(line[:16], 16)
             except (msgspec.DecodeError, ValueError) as error:
                 raise SwinkError(
                     f"line {lines} is no answer: {error}",
@@ -78,15 +88,13 @@ class Journal:
                     resolution="Nothing that swink writes looks so. Restore the journal, or take "
                     "the line out: its row is asked again.",
                 ) from error
-            key, bad = digest(head.id.encode()), head.error is not None
-            self._index.put(key, place | (_FAILED if bad else 0), check)
+            self._put(digest(head.id.encode()), place, head.error is not None)
             self.cost += head.cost or 0.0
             self.dearest = max(self.dearest, head.cost or 0.0)
-        if not lines:
-            self._engine.append(_encode(_Job(job)))
+        return lines
 
-    def _expect(self, job: dict[str, Any], line: bytes) -> None:
-        written = _read_job(line).job
+    def _expect(self, line: bytes) -> None:
+        job, written = self._job, _read_job(line).job
         differ = [name for name in {**written, **job} if written.get(name) != job.get(name)]
         if differ:
             name = differ[0]
@@ -98,26 +106,33 @@ class Journal:
                 "rows anew.",
             )
 
-    def has(self, id: str, check: int, retry_failed: bool = False) -> bool:
-        """Tell whether a row that says this needs no asking: it was answered, or it failed and is
-        not to be tried again."""
-        known = self._index.get(digest(id.encode()))
-        if known is None or known[1] != check & 0xFFFFFFFF:
-            return False
-        return not (retry_failed and known[0] & _FAILED)
+    def kept(self, key: int, check: int, retry_failed: bool = False) -> Kept | None:
+        """Return what there is of a row that says this and needs no asking: it was answered, or it
+        failed and is not to be tried again; `None` for a row that is to be asked."""
+        known = self.index.get(key)
+        failed = bool(known & _FAILED)
+        if not known or (failed and retry_failed):
+            return None
+        line = self._line(known)
+        return Kept(line[17:], failed) if int(line[:16], 16) == check else None
 
-    def add(self, answer: Answer, check: int) -> bytes:
+    def add(self, key: int, check: int, answer: Answer) -> bytes:
         """Keep an answer, and return its line."""
         line = _encode(answer)
         place = self._engine.append(b"%016x %b" % (check, line))
-        failed = _FAILED if answer.error is not None else 0
-        self._index.put(digest(answer.id.encode()), place | failed, check)
+        self._put(key, place, answer.error is not None)
         return line
 
-    def line(self, id: str) -> bytes | None:
+    def line(self, key: int) -> bytes | None:
         """Return the line of an id's answer; `None` where there is none."""
-        known = self._index.get(digest(id.encode()))
-        return None if known is None else self._engine.read(known[0] & ~_FAILED)[17:]
+        known = self.index.get(key)
+        return self._line(known)[17:] if known else None
+
+    def _put(self, key: int, place: int, failed: bool) -> None:
+        self.index.put(key, place + 1 | (_FAILED if failed else 0))
+
+    def _line(self, known: int) -> bytes:
+        return self._engine.read((known & ~_FAILED) - 1)
 
     def close(self) -> None:
         """Have all written to the disk."""

@@ -35,6 +35,9 @@ LONGEST_HOLD = 60.0
 LONGEST_PERIOD = 120.0
 """Seconds of a limit that is spread over its period; of a longer one only the end counts."""
 
+SPREAD = 2.0
+"""How much faster than answers come calls begin at most, so that they do not come in volleys."""
+
 BURST = 0.05
 """Seconds that may be caught up with, so that a timer's grain costs nothing."""
 
@@ -53,6 +56,7 @@ class Lane:
         self.busy = 0
         self.refused = 0
         self.tokens_a_call = 0.0
+        self._latency = 0.0
         self._allowed = inf  # the rate that headers allow
         self._due = now
         self._shut_until = -inf
@@ -69,6 +73,8 @@ class Lane:
         self.busy += 1
         self.rate.begin(now, self._due > now - BURST)
         pace = min(self.rate.value, self._allowed)
+        if self._latency:
+            pace = min(pace, SPREAD * self.window.size / self._latency)
         if pace != inf:
             self._due = max(self._due, now - BURST) + 1.0 / pace
 
@@ -82,6 +88,7 @@ class Lane:
             self._refuse(began, now, terminal.retry_after)
         else:
             self.window.end(kind not in CAUSES, self.busy)
+            self._latency += (now - began - self._latency) * (0.1 if self._latency else 1)
         self.busy -= 1
 
     def heed(self, headers: Mapping[str, str], now: float, answered: bool) -> None:

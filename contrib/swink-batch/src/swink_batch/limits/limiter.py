@@ -26,6 +26,7 @@ class _Queue:
     lane: Lane
     waiting: deque[asyncio.Future[None]] = field(factory=deque)
     timer: Timer | None = None
+    owed: float = 0.0  # tokens that calls took beyond what was taken for them
 
 
 class Limiter:
@@ -55,7 +56,7 @@ class Limiter:
         self._asked_members = -inf
         self._queues: dict[str, _Queue] = {}
         self._keys: dict[tuple[object, ...], str] = {}
-        self._begun: dict[Target, tuple[_Queue, float]] = {}
+        self._begun: dict[Target, tuple[_Queue, float, float]] = {}
         self._admitted: set[Target] = set()
 
     async def join(self) -> None:
@@ -90,8 +91,10 @@ class Limiter:
 
     def leave(self, target: Target, terminal: Done | Error, response: ResponseHead | None) -> None:
         """Learn from how an attempt ended, and let the next one begin."""
-        now, (queue, began) = self._clock.time(), self._begun.pop(target)
+        now, (queue, began, tokens) = self._clock.time(), self._begun.pop(target)
         queue.lane.end(began, now, terminal)
+        if self._tpm and terminal.usage is not None and terminal.usage.total is not None:
+            queue.owed += terminal.usage.total - tokens
         if response is not None:
             queue.lane.heed(response.headers, now, isinstance(terminal, Done))
         self._wake(queue)
@@ -104,13 +107,14 @@ class Limiter:
             queue.lane.begin(now)
         else:
             await self._stand_in_line(queue)
+        tokens = 0.0
         if self._rpm or self._tpm or self._shared:
             try:
-                await self._keep_to_known_limits(key, queue.lane)
+                tokens = await self._keep_to_known_limits(key, queue)
             except BaseException:
                 self._free(queue)
                 raise
-        self._begun[target] = queue, self._clock.time()
+        self._begun[target] = queue, self._clock.time(), tokens
 
     async def _stand_in_line(self, queue: _Queue) -> None:
         turn = asyncio.get_running_loop().create_future()
@@ -125,18 +129,22 @@ class Limiter:
                 self._free(queue)
             raise
 
-    async def _keep_to_known_limits(self, key: str, lane: Lane) -> None:
-        now, wait = self._clock.time(), 0.0
+    async def _keep_to_known_limits(self, key: str, queue: _Queue) -> float:
+        """Wait for a call's turn, and return the tokens that were taken for it."""
+        now, wait, tokens = self._clock.time(), 0.0, 0.0
         if self._shared and now - self._asked_members > MEMBERS_SECONDS:
             self._asked_members = now
-            lane.members = await self._turns.members()
+            queue.lane.members = await self._turns.members()
         if self._rpm:
             wait = await self._turns.take(f"{key} calls", 1.0, self._rpm / 60)
         if self._tpm:
-            tokens = max(1.0, lane.tokens_a_call)
-            wait = max(wait, await self._turns.take(f"{key} tokens", tokens, self._tpm / 60))
+            tokens = max(1.0, queue.lane.tokens_a_call)
+            taken = max(1.0, tokens + queue.owed)
+            queue.owed += tokens - taken
+            wait = max(wait, await self._turns.take(f"{key} tokens", taken, self._tpm / 60))
         if wait:
             await self._clock.sleep(wait)
+        return tokens
 
     def _free(self, queue: _Queue) -> None:
         queue.lane.busy -= 1

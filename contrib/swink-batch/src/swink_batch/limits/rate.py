@@ -30,6 +30,12 @@ GUESS_CLIMB = 0.1
 SEARCH_CLIMB = 0.005
 """By what share a rate grows with each call that was measured before the limit was met."""
 
+BLIND_CLIMB = 0.05
+"""By what share it grows meanwhile at most, before it is known that a call was refused."""
+
+LONGEST_LAG = 0.1
+"""Seconds that this takes at most: a refusal that was known late says nothing of the next."""
+
 LOWEST = 0.05
 """Calls a second: at the worst, one is tried every twenty seconds."""
 
@@ -66,10 +72,13 @@ class Rate:
         self._begun: deque[float] = deque()
         self._refused: deque[float] = deque()
         self._eased_at = -inf
+        self._since = -inf  # when what is measured began
         self._is_measured = False  # from what was not refused
         self._is_found = False  # the limit was met at about this rate
+        self._lag = 0.0  # seconds until a refusal is known
         self._clean = 0  # calls since the last refusal
         self._top = inf  # the rate after the first of refusals that came soon after each other
+        self._top_share = 0.0  # of calls that were refused then
         self._noise = 0.0
 
     def begin(self, now: float, is_used: bool) -> None:
@@ -87,39 +96,49 @@ class Rate:
         self._refused.append(began)
         _forget(self._refused, now)
         _forget(self._begun, now)
+        self._lag += (now - began - self._lag) * (0.1 if self._lag else 1)
         if began <= self._eased_at:
             return False  # it had begun before the rate was lowered
-        begun = [at for at in self._begun if at > self._eased_at] or [began]
-        refused = sum(1 for at in self._refused if at > self._eased_at)
-        passed = max(0, len(begun) - refused)
+        is_first = self.value == inf
+        passed, refused, since = self._got_through(self._since, began)
         share = refused / (passed + refused)
         if passed and self._noise and share <= 2 * self._noise + 0.05:
             self.value *= 1.02
             return False
-        if self._clean >= 3 * SOON or self.value == inf:
+        nothing = not self._got_through(self._eased_at, began)[0]
+        if self._clean >= 3 * SOON or is_first:
             self._top = inf
-        if passed and share < 0.5 and self.value < UNHELPED * self._top < inf:
+        is_slow = self.value < UNHELPED * self._top < inf
+        if not nothing and is_slow and UNHELPED * self._top_share <= share < 0.5:
             self._noise, self.value = share, 2 * self._top
         elif passed >= LEAST_SAMPLE:
-            span = max(now - max(self._eased_at, begun[0]), SHORTEST_SPAN)
-            measured = min(self.value, passed / span) * BELOW
+            measured = min(self.value, passed / max(began - since, SHORTEST_SPAN)) * BELOW
             self._is_found = measured >= NEAR * self.value
-            self._is_measured, self.value = True, measured
+            self._is_measured, self.value, self._since = True, measured, now
         else:
-            eased = self.value * (BELOW if passed else 0.5)
+            eased = self.value * (0.5 if nothing else BELOW)
             self.value = min(eased, self.value if self._is_measured else GUESS)
         self.value = max(self.value, LOWEST)
-        if self._top == inf:
-            self._top = self.value
+        if self._top == inf and not is_first:  # what got through at first was saved up
+            self._top, self._top_share = self.value, share
         self._eased_at, self._clean = now, 0
-        return not passed
+        return nothing
+
+    def _got_through(self, since: float, began: float) -> tuple[int, int, float]:
+        """Return how many calls got through and how many did not, and when the first one began: of
+        those that had begun since then when this one began, which was refused. What became of
+        later ones is not known yet."""
+        begun = [at for at in self._begun if since < at <= began] or [began]
+        refused = sum(1 for at in self._refused if since < at <= began)
+        return max(0, len(begun) - refused), refused, max(since, begun[0])
 
     def _climb(self) -> float:
         """Return by what share a call lets the rate grow."""
         if not self._is_measured:
             return GUESS_CLIMB
         if self._noise or not self._is_found:
-            return SEARCH_CLIMB
+            blind = self.value * min(self._lag, LONGEST_LAG)  # calls
+            return min(SEARCH_CLIMB, BLIND_CLIMB / max(blind, 1e-9))
         return CLIMB / PATIENCE * min(2.0 ** (self._clean // PATIENCE), FASTEST)
 
 

@@ -31,7 +31,7 @@ class Window:
         self._ended += 1
         self._bad += not good
         self._full = self._full or busy >= int(self.size)
-        if self._slow_start and good and busy >= int(self.size):
+        if self._slow_start and good and 2 * busy > int(self.size):  # calls that are spread lag
             self.size = min(self.size + 1, self._most)  # one by one: no volley at a round's end
         if self._ended < max(LEAST_ROUND, int(self.size)):
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from swink_cli.completion import complete_file
 from swink_cli.memory import Memory, memory_options
 from swink_cli.options import CallOptions, call_options
 from swink_cli.tools import ToolOptions, tool_options
@@ -15,7 +16,13 @@ __all__ = ["command"]
 @call_options
 @tool_options
 @memory_options
-@click.option("--load", "file", metavar="FILE", help="Go on with a conversation that was saved.")
+@click.option(
+    "--load",
+    "file",
+    metavar="FILE",
+    shell_complete=complete_file,
+    help="Go on with a conversation that was saved.",
+)
 @click.option("--plain", is_flag=True, help="Show text as it comes, not as formatted Markdown.")
 def command(
     call: CallOptions, tools: ToolOptions, memory: Memory, file: str | None, plain: bool

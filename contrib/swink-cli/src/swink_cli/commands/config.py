@@ -9,12 +9,16 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from swink_cli.files import private_folder
 from swink_cli.listing import print_lines
 from swink_cli.settings import change, configured, read_settings, settings_path
 from swink_cli.terminal import say, table
 from swink_core import UsageError
 
 __all__ = ["command"]
+
+_HIDDEN = frozenset({"env", "headers"})
+"""Tables whose values may be credentials."""
 
 
 @click.group("config", invoke_without_command=True)
@@ -39,7 +43,7 @@ def show() -> None:
     rows = list(_flat(configured()).items())
     profile = read_settings().profile
     say(f"{settings_path()}{f' · profile {profile}' if profile else ''}")
-    lines = table([(name, _written(value)) for name, value in rows])
+    lines = table([(name, _shown(name, value)) for name, value in rows])
     print_lines(lines or ["nothing is configured: swink config set default MODEL"])
 
 
@@ -91,7 +95,7 @@ def unset(key: str) -> None:
 def edit() -> None:
     """Open the file in your editor (VISUAL, EDITOR)."""
     place = settings_path()
-    place.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(place.parent)
     place.touch(mode=0o600)
     click.edit(filename=str(place))
     read_settings()  # says what is wrong with it
@@ -114,6 +118,12 @@ def _value_of(key: str) -> Any:
         if data is not None:
             return data
     raise UsageError(f"{key} is not set", resolution="swink config lists what is.")
+
+
+def _shown(name: str, value: Any) -> str:
+    """Write a value for everybody's eyes: without those that may be credentials."""
+    hides = _HIDDEN.intersection(name.split(".")[:-1])
+    return f"(not shown: swink config get {name})" if hides else _written(value)
 
 
 def _written(value: Any) -> str:

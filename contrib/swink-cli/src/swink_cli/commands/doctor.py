@@ -27,5 +27,5 @@ def command() -> int:
         print_lines(printable(line) for line in (finding.where, f"  {finding.what}"))
         print_lines([f"  {printable(finding.advice)}", ""] if finding.advice else [""])
     if not found:
-        print_lines([f"Nothing is wrong with the {len(host.entries())} plugins installed."])
+        print_lines([f"Nothing is wrong with the plugins installed ({len(host.entries())})."])
     return EXIT_FAILURE if found else 0

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import click
 
 import swink_core as swink
-from swink_cli.terminal import say
+from swink_cli.terminal import is_terminal, say
 
 __all__ = ["command"]
 
@@ -21,13 +22,31 @@ NAME = re.compile(r"[a-z][a-z0-9_-]*")
 KINDS = ("sse", "ndjson", "openai", "stream", "observer", "wrapper")
 
 
+def _check_name(_: click.Context, __: click.Parameter, name: str) -> str:
+    if not NAME.fullmatch(name):
+        raise _failed(
+            f"{name!r} cannot name a plugin",
+            "Use lower-case letters, digits, - and _, and begin with a letter.",
+        )
+    return name
+
+
+def _ask_kind(context: click.Context, _: click.Parameter, kind: str | None) -> str:
+    """Ask a person at the terminal what is to be made, where the command line does not say it."""
+    if kind is None and not context.resilient_parsing:
+        if not is_terminal(sys.stdin):
+            raise _failed("what to make is not said", f"Give --kind: {', '.join(KINDS)}.")
+        words = "What it speaks (or observer, wrapper: no provider at all)"
+        kind = click.prompt(words, type=click.Choice(KINDS), default=KINDS[0], err=True)
+    return str(kind)
+
+
 @click.command("new")
-@click.argument("name")
+@click.argument("name", callback=_check_name)
 @click.option(
     "--kind",
     type=click.Choice(KINDS),
-    prompt="What it speaks (or observer, wrapper: no provider at all)",
-    default="sse",
+    callback=_ask_kind,
     help="SSE or NDJSON over HTTP, an OpenAI-compatible API, a stream hook of its own, or a "
     "plugin that is no provider.",
 )
@@ -62,11 +81,6 @@ def command(
       swink new acme --kind sse
       cd swink-provider-acme && pip install -e '.[test]' && pytest
     """
-    if not NAME.fullmatch(name):
-        raise _failed(
-            f"{name!r} cannot name a plugin",
-            "Use lower-case letters, digits, - and _, and begin with a letter.",
-        )
     if (owner := _owner(name)) is not None:
         raise _failed(
             f"{name} is a provider already, of {owner}",

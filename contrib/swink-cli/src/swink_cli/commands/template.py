@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from swink_cli.files import private_folder, replace_file
 from swink_cli.listing import print_lines
 from swink_cli.templates import (
     complete_template,
@@ -68,9 +69,9 @@ def path(name: str | None) -> None:
 def edit(name: str) -> None:
     """Open a template in your editor (VISUAL, EDITOR); a new one if there is none."""
     file = template_path(name)
-    file.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(file.parent)
     if not file.exists():
-        file.write_text(STARTER, "utf-8")
+        replace_file(file, STARTER.encode())
     click.edit(filename=str(file))
 
 

@@ -4,24 +4,46 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    aclosing,
+    contextmanager,
+    nullcontext,
+    suppress,
+)  # fmt: skip
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any
 
 import click
+from attrs import evolve
 
 import swink_core as swink
 from swink_cli.clients import client_parts
+from swink_cli.listing import print_lines
 from swink_cli.settings import chosen
 from swink_cli.terminal import say
+from swink_gateway.commands.checked import lines_of
+from swink_gateway.config import Config, Source
 from swink_gateway.cooldowns import Cooldowns
+from swink_gateway.lifetime import DRAIN_SECONDS, Lifetime, serve_until_told
+from swink_gateway.limits import Store, open_ledger
 from swink_gateway.relay import MOST_STREAMS, Limits
+from swink_gateway.reloading import Reloader
+from swink_gateway.routing import Routing, usable
 from swink_gateway.server import LOOPBACK, Gateway
+from swink_gateway.workers import Worker, fork_workers, listen
 
 __all__ = ["command"]
 
 KEY_ENV = "SWINK_GATEWAY_KEY"
 """Names the variable with the keys that clients have to show, separated by spaces."""
+
+TOGETHER_ENV = "PROMETHEUS_MULTIPROC_DIR"
+"""Names the folder in which the workers count together."""
 
 PORT = 8117
 
@@ -52,6 +74,26 @@ PORT = 8117
     "--coalesce", is_flag=True,
     help="Read on while a client reads slowly, and join the pieces that wait for it.",
 )  # fmt: skip
+@click.option(
+    "--config", "file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
+    help="A TOML file with routes, rules and keys; read again when it changes, and on SIGHUP.",
+)  # fmt: skip
+@click.option(
+    "--check", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
+    help="Print what such a file would have the gateway do, and serve nothing.",
+)  # fmt: skip
+@click.option(
+    "--workers", default=1, show_default=True, type=click.IntRange(1),
+    help="How many processes serve the port.",
+)  # fmt: skip
+@click.option(
+    "--drain", default=DRAIN_SECONDS, show_default=True, type=click.FloatRange(0),
+    help="Seconds for which answers may finish after SIGTERM or Ctrl-C.",
+)  # fmt: skip
+@click.option(
+    "--notice", default=0.0, show_default=True, type=click.FloatRange(0),
+    help="Seconds before, in which /ready says so and new requests are still answered.",
+)  # fmt: skip
 def command(
     host: str,
     port: int,
@@ -60,17 +102,40 @@ def command(
     settings: Sequence[str],
     streams: int,
     coalesce: bool,
+    file: Path | None,
+    check: Path | None,
+    workers: int,
+    drain: float,
+    notice: float,
 ) -> int:
     """Serve any installed model to clients of OpenAI, Anthropic, Google, Ollama and swink.
 
     Models are named provider/model, or by their bare names. Only this machine is served, unless
-    SWINK_GATEWAY_KEY holds a key that clients have to show; several are separated by spaces.
+    SWINK_GATEWAY_KEY holds a key that clients have to show; several are separated by spaces. So do
+    the keys of a --config.
     """
+    if check is not None:
+        return asyncio.run(_check(check))
     keys = os.environ.pop(KEY_ENV, "").split()  # programs that providers start do not get it
-    with suppress(KeyboardInterrupt):
-        given: dict[str, Any] = {"hosts": names, "keys": keys, "settings": settings}
-        given["limits"] = Limits(streams=streams, coalesce=coalesce)
-        asyncio.run(_serve(host, port, dict(map(_route, routes)), given))
+    given: dict[str, Any] = {"hosts": names, "keys": keys, "settings": settings}
+    given["limits"] = Limits(streams=streams, coalesce=coalesce)
+    given |= {"host": host, "port": port, "routes": dict(map(_route, routes))}
+    store = Store() if file is None else Source.of(file).config(os.environ).store
+    worker = None
+    with suppress(KeyboardInterrupt), ExitStack() as of_all, ExitStack() as of_parent:
+        if workers > 1:
+            folder = mkdtemp(prefix="swink-gateway-")
+            of_parent.callback(rmtree, folder, ignore_errors=True)
+            os.environ.setdefault(TOGETHER_ENV, folder)
+            if store.engine == "memory":
+                store = Store("sqlite", Path(folder, "ledger"))
+            elif store.engine == "redis":
+                store = evolve(store, path=Path(folder))
+            with _told_why(host, port):
+                sock = given["sock"] = of_all.enter_context(listen(host, port))
+            worker = fork_workers(workers, sock, _forget)
+            of_parent.pop_all()
+        asyncio.run(_serve(given, file, store, Lifetime(drain, notice), worker))
     return 0
 
 
@@ -85,20 +150,64 @@ def _route(text: str) -> tuple[str, list[str]]:
     return name, chosen(chain)
 
 
-async def _serve(host: str, port: int, routes: dict[str, list[str]], given: dict[str, Any]) -> None:
-    async with swink.Client(**client_parts(None, ()), gates=[Cooldowns()]) as client:
-        gateway = Gateway(client, host=host, port=port, routes=routes, **given)
-        for chain in routes.values():
-            for model in chain:
-                client.catalog.resolve(model)
-        try:
-            async with gateway:
-                say(f"serving {len(client.host.provider_names())} providers at {gateway.url}")
-                say("open it in a browser to see how to point a client here; Ctrl-C stops")
-                await asyncio.Event().wait()
-        except OSError as error:
-            raise swink.SwinkError(
-                f"cannot listen at {host}:{port}: {error.strerror or error}",
-                title="The gateway was not started",
-                resolution="Choose another --port, or 0 for a free one.",
-            ) from error
+def _forget(worker: int) -> None:
+    """Count no more what a worker had under way that has ended (as prometheus_client has it)."""
+    for file in Path(os.environ[TOGETHER_ENV]).glob(f"gauge_live*_{worker}.db"):
+        file.unlink(missing_ok=True)
+
+
+async def _check(file: Path) -> int:
+    async with swink.Client(**client_parts(None, ())) as client:
+        config = usable(client, Source.of(file), os.environ)
+        print_lines(lines_of(Routing(client, config)))
+    return 0
+
+
+async def _serve(
+    given: dict[str, Any],
+    file: Path | None,
+    store: Store,
+    lifetime: Lifetime,
+    worker: Worker | None,
+) -> None:
+    from swink_gateway.monitoring import Monitor  # what it imports reads TOGETHER_ENV
+
+    environ, monitor = dict(os.environ), Monitor()
+    async with aclosing(open_ledger(store)) as ledger:
+        parts = client_parts(None, monitor.plugins)
+        async with swink.Client(**parts, breaker=False, gates=[Cooldowns(ledger)]) as client:
+            config = Config()
+            watching: AbstractContextManager[None] = nullcontext()
+            if file is not None:
+                source = Source.of(file)
+                config = usable(client, source, environ)
+                for name in source.variables_of_keys():
+                    del os.environ[name]  # programs that providers start do not get it
+            await ledger.spending([*config.keys])  # so that it knows them if its server is lost
+            gateway = Gateway(client, **given, config=config, ledger=ledger, monitor=monitor)
+            if file is not None:
+                monitor.reloader = Reloader(client, file, environ, gateway.reconfigure, say)
+                watching = monitor.reloader.watching()
+            for chain in given["routes"].values():
+                for model in chain:
+                    client.catalog.resolve(model)
+            with watching, _told_why(given["host"], given["port"]):
+                async with gateway:
+                    if worker is None or worker.number == 0:
+                        count = len(client.host.provider_names())
+                        say(f"serving {count} providers at {gateway.url}")
+                        say("open it in a browser to see how to point a client here; Ctrl-C stops")
+                    await serve_until_told(gateway, lifetime, worker)
+
+
+@contextmanager
+def _told_why(host: str, port: int) -> Iterator[None]:
+    """Say what an address that cannot be listened at means."""
+    try:
+        yield
+    except OSError as error:
+        raise swink.SwinkError(
+            f"cannot listen at {host}:{port}: {error.strerror or error}",
+            title="The gateway was not started",
+            resolution="Choose another --port, or 0 for a free one.",
+        ) from error

@@ -10,7 +10,7 @@ from swink_gateway.failures import headers_of, is_exhausted, text_of
 from swink_gateway.protocols import Reply
 from swink_gateway.protocols.frames import encode
 
-__all__ = ["error_data", "error_reply", "final_in_chat", "final_in_responses"]
+__all__ = ["error_data", "error_reply", "final_by_status", "final_in_chat", "final_in_responses"]
 
 _WORDS: dict[Kind, tuple[str, str]] = {
     Kind.THROTTLED: ("rate_limit_error", "rate_limit_exceeded"),
@@ -45,6 +45,14 @@ _FINAL: dict[Kind, Words] = {
 """In `response.failed`: Codex asks five times more for any code that it does not know."""
 
 
+AI_SDK = "ai-sdk/"
+"""In the `User-Agent` of clients that are built on Vercel's AI SDK, as opencode is: it makes a
+status of a code, 503 of `server_is_overloaded`, and they ask five times more for that."""
+
+FAILED_DEPENDENCY = "424"
+"""RFC 4918 section 11.4: what this depended on failed. The AI SDK asks for no such thing again."""
+
+
 def final_in_chat(error: Error, begun: bool) -> Words | None:
     """Return type and code of a failure in a stream of chunks that is the last word."""
     return _NOBODY_LEFT if not begun and _is_passing(error) else None
@@ -55,6 +63,13 @@ def final_in_responses(error: Error, begun: bool) -> Words | None:
     if not begun and _is_passing(error):
         return _OVERLOADED
     return _FINAL.get(error.error_kind or Kind.UNKNOWN)
+
+
+def final_by_status(error: Error, begun: bool, user_agent: str) -> str | None:
+    """Return the code of an `error` event for a client that takes no code of a failed response."""
+    if AI_SDK in user_agent and not begun and is_exhausted(error):
+        return FAILED_DEPENDENCY
+    return None
 
 
 def _is_passing(error: Error) -> bool:

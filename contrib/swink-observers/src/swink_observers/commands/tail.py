@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from swink_cli.terminal import is_terminal, printable, say
-from swink_observers.following import DEFAULT_URL, following
+from swink_observers.following import DEFAULT_GATEWAY, DEFAULT_URL, Place, following
 
 __all__ = ["command"]
 
@@ -24,21 +24,26 @@ __all__ = ["command"]
 @click.option(
     "-n", "--last", type=click.IntRange(0, 1_000), default=10, help="Begin with so many (10)."
 )
+@click.option(
+    "--gateway", is_flag=False, flag_value=DEFAULT_GATEWAY, metavar="[URL]",
+    help=f"Follow the calls of a gateway, by default {DEFAULT_GATEWAY}.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print all there is, as JSON objects.")
-def command(url: str, last: int, as_json: bool) -> int:
+def command(url: str, last: int, gateway: str | None, as_json: bool) -> int:
     """Follow the calls of a program, a line for what happens to each.
 
     URL is that of a feed, by default http://127.0.0.1:8765/events: what a program serves that was
-    started with SWINK_FEED=8765. Ctrl-C ends this, and not the program.
+    started with SWINK_FEED=8765. A gateway whose clients show keys tells those of operators, of
+    which SWINK_GATEWAY_KEY holds one. Ctrl-C ends this, and not the program.
     """
-    return asyncio.run(_tail(url, last, as_json))
+    return asyncio.run(_tail(Place.of(url, gateway), last, as_json))
 
 
-async def _tail(url: str, last: int, as_json: bool) -> int:
+async def _tail(place: Place, last: int, as_json: bool) -> int:
     def lost() -> None:
-        say(f"the feed has ended; waiting for {url}")
+        say(f"the feed has ended; waiting for {place.url}")
 
-    async with aclosing(following(url, last, lost)) as records:
+    async with aclosing(following(place, last, lost)) as records:
         async for name, data in records:
             if as_json:
                 click.echo(msgspec.json.encode({"event": name, **data}).decode())

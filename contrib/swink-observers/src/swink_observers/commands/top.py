@@ -11,7 +11,7 @@ import click
 
 from swink_cli.listing import print_lines
 from swink_cli.terminal import is_terminal, table
-from swink_observers.following import DEFAULT_URL, following
+from swink_observers.following import DEFAULT_GATEWAY, DEFAULT_URL, Place, following, spending
 from swink_observers.rows import Calls
 
 __all__ = ["command"]
@@ -19,31 +19,52 @@ __all__ = ["command"]
 LAST = 100
 """Records to begin with, for the calls that have ended."""
 
+SPENDING_SECONDS = 2.0
+"""Between two looks at what is spent."""
+
 
 @click.command("top")
 @click.argument("url", default=DEFAULT_URL)
+@click.option(
+    "--gateway", is_flag=False, flag_value=DEFAULT_GATEWAY, metavar="[URL]",
+    help=f"Follow the calls of a gateway, by default {DEFAULT_GATEWAY}.",
+)  # fmt: skip
 @click.option("--once", is_flag=True, help="Print the table once; so does a pipe.")
-def command(url: str, once: bool) -> int:
+def command(url: str, gateway: str | None, once: bool) -> int:
     """Show the calls of a program: their age, first token, tokens per second, retries and cost.
 
     URL is that of a feed, by default http://127.0.0.1:8765/events: what a program serves that was
-    started with SWINK_FEED=8765. Ctrl-C ends this, and not the program.
+    started with SWINK_FEED=8765. A gateway whose clients show keys tells those of operators, of
+    which SWINK_GATEWAY_KEY holds one, and what the owners of keys spend is shown as well. Ctrl-C
+    ends this, and not the program.
     """
-    return asyncio.run(_top(url, once or not is_terminal(sys.stdout)))
+    return asyncio.run(_top(Place.of(url, gateway), once or not is_terminal(sys.stdout)))
 
 
-async def _top(url: str, once: bool) -> int:
+async def _keep_spending(place: Place, calls: Calls) -> None:
+    while place.spending is not None:
+        calls.spent = await spending(place)
+        await asyncio.sleep(SPENDING_SECONDS)
+
+
+async def _top(place: Place, once: bool) -> int:
     from rich.console import Console
 
-    from swink_observers.top import HEADINGS, cells, live
+    from swink_observers.top import HEADINGS, SPENT_HEADINGS, cells, live, spent_cells
 
     calls, show = Calls(), nullcontext() if once else None
-    async with aclosing(following(url, LAST, lambda: None)) as records:
+    async with aclosing(following(place, LAST, lambda: None)) as records:
         name, data = await anext(records)  # who finds no feed is told so on the screen as it is
         with show or live(calls, Console()):
-            while not (once and name == "now"):
-                calls.take(name, data, time.monotonic())
-                name, data = await anext(records)
+            keeping = asyncio.ensure_future(_keep_spending(place, calls))
+            try:
+                while not (once and name == "now"):
+                    calls.take(name, data, time.monotonic())
+                    name, data = await anext(records)
+            finally:
+                keeping.cancel()
     now = time.monotonic()
     print_lines(table([cells(row, now) for row in calls.rows()], HEADINGS))
+    if spent := await spending(place):
+        print_lines(["", *table([*map(spent_cells, spent)], SPENT_HEADINGS)])
     return 0

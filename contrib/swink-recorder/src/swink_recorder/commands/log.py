@@ -19,7 +19,7 @@ from swink_cli.terminal import printable, say, table
 from swink_core import SwinkError, UsageError
 from swink_recorder.commands.costs import costs_cells, summed, sums
 from swink_recorder.commands.replay import play_recording
-from swink_recorder.commands.rows import print_rows
+from swink_recorder.commands.rows import print_rows, reads
 from swink_recorder.documents import read_document
 from swink_recorder.plugin import PATH_ENV
 from swink_recorder.recording import Recording
@@ -57,8 +57,9 @@ _many = click.option("-n", "--number", default=20, show_default=True, help="The 
     metavar="PATH",
     help="The folder or SQLite file to look into. Default: where calls are kept.",
 )
+@_many
 @click.pass_context
-def command(context: click.Context, path: str | None) -> None:
+def command(context: click.Context, path: str | None, number: int) -> None:
     """Look at calls and conversations that were kept; without a command, list the newest calls.
 
     What `swink ask` and `swink chat` ask is kept in a file of the user's own (`swink log path`),
@@ -67,7 +68,10 @@ def command(context: click.Context, path: str | None) -> None:
     """
     context.obj = path
     if context.invoked_subcommand is None:
-        context.invoke(list_calls)
+        context.invoke(list_calls, number=number)
+    else:
+        lists = ("list", "search", "conversations")
+        context.default_map = {name: {"number": number} for name in lists}
 
 
 def _path() -> Path:
@@ -315,8 +319,8 @@ def _attempt(take: Take) -> tuple[str, str]:
     seconds = recording.chunks[-1][0] if recording.chunks else 0.0
     status = f"HTTP {recording.status}, " if recording.status else ""
     told = f"; {failure.kind}: {failure.message}" if failure else ""
-    reads = f"{len(recording.body)} bytes in {len(recording.chunks)} reads over {seconds:.2f} s"
+    came = f"{len(recording.body)} bytes in {reads(len(recording.chunks))} over {seconds:.2f} s"
     if not recording.chunks:
-        reads = f"{len(take.events)} events"
+        came = f"{len(take.events)} events"
     model = f"{recording.provider}/{recording.model}"
-    return "attempt", printable(f"{model}: {status}{reads}{told}")
+    return "attempt", printable(f"{model}: {status}{came}{told}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,7 +19,7 @@ from swink_cli.prompts import prompt_message, prompt_options
 from swink_cli.terminal import say
 from swink_core.providers import HTTPProvider
 from swink_recorder.capture import Tape
-from swink_recorder.recording import Recording
+from swink_recorder.commands.rows import reads
 from swink_recorder.replay import ReplayServer
 from swink_recorder.saved import saved_answer
 
@@ -96,16 +96,11 @@ async def _record_saved(
                 resolution="Its provider makes the events itself.",
             )
         answer = saved_answer(data, model.provider, model.id, provider.content_types[0])
-        if type(provider).chunks is not HTTPProvider.chunks:
-            provider.chunks = lambda *_: _pieces(answer)  # type: ignore[method-assign]  # of this one object
-        asked = {"api_key": "none", **call.options, "base_url": server.add("saved", answer)}
+        url = server.play(provider, "saved", answer)
+        asked = {"api_key": "none", **call.options, "base_url": url}
         context = call.context([swink.UserMessage(prompt or "What was saved?")])
         stream = client.stream(model, context, **asked)
         return await _keep(stream, folder, note, "/saved")
-
-
-async def _pieces(answer: Recording) -> AsyncIterator[bytes]:
-    yield answer.body
 
 
 async def _keep(stream: swink.EventStream, folder: Path, note: str, below: str = "") -> int:
@@ -117,5 +112,5 @@ async def _keep(stream: swink.EventStream, folder: Path, note: str, below: str =
         recording.chunks = [(0.0, len(recording.body))]
         recording.request.path = recording.request.path.removeprefix(below)
     recording.save(folder, stream.call.secrets)
-    say(f"recorded {len(recording.body)} bytes in {len(recording.chunks)} reads: {folder}")
+    say(f"recorded {len(recording.body)} bytes in {reads(len(recording.chunks))}: {folder}")
     return 0 if whole else EXIT_FAILURE

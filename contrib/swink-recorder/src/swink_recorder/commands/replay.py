@@ -25,7 +25,7 @@ def command(folder: Path, fast: bool, plain: bool) -> int:
     """Play a recording back: no key, no network.
 
     The bytes go through a real request to the recording's provider plugin, which must be
-    installed.
+    installed. One that makes no requests reads them where it would ask a child process.
     """
     return play_recording(Recording.load(folder), fast, plain)
 
@@ -37,10 +37,11 @@ def play_recording(recording: Recording, fast: bool, plain: bool) -> int:
 
 async def _replay(recording: Recording, speed: float, plain: bool) -> int:
     async with ReplayServer(speed) as server, swink.Client() as client:
+        provider = client.host.bind(recording.provider).provider
         stream = client.stream(
             f"{recording.provider}/{recording.model}",
             "What was recorded?",
-            base_url=server.add("case", recording),
+            base_url=server.play(provider, "case", recording),
             api_key="replay-needs-no-key",
             retry=swink.RetryPolicy.none(),
         )

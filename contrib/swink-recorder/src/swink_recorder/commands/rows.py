@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from swink_cli.listing import print_lines
 from swink_cli.terminal import is_terminal, table
 
-__all__ = ["print_rows"]
+__all__ = ["print_rows", "reads"]
 
 LEAST = 16
 """Columns that the last cell needs; a table that leaves it fewer is none."""
@@ -27,3 +27,8 @@ def print_rows(
         print_lines(table([short(*row) for row in rows]))
     else:
         print_lines(table(rows, headings))
+
+
+def reads(count: int) -> str:
+    """Say in how many reads of the network something came."""
+    return f"{count} read{'' if count == 1 else 's'}"

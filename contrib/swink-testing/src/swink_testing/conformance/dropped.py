@@ -26,7 +26,7 @@ from swink_testing.matrix.cases import Case, cases_of
 from swink_testing.matrix.conversations import LOOK_UP
 from swink_testing.matrix.exceptions import excuses
 from swink_testing.matrix.ids import AskedModel
-from swink_testing.matrix.lost import lost_values
+from swink_testing.matrix.lost import invented_values, lost_values
 from swink_testing.request_readers import strings_of
 
 __all__ = ["check_nothing_dropped", "check_other_models"]
@@ -118,6 +118,7 @@ class _Session:
     """What became of the calls to one model; `plain` is each conversation without options."""
 
     thinks: bool
+    most: int | None
     plain: dict[str, Outcome] = field(factory=dict)
     required: Asked | None = None
 
@@ -169,24 +170,28 @@ async def _ask(
 ) -> None:
     infos = {info.id: info for info in subject.catalog.models(subject.name)}
     thinks = id in infos and "thinking" in (infos[id].capabilities or ())
-    asked = _Session(thinks)
+    asked = _Session(thinks, infos[id].max_output if id in infos else None)
     async with Asker(subject.host, **subject.options) as asker:
         for said in further_conversations():
             asker.hold(subject.name, said)
         for case in cases:
             outcome = await asker.outcome(case)
             if outcome.fault is not None:
-                fail(f"{case} fails: {outcome.fault}")
+                fail(f"{case} fails: {outcome.fault}", outcome.request and outcome.request.body)
             if outcome.asked is None:
                 continue
             if judge is not None:
                 require_accepted(judge, case, outcome.asked)
             if case.conversation not in asked.plain:
                 without = Case(case.provider, case.model, case.conversation, {})
-                plain = await asker.outcome(without) if case.options else outcome
-                asked.plain[case.conversation] = plain
+                held = await asker.outcome(without) if case.options else outcome
+                asked.plain[case.conversation] = held
             if case.options.get("tool_choice") == "required" and not outcome.notices:
                 asked.required = asked.required or outcome.asked
+            plain = asked.plain[case.conversation]
+            for what in invented_values(outcome, plain, asked.most):
+                body = plain.asked and plain.asked.body
+                fail(f"{what} is sent where nobody set it, unlike by {case}", body)
             for what in asked.missing(outcome):
                 require(
                     _is_excused(case, what),

@@ -33,13 +33,15 @@ _ABOUT = {
     "cancelling_closes": ("stream",),
     "same_events_however_cut": ("parser",), "expected_message": ("parser",),
     "truncation": ("parser",), "unknown_frames": ("parser",), "stop_reasons": ("parser",),
+    "missing_usage": ("parser",),
     "in_stream_errors": ("parser",), "standard_faults": ("parser",), "large_input": ("parser",),
     "whole_answers": ("parser",), "http_errors": ("classify",), "listed_errors": ("classify",),
     "conversations": ("convert",), "nothing_foreign_sent": ("convert",),
     "answers_go_back": ("convert",), "unsupported_features": ("request",),
     "nothing_dropped": ("request", "convert"), "other_models": ("request", "convert"),
     "capabilities_are_used": ("convert",), "differences_are_sent": ("request", "convert"),
-    "requests_are_accepted": ("request", "convert"), "no_secret_leaks": ("request",),
+    "requests_are_accepted": ("request", "convert"),
+    "listed_requests": ("request", "convert"), "no_secret_leaks": ("request",),
 }  # fmt: skip
 """Which of the plugin's functions a check is about."""
 

@@ -38,7 +38,12 @@ from swink_testing.conformance.subject import Subject
 from swink_testing.driver import comparable, fold
 from swink_testing.request_readers import strings_of
 
-__all__ = ["check_answers_go_back", "check_stop_reasons", "check_unknown_frames"]
+__all__ = [
+    "check_answers_go_back",
+    "check_missing_usage",
+    "check_stop_reasons",
+    "check_unknown_frames",
+]
 
 _UNKNOWN = json.dumps({"type": "swink_unknown", "swink_unknown": {"a": [1, "b", None]}}).encode()
 
@@ -77,19 +82,19 @@ def check_stop_reasons(subject: Subject) -> None:
     recorded = {r.wire_format: r for r, answer in _answers(subject) if not _has_reason(answer)}
 
     async def compare() -> None:
-        named = False
+        named = known = False
         for recording, answer in _answers(subject):
             before = _told(await subject.parse(recording))
             for what, change in (("unknown", _rename), ("missing", _remove)):
-                body = _with_reasons(answer, change)
+                body = _edited(answer, _reasons, change)
                 if body is None or (change is _remove and recording.wire_format in recorded):
                     continue
-                named = True
+                named, known = True, known or not before
                 events = await subject.parse(recording, [body])
                 reason, told = fold(events).stop_reason, _told(events)
                 where = f"recording {recording.name}: where the reason to stop is {what}"
                 require(
-                    len(told) > len(before) or reason is StopReason.ERROR,
+                    {*told} - {*before} or reason is StopReason.ERROR,
                     f"{where}, it is said to be {reason}, and no Notice tells of it",
                 )
                 require(
@@ -100,6 +105,36 @@ def check_stop_reasons(subject: Subject) -> None:
                 )
         if not named:
             raise DoesNotApply("no recording names a reason to stop")
+        require(known, "each recorded reason to stop is told in a Notice, as if it were unknown")
+
+    asyncio.run(compare())
+
+
+def check_missing_usage(subject: Subject) -> None:
+    """An answer that counts no tokens is the same message, whose counts are unknown, not 0."""
+
+    async def compare() -> None:
+        counted = False
+        for recording, answer in _answers(subject):
+            if (body := _edited(answer, _counts, _remove)) is None:
+                continue
+            counted = True
+            whole = comparable(fold(await subject.parse(recording)))
+            found = comparable(fold(await subject.parse(recording, [body])))
+            where = f"recording {recording.name}: where no tokens are counted"
+            if found.stop_reason is StopReason.ERROR:
+                fail(f"{where}, it fails: {found.error_message}", body)
+            for name in ("input", "output"):
+                told = getattr(found.usage, name, None)
+                require(
+                    told in (None, getattr(whole.usage, name, None)),
+                    f"{where}, {name} tokens are said to be {told}",
+                    body,
+                )
+            same = evolve(found, usage=whole.usage) == whole
+            require(same, f"{where}, the message is another", body)
+        if not counted:
+            raise DoesNotApply("no recording counts tokens")
 
     asyncio.run(compare())
 
@@ -193,12 +228,17 @@ def _answers(subject: Subject) -> Iterator[tuple[Recording, Answer]]:
         raise DoesNotApply("its frames are neither SSE nor NDJSON")
 
 
-def _with_reasons(answer: Answer, change: Callable[[dict[str, Any], str], None]) -> bytes | None:
-    """Return the body with every reason to stop changed; `None` where it names none."""
+_Place: TypeAlias = tuple[dict[str, Any], str]
+
+
+def _edited(
+    answer: Answer, find: Callable[[Any], Iterator[_Place]], change: Callable[..., None]
+) -> bytes | None:
+    """Return the body with every place changed that is found; `None` where there is none."""
     frames, found = [], False
     for frame in answer.frames:
         for data in _data(answer, frame):
-            if places := list(_reasons(data)):
+            if places := list(find(data)):
                 found = True
                 for holder, name in places:
                     change(holder, name)
@@ -212,7 +252,7 @@ def _told(events: Sequence[Event]) -> list[str]:
 
 
 def _has_reason(answer: Answer) -> bool:
-    return _with_reasons(answer, _rename) is not None
+    return _edited(answer, _reasons, _rename) is not None
 
 
 def _data(answer: Answer, frame: bytes) -> Iterator[Any]:
@@ -223,17 +263,25 @@ def _data(answer: Answer, frame: bytes) -> Iterator[Any]:
             yield json.loads(payload)
 
 
-def _reasons(data: Any) -> Iterator[tuple[dict[str, Any], str]]:
+def _reasons(data: Any) -> Iterator[_Place]:
+    return _places(data, lambda name, value: isinstance(value, str) and name.endswith("reason"))
+
+
+def _counts(data: Any) -> Iterator[_Place]:
+    return _places(data, lambda name, value: "usage" in name or name.endswith("evalcount"))
+
+
+def _places(data: Any, wanted: Callable[[str, Any], bool]) -> Iterator[_Place]:
+    """Yield where JSON data holds something, by its name in small letters without `_`."""
     if isinstance(data, dict):
         for name, value in data.items():
-            plain = name.lower().replace("_", "")
-            if isinstance(value, str) and plain.endswith("reason"):
+            if wanted(name.lower().replace("_", ""), value):
                 yield data, name
             else:
-                yield from _reasons(value)
+                yield from _places(value, wanted)
     elif isinstance(data, list):
         for value in data:
-            yield from _reasons(value)
+            yield from _places(value, wanted)
 
 
 def _rename(holder: dict[str, Any], name: str) -> None:

@@ -16,10 +16,12 @@ from swink_testing.conformance.faults import (
 )
 from swink_testing.conformance.forward import (
     check_answers_go_back,
+    check_missing_usage,
     check_stop_reasons,
     check_unknown_frames,
 )
 from swink_testing.conformance.judged import check_requests_are_accepted
+from swink_testing.conformance.listed import check_listed_requests
 from swink_testing.conformance.package import (
     check_catalogue,
     check_hooks_are_decorated,
@@ -61,6 +63,7 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(2, check_truncation),
     Check(2, check_unknown_frames),
     Check(2, check_stop_reasons),
+    Check(2, check_missing_usage),
     Check(2, check_in_stream_errors),
     Check(2, check_http_errors),
     Check(2, check_listed_errors),
@@ -77,6 +80,7 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(3, check_capabilities_are_used),
     Check(3, check_differences_are_sent),
     Check(3, check_requests_are_accepted),
+    Check(3, check_listed_requests),
     Check(3, check_no_secret_leaks, needed=True),
     Check(3, check_hooks_are_decorated),
     Check(3, check_imports_are_light),

@@ -140,7 +140,12 @@ def check_nothing_foreign_sent(subject: Subject) -> None:
     if subject.speaks_http:
         sent = _readable(subject.provider.request(model, payload, options).body)
     for mark in marks:
-        require(mark not in sent, f"a conversation begun on another provider sends its {mark!r}")
+        require(
+            mark not in sent,
+            f"a conversation begun on another provider sends its {mark!r}",
+            payload,
+            f"nothing of {mark!r}",
+        )
 
 
 def check_unsupported_features(subject: Subject) -> None:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -19,6 +16,7 @@ from swink_testing.conformance.subject import Subject
 from swink_testing.driver import comparable, fold
 from swink_testing.expected_faults import FAILS, FULL_STREAM, HALFWAY
 from swink_testing.freeze import long_errors, long_frames
+from swink_testing.quiet import quiet
 
 __all__ = ["check_large_input", "check_standard_faults"]
 
@@ -52,7 +50,7 @@ def check_standard_faults(subject: Subject) -> None:
                 require(isinstance(events[-1], Done), f"{name} ends in {events[-1]!r:.200}")
                 _require_same(name, events, whole)
 
-    with _quiet():
+    with quiet():
         asyncio.run(spoil())
 
 
@@ -86,7 +84,7 @@ def check_large_input(subject: Subject) -> None:
     """No frame and no refusal of 256 kB, whatever in it is large, holds the event loop."""
     if not subject.parses:
         raise DoesNotApply("it has no parser: no bytes can be put through it")
-    with _quiet():
+    with quiet():
         if slow := _slow(_Reading(subject)):
             fail(slow[0])
 
@@ -113,15 +111,3 @@ def _slow(reading: _Reading) -> list[str]:
     subject = reading.subject
     refused = long_errors(subject) if subject.speaks_http else ()
     return [*long_frames([subject]), *refused]
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the log of calls that fail on purpose to themselves."""
-    logger = logging.getLogger("swink_core")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)

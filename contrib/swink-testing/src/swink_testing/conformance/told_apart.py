@@ -172,6 +172,10 @@ def _differences() -> Iterator[_Difference]:
     yield _Difference("a result's is_error", plain, shows="error")
     plain = (_asked(_document(None)), _asked(_document("nonceOther")))
     yield _Difference("a document's name", plain)
+    offered = (_asked(tools=[LOOK_UP]), _asked(tools=[LOOK_UP]))
+    for choice in ("none", "required"):
+        either = ({"tool_choice": "auto"}, {"tool_choice": choice})
+        yield _Difference(f"{choice} instead of auto for tool_choice", offered, either)
     for levels in (("off", "high"), ("low", "high"), (1100, 9000)):
         options = ({"thinking": levels[0]}, {"thinking": levels[1]})
         yield _Difference(f"{levels[1]} instead of {levels[0]} for thinking", options=options)

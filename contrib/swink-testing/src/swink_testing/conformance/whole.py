@@ -55,15 +55,18 @@ def check_whole_answers(subject: Subject) -> None:
 class Listed(msgspec.Struct):
     """What an error looks like, and what it means.
 
-    `status` and `body` are of an HTTP answer, `frame` is of a stream: JSON data, or text that is
-    sent as it is. `says` is in the message that people see.
+    `status`, `headers` and `body` are of an HTTP answer, `frame` is of a stream: JSON data, or text
+    that is sent as it is. `says` is in the message that people see, `rule` names what is to match
+    (empty: anything).
     """
 
     kind: StreamErrorKind
     status: int = 200
+    headers: dict[str, str] = {}
     body: Any = None
     frame: Any = None
     says: str = ""
+    rule: str = ""
 
 
 def check_listed_errors(subject: Subject) -> None:
@@ -89,6 +92,8 @@ def check_listed_errors(subject: Subject) -> None:
                 row.body if row.frame is None else row.frame,
                 row.kind,
             )
+            by = terminal.rule
+            require(row.rule in ("", by), f"{where} goes by {by}, expected {row.rule}")
             require(
                 row.says in terminal.error_message,
                 f"{where} should say {row.says!r}: {terminal.error_message}",
@@ -103,9 +108,8 @@ async def _events_of(subject: Subject, row: Listed) -> list[Event]:
     if row.frame is not None:
         answer = Answer.of_body(b"", type(subject.provider).decoder)
         return await drive_bytes(subject.provider, subject.model, [answer.frame(data)])
-    http = MemoryHTTPClient(
-        MemoryResponse([data], row.status, {"Content-Type": "application/json"})
-    )
+    headers = {"Content-Type": "application/json", **row.headers}
+    http = MemoryHTTPClient(MemoryResponse([data], row.status, headers))
     return await _asked(subject, http, subject.model)
 
 

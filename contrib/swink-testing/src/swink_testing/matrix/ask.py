@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
 from typing import Any, Self
 from unittest.mock import patch
 
@@ -36,6 +35,7 @@ from swink_testing.judge import Asked, asked_of
 from swink_testing.matrix.cases import Case
 from swink_testing.matrix.conversations import conversation
 from swink_testing.matrix.said import Said
+from swink_testing.quiet import quiet
 
 __all__ = ["Asker", "Outcome"]
 
@@ -110,7 +110,7 @@ class Asker:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        self._stack.enter_context(_quiet())
+        self._stack.enter_context(quiet())
         self._stack.enter_context(patch.dict(os.environ, _ENVIRONMENT))
         os.environ.pop(USER_FILE_ENV, None)
         clock = DatedClock(BEGAN)  # the same on every day
@@ -186,15 +186,3 @@ class Asker:
             outcome.refusal = error
         else:
             outcome.fault = f"{error.error_kind}: {error.error_message}"
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the log of calls that fail on purpose to themselves."""
-    logger = logging.getLogger("swink_core")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from swink_core import AssistantMessage, CacheStrategy, ThinkingLevel, ToolResultMessage, dump
 from swink_testing.matrix.ask import Outcome
 from swink_testing.request_readers import READERS, read_request, strings_of
 
-__all__ = ["lost_values"]
+__all__ = ["invented_values", "lost_values"]
 
 _SENT_AS_GIVEN = (
     "temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "max_tokens", "seed",
@@ -49,6 +51,7 @@ def lost_values(outcome: Outcome, plain: Outcome) -> list[str]:
     values = (value if isinstance(value, tuple) else (value,) for value in outcome.said.values)
     missing = [forms[0] for forms in values if not any(form in texts for form in forms)]
     missing += _wrong_types(outcome, texts)
+    missing += _spoilt_arguments(outcome)
     if fault := _unpaired(outcome):
         missing.append(fault)
     if plain.asked is not None:
@@ -67,6 +70,25 @@ def lost_values(outcome: Outcome, plain: Outcome) -> list[str]:
     return missing
 
 
+def invented_values(outcome: Outcome, plain: Outcome, most: int | None) -> Iterator[str]:
+    """Name the options that a request holds where nobody set them.
+
+    `plain` is the call without them; `most` tokens, which are all that the model can answer with,
+    are no limit that anybody invented.
+    """
+    if outcome.asked is None or plain.asked is None or plain.notices:
+        return
+    unset = dict(_scalars(plain.asked.body, ""))
+    for name, value in outcome.case.options.items():
+        if name not in _SENT_AS_GIVEN or isinstance(value, str | list):
+            continue
+        for path, leaf in _scalars(outcome.asked.body, ""):
+            if path.endswith(_SIZE):
+                continue
+            if _all_sent(value, [leaf]) and unset.get(path) not in (None, value, most):
+                yield f"{name}={unset[path]!r}"
+
+
 _IMAGE_TYPE = re.compile(r"\bimage/(\w+)")
 
 
@@ -75,6 +97,30 @@ def _wrong_types(outcome: Outcome, texts: str) -> list[str]:
     own = set(_IMAGE_TYPE.findall("\n".join(strings_of(dump(outcome.said.context)))))
     sent = set(_IMAGE_TYPE.findall(texts))
     return [f"image/{name}" for name in own - sent] if sent else []
+
+
+def _spoilt_arguments(outcome: Outcome) -> Iterator[str]:
+    """Name the arguments of calls that are in the request, and not as JSON."""
+    assert outcome.asked is not None
+    written = [*_written(outcome.asked.body)]
+    for message in outcome.said.context.messages:
+        for call in message.tool_calls if isinstance(message, AssistantMessage) else ():
+            if call.arguments and call.arguments not in written:
+                yield f"JSON of the arguments {call.arguments}"
+
+
+def _written(data: Any) -> Iterator[dict[str, Any]]:
+    """Yield each object of JSON data, and those that a text of it is the JSON of."""
+    if isinstance(data, dict):
+        yield data
+        for value in data.values():
+            yield from _written(value)
+    elif isinstance(data, list):
+        for value in data:
+            yield from _written(value)
+    elif isinstance(data, str) and data.startswith("{"):
+        with suppress(ValueError):
+            yield json.loads(data)
 
 
 def _all_sent(value: Any, sent: list[Any]) -> bool:
@@ -122,9 +168,13 @@ def _leaves(outcome: Outcome) -> Counter[tuple[str, Any]]:
     return found
 
 
+_SIZE = "{}"
+"""How the path ends of an object's size, which is counted beside what is in it."""
+
+
 def _scalars(data: Any, path: str) -> Iterator[tuple[str, Any]]:
     if isinstance(data, dict):
-        yield path, len(data)
+        yield f"{path}{_SIZE}", len(data)
         for name, value in data.items():
             yield from _scalars(value, f"{path}.{name}")
     elif isinstance(data, list):

@@ -16,7 +16,13 @@ from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 from swink_core import Context, Model, StreamOptions, ThinkingLevel
 from swink_core.providers import rule_of, with_extra
 from swink_provider_openai.dialect import Dialect
-from swink_provider_openai.parameters import TOOL_CHOICES, effort, kept, response_format
+from swink_provider_openai.parameters import (
+    TOOL_CHOICES,
+    effort,
+    gateway_options,
+    kept,
+    response_format,
+)
 from swink_provider_openai.responses.converter import ResponsesConverter
 from swink_provider_openai.responses.parser import ResponsesParser
 from swink_provider_openai.terms import REGIONAL, with_terms
@@ -52,6 +58,8 @@ class ResponsesAPI:
             self.knobs |= {"session_id", "cache"}
         if dialect.user is not None:
             self.knobs |= {"user"}
+        if dialect.gateway:
+            self.knobs |= {"cache", "user"}
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Return `input`, `instructions` and `tools`."""
@@ -111,6 +119,7 @@ class ResponsesAPI:
         if self._dialect.cache_key is not None:
             found[self._dialect.cache_key] = options.session_id
             found |= kept(rule_of(model, self).facts, options, self._dialect)
+        found |= gateway_options(options, self._dialect)
         return {name: value for name, value in found.items() if value is not None}
 
     def _text(self, options: StreamOptions) -> dict[str, Any] | None:

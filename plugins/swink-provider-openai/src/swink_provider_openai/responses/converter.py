@@ -45,6 +45,7 @@ from swink_provider_openai.converter import (
     OpenAIConverter,
     arguments_text,
     check_document,
+    check_place,
     media_url,
     unsupported,
 )
@@ -222,6 +223,7 @@ class ResponsesConverter(OpenAIConverter):
                 return dict(block.data)
             case DocumentBlock():
                 check_document("The Responses API", block)
+                check_place(block, self.dialect, self.provider)
                 name = block.name or "document.pdf"
                 return {"type": "input_file", "filename": name, "file_data": media_url(block)}
             case AudioBlock():

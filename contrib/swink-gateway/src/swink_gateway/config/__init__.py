@@ -1,0 +1,17 @@
+"""What the gateway of a team is told in a TOML file: who answers, who may ask, and for how much."""
+
+from swink_gateway.config.parts import Config, Key, Route, Rule, Transforms, Upstream, When
+from swink_gateway.config.reading import ConfigError, Fault, Source
+
+__all__ = [
+    "Config",
+    "ConfigError",
+    "Fault",
+    "Key",
+    "Route",
+    "Rule",
+    "Source",
+    "Transforms",
+    "Upstream",
+    "When",
+]

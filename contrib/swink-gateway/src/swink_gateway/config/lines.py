@@ -1,0 +1,81 @@
+"""Where in a TOML file a value is.
+
+Python's own parser says no lines, so it is asked: a value stands in the first line up to which the
+file, read on its own, has it. Brackets that are open there are closed.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["Path", "line_of", "written"]
+
+Path = tuple[str | int, ...]
+"""The way to a value: keys of tables and indices of lists."""
+
+DEEPEST = 4
+"""Lists in lists that are closed."""
+
+
+def written(path: Path) -> str:
+    """Return a path as TOML writes it."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            plain = step.replace("-", "_").isidentifier() or step.isdecimal()
+            quoted = step if plain else f'"{step}"'
+            text += f".{quoted}" if text else quoted
+    return text
+
+
+def line_of(text: str, path: Path) -> int:
+    """Return the line, from 1, in which a value begins, or the nearest of what holds it."""
+    lines = text.splitlines()
+    whole = tomllib.loads(text)
+    while path and not _has(whole, path):
+        path = path[:-1]
+    if not path:
+        return 1
+    reads: dict[int, Any] = {}
+
+    def read(count: int) -> Any:
+        if count not in reads:
+            reads[count] = _parsed("\n".join(lines[:count]))
+        return reads[count]
+
+    def complete(count: int) -> int:
+        return next(n for n in range(count, -1, -1) if read(n) is not None)
+
+    end = _first(len(lines), lambda count: _has(read(complete(count)), path))
+    return complete(end - 1) + 1
+
+
+def _first(most: int, holds: Callable[[int], bool]) -> int:
+    """Return the least number of lines from which on something holds."""
+    least = 0
+    while least < most:
+        middle = (least + most) // 2
+        least, most = (least, middle) if holds(middle) else (middle + 1, most)
+    return least
+
+
+def _parsed(text: str) -> Any:
+    for depth in range(DEEPEST + 1):
+        try:
+            return tomllib.loads(text + "\n" + "]" * depth)
+        except tomllib.TOMLDecodeError:
+            continue
+    return None
+
+
+def _has(data: Any, path: Path) -> bool:
+    for step in path:
+        try:
+            data = data[step]
+        except (LookupError, TypeError):
+            return False
+    return True

@@ -1,0 +1,21 @@
+"""What clients may take, what they took, and which models rest: one ledger for all who serve.
+
+A ledger is in memory for one process, in a SQLite file for the processes of one machine, and in
+Redis for several machines (`swink-gateway[redis]`).
+"""
+
+from swink_gateway.limits.ledger import Allowance, Circuit, Ledger, Refusal, Spending, Ticket
+from swink_gateway.limits.memory import MemoryLedger
+from swink_gateway.limits.stores import Store, open_ledger
+
+__all__ = [
+    "Allowance",
+    "Circuit",
+    "Ledger",
+    "MemoryLedger",
+    "Refusal",
+    "Spending",
+    "Store",
+    "Ticket",
+    "open_ledger",
+]

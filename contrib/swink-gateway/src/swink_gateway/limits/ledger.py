@@ -1,0 +1,178 @@
+"""What a ledger answers, and the one rule by which it does.
+
+A call is admitted while what is charged is below each limit. What it may cost is charged before it
+begins and put right when it has ended, so no limit is passed by more than the last call that was
+let in. A process that dies leaves its calls charged with what they might have cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+from attrs import define
+
+__all__ = [
+    "WINDOW_SECONDS",
+    "Allowance",
+    "Circuit",
+    "Ledger",
+    "Refusal",
+    "Spending",
+    "Ticket",
+    "periods",
+    "refusal",
+]
+
+WINDOW_SECONDS = 60
+"""In which requests and tokens count: those of each second go as it leaves the window."""
+
+BUSY_SECONDS = 1.0
+"""After which who has too many answers under way may ask again: they end all the time."""
+
+
+@define(frozen=True)
+class Allowance:
+    """What the clients of one key may take together; `None` is no limit.
+
+    `requests` and `tokens` are a minute, `streams` are under way at a time, and dollars go by the
+    days and months of UTC.
+    """
+
+    requests: float | None = None
+    tokens: float | None = None
+    streams: float | None = None
+    dollars_a_day: float | None = None
+    dollars_a_month: float | None = None
+
+    def share(self, members: int) -> Allowance:
+        """Return what one of so many processes may let through by itself."""
+
+        def part(limit: float | None) -> float | None:
+            return None if limit is None else limit / members
+
+        return Allowance(
+            part(self.requests),
+            part(self.tokens),
+            part(self.streams),
+            part(self.dollars_a_day),
+            part(self.dollars_a_month),
+        )
+
+
+@define(frozen=True)
+class Spending:
+    """What a key has taken: in the last minute, today and this month, and what is under way.
+
+    `at` is when this was so, in seconds of the epoch; `frees_at` when the minute's first second
+    no longer counts.
+    """
+
+    key: str
+    requests: float = 0
+    tokens: float = 0
+    streams: int = 0
+    dollars_today: float = 0.0
+    dollars_this_month: float = 0.0
+    at: float = 0.0
+    frees_at: float = 0.0
+
+
+@define(frozen=True)
+class Refusal:
+    """Why a call is not admitted: `what` is the limit in words.
+
+    `retry_after` is in seconds; `spent` tells a budget from a rate.
+    """
+
+    what: str
+    retry_after: float
+    spent: bool
+
+
+@define(frozen=True)
+class Ticket:
+    """A call that was admitted: when, and what was charged for it."""
+
+    key: str
+    at: float
+    tokens: int
+    dollars: float
+
+
+@define(frozen=True)
+class Circuit:
+    """A model that failed, so many times in a row, at last with this kind and in these words.
+
+    `rest` are the seconds for which it is not asked; 0.0: it may be.
+    """
+
+    failures: int
+    rest: float
+    kind: str
+    message: str
+
+
+class Ledger(Protocol):
+    """Limits, budgets and circuits; what it is told holds for all who share it."""
+
+    async def admit(
+        self, key: str, allowance: Allowance, tokens: int, dollars: float
+    ) -> Ticket | Refusal:
+        """Charge a call with the most that it may take, unless a limit is reached."""
+
+    async def settle(self, ticket: Ticket, tokens: int, dollars: float) -> None:
+        """Charge what a call that has ended took instead; once for each ticket."""
+
+    async def spending(self, keys: Sequence[str]) -> list[Spending]:
+        """Return what each of the keys has taken."""
+
+    async def circuit(self, target: str, rest: float) -> Circuit | None:
+        """Return the circuit of a target that failed, `None` for one that has not.
+
+        Of those who ask when its rest is over, one is let through; the others wait `rest` seconds
+        more for what becomes of it.
+        """
+
+    async def failed(
+        self, target: str, threshold: int, rest: float, kind: str, message: str
+    ) -> None:
+        """Count a failure; with the `threshold`-th in a row the target rests."""
+
+    async def succeeded(self, target: str) -> None:
+        """Forget the failures of a target."""
+
+    async def aclose(self) -> None:
+        """Let go of what is open."""
+
+
+def periods(at: float) -> tuple[str, str]:
+    """Return the names of the day and the month of a time."""
+    date = datetime.fromtimestamp(at, UTC)
+    return f"{date:%Y-%m-%d}", f"{date:%Y-%m}"
+
+
+def refusal(allowance: Allowance, taken: Spending) -> Refusal | None:
+    """Return why no more is admitted; `None` where it is."""
+    for limit, so_far, what, wait, spent in _limits(allowance, taken):
+        if limit is not None and so_far >= limit:
+            return Refusal(f"{limit:g} {what}", max(1.0, wait), spent)
+    return None
+
+
+_Row = tuple[float | None, float, str, float, bool]
+
+
+def _limits(allowance: Allowance, taken: Spending) -> Iterable[_Row]:
+    """Yield the rows (limit, taken, what of, seconds until it may be otherwise, a budget)."""
+    now = datetime.fromtimestamp(taken.at, UTC)
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    first = (midnight.replace(day=1) + timedelta(days=32)).replace(day=1)
+    minute = taken.frees_at - taken.at
+    day, month = ((end - now).total_seconds() for end in (midnight + timedelta(days=1), first))
+    yield allowance.requests, taken.requests, "requests a minute", minute, False
+    yield allowance.tokens, taken.tokens, "tokens a minute", minute, False
+    yield allowance.streams, taken.streams, "answers at a time", BUSY_SECONDS, False
+    yield allowance.dollars_a_day, taken.dollars_today, "US dollars a day", day, True
+    yield allowance.dollars_a_month, taken.dollars_this_month, "US dollars a month", month, True

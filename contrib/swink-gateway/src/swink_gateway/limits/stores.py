@@ -1,0 +1,48 @@
+"""Where a ledger is kept, as a configuration says it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attrs import define, field
+
+from swink_core import UsageError
+from swink_gateway.limits.ledger import Ledger
+from swink_gateway.limits.memory import MemoryLedger
+
+__all__ = ["ENGINES", "Store", "open_ledger"]
+
+ENGINES = ("memory", "sqlite", "redis")
+
+
+@define(frozen=True)
+class Store:
+    """Where it is kept what the owners of keys took, and which models rest.
+
+    `engine` is `memory`, `sqlite` or `redis`. SQLite's has the `path` of a file. Redis's has a
+    `url`; the processes of a machine keep what they owe it in a folder at `path`, if there is one.
+    """
+
+    engine: str = "memory"
+    path: Path | None = None
+    url: str | None = field(default=None, repr=False)
+
+
+def open_ledger(store: Store) -> Ledger:
+    """Return the ledger that is kept there. Raises UsageError where it cannot be."""
+    match store:
+        case Store(engine="memory"):
+            return MemoryLedger()
+        case Store(engine="sqlite", path=Path() as path):
+            from swink_gateway.limits.sqlite import SQLiteLedger
+
+            return SQLiteLedger(path)
+        case Store(engine="redis", url=str(url)):
+            from swink_gateway.limits.redis import RedisLedger
+
+            return RedisLedger(url, folder=store.path)
+    wants = {"sqlite": "a path", "redis": "a url"}.get(store.engine)
+    raise UsageError(
+        f"the store {store.engine!r} {f'needs {wants}' if wants else 'is not known'}",
+        resolution=f"Engines are {', '.join(ENGINES)}; SQLite needs a path, Redis a url.",
+    )

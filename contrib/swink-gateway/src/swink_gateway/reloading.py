@@ -1,0 +1,100 @@
+"""The file of a configuration, read again when it has changed, and on SIGHUP.
+
+What is under way goes on as it began. A file that cannot be used changes nothing, and is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from swink_core import Client, SwinkError
+from swink_core.providers import Clock, LoopClock
+from swink_gateway.config import Config, Source
+from swink_gateway.routing import usable
+
+__all__ = ["LOOK_SECONDS", "Reloader"]
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+"""Between two looks at the file."""
+
+
+class Reloader:
+    """Keeps to a file: `use` is given each configuration that it says, and may raise SwinkError.
+
+    `tell` is given a line for people. `failures` counts files that could not be used; `is_current`
+    says whether what is used is what the file says, and `at` when that was last so, in seconds of
+    the epoch.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        file: Path,
+        environ: Mapping[str, str],
+        use: Callable[[Config], None],
+        tell: Callable[[str], None],
+        clock: Clock | None = None,
+    ) -> None:
+        self.failures = 0
+        self.is_current = True
+        self._client = client
+        self._file = file
+        self._environ = environ
+        self._use = use
+        self._tell = tell
+        self._clock = clock or LoopClock()
+        self.at = self._clock.now().timestamp()
+        self._state = self._stat()
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Look at the file now and then, and read it on SIGHUP."""
+        loop = asyncio.get_running_loop()
+        looking = asyncio.ensure_future(self._look_for_ever())
+        with suppress(NotImplementedError, RuntimeError):  # Windows, or not the main thread
+            loop.add_signal_handler(signal.SIGHUP, self.read)
+        try:
+            yield
+        finally:
+            looking.cancel()
+            with suppress(NotImplementedError, RuntimeError):
+                loop.remove_signal_handler(signal.SIGHUP)
+
+    def read(self) -> None:
+        """Use what the file says now."""
+        self._state = self._stat()
+        try:
+            self._use(usable(self._client, Source.of(self._file), self._environ))
+        except SwinkError as error:
+            self.failures += 1
+            self.is_current = False
+            log.error("%s is not used: %s", self._file, error.message)
+            self._tell(f"the configuration is kept as it was:\n{error}")
+        else:
+            self.is_current = True
+            self.at = self._clock.now().timestamp()
+            self._tell(f"{self._file} is read, and used from now on")
+
+    def look(self) -> None:
+        """Read the file if it has changed."""
+        if self._stat() != self._state:
+            self.read()
+
+    async def _look_for_ever(self) -> None:
+        while True:
+            await self._clock.sleep(LOOK_SECONDS)
+            self.look()
+
+    def _stat(self) -> tuple[int, ...]:
+        try:
+            found = self._file.stat()
+        except OSError:
+            return ()
+        return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,0 +1,244 @@
+"""A configuration: what it says, and what is told of one that says something else."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+import swink_core as swink
+from swink_gateway.config import ConfigError, Source, Transforms, Upstream
+from swink_gateway.config.lines import line_of, written
+from swink_gateway.limits import Store
+from swink_gateway.routing import usable
+
+WHOLE = """
+[aliases]
+"gpt-4o" = "best"
+
+[routes.best]
+tiers = [
+  [{ model = "echo/echo", weight = 3 }, { model = "echo/think", options = { api_key = "${UP}" } }],
+  "echo/slow",
+]
+options = { temperature = 0.5, retry = { retries = { network = 2 } } }
+time_limits = { first_event = 20, idle = false }
+
+[routes.best.transforms]
+system_prompt = "Say $${no} more."
+defaults = { thinking = "low" }
+leave_out = ["seed", "tools"]
+max_tokens = 1000
+
+[[rules]]
+when = { models = ["claude-*"], background = true, longer_than = 60_000 }
+to = "best"
+
+[keys.alice]
+key = ["${ALICE}", "sha256:DIGEST"]
+models = "best"
+requests_per_minute = 60
+dollars_per_day = 0.5
+operator = true
+
+[store]
+engine = "sqlite"
+path = "/var/lib/limits.db"
+""".replace("DIGEST", "0f" * 32)
+
+ENVIRON = {"ALICE": "alices-secret", "UP": "upstream-secret"}
+
+
+def test_a_file_says_all_that_there_is_to_say() -> None:
+    config = Source("team.toml", WHOLE).config(ENVIRON)
+    best = config.routes["best"]
+    assert config.aliases == {"gpt-4o": "best"}
+    assert best.tiers == (
+        (
+            Upstream(model="echo/echo", weight=3.0),
+            Upstream(model="echo/think", options={"api_key": "upstream-secret"}),
+        ),
+        (Upstream(model="echo/slow"),),
+    )
+    assert best.options["temperature"] == 0.5
+    assert best.options["retry"].retries == {swink.StreamErrorKind.NETWORK: 2}
+    assert best.time_limits == swink.Timeouts(first_event=20, idle=None)
+    assert best.transforms == Transforms(
+        system_prompt="Say ${no} more.",
+        defaults={"thinking": swink.ThinkingLevel.LOW},
+        leave_out=("seed", "tools"),
+        max_tokens=1000,
+    )
+    assert config.rules[0].when.models == ("claude-*",)
+    alice = config.keys["alice"]
+    assert alice.key == (hashlib.sha256(b"alices-secret").digest(), b"\x0f" * 32)
+    assert (alice.requests_per_minute, alice.tokens_per_minute, alice.operator) == (60, None, True)
+    assert config.store == Store("sqlite", Path("/var/lib/limits.db"))
+
+
+def test_no_secret_of_it_is_ever_shown() -> None:
+    shown = repr(Source("team.toml", WHOLE).config(ENVIRON))
+    assert "secret" not in shown
+    assert "0f0f" not in shown
+
+
+FAULTS = [
+    ("[keyz]", "1: keyz: there is no 'keyz' here; did you mean keys?"),
+    (
+        "[routes.a]\ntiers = 'echo/echo'\noptons = {}",
+        "3: routes.a.optons: there is no 'optons' here; did you mean options?",
+    ),
+    ("\n[routes.a]", "2: routes.a.tiers: is missing"),
+    ("[routes.a]\ntiers = []", "2: routes.a.tiers: a model was expected in each tier"),
+    ("[routes.a]\ntiers = ['e/f', 3]", "2: routes.a.tiers[1]: a table was expected, not a number"),
+    (
+        "[routes.a]\ntiers = [\n 'echo/echo',\n # two\n { model = 'echo/echo', weight = 0 },\n]",
+        "5: routes.a.tiers[1].weight: a number above 0 was expected, not 0",
+    ),
+    ("[routes.a]\ntiers = 'ecoh/x'", '2: routes.a.tiers[0][0]: no provider "ecoh"'),
+    (
+        "[routes.a]\ntiers = 'echo/echo'\noptions.settings.x = 1",
+        "2: routes.a.tiers[0][0]: echo has no setting 'x'",
+    ),
+    (
+        "[routes.a]\ntiers = 'echo/echo'\noptions = { temperatur = 1 }",
+        "3: routes.a.options.temperatur: there is no 'temperatur' here; did you mean temperature?",
+    ),
+    (
+        "[routes.a]\ntiers = 'echo/echo'\n[routes.a.options]\nretry.base = -1",
+        "4: routes.a.options.retry.base: base=-1: expected `float` >= 0.0",
+    ),
+    (
+        "[routes.a]\ntiers = 'echo/echo'\noptions.timeouts.idle = 3",
+        "3: routes.a.options.timeouts: it is called time_limits, beside options",
+    ),
+    (
+        "[routes.a]\ntiers = 'echo/echo'\noptions.base_url = '${SECRET}'",
+        "3: routes.a.options.base_url: no value that it could have",
+    ),
+    (
+        "[routes.a]\ntiers = 'echo/echo'\ntime_limits.first = 3",
+        "3: routes.a.time_limits.first: there is no 'first' here; did you mean first_event?",
+    ),
+    (
+        "[routes.a]\ntiers = 'echo/echo'\ntransforms.leave_out = 'tool'",
+        "3: routes.a.transforms.leave_out: there is no 'tool' here; did you mean tools?",
+    ),
+    (
+        "[routes.a]\ntiers = 'echo/echo'\ntransforms.max_tokens = 1.5",
+        "3: routes.a.transforms.max_tokens: a whole number above 0 was expected, not a number",
+    ),
+    ("[aliases]\na = 'nobody'", "2: aliases.a: a route or a model was expected: 'nobody' is"),
+    ("[aliases]\n'a b' = 1", '2: aliases."a b": a text was expected, not a number'),
+    (
+        "[aliases]\na = 'echo/echo'\n[routes.a]\ntiers = 'echo/echo'",
+        "2: aliases.a: there is a route of this name",
+    ),
+    ("[[rules]]\nto = 'echo/echo'", "1: rules[0].when: is missing"),
+    (
+        "[[rules]]\nwhen = {}\nto = 'echo/echo'\n[[rules]]\nwhen.tool = 1\nto = 'echo/echo'",
+        "5: rules[1].when.tool: there is no 'tool' here; did you mean tools?",
+    ),
+    (
+        "[[rules]]\nwhen.thinking = 'high'\nto = 'echo/echo'",
+        "2: rules[0].when.thinking: true or false was expected, not a text",
+    ),
+    (
+        "[[rules]]\nwhen = {}\nto = 'nobody'",
+        "3: rules[0].to: a route or a model was expected: 'nobody' is",
+    ),
+    ("[keys.a]\nkey = 'plain'", '2: keys.a.key: "sha256:" and 64 hexadecimal digits, or'),
+    ("[keys.a]\nkey = '${NONE}'", "2: keys.a.key: there is no variable 'NONE' in the environment"),
+    (
+        "[keys.a]\nkey = '${SECRET}'\n[keys.b]\nkey = '${SECRET}'",
+        "4: keys.b.key: it is the key of a, too",
+    ),
+    (
+        "[keys.a]\nkey = '${SECRET}'\ndollars_per_day = '5'",
+        "3: keys.a.dollars_per_day: a number above 0 was expected, not a text",
+    ),
+    ("[store]\nengine = 'mysql'", "2: store.engine: one of memory, sqlite, redis was expected"),
+    ("[store]\nengine = 'redis'", "1: store.url: is missing, and redis needs it"),
+    ("\n[store", "2: Expected ']' at the end of a table declaration"),
+    ("a = 1\na = 2", "2: Cannot overwrite a value"),
+]
+
+
+@pytest.fixture(scope="module")
+def client() -> swink.Client:
+    """Return a client that asks nobody."""
+    return swink.Client()
+
+
+@pytest.mark.parametrize(("text", "told"), FAULTS, ids=[told for _, told in FAULTS])
+def test_a_fault_is_told_with_its_line_its_key_and_what_was_expected(
+    client: swink.Client, text: str, told: str
+) -> None:
+    source = Source("team.toml", text)
+    with pytest.raises(ConfigError) as raised:
+        usable(client, source, {"SECRET": "the-secret"})
+    (line,) = str(raised.value.message).splitlines()
+    assert told in line
+    assert line.startswith("team.toml:")
+    assert "secret" not in line
+
+
+def test_all_faults_are_told_at_once_in_the_order_of_their_lines() -> None:
+    text = "[store]\nengin = 1\n[aliases]\na = 1\nb = 2\n"
+    with pytest.raises(ConfigError) as raised:
+        Source("x", text).config({})
+    told = raised.value.message.splitlines()
+    assert [line.split(": ")[:2] for line in told] == [
+        ["x:2", "store.engin"], ["x:4", "aliases.a"], ["x:5", "aliases.b"],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("data", [b"\xff", b"#" * (1024 * 1024 + 1)], ids=["no UTF-8", "too long"])
+def test_what_is_no_text_is_told(tmp_path: Path, data: bytes) -> None:
+    file = tmp_path / "team.toml"
+    with pytest.raises(ConfigError, match=r"team\.toml: No such file"):
+        Source.of(file)
+    file.write_bytes(data)
+    with pytest.raises(ConfigError, match=r"team\.toml: "):
+        Source.of(file)
+
+
+LINES = '''# one
+[routes.best]
+# why
+tiers = [
+  ["a/b",
+   { model = "c/d", weight = 1 }],
+
+  "e/f",
+]
+[routes.best.options]
+user = """
+[aliases]
+"""
+seed = 1
+[[rules]]
+to = "x"
+[[rules]]
+when = { thinking = true }
+'''
+
+PLACES = [
+    (("routes", "best"), 2),
+    (("routes", "best", "tiers"), 4),
+    (("routes", "best", "tiers", 0, 1, "weight"), 6),
+    (("routes", "best", "tiers", 1), 8),
+    (("routes", "best", "options", "user"), 11),
+    (("routes", "best", "options", "seed"), 14),
+    (("rules", 0, "to"), 16),
+    (("rules", 1, "when", "thinking"), 18),
+    (("routes", "best", "nothing", 3), 2),
+    (("nothing",), 1),
+]
+
+
+@pytest.mark.parametrize(("path", "line"), PLACES, ids=[written(path) for path, _ in PLACES])
+def test_a_values_line_is_found_however_it_is_written(path: tuple[str, ...], line: int) -> None:
+    assert line_of(LINES, path) == line
+    assert line_of(LINES.replace("\n", "\r\n"), path) == line

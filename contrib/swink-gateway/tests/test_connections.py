@@ -1,0 +1,203 @@
+"""Connections that say nothing, or a byte at a time, or read nothing: each has its time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+from serving import ask, serving, until
+from test_responses_socket import CREATE, Silent, answer
+from test_seed_scenarios import Flood, open_slowly
+from test_signs_of_life import BEGUN, ENDED, HI, SIGNS, Thinking
+
+from swink_gateway.calls import ACTIVE
+from swink_gateway.connections import LEFT, LOOKS, TURNED_AWAY
+from swink_gateway.relay import Limits
+from swink_gateway.responses_serving import SOCKET_SECONDS
+from swink_gateway.server import Gateway
+from swink_testing.clock import ManualClock
+
+SILENCE = 100.0
+LOOK = SILENCE / LOOKS
+
+POSTS = {
+    **{name: path for name, (path, *_) in SIGNS.items()},
+    "count": "/v1/messages/count_tokens",
+    "show": "/api/show",
+}
+"""Where a body is read."""
+
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@asynccontextmanager
+async def timed(*plugins: Any, **limits: Any) -> AsyncIterator[tuple[Gateway, ManualClock]]:
+    """Serve by a clock that the test turns."""
+    clock = ManualClock()
+    async with serving(*plugins, limits=Limits(clock=clock, **limits)) as gateway:
+        yield gateway, clock
+
+
+async def connect(gateway: Gateway, said: str = "") -> Connection:
+    """Connect, and say something."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(gateway.url.rpartition(":")[2]))
+    writer.write(said.encode())
+    await writer.drain()
+    return reader, writer
+
+
+async def closed(connection: Connection) -> bytes:
+    """Return what comes until the other end closes the connection."""
+    reader, writer = connection
+    came = b""
+    try:
+        while piece := await reader.read(65536):
+            came += piece
+    except ConnectionResetError:
+        pass
+    finally:
+        writer.close()
+    return came
+
+
+HEAD = "GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+
+SAID = {"nothing": "", "half a line": "GET /hea", "half a head": HEAD, "one": f"{HEAD}\r\n"}
+
+
+@pytest.mark.parametrize("said", SAID.values(), ids=SAID)
+async def test_a_connection_on_which_no_request_comes_is_closed(said: str) -> None:
+    async with timed() as (gateway, clock):
+        connection = await connect(gateway, said)
+        if said == SAID["one"]:
+            await connection[0].readuntil(b'"ok"}')
+        await open_connections(gateway, 1)
+        await clock.advance(SILENCE - 1)
+        assert gateway.counters[LEFT] == 0
+        await clock.advance(2 * LOOK)
+        await closed(connection)
+        assert gateway.counters[LEFT] == 1
+
+
+async def open_connections(gateway: Gateway, count: int) -> None:
+    """Wait until the gateway has so many."""
+    server = super(type(gateway._runner), gateway._runner).server
+    assert server is not None
+    await until(lambda: len(server.connections) == count)
+
+
+async def test_a_head_that_comes_a_byte_at_a_time_gains_no_time() -> None:
+    async with timed() as (gateway, clock):
+        connection = await connect(gateway)
+        await open_connections(gateway, 1)
+        for byte in HEAD[: LOOKS + 1]:
+            assert gateway.counters[LEFT] == 0
+            connection[1].write(byte.encode())
+            await clock.advance(LOOK)
+        assert gateway.counters[LEFT] == 1
+        await closed(connection)
+
+
+@pytest.mark.parametrize("path", POSTS.values(), ids=POSTS)
+async def test_a_body_that_comes_a_byte_at_a_time_is_given_up(path: str) -> None:
+    patience = Limits().patience
+    async with timed() as (gateway, clock):
+        head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99\r\n\r\n"
+        connection = await connect(gateway, head)
+        await until(lambda: bool(clock._alarms[1:]))  # it has begun to read
+        for _ in range(10):
+            connection[1].write(b" ")
+            await clock.advance(patience / 10)
+        line = await connection[0].readline()
+        connection[1].close()
+        assert b" 408 " in line
+        await until(lambda: not gateway.counters[ACTIVE])
+
+
+async def test_a_request_that_is_answered_has_all_the_time_that_it_takes() -> None:
+    upstream = Thinking()
+    async with timed(upstream) as (gateway, clock):
+        asking = asyncio.ensure_future(ask(gateway, "/v1/chat/completions", HI))
+        await upstream.asked.wait()
+        await clock.advance(10 * SILENCE)
+        await upstream.say(*BEGUN)
+        await upstream.say(*ENDED)
+        assert (await asking).status == 200
+        assert gateway.counters[LEFT] == 0
+
+
+async def test_a_whole_answer_that_is_not_read_is_left() -> None:
+    message = {"role": "user", "content": "x" * 8_000_000}
+    body = json.dumps({"model": "echo/echo", "messages": [message]})
+    async with timed() as (gateway, clock):
+        head = "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
+        connection = await connect(gateway, f"{head}Content-Length: {len(body)}\r\n\r\n{body}")
+        await until(lambda: bool(gateway._runner._silent))  # the answer is made
+        await clock.advance(SILENCE + LOOK)
+        assert gateway.counters[LEFT] == 1
+        assert len(await closed(connection)) < len(body)
+
+
+async def test_a_full_house_makes_room_for_who_asks() -> None:
+    async with timed(connections=3) as (gateway, _):
+        silent = [await connect(gateway) for _ in range(3)]
+        for asked in range(1, 7):
+            await open_connections(gateway, 3)
+            assert (await ask(gateway, "/health")).status == 200
+            assert gateway.counters[LEFT] == asked
+            assert await closed(silent.pop(0)) == b""
+            await open_connections(gateway, 2)
+            silent.append(await connect(gateway))
+        for connection in silent:
+            connection[1].close()
+        assert gateway.counters[TURNED_AWAY] == 0
+
+
+async def test_who_comes_while_all_are_busy_is_told_to_come_again() -> None:
+    upstream = Flood(10_000)
+    async with timed(upstream, connections=2) as (gateway, _):
+        busy = [await open_slowly(gateway.url) for _ in range(2)]
+        await until(lambda: gateway.counters[ACTIVE] == 2)
+        refused = await ask(gateway, "/health")
+        assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
+        assert gateway.counters[TURNED_AWAY] == 1
+        for connection in busy:
+            connection[1].transport.abort()
+        await open_connections(gateway, 0)
+        assert (await ask(gateway, "/health")).status == 200
+
+
+async def test_connections_that_are_gone_are_forgotten() -> None:
+    async with timed(connections=4) as (gateway, _):
+        for _ in range(40):
+            await ask(gateway, "/health")
+        runner = gateway._runner
+        assert len(runner._silent) <= 2 * 4 + 1
+        await open_connections(gateway, 0)
+        runner._look()
+        assert (runner._silent, runner._busy) == ({}, set())
+
+
+async def test_a_websocket_is_open_for_an_hour_and_what_was_asked_is_answered() -> None:
+    upstream = Silent()
+    async with (
+        timed(upstream) as (gateway, clock),
+        aiohttp.ClientSession() as session,
+        session.ws_connect(f"{gateway.url}/v1/responses", autoping=True) as socket,
+    ):
+        await socket.send_json(CREATE)
+        await upstream.asked.wait()
+        await clock.advance(SOCKET_SECONDS)
+        upstream.speak.set()
+        said = []
+        async for frame in socket:
+            said.append(frame.json())
+        assert [one["type"] for one in said[-2:]] == ["response.completed", "error"]
+        assert said[-1]["error"]["code"] == "websocket_connection_limit_reached"
+        async with session.ws_connect(f"{gateway.url}/v1/responses") as another:
+            assert (await answer(another, CREATE))[-1]["type"] == "response.completed"

@@ -1,0 +1,107 @@
+"""The examples of `deploy/`, held against the command's own options and what reads them.
+
+Kubernetes's schemas and haproxy read theirs in `make counterparts`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from swink_gateway.commands.gateway import command
+
+DEPLOY = Path(__file__).parent.parent / "deploy"
+
+
+def options_of(line: list[str]) -> dict[str, Any]:
+    """Return what `swink gateway` makes of arguments. Raises click.UsageError."""
+    return command.make_context("gateway", line, resilient_parsing=False).params
+
+
+def unit() -> dict[str, str]:
+    lines = (DEPLOY / "swink-gateway.service").read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+
+
+def test_the_unit_starts_a_gateway_and_waits_for_it_to_drain() -> None:
+    said = options_of(shlex.split(unit()["ExecStart"])[2:])
+    assert (said["workers"], said["host"]) == (4, "127.0.0.1")
+    assert said["notice"] + said["drain"] < int(unit()["TimeoutStopSec"])
+    assert unit()["KillMode"] == "mixed"  # the workers are told by their parent alone
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
+def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+    (tmp_path / "swink").write_text("#!/bin/sh\n")
+    (tmp_path / "swink").chmod(0o755)
+    text = (DEPLOY / "swink-gateway.service").read_text()
+    (tmp_path / "swink-gateway.service").write_text(
+        text.replace("/opt/swink/bin/swink", str(tmp_path / "swink"))
+    )
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", tmp_path / "swink-gateway.service"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def instructions() -> list[tuple[str, str]]:
+    text = (DEPLOY / "Containerfile").read_text().replace("\\\n", " ")
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return [(name, rest) for name, rest in (line.split(None, 1) for line in lines)]
+
+
+def test_the_container_runs_swink_itself_as_nobody() -> None:
+    said = dict(instructions())
+    assert {*said} <= {
+        "FROM", "RUN", "ENV", "USER", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK", "ENTRYPOINT", "CMD",
+    }  # fmt: skip
+    line = json.loads(said["ENTRYPOINT"]) + json.loads(said["CMD"])
+    assert line[:2] == ["swink", "gateway"]
+    assert options_of(line[2:])["host"] == "0.0.0.0"
+    assert said["USER"].split(":")[0] != "0"
+    assert said["EXPOSE"] == str(options_of(line[2:])["port"])
+    probe = json.loads(said["HEALTHCHECK"].removeprefix("CMD "))
+    compile(probe[2], "HEALTHCHECK", "exec")
+    named = re.findall(r"swink-[a-z-]+(?:\[[a-z,]+\])?", said["RUN"])
+    assert named[0] == "swink-gateway[cli,redis]"
+
+
+def manifests() -> list[Any]:
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+    return list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()))
+
+
+def test_the_manifests_belong_together_and_leave_time_to_drain() -> None:
+    deployment, service, budget = manifests()
+    pod = deployment["spec"]["template"]
+    for selector in (
+        deployment["spec"]["selector"]["matchLabels"],
+        service["spec"]["selector"],
+        budget["spec"]["selector"]["matchLabels"],
+    ):
+        assert selector.items() <= pod["metadata"]["labels"].items()
+    (container,) = pod["spec"]["containers"]
+    said = options_of(container["args"])
+    assert said["notice"] + said["drain"] < pod["spec"]["terminationGracePeriodSeconds"]
+    assert said["notice"] > container["readinessProbe"]["periodSeconds"]
+    for probe, path in (("readinessProbe", "/ready"), ("livenessProbe", "/health")):
+        asked = container[probe]["httpGet"]
+        assert asked["path"] == path
+        assert asked["httpHeaders"][0]["value"] in said["names"]  # another Host gets 403
+    assert {volume["name"] for volume in pod["spec"]["volumes"]} == {
+        mount["name"] for mount in container["volumeMounts"]
+    }
+
+
+def test_a_wrong_option_would_be_noticed() -> None:
+    with pytest.raises(click.UsageError):
+        options_of(["--nothing"])

@@ -1,0 +1,399 @@
+"""Limits, budgets and circuits: the same rules in memory, in SQLite and in a real Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis_server import RedisServer
+from serving import until
+
+from swink_core import UsageError
+from swink_gateway.limits import (
+    Allowance,
+    Ledger,
+    MemoryLedger,
+    Refusal,
+    Spending,
+    Store,
+    Ticket,
+    open_ledger,
+)
+from swink_gateway.limits.redis import SIGN_SECONDS, RedisLedger
+from swink_gateway.limits.sqlite import SQLiteLedger
+from swink_testing.clock import ManualClock
+
+BEGAN = datetime(2026, 1, 31, 23, 50, tzinfo=UTC)
+"""Ten minutes before another day, and another month."""
+
+ENGINES = ("memory", "sqlite", "redis")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a server that answers late is not lost."""
+    monkeypatch.setattr("swink_gateway.limits.redis.ANSWER_SECONDS", 3600.0)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(began=BEGAN)
+
+
+Two = tuple[Ledger, Ledger]
+Both = Callable[[], AbstractAsyncContextManager[Two]]
+
+
+@pytest.fixture(params=ENGINES)
+def both(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) -> Both:
+    """The ledger as two processes have it; in memory there is but one."""
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Two]:
+        ledgers = _two(request, clock, tmp_path)
+        try:
+            yield ledgers
+        finally:
+            for ledger in {*ledgers}:
+                await ledger.aclose()
+
+    return opened
+
+
+def _two(request: pytest.FixtureRequest, clock: ManualClock, folder: Path) -> Two:
+    if request.param == "memory":
+        return (MemoryLedger(clock),) * 2
+    if request.param == "sqlite":
+        return SQLiteLedger(folder / "ledger", clock), SQLiteLedger(folder / "ledger", clock)
+    url = request.getfixturevalue("server").url
+    return RedisLedger(url, clock), RedisLedger(url, clock)
+
+
+@pytest.fixture
+def key(request: pytest.FixtureRequest) -> str:
+    """A key of the test's own: the server keeps those of all."""
+    return request.node.name
+
+
+async def taken(ledger: Ledger, key: str) -> Spending:
+    return (await ledger.spending([key]))[0]
+
+
+LIMITS: dict[str, tuple[Allowance, int, str]] = {
+    "requests": (Allowance(requests=3), 3, "3 requests a minute"),
+    "tokens": (Allowance(tokens=250), 3, "250 tokens a minute"),
+    "streams": (Allowance(streams=2), 2, "2 answers at a time"),
+    "day": (Allowance(dollars_a_day=0.5), 2, "0.5 US dollars a day"),
+    "month": (Allowance(dollars_a_month=0.9), 4, "0.9 US dollars a month"),
+    "the first that is reached": (Allowance(requests=9, dollars_a_day=0.25), 1, "0.25 US dollars"),
+    "none": (Allowance(), 9, ""),
+}
+"""What is allowed, how many calls of 100 tokens and a quarter of a dollar that is, and its name."""
+
+
+@pytest.mark.parametrize("case", LIMITS)
+async def test_calls_are_admitted_until_a_limit_is_reached_by_whomever(
+    case: str, both: Both, key: str
+) -> None:
+    async with both() as two:
+        allowance, most, what = LIMITS[case]
+        answers = [await two[number % 2].admit(key, allowance, 100, 0.25) for number in range(9)]
+        assert [isinstance(answer, Ticket) for answer in answers] == [n < most for n in range(9)]
+        for answer in answers[most:]:
+            assert isinstance(answer, Refusal)
+            assert answer.what.startswith(what)
+            assert answer.spent == ("dollars" in what)
+            assert answer.retry_after >= 1
+        assert isinstance(await two[0].admit(f"{key} another", allowance, 100, 0.25), Ticket)
+
+
+async def test_many_at_once_pass_no_limit(both: Both, key: str) -> None:
+    async with both() as two:
+        allowance = Allowance(requests=10)
+        answers = await asyncio.gather(
+            *(two[number % 2].admit(key, allowance, 0, 0.0) for number in range(40))
+        )
+        assert sum(isinstance(answer, Ticket) for answer in answers) == 10
+
+
+async def test_what_a_call_took_takes_the_place_of_what_it_might_have(both: Both, key: str) -> None:
+    async with both() as two:
+        first, second = two
+        allowance = Allowance(dollars_a_day=1.0, tokens=1000)
+        dear = await first.admit(key, allowance, 5000, 3.0)
+        assert isinstance(dear, Ticket)
+        assert isinstance(await second.admit(key, allowance, 1, 0.1), Refusal)
+        await first.settle(dear, 20, 0.125)
+        found = await taken(second, key)
+        assert (found.requests, found.tokens, found.streams) == (1, 20, 0)
+        assert (found.dollars_today, found.dollars_this_month) == (0.125, 0.125)
+        assert isinstance(await second.admit(key, allowance, 1, 0.1), Ticket)
+
+
+async def test_a_minute_goes_by_seconds(both: Both, key: str, clock: ManualClock) -> None:
+    async with both() as two:
+        allowance = Allowance(requests=2)
+        await two[0].admit(key, allowance, 0, 0.0)
+        await clock.advance(30)
+        await two[0].admit(key, allowance, 0, 0.0)
+        refused = await two[1].admit(key, allowance, 0, 0.0)
+        assert isinstance(refused, Refusal)
+        assert refused.retry_after == pytest.approx(31, abs=0.01)
+        await clock.advance(refused.retry_after)
+        assert isinstance(await two[1].admit(key, allowance, 0, 0.0), Ticket)
+        assert isinstance(await two[1].admit(key, allowance, 0, 0.0), Refusal)
+
+
+async def test_budgets_begin_anew_with_the_day_and_the_month(
+    both: Both, key: str, clock: ManualClock
+) -> None:
+    async with both() as two:
+        allowance = Allowance(dollars_a_day=1.0, dollars_a_month=1.5)
+        late = await two[0].admit(key, allowance, 0, 1.0)
+        refused = await two[0].admit(key, allowance, 0, 1.0)
+        assert isinstance(refused, Refusal)
+        assert refused.retry_after == pytest.approx(600, abs=1)
+        await clock.advance(601)
+        assert isinstance(late, Ticket)
+        await two[0].settle(late, 0, 0.5)  # of the day before
+        assert isinstance(await two[1].admit(key, allowance, 0, 0.75), Ticket)
+        found = await taken(two[1], key)
+        assert (found.dollars_today, found.dollars_this_month) == (0.75, 0.75)
+        await clock.advance(86400)
+        assert isinstance(await two[0].admit(key, allowance, 0, 0.75), Ticket)
+        assert (await taken(two[0], key)).dollars_this_month == 1.5
+        month = await two[0].admit(key, allowance, 0, 0.75)
+        assert isinstance(month, Refusal)
+        assert month.what == "1.5 US dollars a month"
+        assert month.retry_after == pytest.approx(27 * 86400, abs=2)
+
+
+async def test_a_circuit_opens_for_all_and_lets_one_ask_after_its_rest(
+    both: Both, key: str, clock: ManualClock
+) -> None:
+    async with both() as two:
+        first, second = two
+        assert await first.circuit(key, 30) is None
+        for _ in range(3):
+            await first.failed(key, 3, 30, "overloaded", "full – really")
+        circuit = await second.circuit(key, 30)
+        assert circuit is not None
+        assert (circuit.failures, circuit.kind, circuit.message) == (
+            3,
+            "overloaded",
+            "full – really",
+        )
+        assert circuit.rest == pytest.approx(30, abs=0.01)
+        await clock.advance(30.5)
+        rests = [(await ledger.circuit(key, 30)) for ledger in (second, first)]
+        assert [one and one.rest > 0 for one in rests] == [False, True]
+        await second.succeeded(key)
+        assert await first.circuit(key, 30) is None
+
+
+# -- what the machine's own processes share ------------------------------------------------------
+
+
+async def test_a_file_outlives_its_process_and_forgets_the_streams_of_the_dead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = SQLiteLedger(tmp_path / "ledger")
+    monkeypatch.setattr(ledger, "_process", str(2**22 + 1))  # beyond what Linux gives out
+    await ledger.admit("a", Allowance(), 10, 1.0)
+    await ledger.aclose()
+    again = SQLiteLedger(tmp_path / "ledger")
+    found = await taken(again, "a")
+    assert (found.dollars_today, found.tokens, found.streams) == (1.0, 10, 0)
+    await again.aclose()
+
+
+async def test_circuits_that_are_remembered_have_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swink_gateway.limits.memory.MOST_REMEMBERED", 5)
+    monkeypatch.setattr("swink_gateway.limits.sqlite.MOST_REMEMBERED", 5)
+    for ledger in (MemoryLedger(), SQLiteLedger(tmp_path / "ledger")):
+        for number in range(9):
+            await ledger.failed(str(number), 1, 30, "overloaded", "full")
+        known = [await ledger.circuit(str(number), 30) is not None for number in range(9)]
+        assert known == [False] * 4 + [True] * 5
+        await ledger.aclose()
+
+
+WRONG = [
+    (Store("sqlite"), "needs a path"),
+    (Store("redis"), "needs a url"),
+    (Store("paper"), "not known"),
+    (Store("redis", url="localhost"), "cannot be shared"),
+    (Store("sqlite", path=Path("/nowhere/ledger")), "cannot be kept"),
+]
+
+
+@pytest.mark.parametrize(("store", "why"), WRONG, ids=[why for _, why in WRONG])
+def test_a_store_that_cannot_be_says_why(store: Store, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        open_ledger(store)
+
+
+# -- while Redis is lost ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def mortal(tmp_path: Path) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path)
+    server.start()
+    yield server
+    server.kill()
+
+
+async def back(*ledgers: RedisLedger) -> None:
+    """Let the ledgers find their server again, as they do by themselves every second."""
+    for ledger in ledgers:
+        await ledger._come_back()
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+async def test_without_redis_each_process_keeps_its_share_and_pays_when_it_is_back(
+    forgets: bool, mortal: RedisServer, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    ledgers = RedisLedger(mortal.url, clock), RedisLedger(mortal.url, clock)
+    budget = Allowance(dollars_a_day=10.0)
+    for ledger in ledgers * 2:
+        assert isinstance(await ledger.admit("a", budget, 0, 1.0), Ticket)
+    for ledger in ledgers:
+        await ledger.spending(["a"])  # as each does every second
+    mortal.kill(forgets=forgets)
+    with caplog.at_level(logging.WARNING):
+        alone = [[await ledger.admit("a", budget, 0, 1.0) for _ in range(9)] for ledger in ledgers]
+        assert [sum(isinstance(one, Ticket) for one in some) for some in alone] == [3, 3]
+        mortal.start()
+        await back(*ledgers)
+    said = [record.message for record in caplog.records]
+    assert [("share, one of 2" in one, "is back:" in one) for one in said] == [
+        (True, False), (True, False), (False, True), (False, True),
+    ]  # fmt: skip
+    for ledger in ledgers:
+        assert (await taken(ledger, "a")).dollars_today == 10.0
+        assert isinstance(await ledger.admit("a", budget, 0, 1.0), Refusal)
+        await ledger.aclose()
+
+
+async def test_what_began_without_redis_is_settled_with_it_and_the_other_way_round(
+    mortal: RedisServer, clock: ManualClock
+) -> None:
+    ledger, anything = RedisLedger(mortal.url, clock), Allowance()
+    shared = await ledger.admit("a", anything, 100, 4.0)
+    mortal.kill()
+    alone = await ledger.admit("a", anything, 100, 4.0)
+    assert isinstance(shared, Ticket)
+    assert isinstance(alone, Ticket)
+    await ledger.settle(shared, 10, 1.0)
+    mortal.start()
+    await back(ledger)
+    await ledger.settle(alone, 10, 2.0)
+    found = await taken(ledger, "a")
+    assert (found.dollars_today, found.tokens, found.requests, found.streams) == (3.0, 20, 2, 0)
+    await ledger.aclose()
+
+
+async def test_of_a_key_that_is_not_known_yet_no_limit_is_passed(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    allowances = {
+        "rate": Allowance(requests=100), "tokens": Allowance(tokens=1e6),
+        "budget": Allowance(dollars_a_day=5.0), "month": Allowance(dollars_a_month=5.0),
+    }  # fmt: skip
+    ledger = RedisLedger(f"unix://{tmp_path / 'nobody'}", clock)
+    for key, allowance in allowances.items():
+        assert isinstance(await ledger.admit(key, allowance, 10, 0.1), Refusal), key
+    assert isinstance(await ledger.admit("free", Allowance(), 10, 0.1), Ticket)
+    await ledger.aclose()
+
+
+async def test_what_a_process_owed_that_died_is_paid_by_another(
+    mortal: RedisServer, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.getpid", lambda: 2**22 + 1)  # beyond what Linux gives out
+    dead = RedisLedger(mortal.url, clock, tmp_path)
+    monkeypatch.undo()
+    alive = RedisLedger(mortal.url, clock, tmp_path)
+    for ledger in (dead, alive):
+        await ledger.spending(["a"])
+    mortal.kill()
+    for ledger in (dead, alive):
+        assert isinstance(await ledger.admit("a", Allowance(requests=9), 5, 0.5), Ticket)
+    mortal.start()
+    await back(alive)
+    found = await taken(alive, "a")
+    assert (found.requests, found.tokens, found.dollars_today) == (2, 10, 1.0)
+    assert not [name for name in os.listdir(tmp_path) if name.startswith("owed-")]
+    for ledger in (dead, alive):
+        await ledger.aclose()
+
+
+async def test_circuits_are_a_process_s_own_while_redis_is_lost(
+    mortal: RedisServer, clock: ManualClock
+) -> None:
+    ledger = RedisLedger(mortal.url, clock)
+    await ledger.failed("a", 2, 30, "network", "gone")
+    mortal.kill()
+    await ledger.failed("a", 2, 30, "network", "gone")
+    open_one = await ledger.circuit("a", 30)
+    assert open_one is not None
+    assert open_one.rest > 0
+    await ledger.succeeded("a")
+    assert await ledger.circuit("a", 30) is None
+    mortal.start()
+    await ledger.aclose()
+
+
+async def test_a_lost_server_is_looked_for_without_being_asked(
+    mortal: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swink_gateway.limits.redis.SIGN_SECONDS", 0.01)
+    assert SIGN_SECONDS == 1.0
+    ledger = RedisLedger(mortal.url)
+    await ledger.admit("a", Allowance(), 1, 0.5)
+    mortal.kill()
+    await until(lambda: ledger._is_lost)
+    await ledger.admit("a", Allowance(), 1, 0.5)
+    mortal.start()
+    await until(lambda: not ledger._is_lost)
+    assert (await taken(ledger, "a")).dollars_today == 1.0
+    await ledger.aclose()
+
+
+async def test_redis_counts_by_its_own_clock_and_knows_the_calendar(server: RedisServer) -> None:
+    days = [datetime(*day, 12, tzinfo=UTC) for day in DAYS]
+    for day in days:
+        ledger = RedisLedger(server.url, ManualClock(began=day))
+        await ledger.admit(f"on {day}", Allowance(), 0, 1.0)
+        raw: Any = await ledger._redis.hgetall(f"swink:gateway:dollars:on {day}")
+        assert {*raw} == {f"{day:%Y-%m-%d}".encode(), f"{day:%Y-%m}".encode()}
+        await ledger.aclose()
+    ledger = RedisLedger(server.url)
+    await ledger.admit("now", Allowance(), 5, 1.0)
+    found = await taken(ledger, "now")
+    assert (found.requests, found.tokens, found.dollars_today) == (1, 5, 1.0)
+    await ledger.aclose()
+
+
+DAYS = [
+    (2026, 1, 1), (2026, 2, 28), (2026, 3, 1), (2028, 2, 29), (2028, 3, 1), (2026, 12, 31),
+    (2100, 2, 28), (2100, 3, 1), (2000, 2, 29),
+]  # fmt: skip

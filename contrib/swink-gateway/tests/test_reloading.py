@@ -1,0 +1,171 @@
+"""A file of configuration that changes while the gateway serves."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from serving import ask, serving
+
+from swink_gateway.config import Source
+from swink_gateway.reloading import LOOK_SECONDS, Reloader
+from swink_gateway.routing import usable
+from swink_gateway.server import Gateway
+from swink_testing.clock import ManualClock
+from swink_testing.command_line import swink_command
+
+SLOW = '[routes.best]\ntiers = "echo/slow"\n'
+OTHER = '[routes.other]\ntiers = "echo/echo"\n'
+BROKEN = '[routes.best]\ntires = "echo/echo"\n'
+
+WORDS = "one two three four five"
+
+
+class Watched:
+    """A gateway that keeps to a file."""
+
+    def __init__(self, gateway: Any, file: Path) -> None:
+        self.gateway, self.file = gateway, file
+        self.clock, self.told = ManualClock(), list[str]()
+        self.reloader = Reloader(
+            gateway.client, file, {}, gateway.reconfigure, self.told.append, self.clock
+        )
+
+    async def write(self, text: str) -> None:
+        replacement = self.file.with_suffix(".new")
+        replacement.write_text(text)
+        replacement.replace(self.file)
+        await self.clock.advance(LOOK_SECONDS)
+
+    async def names(self) -> list[str]:
+        rows = (await ask(self.gateway, "/v1/models")).json["data"]
+        return [row["id"] for row in rows if row["owned_by"] == "swink"]
+
+
+@asynccontextmanager
+async def watched(folder: Path, text: str) -> AsyncIterator[Watched]:
+    file = folder / "team.toml"
+    file.write_text(text)
+    async with serving(routes={"given": ["echo/echo"]}) as gateway:
+        one = Watched(gateway, file)
+        with one.reloader.watching():
+            await asyncio.sleep(0)
+            one.reloader.read()
+            yield one
+
+
+async def test_a_changed_file_is_used_and_a_bad_one_is_told_and_is_not(tmp_path: Path) -> None:
+    async with watched(tmp_path, SLOW) as one:
+        assert await one.names() == ["given", "best"]
+        await one.write(OTHER)
+        assert await one.names() == ["given", "other"]
+        assert one.reloader.at == one.clock.now().timestamp()
+        await one.write(BROKEN)
+        assert await one.names() == ["given", "other"]
+        assert (one.reloader.is_current, one.reloader.failures) == (False, 1)
+        assert "team.toml:2: routes.best.tires: there is no 'tires' here" in one.told[-1]
+        one.file.unlink()
+        await one.clock.advance(LOOK_SECONDS)
+        assert "No such file" in one.told[-1]
+        await one.write(SLOW)
+        assert await one.names() == ["given", "best"]
+        assert (one.reloader.is_current, one.reloader.failures) == (True, 2)
+        said = len(one.told)
+        await one.clock.advance(10 * LOOK_SECONDS)
+        assert len(one.told) == said  # nothing has changed
+
+
+async def test_an_answer_under_way_goes_on_when_its_route_is_gone(tmp_path: Path) -> None:
+    async with watched(tmp_path, SLOW) as one, aiohttp.ClientSession() as session:
+        said = {"model": "best", "stream": True, "messages": [{"role": "user", "content": WORDS}]}
+        url = f"{one.gateway.url}/v1/chat/completions"
+        async with session.post(url, json=said) as response:
+            first = await response.content.readany()
+            await one.write(OTHER)
+            assert await one.names() == ["given", "other"]
+            body = first + await response.content.read()
+        assert body.endswith(b"data: [DONE]\n\n")
+        assert all(word.encode() in body for word in WORDS.split())
+        async with session.post(url, json=said) as response:
+            assert response.status == 404
+
+
+async def test_a_file_may_not_open_a_gateway_to_everybody(tmp_path: Path) -> None:
+    file = tmp_path / "team.toml"
+    file.write_text('[keys.a]\nkey = "${A}"\n')
+    async with serving() as other:
+        config = usable(other.client, Source.of(file), {"A": "key-a"})
+        gateway = Gateway(other.client, host="0.0.0.0", config=config)
+        told = list[str]()
+        reloader = Reloader(other.client, file, {}, gateway.reconfigure, told.append)
+        file.write_text(SLOW)
+        reloader.look()
+        assert not reloader.is_current
+        assert "there is no key" in told[-1]
+        assert gateway.routing.config.keys
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="this system has no SIGHUP")
+async def test_the_command_serves_a_file_and_reads_it_again_on_sighup(
+    tmp_path: Path, swink_environment: dict[str, str]
+) -> None:
+    file = tmp_path / "team.toml"
+    file.write_text(SLOW + '[keys.a]\nkey = "${KEY_A}"\noperator = true\n')
+    served = await asyncio.create_subprocess_exec(
+        *swink_command("gateway", "--port", "0", "--config", str(file)),
+        env={**swink_environment, "KEY_A": "key-a"},
+        stderr=subprocess.PIPE,
+    )
+    assert served.stderr is not None
+    lines = [(await served.stderr.readline()).decode() for _ in range(2)]
+    url = lines[0].split()[-1]
+    try:
+        state = os.stat(file)
+        file.write_text(file.read_text().replace("best", "beta"))
+        os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))  # it seems the same
+        served.send_signal(signal.SIGHUP)
+        assert b"is read, and used from now on" in await served.stderr.readline()
+        headers = {"x-api-key": "key-a"}
+        async with aiohttp.ClientSession(headers=headers) as session:
+            async with session.get(f"{url}/v1/models") as response:
+                assert (await response.json())["first_id"] == "beta"
+            async with session.get(f"{url}/metrics") as response:
+                assert "swink_gateway_config_is_current 1.0" in await response.text()
+    finally:
+        served.terminate()
+        await served.wait()
+
+
+def test_check_prints_what_would_be_served(swink: Any, tmp_path: Path) -> None:
+    file = tmp_path / "team.toml"
+    file.write_text(
+        SLOW.replace(
+            '"echo/slow"', '[["echo/slow", { model = "echo/echo", weight = 2 }], "echo/a"]'
+        )
+        + '[[rules]]\nwhen = { thinking = true, tools = false, longer_than = 9_000 }\nto = "best"\n'
+        + f'[keys.a]\nkey = "sha256:{"0f" * 32}"\nmodels = ["b*"]\ndollars_per_day = 2.5\n'
+    )
+    done = swink("gateway", "--check", str(file))
+    assert (done.returncode, done.stderr) == (0, "")
+    shown = [line.split() for line in done.stdout.splitlines()]
+    assert ["best", "echo/slow", "(1)", "|", "echo/echo", "(2),", "then", "echo/a"] in shown
+    assert ["thinking,", "no", "tools,", "longer", "than", "9,000", "tokens", "best"] in shown
+    assert ["a", "b*,", "2.5", "US", "dollars", "a", "day"] in shown
+    assert "0f0f" not in done.stdout
+
+
+def test_check_tells_all_faults_and_ends_as_a_wrong_call_does(swink: Any, tmp_path: Path) -> None:
+    file = tmp_path / "team.toml"
+    file.write_text(BROKEN + '[keys.a]\nkey = "${NONE}"\n')
+    done = swink("gateway", "--check", str(file))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "team.toml:2: routes.best.tires" in done.stderr
+    assert "team.toml:4: keys.a.key: there is no variable 'NONE'" in done.stderr

@@ -1,0 +1,345 @@
+"""Who is asked: rules by what requests ask for, aliases, tiers, weights, options, transforms."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import pytest
+from serving import Scripted, ask, serving
+
+import swink_core as swink
+from swink_core import Done, Start, StopReason, TextDelta, TextEnd, TextStart
+from swink_gateway.config import Config, Source, When
+from swink_gateway.features import fits, is_named
+from swink_gateway.protocols import Asked
+from swink_gateway.protocols.chat import ChatProtocol
+from swink_gateway.protocols.gemini import GeminiProtocol
+from swink_gateway.protocols.messages import MessagesProtocol
+from swink_gateway.protocols.ollama import OllamaProtocol
+from swink_gateway.protocols.responses import ResponsesProtocol
+from swink_gateway.routing import Routing
+from swink_testing.freeze import FREEZE
+
+ANSWER = [
+    [Start(), TextStart(0), TextDelta(0, "Hi"), TextEnd(0), Done(StopReason.STOP, swink.Usage())]
+]
+
+
+def config_of(text: str) -> Config:
+    return Source("team.toml", text).config({})
+
+
+async def asked_for(text: str, body: Mapping[str, Any]) -> Scripted:
+    """Return what a request over Chat Completions came to."""
+    script = Scripted(*ANSWER)
+    async with serving(script, config=config_of(text)) as gateway:
+        said = {"model": "best", "messages": [{"role": "user", "content": "Hi"}], **body}
+        answer = await ask(gateway, "/v1/chat/completions", said)
+        assert answer.status == 200, answer.body
+    return script
+
+
+# -- what requests ask for ----------------------------------------------------------------------
+
+HI = [{"role": "user", "content": "Hi"}]
+LONG = [{"role": "user", "content": "word " * 1000}]
+TITLE = {"role": "system", "content": "You are a title generator. You output ONLY a thread title."}
+FUNCTION = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+TOOL = {"name": "f", "input_schema": {"type": "object"}}
+PARTS = [{"role": "user", "parts": [{"text": "Hi"}]}]
+
+PATH = {"model": "m", "method": "generateContent"}
+
+CHAT, MESSAGES, GEMINI = ChatProtocol(), MessagesProtocol(), GeminiProtocol()
+RESPONSES, OLLAMA = ResponsesProtocol(), OllamaProtocol()
+
+REQUESTS: list[tuple[str, Any, dict[str, Any], set[str]]] = [
+    ("a word", CHAT, {"messages": HI}, set()),
+    ("a word", MESSAGES, {"messages": HI, "max_tokens": 9}, set()),
+    ("a word", GEMINI, {"contents": PARTS}, set()),
+    ("a word", RESPONSES, {"input": "Hi"}, set()),
+    ("a word", OLLAMA, {"messages": HI}, set()),
+    ("effort", CHAT, {"messages": HI, "reasoning_effort": "high"}, {"thinking"}),
+    ("no effort", CHAT, {"messages": HI, "reasoning_effort": "none"}, set()),
+    ("effort", RESPONSES, {"input": "Hi", "reasoning": {"effort": "low"}}, {"thinking"}),
+    (
+        "Claude Code's",
+        MESSAGES,
+        {
+            "messages": HI, "max_tokens": 32000, "thinking": {"type": "adaptive"},
+            "output_config": {"effort": "high"}, "tools": [TOOL],
+        },
+        {"thinking", "tools"},
+    ),
+    ("disabled", MESSAGES, {"messages": HI, "thinking": {"type": "disabled"}}, set()),
+    (
+        "a budget",
+        GEMINI,
+        {"contents": PARTS, "generationConfig": {"thinkingConfig": {"thinkingBudget": 512}}},
+        {"thinking"},
+    ),
+    ("think", OLLAMA, {"messages": HI, "think": True}, {"thinking"}),
+    ("a tool", CHAT, {"messages": HI, "tools": [FUNCTION]}, {"tools"}),
+    (
+        "a tool", GEMINI, {"contents": PARTS, "tools": [{"functionDeclarations": [{"name": "f"}]}]},
+        {"tools"},
+    ),
+    ("a search", CHAT, {"messages": HI, "web_search_options": {}}, {"web_search"}),
+    ("a search", RESPONSES, {"input": "Hi", "tools": [{"type": "web_search"}]}, {"web_search"}),
+    (
+        "Claude Code's search",
+        MESSAGES,
+        {"messages": HI, "tools": [{"type": "web_search_20250305", "name": "web_search"}]},
+        {"web_search"},
+    ),
+    ("a search", GEMINI, {"contents": PARTS, "tools": [{"googleSearch": {}}]}, {"web_search"}),
+    ("a long text", CHAT, {"messages": LONG}, {"longer_than"}),
+    ("opencode's title", CHAT, {"messages": [TITLE, *HI]}, {"background"}),
+    (
+        "opencode's title",
+        MESSAGES,
+        {"messages": HI, "max_tokens": 9, "system": [{"type": "text", "text": TITLE["content"]}]},
+        {"background"},
+    ),
+    (
+        "Crush's title",
+        CHAT,
+        {
+            "messages": [
+                {"role": "system", "content": "You will generate a short title based on the first"},
+                *HI,
+            ]
+        },
+        {"background"},
+    ),
+    (
+        "Claude Code's topic",
+        MESSAGES,
+        {
+            "messages": HI, "max_tokens": 9,
+            "system": "Analyze if this message indicates a new conversation topic.",
+        },
+        {"background"},
+    ),
+    (
+        "Claude Code's title",
+        MESSAGES,
+        {
+            "max_tokens": 9,
+            "messages": [
+                {"role": "user", "content": "Please write a 5-10 word title for the following talk"}
+            ],
+        },
+        {"background"},
+    ),
+    (
+        "a person's title",
+        CHAT,
+        {"messages": [{"role": "user", "content": "Write a title for my essay on bees"}]},
+        set(),
+    ),
+    ("a title with tools", CHAT, {"messages": [TITLE, *HI], "tools": [FUNCTION]}, {"tools"}),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def client() -> swink.Client:
+    """Return a client that asks nobody."""
+    return swink.Client()
+
+
+FEATURES = {
+    "thinking": "true",
+    "tools": "true",
+    "web_search": "true",
+    "background": "true",
+    "longer_than": "1000",
+}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "body", "features"),
+    [request[1:] for request in REQUESTS],
+    ids=[f"{protocol.name}-{name}" for name, protocol, _, _ in REQUESTS],
+)
+def test_a_request_asks_for_these_and_no_others(
+    client: swink.Client, protocol: Any, body: dict[str, Any], features: set[str]
+) -> None:
+    asked: Asked = protocol.read({"model": "m", **body}, PATH, {})
+    found = set()
+    for name, value in FEATURES.items():
+        rules = f'[[rules]]\nwhen.{name} = {value}\nto = "echo/think"'
+        routing = Routing(client, config_of(f'{rules}\n[aliases]\nm = "echo/echo"'))
+        (((model, _),), _) = routing.routed(asked, "")
+        if model.id == "think":
+            found.add(name)
+    assert found == features
+
+
+async def test_the_first_rule_that_fits_decides_and_all_it_says_has_to_hold() -> None:
+    config = config_of(
+        """
+        [aliases]
+        claude-haiku = "echo/echo"
+        [[rules]]
+        when = { models = ["claude-*"], tools = true, thinking = true }
+        to = "echo/slow"
+        [[rules]]
+        when = { models = ["claude-*"], tools = false }
+        to = "echo/think"
+        [[rules]]
+        when = {}
+        to = "claude-haiku"
+        """
+    )
+    tool = swink.Tool("f", "", {"type": "object"})
+    hi = [swink.UserMessage("Hi")]
+    cases = [
+        (Asked("claude-haiku", swink.Context(hi, tools=[tool]), {"thinking": "low"}), "slow"),
+        (Asked("claude-haiku", swink.Context(hi, tools=[tool])), "echo"),
+        (Asked("claude-haiku", swink.Context(hi)), "think"),
+        (Asked("gpt", swink.Context(hi)), "echo"),
+    ]
+    async with swink.Client() as client:
+        for asked, model in cases:
+            (((found, _),), _) = Routing(client, config).routed(asked, "")
+            assert found.id == model
+
+
+NAMES = [
+    ("best", "best", True),
+    ("best", "bes", False),
+    ("claude-haiku-4", "claude-*", True),
+    ("claude-haiku-4", "*haiku*", True),
+    ("claude_code/opus", "claude*", False),
+    ("groq/openai/gpt-oss", "groq/*", True),
+    ("groq/openai/gpt-oss", "*/*oss", True),
+    ("groq/x", "*", False),
+    ("a.b", "a?b", False),
+    ("abcbc", "a*bc", True),
+    ("abc", "a*bc*c", False),
+    ("aXbXc", "a*b*c", True),
+    ("ac", "a*c*c", False),
+    ("axb", "a.b", False),
+]
+
+
+@pytest.mark.parametrize(("name", "pattern", "expected"), NAMES)
+def test_a_pattern_fits_names_of_its_own_kind(name: str, pattern: str, expected: bool) -> None:
+    assert is_named(name, ["nothing", pattern]) is expected
+
+
+def test_no_request_takes_long_to_tell_apart() -> None:
+    many = [swink.SystemMessage("generate a " * 300)] * 10_000
+    asked = Asked("a" * 1_000_000, swink.Context([*many, swink.UserMessage("5 " * 1_000_000)]))
+    when = When(models=("*a*a*a*a*b*", "*a"), background=True, web_search=False)
+    begun = time.thread_time()
+    assert not fits(asked, when)
+    assert time.thread_time() - begun < FREEZE
+
+
+# -- tiers --------------------------------------------------------------------------------------
+
+TIERS = """
+[routes.best]
+tiers = [
+  [{ model = "echo/echo", weight = 3 }, "echo/think"],
+  "echo/slow",
+]
+"""
+
+
+async def test_in_a_tier_models_come_first_as_often_as_they_weigh() -> None:
+    asked = Asked("best", swink.Context([swink.UserMessage("Hi")]))
+    async with swink.Client() as client:
+        routing = Routing(client, config_of(TIERS), Random(1).random)
+        chains = [routing.routed(asked, "")[0] for _ in range(1000)]
+    ids = [[model.id for model, _ in one] for one in chains]
+    assert all(sorted(one[:2]) == ["echo", "think"] and one[2:] == ["slow"] for one in ids)
+    first = Counter(one[0] for one in ids)
+    assert first["echo"] / first["think"] == pytest.approx(3, rel=0.2)
+
+
+async def test_a_tier_is_asked_when_the_one_before_it_is_down() -> None:
+    config = config_of('[routes.best]\ntiers = ["echo/fail-overloaded", "echo/echo"]')
+    async with serving(config=config) as gateway:
+        said = {"model": "best", "messages": HI}
+        answer = await ask(gateway, "/v1/chat/completions", said)
+    assert (answer.status, answer.headers["x-swink-model"]) == (200, "echo/echo")
+
+
+async def test_options_go_before_the_clients_and_a_models_own_before_a_routes() -> None:
+    route = """
+    [routes.best]
+    tiers = { model = "echo/echo", options = { top_p = 0.5 } }
+    options = { temperature = 0.1, top_p = 0.9 }
+    time_limits = { total = 5, idle = false }
+    """
+    script = await asked_for(route, {"temperature": 2, "top_p": 1, "seed": 3})
+    options = script.options
+    assert (options.temperature, options.top_p, options.seed) == (0.1, 0.5, 3)
+    assert (options.timeouts.total, options.timeouts.idle) == (5, None)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_routes_retries_hold_and_a_whole_answer_may_begin_anew(streamed: bool) -> None:
+    route = "[routes.best]\ntiers = 'echo/echo'\noptions.retry.budget = 7"
+    script = await asked_for(route, {"stream": streamed})
+    retry = script.options.retry
+    assert (retry.budget, retry.restart_after_output) == (7, not streamed)
+
+
+TRANSFORMS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("defaults = { seed = 1 }", {}, {"seed": 1}),
+    ("defaults = { seed = 1 }", {"seed": 2}, {"seed": 2}),
+    ("leave_out = ['seed']", {"seed": 2}, {"seed": None}),
+    ("leave_out = ['seed']\ntransforms.defaults.seed = 1", {"seed": 2}, {"seed": 1}),
+    ("max_tokens = 10", {"max_tokens": 50}, {"max_tokens": 10}),
+    ("max_tokens = 10", {"max_tokens": 5}, {"max_tokens": 5}),
+    ("max_tokens = 10", {}, {"max_tokens": 10}),
+    ("leave_out = ['tools']", {"tools": [FUNCTION], "tool_choice": "required"}, {"tools": []}),
+    ("system_prompt = 'Be kind.'", {}, {"system": "Be kind."}),
+    (
+        "system_prompt = 'Be kind.'",
+        {"messages": [{"role": "system", "content": "Be brief."}, *HI]},
+        {"system": "Be kind.", "first": "Be brief."},
+    ),
+]
+
+
+@pytest.mark.parametrize(("said", "body", "expected"), TRANSFORMS)
+async def test_a_transform_does_what_it_says(
+    said: str, body: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    route = f"[routes.best]\ntiers = 'echo/echo'\ntransforms.{said}"
+    script = await asked_for(route, body)
+    context, found = script.context, dict.fromkeys(expected)
+    first: Any = context.messages[0].content
+    found["tools"], found["system"], found["first"] = context.tools, context.system_prompt, first
+    for name in expected.keys() & swink.StreamOptions.names():
+        found[name] = getattr(script.options, name)
+    assert {name: found[name] for name in expected} == expected
+
+
+async def test_what_a_transform_leaves_out_is_told() -> None:
+    route = "[routes.best]\ntiers = 'echo/echo'\ntransforms.leave_out = ['seed', 'tools']"
+    async with serving(Scripted(*ANSWER), config=config_of(route)) as gateway:
+        said = {"model": "best", "messages": HI, "seed": 3, "tools": [FUNCTION]}
+        answer = await ask(gateway, "/v1/chat/completions", said)
+    assert answer.headers["x-swink-dropped"] == "seed, tools"
+
+
+async def test_a_client_names_no_path_but_an_alias_may() -> None:
+    asked = Asked("/etc/model.gguf", swink.Context([swink.UserMessage("Hi")]))
+    aliased = Asked("mine", asked.context)
+    async with swink.Client() as client:
+        routing = Routing(client, config_of('[aliases]\nmine = "local//etc/model.gguf"'))
+        (((model, _),), _) = routing.routed(aliased, "")
+        assert model.id == "/etc/model.gguf"
+        asked.model = "local//etc/model.gguf"
+        with pytest.raises(swink.InvalidModel, match="name no files"):
+            routing.routed(asked, "")

@@ -1,0 +1,199 @@
+"""The end of a gateway, and several of its processes behind one port."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from serving import ask, serving, until
+
+import swink_core as swink
+from swink_gateway.lifetime import TOGETHER_SECONDS, Lifetime
+from swink_gateway.server import Gateway
+from swink_testing.command_line import swink_command
+
+CHAT = "/v1/chat/completions"
+HI = {"model": "echo/echo", "messages": [{"role": "user", "content": "Hi"}]}
+
+
+class Slow:
+    """Says a word, and nothing more before it may."""
+
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+
+    @swink.hookimpl(tryfirst=True)
+    def stream(self, call: swink.Call) -> Any:
+        return self._talk()
+
+    async def _talk(self) -> AsyncIterator[Any]:
+        yield swink.Start()
+        yield swink.TextStart(0)
+        yield swink.TextDelta(0, "first")
+        await self.go_on.wait()
+        yield swink.TextDelta(0, "second")
+        yield swink.TextEnd(0)
+        yield swink.Done(swink.StopReason.STOP)
+
+
+def asked(session: aiohttp.ClientSession, gateway: Gateway, path: str, **more: Any) -> Any:
+    body = {**HI, "max_tokens": 9, **more}
+    return session.post(gateway.url + path, json=body)
+
+
+async def test_an_answer_under_way_finishes_and_new_ones_go_elsewhere() -> None:
+    upstream = Slow()
+    async with serving(upstream) as gateway, aiohttp.ClientSession() as session:
+        async with asked(session, gateway, CHAT, stream=True) as answer:
+            await answer.content.readany()
+            draining = asyncio.ensure_future(gateway.drain(3600.0))
+            await until(lambda: gateway.draining)
+            url = gateway.url
+            await until(lambda: not gateway._runner.sites)
+            assert not draining.done()
+            with pytest.raises(aiohttp.ClientConnectorError):
+                await session.get(url)
+            upstream.go_on.set()
+            rest = await answer.content.read()
+        await draining
+    assert b"second" in rest
+    assert b"[DONE]" in rest
+
+
+ENDS = {CHAT: b"[DONE]", "/v1/messages": b"event: error", "/api/chat": b'"error"'}
+
+
+@pytest.mark.parametrize("path", ENDS)
+async def test_an_answer_that_takes_too_long_ends_in_words(path: str) -> None:
+    async with (
+        serving(Slow()) as gateway,
+        aiohttp.ClientSession() as session,
+        asked(session, gateway, path, stream=True) as answer,
+    ):
+        await answer.content.readany()
+        await gateway.drain(0.0)
+        rest = await answer.content.read()
+    assert ENDS[path] in rest, rest
+    assert b"second" not in rest
+
+
+async def test_while_notice_is_given_requests_are_answered_and_connections_close() -> None:
+    async with serving() as gateway:
+        draining = asyncio.ensure_future(gateway.drain(0.0, notice=3600.0))
+        await until(lambda: gateway.draining)
+        ready = await ask(gateway, "/ready")
+        assert (ready.status, ready.json) == (503, {"status": "draining"})
+        assert (await ask(gateway, "/health")).status == 200
+        answer = await ask(gateway, CHAT, HI)
+        assert answer.status == 200
+        assert answer.headers["Connection"] == "close"
+        draining.cancel()
+
+
+async def test_a_second_signal_ends_at_once_but_not_one_that_comes_with_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now[0])
+    lifetime = Lifetime()
+    lifetime.tell()
+    await lifetime.told()
+    lifetime.tell()
+    now[0] += 2 * TOGETHER_SECONDS
+    with pytest.raises(SystemExit):
+        lifetime.tell()
+    monkeypatch.undo()
+
+
+# -- processes -------------------------------------------------------------------------------------
+
+
+@contextmanager
+def started(environment: dict[str, str], *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Start `swink gateway` and wait until it serves; `url` says where."""
+    process = subprocess.Popen(
+        swink_command("gateway", "--port", "0", *arguments),
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def port_of(process: subprocess.Popen[str]) -> int:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert "serving" in line, line + process.stdout.read()
+    return int(line.rsplit(":", 1)[1])
+
+
+def children(pid: int) -> set[int]:
+    """Return the processes that a process has begun."""
+    return {int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+
+
+def status(port: int, path: str) -> int:
+    connection = HTTPConnection("127.0.0.1", port)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+@LINUX
+async def test_a_worker_that_dies_is_replaced_and_all_end_together(
+    swink_environment: dict[str, str], tmp_path: Path
+) -> None:
+    environment = {**swink_environment, "TMPDIR": str(tmp_path)}
+    with started(environment, "--workers", "2") as parent:
+        port = port_of(parent)
+        await until(lambda: len(children(parent.pid)) == 2)
+        first = children(parent.pid)
+        for pid in first:
+            os.kill(pid, signal.SIGKILL)
+            assert status(port, "/ready") == 200  # by whoever is there
+        await until(lambda: len(children(parent.pid) - first) == 2)
+        assert status(port, "/ready") == 200
+        parent.terminate()
+        assert parent.wait() == 0
+        assert [name for name in os.listdir(tmp_path) if "swink" in name] == []
+
+
+@LINUX
+async def test_workers_do_not_outlive_their_parent(swink_environment: dict[str, str]) -> None:
+    with started(swink_environment, "--workers", "2") as parent:
+        port_of(parent)
+        await until(lambda: len(children(parent.pid)) == 2)
+        workers = children(parent.pid)
+        parent.kill()
+        await until(lambda: not any(is_running(pid) for pid in workers))
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+def test_what_keeps_the_first_worker_from_serving_ends_all(swink: Any) -> None:
+    done = swink("gateway", "--port", "0", "--workers", "2", "--route", "mine=nobody/any")
+    assert done.returncode == 2
+    assert done.stderr.count("nobody") == 1

@@ -1,0 +1,92 @@
+"""Level 3, what is sent: the requests that a package itself lists, with the calls they are of."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import msgspec
+
+from swink_core import CacheStrategy, CodecError, Context, load
+from swink_testing.conformance.check import DoesNotApply, fail, require
+from swink_testing.conformance.subject import Subject
+from swink_testing.matrix.ask import Asker, Outcome
+from swink_testing.matrix.cases import Case
+from swink_testing.matrix.ids import AskedModel
+from swink_testing.matrix.said import Said
+
+__all__ = ["LISTED_REQUESTS", "check_listed_requests"]
+
+LISTED_REQUESTS = "requests.jsonl"
+"""The file of a package that says what calls become, a row a line."""
+
+
+class Listed(msgspec.Struct):
+    """A call, and what becomes of it.
+
+    `context` is as `dump` writes one; `model` is an id (`None`: the first of the catalogue), and
+    `provider` the one of the package that it is of (`None`: whichever is checked). `body` is the
+    request's JSON data, `None` where the call is refused as unsupported; `headers` are among its
+    headers. Each notice, as `code: detail`, has the words that `notices` lists, in their order.
+    """
+
+    about: str
+    context: dict[str, Any]
+    body: dict[str, Any] | None = None
+    model: str | None = None
+    provider: str | None = None
+    options: dict[str, Any] = {}
+    headers: dict[str, str] = {}
+    notices: list[str] = []
+
+
+def check_listed_requests(subject: Subject) -> None:
+    """Each row of the package's `requests.jsonl` is the request that it says."""
+    listed = subject.shipped(LISTED_REQUESTS, msgspec.json.Decoder(Listed).decode_lines)
+    rows = [row for row in listed or () if row.provider in (None, subject.name)]
+    if not rows:
+        raise DoesNotApply(f"its package lists none of its requests in {LISTED_REQUESTS}")
+    if not subject.speaks_http:
+        raise DoesNotApply("it sends no HTTP request that could be looked at")
+
+    async def ask() -> None:
+        async with Asker(subject.host, **subject.options) as asker:
+            for number, row in enumerate(rows, 1):
+                where = f"{LISTED_REQUESTS}, line {number} ({row.about})"
+                _compare(where, row, await _asked(asker, subject, where, row))
+
+    asyncio.run(ask())
+
+
+async def _asked(asker: Asker, subject: Subject, where: str, row: Listed) -> Outcome:
+    try:
+        context = load(Context, row.context)
+    except CodecError as error:
+        fail(f"{where}: its context cannot be read: {error}")
+    asker.hold(subject.name, Said(where, context))
+    id, options = row.model or subject.model.id, dict(row.options)
+    if isinstance(cache := options.get("cache"), dict):
+        options["cache"] = CacheStrategy(**cache)
+    return await asker.outcome(Case(subject.name, AskedModel(id, "listed", id), where, options))
+
+
+def _compare(where: str, row: Listed, outcome: Outcome) -> None:
+    broken = outcome.fault or (outcome.usage_error and outcome.usage_error.message)
+    require(not broken, f"{where} fails: {broken}")
+    if outcome.asked is None:
+        why = outcome.refusal.error_message if outcome.refusal else "nothing is sent"
+        require(row.body is None, f"{where} is refused: {why}", None, row.body)
+        return
+    body = json.loads(json.dumps(outcome.asked.body))
+    require(body == row.body, f"{where} is another request", body, row.body)
+    assert outcome.request is not None
+    sent = {name.lower(): value for name, value in outcome.request.headers.items()}
+    for name, value in row.headers.items():
+        found = sent.get(name.lower())
+        require(found == value, f"{where}: the header {name} is {found!r}", None, value)
+    told = [f"{notice.code}: {notice.detail}" for notice in outcome.notices]
+    as_listed = len(told) == len(row.notices) and all(
+        words in detail for words, detail in zip(row.notices, told, strict=True)
+    )
+    require(as_listed, f"{where}: the notices are {told}", body, row.notices)
