@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from aiohttp import web
+from aiohttp.test_utils import TestServer
 from documents import ROOT
 
 import swink_core as swink
@@ -123,13 +123,8 @@ def test_the_company_provider_installs_and_its_tests_pass(tmp_path: Path) -> Non
 @asynccontextmanager
 async def on_aiohttp(model: str) -> AsyncIterator[str]:
     app = runpy.run_path(str(EXAMPLES / "web_page/on_aiohttp.py"))["application"](model)
-    runner = web.AppRunner(app, handler_cancellation=True)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}/"
-    finally:
-        await runner.cleanup()
+    async with TestServer(app) as server:  # which cancels handlers, as the example's own does
+        yield str(server.make_url("/"))
 
 
 @asynccontextmanager
