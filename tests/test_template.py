@@ -197,10 +197,27 @@ def test_every_variant_is_linted_and_formatted(rendered: Mapping[str, Path]) -> 
             _run(sys.executable, "-m", "ruff", *command, "--no-cache", folder, cwd=folder)
 
 
+WRITES = """
+from swink_testing.observers import ObserverConformance
+
+class Diary:
+    text = ""
+
+class TestDiary(ObserverConformance):
+    observer = Diary
+
+    @staticmethod
+    def written(observer: Diary) -> str:
+        return observer.text
+"""
+
+
 def test_every_variant_type_checks_strictly(rendered: Mapping[str, Path], tmp_path: Path) -> None:
     folders = [folder / part for folder in rendered.values() for part in ("src", "tests")]
     mypy = (sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path)
-    _run(*mypy, *folders, cwd=next(iter(rendered.values())).parent)
+    own = tmp_path / "test_an_observer_that_writes.py"
+    own.write_text(WRITES)
+    _run(*mypy, *folders, own, cwd=next(iter(rendered.values())).parent)
 
 
 CALLED = re.compile("acme.?(sse|ndjson|openai).?(bearer|header|none)", re.IGNORECASE)
@@ -232,7 +249,7 @@ def test_a_variants_own_suite_is_green_before_its_author_writes_a_line(
         *(folder / "tests" for folder in folders),
         cwd=folders[0].parent,
     )  # fmt: skip
-    lines = [line.partition(" (")[0] for line in output.splitlines() if ": level " in line]
+    lines = [line.partition(", of what")[0] for line in output.splitlines() if ": level " in line]
     reached = dict(line.split(": ", 1) for line in lines)
     names = {"observer": "AcmeObserver", "wrapper": "AcmeWrapper"}
     best = {"observer": "level 1 of 1, safe to load", "wrapper": "level 1 of 1, safe to load"}

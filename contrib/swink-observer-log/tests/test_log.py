@@ -246,4 +246,7 @@ def _observer() -> LogObserver:
 class TestLogObserver(ObserverConformance):
     observer = _observer
     installed = from_environment
-    written = staticmethod(lambda observer: TEXT.getvalue())
+
+    @staticmethod
+    def written(observer: Any) -> str:
+        return TEXT.getvalue()

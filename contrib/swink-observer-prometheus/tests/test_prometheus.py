@@ -283,4 +283,7 @@ REGISTRY = CollectorRegistry()
 class TestPrometheusObserver(ObserverConformance):
     observer = staticmethod(lambda: PrometheusObserver(REGISTRY))
     installed = from_environment
-    written = staticmethod(lambda observer: generate_latest(REGISTRY).decode())
+
+    @staticmethod
+    def written(observer: Any) -> str:
+        return generate_latest(REGISTRY).decode()

@@ -283,7 +283,10 @@ def test_without_the_setting_there_is_none() -> None:
 class TestFeed(ObserverConformance):
     observer = staticmethod(lambda: Feed(kept=50))
     installed = from_environment
-    written = staticmethod(lambda feed: str([record.data for record in feed._ring]))
+
+    @staticmethod
+    def written(observer: Any) -> str:
+        return str([record.data for record in observer._ring])
 
 
 class TestServedFeed(ObserverConformance):

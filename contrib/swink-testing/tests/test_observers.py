@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
 from contextlib import aclosing
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 import swink_core as swink
-from swink_testing.conformance import Outcome, run_checks
+from swink_testing.conformance import Outcome, level_line, run_checks
 from swink_testing.observers import (
     OBSERVER_CHECKS,
     WRAPPER_CHECKS,
@@ -41,6 +42,11 @@ class Misspelt:
     @swink.hookimpl
     def on_events(self, event: swink.AssistantMessageEvent) -> None:
         """Meant to be `on_event`."""
+
+
+class Unmarked:
+    def on_event(self, event: swink.AssistantMessageEvent) -> None:
+        """Lacks `@hookimpl`."""
 
 
 class OtherLevel:
@@ -177,6 +183,7 @@ def subject_of(make: Callable[[], Any]) -> PluginSubject:
 
 BROKEN_OBSERVERS = [
     (Misspelt, "fits_the_hooks"),
+    (Unmarked, "fits_the_hooks"),
     (OtherLevel, "fits_the_hooks"),
     (Coroutine, "fits_the_hooks"),
     (ExpectsUsage, "never_raises"),
@@ -225,7 +232,7 @@ class Passes:
     def stream(self) -> Generator[None, Any, Any]:
         return self._passed((yield))
 
-    async def _passed(self, inner: Any) -> AsyncIterator[swink.AssistantMessageEvent]:
+    async def _passed(self, inner: Any) -> AsyncGenerator[swink.AssistantMessageEvent]:
         async with aclosing(aiter(inner)) as events:
             async for event in events:
                 yield event
@@ -238,7 +245,7 @@ class ClaimsEveryCall:
 
 
 class LosesEnds(Passes):
-    async def _passed(self, inner: Any) -> AsyncIterator[swink.AssistantMessageEvent]:
+    async def _passed(self, inner: Any) -> AsyncGenerator[swink.AssistantMessageEvent]:
         async with aclosing(aiter(inner)) as events:
             async for event in events:
                 if not isinstance(event, swink.TextEnd):
@@ -246,7 +253,7 @@ class LosesEnds(Passes):
 
 
 class DropsTheInner(Passes):
-    async def _passed(self, inner: Any) -> AsyncIterator[swink.AssistantMessageEvent]:
+    async def _passed(self, inner: Any) -> AsyncGenerator[swink.AssistantMessageEvent]:
         async for event in inner:
             yield event
 
@@ -264,12 +271,69 @@ class ReturnsNothing:
         yield
 
 
+class Remembers(Passes):
+    """Says again what was answered; `of` says which calls are the same, `at` what it costs then."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, list[swink.AssistantMessageEvent]] = {}
+
+    @swink.hookimpl(wrapper=True)
+    def stream(
+        self, model: swink.Model, context: swink.Context, options: swink.StreamOptions
+    ) -> Generator[None, Any, Any]:
+        events = yield
+        return self._again(self.of(model, context, options), events)
+
+    def of(self, *call: Any) -> str:
+        return repr(call)
+
+    def at(self, done: Any) -> Any:
+        return evolve(done, usage=swink.Usage(0, 0), cost=swink.Cost(total=0.0))
+
+    async def _again(self, asked: str, events: Any) -> AsyncIterator[swink.AssistantMessageEvent]:
+        if asked in self.kept:
+            for event in self.kept[asked]:
+                yield event
+            return
+        seen = []
+        async with aclosing(self._passed(events)) as passed:
+            async for event in passed:
+                seen.append(event)
+                if isinstance(event, swink.Done):
+                    self.kept[asked] = [*seen[:-1], self.at(event)]
+                yield event
+
+
+class ChargesTwice(Remembers):
+    def at(self, done: Any) -> Any:
+        return done
+
+
+class ForgetsWhatWasAsked(Remembers):
+    def of(self, model: Any, context: Any, options: Any) -> str:
+        return repr((model, options))
+
+
+class ForgetsBeginnings(Remembers):
+    def of(self, model: Any, context: Any, options: Any) -> str:
+        return repr((model, context.messages[-1:], context.system_prompt, options))
+
+
+class ForgetsOptions(Remembers):
+    def of(self, model: Any, context: Any, options: Any) -> str:
+        return repr((model, context))
+
+
 BROKEN_WRAPPERS = [
     (ClaimsEveryCall, "fits_the_hooks"),
     (LosesEnds, "order_is_kept"),
     (DropsTheInner, "leaving_reaches_the_provider"),
     (ChangesTheConversation, "conversations_stay"),
     (ReturnsNothing, "conversations_stay"),
+    (ForgetsWhatWasAsked, "calls_are_told_apart"),
+    (ForgetsBeginnings, "calls_are_told_apart"),
+    (ForgetsOptions, "calls_are_told_apart"),
+    (ChargesTwice, "repeats_cost_nothing"),
 ]
 
 
@@ -294,7 +358,17 @@ def test_checks_of_hooks_that_a_plugin_lacks_do_not_apply() -> None:
         "order_is_kept": Outcome.DOES_NOT_APPLY,
         "leaving_reaches_the_provider": Outcome.DOES_NOT_APPLY,
         "conversations_stay": Outcome.DOES_NOT_APPLY,
+        "calls_are_told_apart": Outcome.DOES_NOT_APPLY,
+        "repeats_cost_nothing": Outcome.DOES_NOT_APPLY,
     }
+
+
+def test_a_plugin_without_a_hook_has_no_level() -> None:
+    for checks in (OBSERVER_CHECKS, WRAPPER_CHECKS):
+        results = run_checks(checks, PluginSubject(Unmarked))
+
+        line = level_line(results, ObserverConformance.levels)
+        assert line.startswith("no level, not safe to load, of what applies: ")
 
 
 # -- the classes ---------------------------------------------------------------------------------
@@ -306,3 +380,7 @@ class TestTally(ObserverConformance):
 
 class TestPasses(WrapperConformance):
     wrapper = Passes
+
+
+class TestRemembers(WrapperConformance):
+    wrapper = Remembers

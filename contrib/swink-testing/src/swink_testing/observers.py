@@ -10,31 +10,26 @@ callers: what passes through keeps its order, and leaving early reaches the prov
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import gc
 import inspect
-import json
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from swink_core import Call, Client, Model, PluginError, RetryPolicy, StreamOptions
+from swink_core import Call, PluginError
 from swink_core.plugins.binding import Binding
 from swink_core.streaming.observers import Observers
 from swink_core.vocabulary import events as ev
-from swink_testing.calls import call_of, new_call
+from swink_testing.calls import new_call
 from swink_testing.conformance import (
     Check,
     ConformanceSuite,
-    DoesNotApply,
     fail,
     require,
 )
-from swink_testing.conformance.conversations import conversations
 from swink_testing.conformance.plugin import CALLS, PluginSubject, answer
-from swink_testing.conformance.streaming import broken_rule
 from swink_testing.observing import (
     check_closes_in_time,
     check_disturbs_no_call,
@@ -44,6 +39,13 @@ from swink_testing.observing import (
     check_silent_unless_configured,
     close_plugins,
     only_new_objects,
+)
+from swink_testing.wrapping import (
+    check_calls_are_told_apart,
+    check_conversations_stay,
+    check_leaving_reaches_the_provider,
+    check_order_is_kept,
+    check_repeats_cost_nothing,
 )
 
 __all__ = [
@@ -89,11 +91,16 @@ def _observe(binding: Binding, call: Call) -> Callable[[ev.AssistantMessageEvent
 
 
 def check_fits_the_hooks(subject: PluginSubject) -> None:
-    """The plugin can be registered: hooks are spelt right, and it is for this plugin API level."""
+    """It has a hook, its hooks are spelt right, and it is for this plugin API level."""
     try:
         binding = subject.binding()
     except PluginError as error:
         fail(str(error))
+    require(
+        subject.has_hooks,
+        "none of its methods is a hook: write @swink_core.hookimpl above on_event, stream or the "
+        "others, and spell them so",
+    )
     for impl in binding.hook.on_event.get_hookimpls():
         require(
             not (inspect.iscoroutinefunction(impl.function) or _is_generator(impl.function)),
@@ -171,72 +178,6 @@ def _is_generator(function: Callable[..., Any]) -> bool:
     return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
 
 
-# -- checks of wrappers --------------------------------------------------------------------------
-
-
-def check_order_is_kept(subject: PluginSubject) -> None:
-    """What the `stream` hook yields with it in place keeps to the grammar and is complete."""
-    binding = _wrapping(subject, "stream")
-    call = call_of(binding, Model("scripted", "model"))
-
-    async def collect() -> list[ev.Event]:
-        source = binding.hook.stream(
-            model=call.model, context=call.context, options=call.options, call=call
-        )
-        return [event async for event in source]
-
-    events = asyncio.run(collect())
-    close_plugins(binding)
-    if (broken := broken_rule(events)) is not None:
-        fail(broken)
-    require(isinstance(events[-1], ev.Done), f"a whole answer ends in {events[-1]!r:.200}")
-
-
-def check_leaving_reaches_the_provider(subject: PluginSubject) -> None:
-    """A stream that is left early is closed down to the provider: hold it under aclosing()."""
-    _wrapping(subject, "stream")
-    host = subject.host()
-    binding = host.bind("scripted")
-    provider = binding.provider
-
-    async def leave() -> bool:
-        async with Client(host=host, retry=RetryPolicy.none()) as client:
-            async with client.stream("scripted/model", "Hello") as stream:
-                async for event in stream:
-                    if isinstance(event, ev.TextDelta):
-                        break
-            # looked at before the event loop could tidy up what the wrapper only dropped
-            return bool(provider.is_open)
-
-    was_open = asyncio.run(leave())
-    close_plugins(binding)
-    require(not was_open, "the provider's stream is open after the call was left")
-
-
-def check_conversations_stay(subject: PluginSubject) -> None:
-    """Converting leaves the conversation as it is, and the result is JSON data."""
-    binding = _wrapping(subject, "convert_messages")
-    for conversation in conversations():
-        context, before = conversation.context, copy.deepcopy(conversation.context)
-        payload = binding.hook.convert_messages(
-            model=Model("scripted", "model"), context=context, options=StreamOptions()
-        )
-        where = f"the conversation {conversation.name}"
-        require(context == before, f"{where} was changed by converting it")
-        require(payload is not None, f"{where} becomes nothing")
-        try:
-            json.dumps(payload)
-        except (TypeError, ValueError) as error:
-            fail(f"{where} does not become JSON data: {error}")
-
-
-def _wrapping(subject: PluginSubject, hook: str) -> Binding:
-    binding = subject.bound()
-    if len(getattr(binding.hook, hook).get_hookimpls()) < 2:  # the scripted provider's own is one
-        raise DoesNotApply(f"it has no {hook} hook")
-    return binding
-
-
 # -- the classes to subclass ---------------------------------------------------------------------
 
 OBSERVER_CHECKS: tuple[Check[PluginSubject], ...] = (
@@ -258,6 +199,8 @@ WRAPPER_CHECKS: tuple[Check[PluginSubject], ...] = (
     Check(1, check_order_is_kept),
     Check(1, check_leaving_reaches_the_provider),
     Check(1, check_conversations_stay),
+    Check(1, check_calls_are_told_apart),
+    Check(1, check_repeats_cost_nothing),
 )
 
 
@@ -283,13 +226,17 @@ class _PluginConformance(ConformanceSuite):
 class ObserverConformance(_PluginConformance):
     """What every observer promises, as tests. Subclass it and set `observer` to its class.
 
-    `installed` is what its entry point names, if it has one; `written` returns, as text, what an
-    observer has put down somewhere beside what it logs and prints.
+    `installed` is what its entry point names, if it has one. Override `written` where it puts
+    something down beside what it logs and prints.
     """
 
     observer: ClassVar[Callable[[], Any]]
     installed: ClassVar[Callable[[], Any] | None] = None
-    written: ClassVar[Callable[[Any], str]] = str
+
+    @staticmethod
+    def written(observer: Any) -> str:
+        """Return, as text, what an observer has put down somewhere."""
+        return str(observer)
 
     @classmethod
     def subject(cls) -> PluginSubject:

@@ -193,7 +193,7 @@ def level_line(results: Sequence[Result], levels: Mapping[int, str] = LEVELS) ->
     level = level_reached(results, levels)
     applied = sum(result.applied for result in results)
     rank = f"level {level} of {max(levels)}" if level else "no level"
-    line = f"{rank}, {levels[level]} ({applied} of {len(results)} checks applied)"
+    line = f"{rank}, {levels[level]}, of what applies: {applied} of {len(results)} checks"
     missed = [
         f"{result.name} ({result.outcome if result.applied else result.detail})"
         for result in results

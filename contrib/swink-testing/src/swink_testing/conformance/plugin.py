@@ -9,24 +9,28 @@ from types import SimpleNamespace
 from typing import Any
 
 from attrs import define, field
+from pluggy import PluginManager
 
 from swink_core import (
     Context,
     Cost,
     Host,
+    Model,
     PluginError,
     StopReason,
     StreamErrorKind,
+    StreamOptions,
     Usage,
     dump,
     hookimpl,
 )
 from swink_core.plugins.binding import Binding
+from swink_core.plugins.hookspecs import PROJECT
 from swink_core.plugins.host import PROVIDER_GROUP
 from swink_core.vocabulary import events as ev
 from swink_testing.conformance.check import DoesNotApply
 
-__all__ = ["CALLS", "PluginSubject", "ScriptedProvider", "answer"]
+__all__ = ["CALLS", "AnsweringProvider", "PluginSubject", "ScriptedProvider", "answer"]
 
 
 class ScriptedProvider:
@@ -51,6 +55,27 @@ class ScriptedProvider:
                 yield event
         finally:
             self.is_open = False
+
+
+class AnsweringProvider:
+    """Says what it was asked; `asked` is how often."""
+
+    def __init__(self, name: str) -> None:
+        self.asked = 0
+
+    @hookimpl
+    def stream(
+        self, model: Model, context: Context, options: StreamOptions
+    ) -> AsyncIterator[ev.AssistantMessageEvent]:
+        return self._answer(f"{model} {dump(context)} {options}")
+
+    async def _answer(self, text: str) -> AsyncIterator[ev.AssistantMessageEvent]:
+        self.asked += 1  # here: what nobody reads was not asked
+        yield ev.Start()
+        yield ev.TextStart(0)
+        yield ev.TextDelta(0, text)
+        yield ev.TextEnd(0)
+        yield ev.Done(StopReason.STOP, Usage(9, 4, total=13, reported=True), Cost(0.1, 0.2))
 
 
 @define
@@ -94,11 +119,18 @@ class PluginSubject:
             raise DoesNotApply("it has no on_event hook")
         return binding
 
-    def host(self) -> Host:
-        """Return a host of that provider and a new plugin."""
+    @property
+    def has_hooks(self) -> bool:
+        """Whether any of its methods is a hook."""
+        manager, plugin = PluginManager(PROJECT), self.make()
+        manager.register(plugin)
+        return bool(manager.get_hookcallers(plugin))
+
+    def host(self, provider: type[Any] = ScriptedProvider) -> Host:
+        """Return a host of that provider, or another one, and a new plugin."""
         entry = SimpleNamespace(
             name="scripted", group=PROVIDER_GROUP, value=f"{__name__}:ScriptedProvider",
-            load=lambda: ScriptedProvider, dist=None,
+            load=lambda: provider, dist=None,
         )  # fmt: skip
         return Host([self.make()], entry_points=[entry], environ={})
 

@@ -1,0 +1,163 @@
+"""The checks of wrappers: what passes through one, and what it may answer by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+from typing import Any
+
+from swink_core import (
+    AssistantMessage,
+    Client,
+    Context,
+    Model,
+    RetryPolicy,
+    StreamOptions,
+    TextBlock,
+    UserMessage,
+)
+from swink_core.plugins.binding import Binding
+from swink_core.vocabulary import events as ev
+from swink_testing.calls import call_of
+from swink_testing.conformance.check import DoesNotApply, fail, require
+from swink_testing.conformance.conversations import conversations
+from swink_testing.conformance.plugin import AnsweringProvider, PluginSubject
+from swink_testing.conformance.streaming import broken_rule
+from swink_testing.observing import close_plugins
+
+__all__ = [
+    "check_calls_are_told_apart",
+    "check_conversations_stay",
+    "check_leaving_reaches_the_provider",
+    "check_order_is_kept",
+    "check_repeats_cost_nothing",
+]
+
+
+def check_order_is_kept(subject: PluginSubject) -> None:
+    """What the `stream` hook yields with it in place keeps to the grammar and is complete."""
+    binding = _wrapping(subject, "stream")
+    call = call_of(binding, Model("scripted", "model"))
+
+    async def collect() -> list[ev.Event]:
+        source = binding.hook.stream(
+            model=call.model, context=call.context, options=call.options, call=call
+        )
+        return [event async for event in source]
+
+    events = asyncio.run(collect())
+    close_plugins(binding)
+    if (broken := broken_rule(events)) is not None:
+        fail(broken)
+    require(isinstance(events[-1], ev.Done), f"a whole answer ends in {events[-1]!r:.200}")
+
+
+def check_leaving_reaches_the_provider(subject: PluginSubject) -> None:
+    """A stream that is left early is closed down to the provider: hold it under aclosing()."""
+    _wrapping(subject, "stream")
+    host = subject.host()
+    binding = host.bind("scripted")
+    provider = binding.provider
+
+    async def leave() -> bool:
+        async with Client(host=host, retry=RetryPolicy.none()) as client:
+            async with client.stream("scripted/model", "Hello") as stream:
+                async for event in stream:
+                    if isinstance(event, ev.TextDelta):
+                        break
+            # looked at before the event loop could tidy up what the wrapper only dropped
+            return bool(provider.is_open)
+
+    was_open = asyncio.run(leave())
+    close_plugins(binding)
+    require(not was_open, "the provider's stream is open after the call was left")
+
+
+def check_conversations_stay(subject: PluginSubject) -> None:
+    """Converting leaves the conversation as it is, and the result is JSON data."""
+    binding = _wrapping(subject, "convert_messages")
+    for conversation in conversations():
+        context, before = conversation.context, copy.deepcopy(conversation.context)
+        payload = binding.hook.convert_messages(
+            model=Model("scripted", "model"), context=context, options=StreamOptions()
+        )
+        where = f"the conversation {conversation.name}"
+        require(context == before, f"{where} was changed by converting it")
+        require(payload is not None, f"{where} becomes nothing")
+        try:
+            json.dumps(payload)
+        except (TypeError, ValueError) as error:
+            fail(f"{where} does not become JSON data: {error}")
+
+
+def check_calls_are_told_apart(subject: PluginSubject) -> None:
+    """No call gets another one's answer: the conversation or an option differs, and so does it."""
+    _wrapping(subject, "stream")
+    first, *others = asyncio.run(_answered(subject, [{}, *_DIFFERENCES.values()]))
+    for what, (message, asked) in zip(_DIFFERENCES, others, strict=True):
+        require(
+            asked or message.content != first[0].content,
+            f"a call of another {what} gets the first one's answer, and nobody was asked",
+        )
+
+
+def check_repeats_cost_nothing(subject: PluginSubject) -> None:
+    """An answer that is given again, without the provider, has no tokens and no cost."""
+    _wrapping(subject, "stream")
+    (paid, _), (again, asked) = asyncio.run(_answered(subject, [{}, {}]))
+    if asked or again.content != paid.content:
+        raise DoesNotApply("it gives no answer again")
+    require(
+        not (again.usage and (again.usage.input or again.usage.output or again.usage.total)),
+        f"what it gives again is counted again: {again.usage!r:.200}",
+    )
+    require(
+        not (again.cost and again.cost.total),
+        f"what it gives again is paid for again: {again.cost!r:.200}",
+    )
+
+
+_SAID = "What is the capital of France?"
+
+_DIFFERENCES: dict[str, dict[str, Any]] = {
+    "question": {"context": "And of Spain?"},
+    "system prompt": {"context": Context([UserMessage(_SAID)], system_prompt="Answer in Latin.")},
+    "beginning": {
+        "context": Context(
+            [UserMessage("Of Italy?"), AssistantMessage([TextBlock("Rome.")]), UserMessage(_SAID)]
+        )
+    },
+    "model": {"model": "scripted/other"},
+    "temperature": {"temperature": 0.5},
+    "limit of tokens": {"max_tokens": 5},
+}
+"""What makes a call another one than the first, whose options are all left out."""
+
+
+async def _answered(
+    subject: PluginSubject, calls: list[dict[str, Any]]
+) -> list[tuple[AssistantMessage, bool]]:
+    """Make calls in a row; return their messages, and whether the provider was asked."""
+    host = subject.host(AnsweringProvider)
+    binding = host.bind("scripted")
+    provider, found = binding.provider, []
+    async with Client(host=host, retry=RetryPolicy.none()) as client:
+        for call in calls:
+            given = {"model": "scripted/model", "context": _SAID, **call}
+            before = provider.asked
+            async with client.stream(given.pop("model"), given.pop("context"), **given) as stream:
+                async for _ in stream:
+                    pass
+            found.append((stream.message, provider.asked > before))
+    for plugin in binding.manager.get_plugins():
+        if hasattr(plugin, "aclose"):
+            await plugin.aclose()
+    return found
+
+
+def _wrapping(subject: PluginSubject, hook: str) -> Binding:
+    binding = subject.bound()
+    if len(getattr(binding.hook, hook).get_hookimpls()) < 2:  # the scripted provider's own is one
+        raise DoesNotApply(f"it has no {hook} hook")
+    return binding
