@@ -16,6 +16,10 @@ from swink_testing.installed import LINES_PROVIDER, catalogue, install
 PROVIDERS = "swink.providers"
 MISSPELT = LINES_PROVIDER + "\n    def classify_errors(self, failure):\n        return None\n"
 UNMARKED = "class LinesProvider:\n    def __init__(self, name): pass\n    def stream(self): pass\n"
+NAMED = {
+    "LinesProvider": "LinesProvider = Watch\n",
+    "make": "def LinesProvider():\n    return Watch()\n",
+}
 
 
 class Site:
@@ -117,6 +121,33 @@ def test_a_method_that_overrides_nothing_is_found(site: Site) -> None:
 
     assert found.what == "LinesProvider.classify_errors overrides nothing"
     assert "classify_error" in found.advice
+
+
+@pytest.mark.parametrize("entry", ["LinesProvider", "make"])
+@pytest.mark.parametrize(
+    ("method", "what"),
+    [
+        ("on_event", "on_event has no @hookimpl, so that nobody calls it"),
+        ("on_events", "Watch.on_events overrides nothing"),
+    ],
+)
+def test_an_observer_that_observes_nothing_is_found(
+    site: Site, entry: str, method: str, what: str
+) -> None:
+    watch = f"class Watch:\n    def {method}(self, event):\n        pass\n\n"
+    package = f"doctored_{entry.lower()}_{method}"
+    site.add(watch + NAMED[entry], "swink.plugins", (), package)
+
+    [found] = [found for found in site.findings() if "models.toml" not in found.where]
+
+    assert found.where.endswith(f"{package}/__init__.py:2")
+    assert found.what == what
+
+
+def test_a_plugin_that_is_not_configured_is_sound(site: Site) -> None:
+    site.add("def LinesProvider():\n    return None\n", "swink.plugins", (), "doctored_unset")
+
+    assert site.findings() == []
 
 
 def test_an_install_whose_module_is_gone_is_found(site: Site) -> None:

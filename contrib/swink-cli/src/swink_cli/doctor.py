@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import Distribution, EntryPoint, distributions
 from importlib.util import find_spec
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from swink_cli.extensions import GROUP as COMMAND_GROUP
@@ -152,16 +153,21 @@ def _provider(where: str, host: Host, name: str) -> Iterator[Finding]:
         return
     yield from _unmarked(where, provider)
     if isinstance(provider, HTTPProvider):
-        yield from _misspelt(where, type(provider))
+        promised = [name for name in dir(HTTPProvider) if not name.startswith("_")]
+        yield from _misspelt(where, type(provider), promised)
 
 
 def _shared(where: str, load: Callable[[], Any]) -> Iterator[Finding]:
     try:
         loaded = load()
+        if isinstance(loaded, FunctionType):  # whose result counts; None: it is not configured
+            loaded = loaded()
     except (Exception, SystemExit) as error:
         yield Finding(where, f"{type(error).__name__}: {error}", "Reinstall or upgrade it.")
         return
     yield from _unmarked(where, loaded)
+    made = loaded if isinstance(loaded, type) else type(loaded)
+    yield from _misspelt(where, made, HOOKS)
 
 
 def _unmarked(where: str, plugin: Any) -> Iterator[Finding]:
@@ -177,9 +183,8 @@ def _unmarked(where: str, plugin: Any) -> Iterator[Finding]:
             )
 
 
-def _misspelt(where: str, made: type) -> Iterator[Finding]:
-    """Find methods of a provider that are called almost as one that it could override."""
-    promised = [name for name in dir(HTTPProvider) if not name.startswith("_")]
+def _misspelt(where: str, made: type, promised: Sequence[str]) -> Iterator[Finding]:
+    """Find methods of a plugin that are called almost as one that it could override."""
     bases = [base for base in made.__mro__ if base not in HTTPProvider.__mro__]
     for base in bases:
         for name, value in vars(base).items():
