@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from swink_core import AssistantMessage, StopReason, TextBlock, Usage, dump
 from swink_recorder.recording import Recording
 from swink_recorder.replay import ReplayServer
-from swink_testing.conformance import PROVIDER_CHECKS
+from swink_testing.commands.check import _show
+from swink_testing.conformance import LEVELS, PROVIDER_CHECKS, Outcome, Result
 from swink_testing.installed import LINES_PROVIDER, catalogue, install, record
 
 SOUND = (
@@ -34,8 +36,8 @@ MESSAGE = AssistantMessage(
     usage=Usage(5, 3, total=8, reported=True),
     stop_reason=StopReason.STOP,
 )
-ECHO = "echo: level 3 of 3, complete (12 of 32 checks applied)"
-LIVE = "sound: level 2 of 2, answers as recorded (3 of 5 checks applied)"
+ECHO = "echo: level 3 of 3, complete, of what applies: 12 of 33 checks"
+LIVE = "sound: level 2 of 2, answers as recorded, of what applies: 3 of 5 checks"
 
 HOOKLESS = """
 class Hookless:
@@ -117,7 +119,7 @@ def test_a_plugin_without_a_hook_has_no_level(checked: Any) -> None:
     assert done.returncode == 1
     assert "it has no stream hook" in row(done.stdout, "loads")
     line = done.stdout.splitlines()[-1]
-    assert line.startswith("hookless: no level, does not stream (")
+    assert line.startswith("hookless: no level, does not stream, of ")
 
 
 def test_calls_are_made_only_where_they_are_said_to_reach_nothing(checked: Any) -> None:
@@ -146,6 +148,21 @@ def test_every_check_is_a_row(swink: Any) -> None:
     assert [line.split()[1] for line in lines[1:-2]] == [check.name for check in PROVIDER_CHECKS]
 
 
+def test_a_row_is_there_when_its_check_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    checks = PROVIDER_CHECKS[:3]
+    before: list[str] = []
+
+    def each() -> Iterator[Result]:
+        for check in checks:
+            before.append(capsys.readouterr().out)
+            yield Result(check.name, check.level, Outcome.PASSED)
+
+    _show("echo", checks, each(), LEVELS, as_json=False)
+
+    printed = [line.split()[:2] for line in "".join(before).splitlines()]
+    assert printed == [["LEVEL", "CHECK"], *(["1", check.name] for check in checks[:-1])]
+
+
 def test_a_fault_is_told_and_fails_the_command(checked: Any) -> None:
     done = checked("faulty")
 
@@ -153,7 +170,9 @@ def test_a_fault_is_told_and_fails_the_command(checked: Any) -> None:
     assert "failed" in row(done.stdout, "nothing_dropped")
     assert "no JSON object" in row(done.stdout, "nothing_dropped")
     line = done.stdout.splitlines()[-1]
-    assert line.startswith("faulty: level 2 of 3, survives faults (23 of 32 checks applied); not: ")
+    assert line.startswith(
+        "faulty: level 2 of 3, survives faults, of what applies: 24 of 33 checks; not: "
+    )
 
 
 def test_of_a_fault_it_is_explained_where_it_is_what_was_sent_and_what_was_expected(
@@ -186,7 +205,7 @@ def test_all_installed_providers_are_a_row_each(checked: Any) -> None:
     done = checked(SWINK_PLUGINS="echo,sound,faulty")  # of many, whatever else is here
 
     rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines()[1:] if line}
-    assert rows["echo"] == ["3", "12", "of", "32", "complete"]
+    assert rows["echo"] == ["3", "12", "of", "33", "complete"]
     assert rows["sound"][0] == "3"
     assert rows["faulty"][0] == "2"
     assert done.returncode == 1

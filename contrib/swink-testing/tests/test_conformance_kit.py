@@ -28,6 +28,7 @@ from swink_testing.conformance import (
     Outcome,
     Result,
     Subject,
+    check,
     faults,
     idle_lines,
     level_line,
@@ -224,13 +225,15 @@ def test_the_line_names_the_level_and_what_is_in_the_way() -> None:
     line = level_line([result(1, Outcome.PASSED), idle, result(3, Outcome.FAILED)])
 
     assert line == (
-        "level 1 of 3, streams (2 of 3 checks applied); "
+        "level 1 of 3, streams, of what applies: 2 of 3 checks; "
         "not: of_level_2 (it is something else), of_level_3 (failed)"
     )
 
 
 def test_a_plugin_that_does_not_stream_has_no_level() -> None:
-    assert level_line([result(1, Outcome.FAILED)]).startswith("no level, does not stream (1 of 1")
+    assert level_line([result(1, Outcome.FAILED)]).startswith(
+        "no level, does not stream, of what applies: 1 of 1"
+    )
 
 
 def test_checks_that_did_not_apply_are_told_with_their_reasons() -> None:
@@ -269,6 +272,28 @@ def check_that_is_busy(subject: Subject) -> None:
     """Never ends, and waits for nothing."""
     while True:
         pass
+
+
+def check_that_finds_a_wait(subject: Subject) -> None:
+    """Something waits."""
+    raise check.Blocks("it waits")
+
+
+def test_what_blocks_does_not_hold_up_every_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "REST_SECONDS", 0.01)
+    checks = [
+        Check(1, function)
+        for function in (check_that_finds_a_wait, check_that_hangs, check_that_passes)
+    ]
+
+    found = run_checks(checks, subject_of())
+
+    assert [(result.outcome, result.detail.partition(" s")[0]) for result in found] == [
+        (Outcome.FAILED, "it waits"),
+        (Outcome.FAILED, found[1].detail.partition(" s")[0]),
+        (Outcome.DOES_NOT_APPLY, "not run, since that_finds_a_wait found that it blocks"),
+    ]
+    assert found[1].detail.startswith("it did not end within ")
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["in the main thread", "in another"])
@@ -382,7 +407,7 @@ def test_the_class_makes_a_test_of_each_check_and_tells_the_level(
     assert counts["passed"] + counts["skipped"] == len(PROVIDER_CHECKS) + 1
     outcome.stdout.fnmatch_lines(
         [
-            "echo: level 3 of 3, complete (12 of 32 checks applied)",
+            "echo: level 3 of 3, complete, of what applies: 12 of 33 checks",
             "  does not apply: http_errors, standard_faults: it does not speak HTTP",
             "SKIPPED * does not apply: it does not speak HTTP",
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -28,6 +28,7 @@ from swink_testing.conformance import (
     level_reached,
     run_checks,
 )
+from swink_testing.conformance.check import Outcome, each_result
 from swink_testing.conformance.live import LIVE_CHECKS, LIVE_LEVELS, LiveSubject
 from swink_testing.observers import (
     OBSERVER_CHECKS,
@@ -105,13 +106,13 @@ def command(
         options = kept_options([provider]).get(provider, {})
         if base_url is not None:
             options["base_url"] = base_url
-        found = run_checks(LIVE_CHECKS, LiveSubject(subject, options))
-        return _show(provider, LIVE_CHECKS, found, LIVE_LEVELS, as_json)
-    found = run_checks(PROVIDER_CHECKS, subject, subject.known_failures)
-    code = _show(provider, PROVIDER_CHECKS, found, LEVELS, as_json)
+        each = each_result(LIVE_CHECKS, LiveSubject(subject, options))
+        return _exit_code(_show(provider, LIVE_CHECKS, each, LIVE_LEVELS, as_json))
+    each = each_result(PROVIDER_CHECKS, subject, subject.known_failures)
+    found = _show(provider, PROVIDER_CHECKS, each, LEVELS, as_json)
     for result in (result for result in found if explained and result.is_fault):
         print_lines(["", *map(printable, explain(subject, result))])
-    return code
+    return _exit_code(found)
 
 
 def _check_plugin(entry: PluginEntry, as_json: bool) -> int:
@@ -126,8 +127,8 @@ def _check_plugin(entry: PluginEntry, as_json: bool) -> int:
         )
     subject = PluginSubject(make, make)
     checks = WRAPPER_CHECKS if subject.wraps else OBSERVER_CHECKS
-    found = run_checks(checks, subject)
-    return _show(entry.name, checks, found, ObserverConformance.levels, as_json)
+    each = each_result(checks, subject)
+    return _exit_code(_show(entry.name, checks, each, ObserverConformance.levels, as_json))
 
 
 def _refuse_nonsense(
@@ -154,19 +155,29 @@ def _refuse_nonsense(
 def _show(
     provider: str,
     checks: Sequence[Check[Any]],
-    found: Sequence[Result],
+    each: Iterator[Result],
     levels: Mapping[int, str],
     as_json: bool,
-) -> int:
+) -> list[Result]:
+    """Print each check's row as it ends, and return the results."""
     if as_json:
+        found = list(each)
         print_json([_data(provider, found, levels)])
-    else:
-        rows = [
-            (str(check.level), check.name, result.outcome.value, result.detail or check.about)
-            for check, result in zip(checks, found, strict=True)
-        ]
-        print_lines(table(_printable(rows), ("LEVEL", "CHECK", "RESULT", "")))
-        print_lines(["", f"{provider}: {level_line(found, levels)}"])
+        return found
+    found = []
+    headings = ("LEVEL", "CHECK", "RESULT", "")
+    widest = ("", max((check.name for check in checks), key=len), max(Outcome, key=len).value, "")
+    above = table([widest], headings)
+    print_lines(above[:1])
+    for check, result in zip(checks, each, strict=True):
+        found.append(result)
+        row = (str(check.level), check.name, result.outcome.value, result.detail or check.about)
+        print_lines(table([widest, *_printable([row])], headings)[len(above) :])
+    print_lines(["", f"{provider}: {level_line(found, levels)}"])
+    return found
+
+
+def _exit_code(found: Sequence[Result]) -> int:
     return EXIT_FAILURE if any(result.is_fault for result in found) else 0
 
 

@@ -7,9 +7,10 @@ is wrong, or DoesNotApply with the reason. Nothing here knows pytest: the test c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import StrEnum
+from time import monotonic
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 from attrs import define, field
@@ -18,11 +19,13 @@ from swink_testing.conformance.waiting import TookTooLong, time_limit
 
 __all__ = [
     "LEVELS",
+    "Blocks",
     "Broken",
     "Check",
     "DoesNotApply",
     "Outcome",
     "Result",
+    "each_result",
     "fail",
     "idle_lines",
     "level_line",
@@ -44,6 +47,9 @@ LEVELS = {
 CHECK_SECONDS = 60.0
 """How long a check may take. All of a provider's take a second or two, where nothing hangs."""
 
+REST_SECONDS = 20.0
+"""How long all further checks may take where one found that the subject blocks."""
+
 
 class DoesNotApply(Exception):
     """Raised by a check for a subject that it says nothing about; the message is the reason."""
@@ -57,6 +63,10 @@ class Broken(AssertionError):
         super().__init__(sentence)
         self.sent = sent
         self.expected = expected
+
+
+class Blocks(Broken):
+    """What a check found that waits in the thread of an event loop."""
 
 
 def require(condition: object, sentence: str, sent: Any = None, expected: Any = None) -> None:
@@ -179,7 +189,28 @@ def run_checks(
     checks: Iterable[Check[S]], subject: S, expected: Mapping[str, str] | None = None
 ) -> list[Result]:
     """Run checks in order and return their results."""
-    return [run_check(check, subject, expected) for check in checks]
+    return list(each_result(checks, subject, expected))
+
+
+def each_result(
+    checks: Iterable[Check[S]], subject: S, expected: Mapping[str, str] | None = None
+) -> Iterator[Result]:
+    """Run checks in order and yield each one's result as it ends.
+
+    What blocks would block in most of them: after the first check that finds it, the others have
+    `REST_SECONDS` in all, and those that come later do not run.
+    """
+    blocking, ends = "", 0.0
+    for check in checks:
+        left = ends - monotonic() if blocking else CHECK_SECONDS
+        if left <= 0:
+            why = f"not run, since {blocking} found that it blocks"
+            yield Result(check.name, check.level, Outcome.DOES_NOT_APPLY, why, needed=check.needed)
+            continue
+        result = run_check(check, subject, expected, left)
+        if not blocking and isinstance(result.error, Blocks | TookTooLong):
+            blocking, ends = check.name, monotonic() + REST_SECONDS
+        yield result
 
 
 def level_reached(results: Iterable[Result], levels: Mapping[int, str] = LEVELS) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from swink_testing.conformance.check import Check
+from swink_testing.conformance.damaged import check_damaged_frames
 from swink_testing.conformance.dropped import check_nothing_dropped, check_other_models
 from swink_testing.conformance.faults import (
     check_cancelling_closes,
@@ -17,7 +18,6 @@ from swink_testing.conformance.faults import (
 from swink_testing.conformance.forward import (
     check_answers_go_back,
     check_missing_usage,
-    check_stop_reasons,
     check_unknown_frames,
 )
 from swink_testing.conformance.judged import check_requests_are_accepted
@@ -28,6 +28,7 @@ from swink_testing.conformance.package import (
     check_imports_are_light,
     check_provider_info,
 )
+from swink_testing.conformance.reasons import check_stop_reasons
 from swink_testing.conformance.requests import (
     check_conversations,
     check_nothing_foreign_sent,
@@ -56,11 +57,12 @@ __all__ = ["PROVIDER_CHECKS", "ProviderConformance"]
 PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(1, check_loads),
     Check(1, check_recordings),
+    Check(1, check_never_blocks),
     Check(1, check_same_events_however_cut),
     Check(1, check_grammar, needed=True),
-    Check(1, check_never_blocks),
     Check(1, check_expected_message),
     Check(2, check_truncation),
+    Check(2, check_damaged_frames),
     Check(2, check_unknown_frames),
     Check(2, check_stop_reasons),
     Check(2, check_missing_usage),

@@ -13,7 +13,7 @@ from swink_core import AssistantMessage, Event, StopReason
 from swink_core.vocabulary.grammar import Automaton
 from swink_recorder.recording import Recording
 from swink_testing.chunking import chunkings, every_cut, random_cuts
-from swink_testing.conformance.check import DoesNotApply, fail, require
+from swink_testing.conformance.check import Blocks, DoesNotApply, fail, require
 from swink_testing.conformance.subject import PATIENCE, Subject
 from swink_testing.conformance.waiting import waits
 from swink_testing.driver import MemoryHTTPClient, comparable, comparable_events, fold
@@ -96,9 +96,9 @@ def check_never_blocks(subject: Subject) -> None:
     async def listen() -> list[str]:
         with waits() as found:
             for where, events in _streams(subject):
-                await _to_the_end(events)
+                await _to_the_end(events, found)
                 if found:
-                    fail(f"{where}: it waits in the thread of the event loop: {found[0]}")
+                    raise Blocks(f"{where}: it waits in the thread of the event loop: {found[0]}")
         return found
 
     asyncio.run(listen())
@@ -169,15 +169,16 @@ def broken_rule(events: Iterable[Event]) -> str | None:
     return None if automaton.phase == "ended" else "the stream has no terminal event"
 
 
-async def _to_the_end(
-    events: AsyncIterator[Event],
-) -> list[Event]:
-    """Wait for what comes after the terminal event, which breaks the grammar too."""
+async def _to_the_end(events: AsyncIterator[Event], faults: Sequence[str] = ()) -> list[Event]:
+    """Wait for what comes after the terminal event, which breaks the grammar too; or for a
+    fault."""
     found = []
     try:
         async with asyncio.timeout(PATIENCE.total):
             async for event in events:
                 found.append(event)
+                if faults:
+                    break
     except TimeoutError:
         last = found[-1].type if found else "nothing"
         fail(f"the stream does not end after {last}")

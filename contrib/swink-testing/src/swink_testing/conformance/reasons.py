@@ -1,0 +1,152 @@
+"""Reasons to stop that no API has yet, at the fields that are found to say one."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+from swink_core import Event, Notice, StopReason
+from swink_recorder.recording import Recording
+from swink_testing.chaos_answers import Answer
+from swink_testing.conformance.check import DoesNotApply, require
+from swink_testing.conformance.edited import Place, answers, data_of, edited, remove
+from swink_testing.conformance.subject import Subject
+from swink_testing.driver import comparable, fold
+
+__all__ = ["check_stop_reasons"]
+
+UNHEARD = "swink_unknown"
+
+WORDS = ("stop", "length", "tool_calls", "end_turn", "max_tokens", "tool_use", "MAX_TOKENS")
+"""What several APIs call a reason to stop."""
+
+MOST_TRIES = 150
+"""Answers that are read to find the reason's fields."""
+
+_Path: TypeAlias = tuple[str, ...]
+
+
+def check_stop_reasons(subject: Subject) -> None:
+    """A reason to stop that is unknown or missing is an error, or told in a Notice.
+
+    That it may be missing, a recording shows that has none. It is the string whose change changes
+    the reason that the message gives, or is told; whatever ends in "reason" is one too.
+    """
+
+    async def compare() -> None:
+        recorded = list(answers(subject))
+        fields = await _fields(subject, recorded)
+        find = partial(_at, fields)
+        without = {r.wire_format for r, answer in recorded if edited(answer, find, remove) is None}
+        named = known = False
+        for recording, answer in recorded:
+            before = _told(await subject.parse(recording))
+            for what, change in (("unknown", _set(UNHEARD)), ("missing", remove)):
+                body = edited(answer, find, change)
+                if body is None or (what == "missing" and recording.wire_format in without):
+                    continue
+                named, known = True, known or not before
+                events = await subject.parse(recording, [body])
+                reason, told = fold(events).stop_reason, _told(events)
+                where = f"recording {recording.name}: where the reason to stop is {what}"
+                require(
+                    {*told} - {*before} or reason is StopReason.ERROR,
+                    f"{where}, it is said to be {reason}, and no Notice tells of it",
+                )
+                require(
+                    reason is StopReason.ERROR
+                    or what == "missing"
+                    or any(UNHEARD in n for n in told),
+                    f"{where}, the Notice does not name it: {', '.join(told)}",
+                )
+        if not named:
+            raise DoesNotApply("no recording names a reason to stop")
+        require(known, "each recorded reason to stop is told in a Notice, as if it were unknown")
+
+    asyncio.run(compare())
+
+
+async def _fields(subject: Subject, recorded: Sequence[tuple[Recording, Answer]]) -> set[_Path]:
+    """Return the fields that say why an answer stopped: by their names, or by their effect."""
+    said: dict[_Path, set[str]] = {}
+    for _, answer in recorded:
+        for path, value in _strings(answer):
+            said.setdefault(path, set()).add(value)
+    found = {path for path in said if _is_named(path)}
+    tries = MOST_TRIES
+    for recording, answer in sorted(recorded, key=lambda pair: len(pair[0].body)):
+        paths = list(dict.fromkeys(path for path, _ in _strings(answer)))
+        if not found.isdisjoint(paths):
+            continue
+        whole = await subject.parse(recording)
+        for path in paths:
+            if len(said[path]) > len(WORDS) or not all(map(_WORD.fullmatch, said[path])):
+                continue
+            for word in dict.fromkeys([UNHEARD, *sorted(said[path]), *WORDS]):
+                if not tries:
+                    return found
+                tries -= 1
+                body = edited(answer, partial(_at, {path}), _set(word))
+                assert body is not None  # the path is of this answer
+                if _says_why(await subject.parse(recording, [body]), whole):
+                    found.add(path)
+                    break
+    return found
+
+
+_WORD = re.compile(r"[A-Za-z_-]{2,32}")
+
+
+def _is_named(path: _Path) -> bool:
+    return path[-1].lower().replace("_", "").endswith("reason")
+
+
+def _says_why(events: Sequence[Event], whole: Sequence[Event]) -> bool:
+    """Whether the same answer stops for another reason than it did, or the unknown one is told."""
+    message, before = fold(events), fold(whole)
+    if comparable(message).content != comparable(before).content:
+        return False
+    if message.stop_reason is StopReason.ERROR:
+        return UNHEARD in (message.error_message or "")
+    told = any(UNHEARD in detail for detail in _told(events))
+    return told or message.stop_reason is not before.stop_reason
+
+
+def _strings(answer: Answer) -> Iterator[tuple[_Path, str]]:
+    for frame in answer.frames:
+        for data in data_of(answer, frame):
+            for path, holder, name in _walk(data):
+                yield path, holder[name]
+
+
+def _at(fields: set[_Path], data: Any) -> Iterator[Place]:
+    for path, holder, name in _walk(data):
+        if path in fields:
+            yield holder, name
+
+
+def _walk(data: Any, path: _Path = ()) -> Iterator[tuple[_Path, dict[str, Any], str]]:
+    """Yield the strings in JSON data: the names that lead to one, and where it is."""
+    if isinstance(data, dict):
+        for name, value in data.items():
+            if isinstance(value, str):
+                yield (*path, name), data, name
+            else:
+                yield from _walk(value, (*path, name))
+    elif isinstance(data, list):
+        for value in data:
+            yield from _walk(value, path)
+
+
+def _set(word: str) -> Callable[[dict[str, Any], str], None]:
+    def change(holder: dict[str, Any], name: str) -> None:
+        holder[name] = word
+
+    return change
+
+
+def _told(events: Sequence[Event]) -> list[str]:
+    return [event.detail for event in events if isinstance(event, Notice)]
