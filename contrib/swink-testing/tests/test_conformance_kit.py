@@ -33,6 +33,7 @@ from swink_testing.conformance import (
     idle_lines,
     level_line,
     level_reached,
+    reasons,
     require,
     run_check,
     run_checks,
@@ -53,6 +54,7 @@ BROKEN = [
     ("sound", "broken:Sleeps", "never_blocks"),
     ("sound", "broken:RunsCommands", "never_blocks"),
     ("sound", "broken:ForgetsUsage", "expected_message"),
+    ("sound", "broken:SkipsWhatItCannotRead", "damaged_frames"),
     ("sound", "broken:EndOfInputIsSuccess", "truncation"),
     ("sound", "broken:IgnoresErrorFrames", "in_stream_errors"),
     ("sound", "broken:ErrorsAreText", "in_stream_errors"),
@@ -173,6 +175,30 @@ def test_what_a_call_took_in_all_is_no_difference_between_messages() -> None:
     recorded = evolve(found, total_usage=swink.Usage(1, 2))
 
     assert streaming.message_difference(found, recorded) is None
+
+
+@pytest.mark.parametrize("name", ["why", "bye", "finish", "status", "end_reason"])
+@pytest.mark.parametrize(
+    ("where", "outcome"), [("Sound", Outcome.PASSED), ("broken:InventsReasons", Outcome.FAILED)]
+)
+def test_a_reason_to_stop_is_found_whatever_its_field_is_called(
+    name: str, where: str, outcome: Outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subject = subject_of("sound", where)
+    spelt, known = f'"{name}":'.encode(), b'"reason":'
+    renamed = [evolve(r, body=r.body.replace(known, spelt)) for r in subject.recordings]
+    monkeypatch.setattr(subject, "recordings", renamed)
+    parser = type(subject.provider.parser(subject.model))
+    feed = parser.feed
+
+    def read(self: Any, frame: bytes, out: EventWriter) -> None:
+        feed(self, frame.replace(spelt, known), out)
+
+    monkeypatch.setattr(parser, "feed", read)
+
+    found = run_check(Check(2, reasons.check_stop_reasons), subject)
+
+    assert found.outcome is outcome, found.detail
 
 
 def test_every_check_has_a_fixture_that_fails_it() -> None:

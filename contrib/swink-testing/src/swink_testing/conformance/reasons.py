@@ -32,8 +32,9 @@ _Path: TypeAlias = tuple[str, ...]
 def check_stop_reasons(subject: Subject) -> None:
     """A reason to stop that is unknown or missing is an error, or told in a Notice.
 
-    That it may be missing, a recording shows that has none. It is the string whose change changes
-    the reason that the message gives, or is told; whatever ends in "reason" is one too.
+    That it may be missing, a recording shows that has none. It is what is called so
+    ("…reason"), or where nothing is, the string whose change makes the same answer stop for
+    another reason.
     """
 
     async def compare() -> None:
@@ -76,10 +77,11 @@ async def _fields(subject: Subject, recorded: Sequence[tuple[Recording, Answer]]
         for path, value in _strings(answer):
             said.setdefault(path, set()).add(value)
     found = {path for path in said if _is_named(path)}
+    named = {r.wire_format for r, a in recorded if any(path in found for path, _ in _strings(a))}
     tries = MOST_TRIES
     for recording, answer in sorted(recorded, key=lambda pair: len(pair[0].body)):
         paths = list(dict.fromkeys(path for path, _ in _strings(answer)))
-        if not found.isdisjoint(paths):
+        if recording.wire_format in named or not found.isdisjoint(paths):
             continue
         whole = await subject.parse(recording)
         for path in paths:
