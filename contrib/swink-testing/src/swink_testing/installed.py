@@ -40,7 +40,10 @@ class Parser:
             out.text(data["say"])
         if "stop" in data:
             out.usage(input=data.get("heard"), output=data.get("said"))
-            out.stop(StopReason(data["stop"]))
+            known = data["stop"] in [*StopReason]
+            if not known:
+                out.notice("stop_reason", f"it is unknown: {data['stop']}")
+            out.stop(StopReason(data["stop"]) if known else StopReason.STOP)
             out.finish()
 
 

@@ -12,6 +12,7 @@ from swink_testing.conformance.check import DoesNotApply, require
 from swink_testing.conformance.edited import answers, payloads
 from swink_testing.conformance.subject import Subject
 from swink_testing.driver import comparable, fold
+from swink_testing.quiet import quiet
 
 __all__ = ["check_damaged_frames"]
 
@@ -44,7 +45,8 @@ def check_damaged_frames(subject: Subject) -> None:
         if not applied:
             raise DoesNotApply("no recorded answer has a frame in its middle")
 
-    asyncio.run(compare())
+    with quiet():
+        asyncio.run(compare())
 
 
 async def _telling(subject: Subject, recording: Recording, answer: Answer) -> list[int]:

@@ -93,7 +93,11 @@ async def _fields(subject: Subject, recorded: Sequence[tuple[Recording, Answer]]
                 tries -= 1
                 body = edited(answer, partial(_at, {path}), _set(word))
                 assert body is not None  # the path is of this answer
-                if _says_why(await subject.parse(recording, [body]), whole):
+                try:
+                    events = await subject.parse(recording, [body])
+                except Exception:
+                    continue  # a fault; where it is the reason's field, the check itself tells it
+                if _says_why(events, whole):
                     found.add(path)
                     break
     return found
