@@ -47,7 +47,7 @@ LEVELS = {
 CHECK_SECONDS = 60.0
 """How long a check may take. All of a provider's take a second or two, where nothing hangs."""
 
-REST_SECONDS = 20.0
+REST_SECONDS = 30.0
 """How long all further checks may take where one found that the subject blocks."""
 
 
@@ -198,18 +198,16 @@ def each_result(
     """Run checks in order and yield each one's result as it ends.
 
     What blocks would block in most of them: after the first check that finds it, the others have
-    `REST_SECONDS` in all, and those that come later do not run.
+    `REST_SECONDS` in all, of which each may take a third of what is left.
     """
-    blocking, ends = "", 0.0
+    blocks, left = False, REST_SECONDS
     for check in checks:
-        left = ends - monotonic() if blocking else CHECK_SECONDS
-        if left <= 0:
-            why = f"not run, since {blocking} found that it blocks"
-            yield Result(check.name, check.level, Outcome.DOES_NOT_APPLY, why, needed=check.needed)
-            continue
-        result = run_check(check, subject, expected, left)
-        if not blocking and isinstance(result.error, Blocks | TookTooLong):
-            blocking, ends = check.name, monotonic() + REST_SECONDS
+        begun = monotonic()
+        seconds = max(REST_SECONDS / 30, left / 3) if blocks else CHECK_SECONDS
+        result = run_check(check, subject, expected, seconds)
+        if blocks:
+            left -= monotonic() - begun
+        blocks = blocks or isinstance(result.error, Blocks | TookTooLong)
         yield result
 
 

@@ -31,7 +31,7 @@ def time_limit(seconds: float) -> Iterator[None]:
     In the main thread a signal ends a wait too; elsewhere, and where there are no such signals,
     only what runs in Python is ended.
     """
-    sentence = f"it did not end within {seconds:g} s"
+    sentence = f"it did not end within {seconds:.2g} s"
     main = threading.current_thread() is threading.main_thread()
     if not (main and hasattr(signal, "setitimer")):
         with _watched(threading.get_ident(), seconds, sentence):
