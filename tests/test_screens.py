@@ -5,11 +5,17 @@ Those that are always there have their screens beside `contrib/swink-cli/tests`.
 
 from __future__ import annotations
 
+import json
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 
-from swink_testing.screens import WIDTHS, check_screen
+from swink_testing.command_line import clean_environment, swink_command
+from swink_testing.screens import INTERRUPT, WIDTHS, Typed, check_screen
 
 SCREENS = Path(__file__).parent / "screens"
 NOBODY = "http://127.0.0.1:9/events"
@@ -24,7 +30,22 @@ LINES = [
     f"tail {NOBODY}",
     f"top {NOBODY}",
     "new Acme!",
+    "check echo",
+    "gateway --check team.toml",
+    Typed("gateway --port 0", [("Ctrl-C stops", INTERRUPT)]),
 ]
+
+TEAM = """
+[keys.olga]
+key = "${OLGAS_KEY}"
+operator = true
+dollars_per_day = 5
+
+[routes.quick]
+tiers = ["echo/echo", "echo/think"]
+"""
+
+KEY = "gateway-key-of-olga"
 
 VARYING = [
     (r"in [\d.]+ m?s \([\d.]+\s+a\s+second\)", "in no time"),
@@ -32,8 +53,44 @@ VARYING = [
 ]
 
 
+@pytest.fixture(scope="module")
+def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a gateway of which a call has failed, and one was answered."""
+    folder = tmp_path_factory.mktemp("team")
+    (folder / "team.toml").write_text(TEAM)
+    environment = {**clean_environment(folder), "SWINK_PLUGINS": "echo", "OLGAS_KEY": KEY}
+    command = swink_command("gateway", "--port", "0", "--config", str(folder / "team.toml"))
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as gateway:
+        assert gateway.stderr is not None
+        url = gateway.stderr.readline().split()[-1]
+        for model in ("echo/fail-auth", "quick"):
+            body = {"model": model, "messages": [{"role": "user", "content": "High tide"}]}
+            headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
+            asked = Request(f"{url}/v1/chat/completions", json.dumps(body).encode(), headers)
+            try:
+                urlopen(asked).close()
+            except HTTPError as error:
+                error.close()
+        yield url
+        gateway.terminate()
+
+
 @pytest.mark.parametrize("columns", WIDTHS)
-def test_screens(swink_environment: dict[str, str], tmp_path: Path, columns: int) -> None:
+def test_screens(
+    swink_environment: dict[str, str], tmp_path: Path, columns: int, team: str
+) -> None:
     (tmp_path / "rows.csv").write_text("text\nGood.\nBad.\n")
+    (tmp_path / "team.toml").write_text(TEAM)
     environment = {**swink_environment, "SWINK_PLUGINS": "echo", "XDG_STATE_HOME": "state"}
-    check_screen(LINES, columns, SCREENS, tmp_path, environment, VARYING)
+    lines = [
+        *LINES,
+        Typed(f"tail --gateway {team}", [("$0.0000", INTERRUPT)]),
+        f"top --once --gateway {team}",
+        *(
+            [Typed(f"top --gateway {team}", [("olga", ""), ("$0.00", INTERRUPT)])]
+            if columns
+            else []
+        ),
+    ]
+    environment |= {"OLGAS_KEY": KEY, "SWINK_GATEWAY_KEY": KEY}
+    check_screen(lines, columns, SCREENS, tmp_path, environment, VARYING)
