@@ -36,7 +36,7 @@ WIDTHS = (40, 80, 200, PIPE)
 INTERRUPT = "\x03"
 """Ctrl-C, as a terminal has it."""
 
-SECONDS = 120
+SECONDS = 60
 
 _PROGRAM = """
 import importlib.metadata, io, shlex, signal, sys
