@@ -34,7 +34,7 @@ OR_FAIL := || { echo "the installation failed; for all that pip has to say, run 
 PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml contrib/*/pyproject.toml)
 EDITABLE := $(foreach project,$(patsubst %/,%,$(dir $(PROJECTS))),-e ./$(project))
 
-.PHONY: help demo test lint format types wheels reference docs picture bench chaos kills fuzz judge scoreboard mutants counterparts clients constraints changelog release clean FORCE
+.PHONY: help demo test lint format types wheels reference docs picture bench chaos kills fuzz judge scoreboard moving mutants counterparts clients constraints changelog release clean FORCE
 .DELETE_ON_ERROR:
 
 help:
@@ -58,6 +58,7 @@ help:
 	@echo '                  all of it writes the page of what each provider takes'
 	@echo 'make mutants    mutate providers by rule, and count what the conformance kit finds (PROVIDERS="sound")'
 	@echo 'make scoreboard   put swink and its peers before the same faults, and before the judge; writes two pages'
+	@echo 'make moving       run the programs of the pages of moving to swink, installing what they move from'
 	@echo 'make counterparts show traces to Phoenix and metrics to Prometheus, put gateways behind'
 	@echo '                  haproxy and before a real Redis, drive the claude command,'
 	@echo '                  the gateway with every vendor'\''s newest SDK, and them beside the'
@@ -136,6 +137,9 @@ mutants: $(VENV)/.installed-dev
 scoreboard: $(VENV)/.installed-dev $(PEERS_INSTALLED)
 	$(PY) -m benchmarks.scoreboard
 	$(PY) -m benchmarks.judged
+
+moving: $(VENV)/.installed-dev $(foreach peer,litellm langchain llm,$(PEERS)/$(peer)/.installed)
+	$(PY) -m pytest -q tests/test_moving.py
 
 $(PEERS)/%/.installed: benchmarks/peers/%.txt $(VENV)/.checkout
 	@echo "installing $* into $(@D)"

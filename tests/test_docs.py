@@ -17,13 +17,13 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from documents import PAGES, ROOT, name_of, python_blocks, vendors
+from documents import MOVING, PAGES, ROOT, name_of, programs_of, python_blocks, vendors
 
 import swink_core as swink
 from swink_gateway.config import Source
 from swink_gateway.routing import usable
 
-RUNNABLE = [page for page in PAGES if python_blocks(page)]
+RUNNABLE = [page for page in PAGES if page not in MOVING and python_blocks(page)]
 
 
 @pytest.mark.parametrize("page", RUNNABLE, ids=name_of)
@@ -46,14 +46,18 @@ def test_the_blocks_of_a_page_run_one_after_another_and_print_something(
     assert capsys.readouterr().out.strip()
 
 
-def test_mypy_finds_nothing_in_the_blocks_of_the_pages(tmp_path: Path) -> None:
+def test_mypy_finds_nothing_in_the_blocks_of_the_pages_and_in_the_examples(tmp_path: Path) -> None:
     for page in RUNNABLE:
         name = re.sub(r"\W", "_", name_of(page).removesuffix(".md"))
         (tmp_path / f"{name}.py").write_text("\n".join(python_blocks(page)), "utf-8")
+    for page in MOVING:
+        for number, (_, program) in enumerate(programs_of(page).values()):
+            name = f"{page.stem.replace('-', '_')}_{number}"
+            (tmp_path / f"{name}.py").write_text(program, "utf-8")
     quiet = ["--strict", "--follow-imports=silent", "--disable-error-code=no-redef"]
     cache = f"--cache-dir={ROOT / '.mypy_cache' / 'docs'}"
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", *quiet, cache, "."],
+        [sys.executable, "-m", "mypy", *quiet, cache, ".", str(ROOT / "examples")],
         cwd=tmp_path,
         env={**os.environ, "MYPYPATH": str(tmp_path)},
         capture_output=True,

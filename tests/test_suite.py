@@ -26,6 +26,7 @@ ON_PURPOSE = {
     "test_suite.py": NAMES,
     "test_docs_shell.py": NAMES,  # pages of plugins whose lines need what is not here
     "test_host.py": {"anthropic", "grok", "groq"},  # names that people do take for each other
+    "test_moving.py": {"anthropic", "claude", "gpt", "openai"},  # what pages move from
     "test_template.py": {"openai"},  # a kind of the template, named after the wire format
     "test_testing_corpus.py": {"anthropic"},
     "test_update_catalog.py": {"deepseek"},  # whom genai-prices has to know

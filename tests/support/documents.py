@@ -20,9 +20,14 @@ PAGES = [
     *sorted((ROOT / "plugins").glob("*/README.md")),
 ]
 
+MOVING = sorted((ROOT / "docs/how-to").glob("move-from-*.md"))
+"""Pages of programs in pairs, in another library and in swink, which tests/test_moving.py runs."""
+
 _FENCED = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TITLED = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 _MODEL = re.compile(r"[\"' ]([a-z][a-z-]*)/[\w]")
+
+_SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 
 PROGRAMS = {
     *("cd", "eval", "export", "git", "make", "npm", "opentelemetry-instrument"),
@@ -46,6 +51,19 @@ def files_of(page: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, text in _TITLED.findall(page.read_text("utf-8")):
         found[name] = f"{found[name]}\n\n{text}" if name in found else text
+    return found
+
+
+def programs_of(page: Path) -> dict[str, tuple[str, str]]:
+    """Return the pairs of programs of a page, the old and the new, by the section they are in."""
+    found: dict[str, tuple[str, str]] = {}
+    _, *sections = _SECTION.split(page.read_text("utf-8"))
+    for title, text in zip(sections[::2], sections[1::2], strict=True):
+        programs = _TITLED.findall(text)
+        if programs:
+            (_, old), (library, new) = programs
+            assert library == "swink", f"{page.name}: {title}"
+            found[title] = (old, new)
     return found
 
 

@@ -1,0 +1,26 @@
+"""Runs programs one after another: reads JSON of their texts, prints JSON of what each printed.
+
+Whatever Python there is runs it, with nothing but the standard library.
+"""
+
+import contextlib
+import io
+import json
+import sys
+import traceback
+
+
+def printed(program: str) -> str:
+    """Return what a program printed, and how it failed if it did."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        try:
+            exec(compile(program, "<program>", "exec"), {"__name__": "__main__"})
+        except Exception:
+            print(traceback.format_exc())
+    return said.getvalue()
+
+
+if __name__ == "__main__":
+    programs = json.load(sys.stdin)
+    print(json.dumps([printed(program) for program in programs]))

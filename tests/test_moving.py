@@ -1,0 +1,101 @@
+"""The programs of the pages of moving to swink, in pairs: each pair prints the same.
+
+All of them ask one gateway on loopback, whose models are `swink-provider-echo`'s: it speaks
+OpenAI's and Anthropic's protocols, and its address is in the environment, where each vendor's SDK
+looks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from documents import MOVING, ROOT, programs_of
+
+import swink_core as swink
+from swink_gateway.server import Gateway
+from swink_testing.command_line import clean_environment
+
+ROUTES = {
+    "gpt-5.4-mini": ["echo/echo"],  # repeats what it is told, or makes JSON if asked for it
+    "claude-haiku-4-5": ["echo/echo"],
+    "gpt-6-sol": ["echo/tool"],  # calls what is on offer
+    "claude-sonnet-5-5": ["echo/tool"],
+}
+
+HERE = {"openai", "anthropic"}
+"""Whose SDKs are among the tools for development."""
+
+SUBJECTS = ["First answer", "Streaming", "A tool", "A typed answer", "When it fails", "Async"]
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Iterator[str]:
+    """Serve in a thread, and give the address."""
+    address: list[str] = []
+    listening, over = threading.Event(), threading.Event()
+
+    async def serve() -> None:
+        async with swink.Client() as client, Gateway(client, routes=ROUTES) as served:
+            address.append(served.url)
+            listening.set()
+            await asyncio.to_thread(over.wait)
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    listening.wait(60)
+    yield address[0]
+    over.set()
+    thread.join()
+
+
+def run(python: str, programs: list[str], gateway: str, home: Path) -> list[str]:
+    """Return what each program printed."""
+    keys = {"OPENAI_API_KEY": "test", "ANTHROPIC_API_KEY": "test"}
+    urls = {"OPENAI_BASE_URL": f"{gateway}/v1", "ANTHROPIC_BASE_URL": gateway}
+    done = subprocess.run(
+        [python, str(ROOT / "tests/support/run_programs.py")],
+        input=json.dumps(programs),
+        env={**clean_environment(home), **keys, **urls},
+        cwd=home,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    said: list[str] = json.loads(done.stdout.splitlines()[-1])
+    return said
+
+
+@pytest.fixture(scope="module")
+def ours(gateway: str, tmp_path_factory: pytest.TempPathFactory) -> dict[Path, list[str]]:
+    """Return what swink's programs printed, by page."""
+    home = tmp_path_factory.mktemp("swink")
+    programs = {page: [pair[1] for pair in programs_of(page).values()] for page in MOVING}
+    flat = run(sys.executable, [one for each in programs.values() for one in each], gateway, home)
+    said = iter(flat)
+    return {page: [next(said) for _ in each] for page, each in programs.items()}
+
+
+@pytest.mark.parametrize("page", MOVING, ids=lambda page: page.stem.removeprefix("move-from-"))
+def test_both_programs_of_a_pair_print_the_same(
+    page: Path, gateway: str, ours: dict[Path, list[str]], tmp_path: Path
+) -> None:
+    pairs = programs_of(page)
+    assert [subject for subject in SUBJECTS if subject not in pairs] == []
+    peer = page.stem.removeprefix("move-from-")
+    python = sys.executable if peer in HERE else str(ROOT / ".venv-peers" / peer / "bin" / "python")
+    printed = dict(zip(pairs, ours[page], strict=True))
+    failed = [said for said in printed.values() if "Traceback" in said or not said.strip()]
+    assert failed == []
+    if not Path(python).exists():
+        pytest.skip(f"{peer} is not installed; `make moving` installs it")
+    theirs = run(python, [old for old, _ in pairs.values()], gateway, tmp_path)
+    assert dict(zip(pairs, theirs, strict=True)) == printed
