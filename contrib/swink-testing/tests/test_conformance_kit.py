@@ -105,8 +105,8 @@ SHOWN_TWICE = {
     "broken:IgnoresErrorFrames": "listed_errors",
     "broken:ErrorsAreText": "listed_errors",
     "broken:SendsForeignSignatures": "listed_requests",
-    "broken:SendsUnknownFields": "listed_requests",
     "broken:DropsSeed": "listed_requests",
+    "broken:SendsUnknownFields": "listed_requests",
 }
 """Faults that another check shows too."""
 

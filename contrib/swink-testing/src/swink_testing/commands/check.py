@@ -14,7 +14,7 @@ from swink_cli.completion import complete_model, complete_provider
 from swink_cli.exits import EXIT_FAILURE
 from swink_cli.listing import print_json, print_lines
 from swink_cli.settings import chosen
-from swink_cli.terminal import printable, say, table
+from swink_cli.terminal import fitted, printable, say, table
 from swink_core import Host, InvalidOption, SwinkError
 from swink_core.plugins.host import PluginEntry
 from swink_testing.conformance import (
@@ -173,7 +173,7 @@ def _show(
         found.append(result)
         row = (str(check.level), check.name, result.outcome.value, result.detail or check.about)
         print_lines(table([widest, *_printable([row])], headings)[len(above) :])
-    print_lines(["", f"{provider}: {level_line(found, levels)}"])
+    print_lines(["", fitted(f"{provider}: {level_line(found, levels)}")])
     return found
 
 
