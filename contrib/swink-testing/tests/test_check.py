@@ -325,3 +325,24 @@ def test_an_observer_that_is_not_configured_is_not_checked(watched: Any) -> None
     done = watched("watch")
     assert done.returncode == 2
     assert "installed and not configured" in done.stderr
+
+
+@pytest.mark.parametrize("method", ["on_event", "on_events"])
+def test_an_observer_without_a_hook_has_no_level(checked: Any, method: str) -> None:
+    source = f"class Watch:\n    def {method}(self, event):\n        pass\n"
+    entries = {"swink.plugins": {"watch": "acme_watch:Watch"}}
+    install(checked.site, "acme-watch", entries, {"acme_watch/__init__.py": source})
+
+    done = checked("watch")
+
+    assert done.returncode == 1
+    assert "none of its methods is a hook" in row(done.stdout, "fits_the_hooks")
+    assert done.stdout.splitlines()[-1].startswith("watch: no level, not safe to load, of what ")
+
+
+def test_a_plugin_that_is_nothing_where_it_is_not_configured_is_not_checked(checked: Any) -> None:
+    entries = {"swink.plugins": {"watch": "acme_watch:Watch"}}
+    source = "class Watch:\n    pass\n"
+    install(checked.site, "acme-watch", entries, {"acme_watch/__init__.py": source})
+
+    assert "installed and not configured" in checked("watch").stderr

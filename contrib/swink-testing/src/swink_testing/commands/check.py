@@ -120,7 +120,8 @@ def _check_plugin(entry: PluginEntry, as_json: bool) -> int:
         loaded = entry.load()
         return loaded() if isinstance(loaded, type | FunctionType) else loaded
 
-    if make() is None:
+    made = make()
+    if all(name.startswith("_") for name in dir(made)):  # `None`, or what has nothing at all
         raise InvalidOption(
             f'the plugin "{entry.name}" ({entry.distribution}) is installed and not configured',
             resolution="Set what its documentation names, and check it again.",
