@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from importlib.metadata import Distribution, EntryPoint, distributions
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -216,8 +216,9 @@ def _misspelt(where: str, made: type) -> Iterator[Finding]:
 def _unknown_words(where: str, made: type[HTTPProvider]) -> Iterator[Finding]:
     """Find what a provider's class says that it takes, and nobody would ask of it."""
     for name, known in TAKEN.items():
-        for word in sorted({*getattr(made, name)} - {*known}):
-            near = difflib.get_close_matches(word, known, 1)
+        said = getattr(made, name)
+        for word in sorted({*said} - {*known}) if isinstance(said, Collection) else ():
+            near = difflib.get_close_matches(word, known, 1, LIKENESS)
             meant = f'Write "{near[0]}".' if near else f"There are {', '.join(known)}."
             yield Finding(where, f'{made.__name__}.{name} has "{word}", which nobody asks', meant)
 
