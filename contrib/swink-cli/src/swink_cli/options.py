@@ -41,6 +41,8 @@ _WITH_PARTS = {
 """Options that are given part by part, with an example."""
 _DEEP = ("settings", "extra")
 """Options whose parts may have parts, as the provider has them."""
+_WHOLE: dict[str, Any] = {"settings": dict, "extra": dict, "retry": bool}
+"""What an option that has parts may be as it stands."""
 _WORDS = (
     "session_id", "user", "transport", "tool_choice", "api_key", "base_url", "malformed", "headers",
 )  # fmt: skip
@@ -260,7 +262,7 @@ def _parse_pairs(pairs: Sequence[str]) -> dict[str, Any]:
         value = _value(name, text)
         if part:
             _set_part(options, name, part, value)
-        elif name in _WITH_PARTS and not _is_whole(name, value):
+        elif name in _WITH_PARTS and not isinstance(value, _WHOLE.get(name, ())):
             raise swink.InvalidOption(
                 f"{name} has parts", resolution=f"Write for example -o {_WITH_PARTS[name]}"
             )
@@ -289,11 +291,6 @@ def _value(name: str, text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def _is_whole(name: str, value: Any) -> bool:
-    """Tell whether an option that has parts may be this as it stands."""
-    return isinstance(value, dict) if name in _DEEP else name == "retry" and value is False
 
 
 def _set_part(options: dict[str, Any], name: str, part: str, value: Any) -> None:
