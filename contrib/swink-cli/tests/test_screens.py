@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from swink_testing.screens import WIDTHS, check_screen
+from swink_testing.screens import INTERRUPT, WIDTHS, Typed, check_screen
 
 SCREENS = Path(__file__).parent / "screens"
 
@@ -86,8 +86,36 @@ record -m echo/echo --output echoed Hi
 replay kept --fast
 replay nowhere
 new acme --kind all
+demo --speed 50
 -V
 """
+
+LEAVE = "\x04"
+
+SEVERAL = "ask -m echo/echo -m echo/stall High tide"
+
+IN_A_PIPE = [Typed(SEVERAL, [("High tide", INTERRUPT)])]
+
+IN_A_TERMINAL = [
+    Typed(SEVERAL, [("High tide", ""), ("echo/stall", ""), ("High", INTERRUPT)]),
+    Typed(
+        "chat -m echo/echo",
+        [
+            ("> ", "When does the tide turn, and which of the two is higher?\r"),
+            ("so far", ""), ("> ", "And then?\r"),
+            ("so far", ""), ("> ", "/tokens\r"),
+            ("begins at", ""), ("> ", "/help\r"),
+            ("goes on", ""), ("> ", "/nothing\r"),
+            ("lists", ""), ("> ", INTERRUPT),
+            ("leaves)", ""), ("> ", LEAVE),
+        ],
+    ),
+]  # fmt: skip
+VARYING = [
+    (r"(?m)^((?:echo +none|openai +openai-responses) +\d+)\s+[\d.]+ m?s +", r"\1  1 ms  "),
+    (r"(WIRE|EVENTS) +(?=FIRST|TOKEN)", r"\1  "),
+    (r"(?m)^(echo/(?:echo|stall)) +[\d.]+ m?s +", r"\1  1 ms  "),
+]
 
 
 @pytest.fixture
@@ -108,4 +136,5 @@ def environment(swink_environment: dict[str, str], tmp_path: Path) -> Iterator[d
 @pytest.mark.parametrize("columns", WIDTHS)
 def test_screens(environment: dict[str, str], tmp_path: Path, columns: int) -> None:
     lines = re.findall(r"(?:[^\n\"]|\"[^\"]*\")+", LINES)
-    check_screen(lines, columns, SCREENS, tmp_path, environment)
+    typed = IN_A_TERMINAL if columns else IN_A_PIPE
+    check_screen([*lines, *typed], columns, SCREENS, tmp_path, environment, VARYING)

@@ -101,6 +101,9 @@ SHOWN_TWICE = {
     "broken:CountsWhatNobodyCounted": "whole_answers",
     "broken:IgnoresErrorFrames": "listed_errors",
     "broken:ErrorsAreText": "listed_errors",
+    "broken:SendsForeignSignatures": "listed_requests",
+    "broken:DropsSeed": "listed_requests",
+    "broken:SendsUnknownFields": "listed_requests",
 }
 """Faults that another check shows too."""
 

@@ -36,6 +36,8 @@ from swink_core import (
     UserMessage,
     load,
 )
+from swink_core.plugins.catalog import Catalog
+from swink_core.providers import rule_of
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 from swink_testing.participants import Participant, participants
 
@@ -48,8 +50,9 @@ OWN, OTHER = "swink-own-4d1f", "swink-other-9c02"
 
 def features_of(target: Participant) -> frozenset[str]:
     provider: Any = HOST.bind(target.provider).provider
-    features: frozenset[str] = provider.api(target.model, StreamOptions(**target.options)).features
-    return features
+    api = provider.api(target.model, StreamOptions(**target.options))
+    takes = rule_of(Catalog(HOST).resolve(str(target.model)), api).takes
+    return frozenset(name for name in api.features if takes.get(name) is not False)
 
 
 def ask(target: Participant, context: Context) -> tuple[str, Error]:

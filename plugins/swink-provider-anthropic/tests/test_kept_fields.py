@@ -25,6 +25,9 @@ class TestMessages(KeptFields):
         "message.usage.output_tokens": "the count at the start; the last one is the usage",
         "content_block.*": BEGUN_ANEW,
         "delta.signature": BEGUN_ANEW,
+        "delta.text": BEGUN_ANEW,
         "delta.thinking": BEGUN_ANEW,
+        "message.usage.cache_read_input_tokens": BEGUN_ANEW,
         "message.id": BEGUN_ANEW,
+        "message.context_management.*": "what was edited before it began; the last word counts",
     }

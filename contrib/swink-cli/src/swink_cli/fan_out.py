@@ -33,7 +33,7 @@ from swink_cli.exits import EXIT_FAILURE, EXIT_INTERRUPTED
 from swink_cli.memory import Memory
 from swink_cli.options import CallOptions
 from swink_cli.summary import amount, money, seconds, summary
-from swink_cli.terminal import printable, say
+from swink_cli.terminal import ECHO, printable, say
 
 __all__ = ["ask_several"]
 
@@ -174,14 +174,15 @@ async def _draw(asked: list[_Asked], tasks: list[asyncio.Task[None]], console: C
     """Draw the table until all is over; the answers take its place."""
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
-            live.update(_table(asked, console.width), refresh=True)
+            live.update(_table(asked, console.width - ECHO), refresh=True)
             _, left = await asyncio.wait(tasks, timeout=REDRAW)
             if not left:
                 return
 
 
 def _table(asked: list[_Asked], width: int) -> Table:
-    table = Table.grid(padding=(0, 2, 0, 0), expand=True)
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.width = width
     table.add_column(no_wrap=True, overflow="ellipsis", max_width=max(12, width // 3))
     for _ in range(2 + (width >= ROOMY)):
         table.add_column(no_wrap=True, justify="right")

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from swink_cli.demo import Performance
 from swink_cli.listing import print_lines
-from swink_cli.terminal import printable, table
+from swink_cli.terminal import ECHO, printable, table
 
 __all__ = ["Layout", "choose_layout", "show_live", "show_table"]
 
@@ -66,19 +66,21 @@ async def show_live(shown: Sequence[Performance], console: Console) -> None:
 
 
 def _picture(shown: Sequence[Performance], console: Console) -> RenderableType:
-    layout = choose_layout(len(shown), console.width, console.height)
-    grid = Table.grid(expand=True)
+    screen = console.width - ECHO
+    layout = choose_layout(len(shown), screen, console.height)
+    grid = Table.grid()
+    grid.width = screen
     if layout.height == 1:
         grid.add_column(no_wrap=True)
         grid.add_column(ratio=1, no_wrap=True)
         names = max(len(one.title) for one in shown)
         for one in shown:
             line = Text(f"{one.title:<{names}}  ", style=_colour(one))
-            grid.add_row(line, _ticker(one, console.width - names - 2))
+            grid.add_row(line, _ticker(one, screen - names - 2))
         return grid
     for _ in range(layout.columns):
         grid.add_column(ratio=1)
-    width = console.width // layout.columns - 4
+    width = screen // layout.columns - 4
     panels = [_panel(one, console, width, layout.height) for one in shown]
     for start in range(0, len(panels), layout.columns):
         grid.add_row(*panels[start : start + layout.columns])

@@ -13,6 +13,7 @@ from typing import IO, Any
 import click
 
 __all__ = [
+    "ECHO",
     "HelpFormatter",
     "as_unicode",
     "fitted",
@@ -28,6 +29,10 @@ __all__ = [
 
 LEAST_HELP = 52
 """Columns below which a help text is laid out as a narrow one."""
+
+ECHO = 2
+"""Columns in which a terminal writes ^C behind the cursor: who is to wipe a line leaves them free,
+or it would end in the next one."""
 
 GAP = 2
 """Columns between those of a table."""

@@ -12,7 +12,7 @@ from typing import Self
 
 import click
 
-from swink_cli.terminal import is_dumb, is_terminal, printable, say, styled
+from swink_cli.terminal import ECHO, is_dumb, is_terminal, printable, say, styled
 
 __all__ = ["Waiting"]
 
@@ -74,7 +74,7 @@ class Waiting:
                 say(text)
             return
         text += f" · {seconds:.0f} s" if seconds >= 1 else ""
-        text = text[: shutil.get_terminal_size().columns - 1]
+        text = text[: shutil.get_terminal_size().columns - ECHO]
         if text != self._shown:
             self._shown = text
             click.echo("\r\x1b[K" + styled(text, dim=True), nl=False, err=True)

@@ -19,11 +19,13 @@ from swink_core import (
     Block,
     Client,
     Context,
+    Error,
     ExtensionBlock,
     FileIdSource,
     InvalidModel,
     Message,
     Model,
+    StreamErrorKind,
     SystemMessage,
     Tool,
     UserMessage,
@@ -31,6 +33,7 @@ from swink_core import (
 from swink_core.providers import Fitted, rule_of
 from swink_gateway.protocols import Asked
 from swink_gateway.protocols.tool_names import Known
+from swink_gateway.reading import Refused
 
 __all__ = ["Spoken", "addressed", "answerable", "check_named_by_client"]
 
@@ -52,6 +55,11 @@ def check_named_by_client(client: Client, model: Model) -> None:
             "name no files of it, and nothing to fetch",
             resolution="Have its owner give it a name: swink gateway --route NAME=MODEL.",
         )
+
+
+LEANT_ON = {"thread": "thread_unsupported_request"}
+"""Fields of a body on which clients lean in their next request, and the word that refuses them:
+who is told goes on without."""
 
 
 class Spoken:
@@ -103,8 +111,15 @@ def answerable(asked: Asked) -> Context:
 
 
 def addressed(asked: Asked, wire_format: str, provider: str, speaks: str | None) -> Asked:
-    """Return what is asked of `provider`, which speaks the wire format `speaks`."""
+    """Return what is asked of `provider`, which speaks the wire format `speaks`.
+
+    Raises Refused for what must not be dropped.
+    """
     if speaks != wire_format:
+        for name in [name for name in LEANT_ON if asked.own.get(name)]:
+            why = f"{provider} has no {name}: send the whole conversation"
+            kind = StreamErrorKind.UNSUPPORTED
+            raise Refused(Error(error_message=why, error_kind=kind, rule=LEANT_ON[name]), 400)
         dropped = [*asked.dropped, *_named(asked)]
         dropped += [] if asked.own_places else _own_blocks(asked.context, wire_format)
         dropped += ["anthropic-beta"] if asked.headers else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any
@@ -27,6 +28,9 @@ DEFAULT_GATEWAY = "http://127.0.0.1:8117"
 
 GATEWAY_KEY = "SWINK_GATEWAY_KEY"
 """Holds the key of an operator of the gateway whose feed is asked for."""
+
+_STATUS = re.compile(r"\bfetch \S+ failed[^:]*: (\d{3}): ")
+"""How the library says what was answered instead, with all of the answer."""
 
 AGAIN_SECONDS = 1.0
 """Between two tries to find a feed again that was there."""
@@ -113,6 +117,8 @@ async def _events(source: EventSource) -> AsyncGenerator[Any, None]:
 
 def _none(place: Place, error: Exception) -> swink.SwinkError:
     why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if refused := _STATUS.search(why):
+        why = f"HTTP {refused[1]}"
     return swink.SwinkError(
         f"there is no feed of calls at {place.url} ({why})",
         title="No feed",

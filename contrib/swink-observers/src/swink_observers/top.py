@@ -34,6 +34,9 @@ NARROW = 64
 
 FEW = (0, 1, 4, 6)
 
+FEW_SPENT = (0, 4, 5)
+"""Of `SPENT_HEADINGS`, likewise."""
+
 MOST_SHOWN = 100
 
 
@@ -103,9 +106,11 @@ def live(calls: Calls, console: Console) -> Live:
             table,
         ]
         if calls.spent:
-            spent = Table(*SPENT_HEADINGS, box=None, pad_edge=False)
+            kept = FEW_SPENT if console.width < NARROW else range(len(SPENT_HEADINGS))
+            spent = Table(*(SPENT_HEADINGS[index] for index in kept), box=None, pad_edge=False)
             for one in calls.spent:
-                spent.add_row(*map(Text, spent_cells(one)))
+                told = spent_cells(one)
+                spent.add_row(*(Text(told[index]) for index in kept))
             parts[1:1] = [spent, Text()]
         return Group(*parts)
 

@@ -1,6 +1,6 @@
 """What command lines look like in a real terminal (tmux) and in a pipe, pinned as text files.
 
-    LINES = ["models echo", "chat -m echo/echo <<< 'Hi'"]
+    LINES = ["models echo", "chat -m echo/echo <<< 'Hi'", Typed("gateway", [("Ctrl-C", "\\x03")])]
 
     @pytest.mark.parametrize("columns", WIDTHS)
     def test_screens(swink_environment, tmp_path, columns):
@@ -14,40 +14,50 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-__all__ = ["PIPE", "WIDTHS", "check_screen"]
+__all__ = ["INTERRUPT", "PIPE", "WIDTHS", "Typed", "check_screen"]
 
 PIPE = 0
 """The width of a screen that is none: output goes into a pipe."""
 
 WIDTHS = (40, 80, 200, PIPE)
 
-SECONDS = 120
+INTERRUPT = "\x03"
+"""Ctrl-C, as a terminal has it."""
+
+SECONDS = 60
 
 _PROGRAM = """
-import io, shlex, sys
-from swink_cli.main import main
+import importlib.metadata, io, shlex, signal, sys
+from swink_cli import main as program
+from swink_core.plugins.host import PluginEntry
 
+# a release changes no screen: neither a number on it nor where its lines break
+importlib.metadata.Distribution.version = PluginEntry.version = "1.2.3"
+program._version = lambda name: "1.2.3"
+signal.signal(signal.SIGINT, signal.default_int_handler)
 keyboard = sys.stdin
 for line in shlex.split(sys.argv[1]):
     print("$ swink", line.replace("\\n", " "), flush=True)
     command, _, piped = line.partition(" <<< ")
     given = io.BytesIO("".join(shlex.split(piped)).encode())
     sys.stdin = io.TextIOWrapper(io.BufferedReader(given)) if piped else keyboard
-    print(f"[{main(shlex.split(command))}]", flush=True)
+    print(f"[{program.main(shlex.split(command))}]", flush=True)
 """
 
 _VARYING = [
     (r"\s+·\s+first\s+token\s+[\d.,]+\s+m?s(?:\s+·\s+[\d,]+\s+tokens/s)?", ""),
-    (r"(?m)^(version +)\S+$", r"\1(a version)"),
     (r"\bafter [\d.]+ s\b", "after 0.1 s"),
     (r"\b(\d+ bytes in \d+ reads? over) [\d.]+ s", r"\1 0.1 s"),
     (r"/tmp/s\w{8}/", "/tmp/s1234567/"),
@@ -59,8 +69,18 @@ _VARYING = [
 """What is not the same each time: how fast it came, what it is run on, and when."""
 
 
+class Typed(NamedTuple):
+    """A line, and what is typed while it runs: a text that is waited for, and the keys then.
+
+    What Ctrl-C wipes off the screen is pinned as well. In a pipe nothing but Ctrl-C can be pressed.
+    """
+
+    line: str
+    steps: Sequence[tuple[str, str]]
+
+
 def check_screen(
-    lines: Sequence[str],
+    lines: Sequence[str | Typed],
     columns: int,
     screens: Path,
     folder: Path,
@@ -71,9 +91,14 @@ def check_screen(
 
     `varying` are patterns of what is not the same each time, and what to compare instead.
     """
-    program = [sys.executable, "-c", _PROGRAM, shlex.join(lines)]
+    texts = [line.line if isinstance(line, Typed) else line for line in lines]
+    typed = [line for line in lines if isinstance(line, Typed)]
+    program = [sys.executable, "-c", _PROGRAM, shlex.join(texts)]
     given = {**environment, "NO_COLOR": "1"}
-    shown = _in_tmux(program, columns, folder, given) if columns else _piped(program, folder, given)
+    if columns:
+        shown = _in_tmux(program, typed, columns, folder, given)
+    else:
+        shown = _piped(program, typed, folder, given)
     told = "\n".join(line.rstrip() for line in shown.splitlines()).strip() + "\n"
     for pattern, replacement in (*_VARYING, *varying):
         told = re.sub(pattern, replacement, told)
@@ -84,11 +109,35 @@ def check_screen(
     assert told == file.read_text("utf-8")
 
 
-def _in_tmux(program: list[str], columns: int, folder: Path, environment: Mapping[str, str]) -> str:
+def _type(typed: Sequence[Typed], source: int, press: Callable[[str], None]) -> bytes:
+    """Press keys when what is waited for has come out of `source`; return what came."""
+    output, seen = b"", 0
+    for line, steps in typed:
+        for awaited, keys in [(f"$ swink {line}", ""), *steps]:
+            needle = awaited.encode()
+            while (found := output.find(needle, seen)) < 0:
+                ready, _, _ = select.select([source], [], [], SECONDS)
+                piece = os.read(source, 65536) if ready else b""
+                assert piece, f"{awaited!r} never came: {output[seen:]!r}"
+                output += piece
+            seen = found + len(needle)
+            if keys:
+                press(keys)
+    return output
+
+
+def _in_tmux(
+    program: list[str],
+    typed: Sequence[Typed],
+    columns: int,
+    folder: Path,
+    environment: Mapping[str, str],
+) -> str:
     if shutil.which("tmux") is None:
         pytest.skip("tmux is not installed")
     tmux = ["tmux", "-S", str(folder / "tmux"), "-f", os.devnull]
-    ended = shlex.join([*tmux, "wait-for", "-S", "ended"])
+    begun, ended = (shlex.join([*tmux, "wait-for", *words]) for words in (["begin"], ["-S", "end"]))
+    interrupted = []
 
     def run(*arguments: str) -> str:
         done = subprocess.run(
@@ -97,18 +146,44 @@ def _in_tmux(program: list[str], columns: int, folder: Path, environment: Mappin
         )  # fmt: skip
         return done.stdout
 
-    command = f"{shlex.join(program)} 2>&1; {ended}; exec cat"
-    run("new-session", "-d", "-x", str(columns), "-y", "800", command)
+    def press(keys: str) -> None:
+        if keys == INTERRUPT:
+            screen = run("capture-pane", "-p")
+            interrupted.append(screen[max(0, screen.rfind("$ swink")) :].strip())
+        run("send-keys", "-H", *(f"{key:02x}" for key in keys.encode()))
+
+    output = folder / "output"
+    os.mkfifo(output)
+    source = os.open(output, os.O_RDWR | os.O_NONBLOCK)
+    # the shell stays when the program is interrupted
+    command = f"trap : INT; {begun}; {shlex.join(program)} 2>&1; {ended}; exec cat"
+    run("new-session", "-d", "-x", str(columns), "-y", "1000", command)
     try:
-        run("wait-for", "ended")
-        return run("capture-pane", "-p")
+        run("pipe-pane", f"exec cat >{shlex.quote(str(output))}")
+        run("wait-for", "-S", "begin")
+        _type(typed, source, press)
+        run("wait-for", "end")
+        shown = run("capture-pane", "-p").strip()
+        gone = [screen for screen in interrupted if screen not in shown]
+        return "\n\nwhen it was interrupted:\n".join([shown, *gone])
     finally:
         run("kill-server")
+        os.close(source)
 
 
-def _piped(program: list[str], folder: Path, environment: Mapping[str, str]) -> str:
-    done = subprocess.run(
+def _piped(
+    program: list[str], typed: Sequence[Typed], folder: Path, environment: Mapping[str, str]
+) -> str:
+    with subprocess.Popen(
         program, cwd=folder, env=environment, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS, check=True,
-    )  # fmt: skip
-    return done.stdout
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    ) as running:  # fmt: skip
+        assert running.stdout is not None
+        try:
+            output = _type(
+                typed, running.stdout.fileno(), lambda _: running.send_signal(signal.SIGINT)
+            )
+            return (output + running.stdout.read()).decode()
+        except BaseException:
+            running.kill()
+            raise

@@ -271,7 +271,7 @@ class GenerateContentParser:
 
     def _end(self, word: str, candidate: Candidate, out: EventWriter) -> None:
         reason = STOP_REASONS.get(word)
-        self._end_call(out, cut=reason is StopReason.LENGTH)
+        self._end_call(out, cut=reason is not StopReason.STOP)
         why = candidate.finish_message or ""
         if word in FAILURES:
             out.fail(

@@ -195,7 +195,8 @@ async def _serve(
                 async with gateway:
                     if worker is None or worker.number == 0:
                         count = len(client.host.provider_names())
-                        say(f"serving {count} providers at {gateway.url}")
+                        word = "provider" if count == 1 else "providers"
+                        say(f"serving {count} {word} at {gateway.url}")
                         say("open it in a browser to see how to point a client here; Ctrl-C stops")
                     await serve_until_told(gateway, lifetime, worker)
 

@@ -26,6 +26,9 @@ ERRORS = {
 }
 """https://platform.claude.com/docs/en/api/errors; any other kind is an `api_error`."""
 
+NO_THREADS = "thread_unsupported_request"
+"""What the SDKs that keep threads of messages understand, and go on without one."""
+
 UNAVAILABLE = 503
 """The one status with which Claude Code lets `x-should-retry: false` keep it from asking again."""
 
@@ -42,6 +45,8 @@ def error_data(error: Error, exhausted: bool = False) -> dict[str, Any]:
     said: dict[str, Any] = {"type": word, "message": text_of(error)}
     if error.retry_after is not None:
         said["retry_after"] = error.retry_after
+    if error.rule == NO_THREADS:
+        said["details"] = {"error_code": NO_THREADS, "unsupported": ["thread"]}
     return {"type": "error", "error": said}
 
 

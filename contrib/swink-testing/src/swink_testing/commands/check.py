@@ -14,7 +14,7 @@ from swink_cli.completion import complete_model, complete_provider
 from swink_cli.exits import EXIT_FAILURE
 from swink_cli.listing import print_json, print_lines
 from swink_cli.settings import chosen
-from swink_cli.terminal import printable, say, table
+from swink_cli.terminal import fitted, printable, say, table
 from swink_core import Host, InvalidOption, SwinkError
 from swink_core.plugins.host import PluginEntry
 from swink_testing.conformance import (
@@ -166,7 +166,7 @@ def _show(
             for check, result in zip(checks, found, strict=True)
         ]
         print_lines(table(_printable(rows), ("LEVEL", "CHECK", "RESULT", "")))
-        print_lines(["", f"{provider}: {level_line(found, levels)}"])
+        print_lines(["", fitted(f"{provider}: {level_line(found, levels)}")])
     return EXIT_FAILURE if any(result.is_fault for result in found) else 0
 
 
