@@ -12,6 +12,7 @@ from reference_parts import (
     MARK,
     about,
     code,
+    fields,
     joined,
     literal,
     section,
@@ -25,6 +26,7 @@ import swink_core
 from swink_core import providers
 from swink_core.plugins.package_data import FILE
 from swink_core.vocabulary import models, prices
+from swink_provider_openai import Dialect
 from swink_recorder import recording
 from swink_testing.conformance import whole
 from swink_testing.conformance.subject import WHOLE_ANSWERS
@@ -106,6 +108,10 @@ def models_toml() -> str:
         "[Describe models](../how-to/describe-models.md) says how to write one. Unknown keys are\n"
         "refused. `rules_of` names packages whose rules come first.",
         *(joined(f"## {name}", about(kind), keys(kind)) for name, kind in parts.items()),
+        "## `[provider.dialect]`",
+        "Of providers that [speak OpenAI's format](../how-to/declare-a-dialect.md).",
+        about(Dialect),
+        fields(Dialect),
     )
 
 

@@ -14,6 +14,9 @@ from swink_core.failures.kinds import CODES, KINDS, NOT_ASKED, CodeRow
 from swink_core.vocabulary.models import Model, ProviderInfo
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
+OWN = "what answers on this machine: its process, or the connection that it makes"
+"""What to check where no request was made over HTTP."""
+
 
 class Advice(NamedTuple):
     """What happened in a few words, and what to do."""
@@ -34,19 +37,20 @@ def advise(
 
     What the failure itself says of either comes first.
     """
-    row, special = KINDS[kind], CodeRow()
+    row, special, said = KINDS[kind], CodeRow(), failure.message or ""
     if failure.status is None or failure.code == "redirect":  # other codes are the provider's
         not_asked = failure.kind is Kind.INVALID_REQUEST and failure.phase in ("connect", "request")
         special = CODES.get(failure.code or "", NOT_ASKED if not_asked else special)
-    portal = info.portal if info else None
     wait = duration_text(retry_after) if retry_after else None
     words = {
         "provider": (info.title if info else "") or model.provider,
         "name": model.provider,
         "model": str(model),
         "endpoint": endpoint or "the provider's address",
+        "connection": f"the network connection and the address ({endpoint})" if endpoint else OWN,
+        "address": f", the address ({endpoint})" if endpoint and model.id not in said else "",
         "variables": " or ".join(info.api_key_env) if info and info.api_key_env else "the API key",
-        "portal": f" ({portal})" if portal else "",
+        "portal": f" ({info.portal})" if info and info.portal else "",
         "wait": f"Wait {wait}" if wait else "Wait a moment",
         "reset": f"Wait {wait}" if wait else "Wait for the reset",
     }

@@ -45,8 +45,7 @@ KINDS: dict[Kind, KindRow] = {
     ),
     Kind.NETWORK: KindRow(
         "Connection to {provider} failed",
-        "Check the network connection and the address ({endpoint}). If the service is down, "
-        "try again later.",
+        "Check {connection}. If the service is down, try again later.",
         retries=3, falls_back=True, healthy=False, statuses=(408,),
     ),
     Kind.EMPTY_RESPONSE: KindRow(
@@ -88,8 +87,8 @@ KINDS: dict[Kind, KindRow] = {
     ),
     Kind.MODEL_NOT_FOUND: KindRow(
         "Model {model} is not available",
-        "Check the name (swink models {name} lists known ones) and that the account may use "
-        "it{portal}.",
+        "Check the name (swink models {name} lists known ones){address} and that the account "
+        "may use it{portal}.",
         falls_back=True, statuses=(404, 410),
     ),
     Kind.INVALID_REQUEST: KindRow(

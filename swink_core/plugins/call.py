@@ -170,7 +170,9 @@ class Call:
     """A call and what is known of it so far.
 
     `attempt` is the try under way, or the last one; `attempts` is how many have begun; `model`,
-    `options` and what else names the provider answer for it. Times are the clock's seconds.
+    `options` and what else names the provider answer for it. Times are the clock's seconds:
+    `started_at`; `first_event_at`, when content first came (`None`: none has; `Start` and
+    notices are no content); `ended_at` (`None`: it has not ended).
     `totals` sums all attempts, `shared_totals` those of all calls of the client.
     `headers` go out with every request of the call and may be changed (trace context); each of
     `taps` is called as `tap(attempt, data)` with every piece of an answer's body as it was read,
@@ -260,8 +262,7 @@ class Call:
         """Make the terminal event for a failure: classified, explained, redacted."""
         meaning = self.classify(failure)
         what = failure.message
-        if not what and failure.exception is not None:
-            error = failure.exception
+        if not what and (error := failure.exception) is not None:
             what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         if not what and failure.status is not None:
             what = f"HTTP {failure.status}"
@@ -304,8 +305,9 @@ class Call:
     def turn_to(self, attempt: Attempt) -> None:
         """Answer for this attempt from now on."""
         self.attempt = attempt
-        if attempt.options.api_key:
-            self.secrets.add(attempt.options.api_key)
+        info = attempt.provider_info or ProviderInfo(attempt.model.provider)
+        keys = (attempt.options.api_key, *map(os.environ.get, info.api_key_env))
+        self.secrets.update(key.strip() for key in keys if key)
         self.hide(attempt.options.headers, attempt.options.base_url or "")
 
     def show_content(self) -> None:

@@ -135,8 +135,7 @@ class Host:
             raise UnknownProvider(
                 f'no provider "{name}"; installed: {", ".join(installed) or "none"}'
                 + (f'; did you mean "{near[0]}"?' if near else ""),
-                resolution="Check the name, or install the plugin of that provider: "
-                "docs/reference/providers lists those that we know.",
+                resolution="Check the name (swink providers) or add its plugin; see swink doctor.",
             )
         if len(claims) > 1:
             owners = " and ".join(f"{e.distribution} {e.version}" for e in claims)
@@ -226,7 +225,7 @@ def _made(entry: PluginEntry) -> Any:
         _, place = raised_at(error, lambda name: name.partition(".")[0] == entry.package)
         raise PluginError(
             f'provider "{entry.name}" ({owner}) cannot be loaded: {reason}{place}',
-            resolution=f"Reinstall or upgrade {entry.distribution}, or uninstall it.",
+            resolution=f"Reinstall or upgrade {entry.distribution}, or correct it if it is yours.",
         ) from error
 
 

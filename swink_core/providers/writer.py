@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any
 
+from swink_core.failures.exceptions import PluginError
 from swink_core.failures.failure import Failure
 from swink_core.providers.open_blocks import MOST_BLOCKS, TEXT, THINKING, Metadata, Run, size_of
 from swink_core.providers.tool_calls import OpenCalls, ToolCall
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.events import TextDelta
 from swink_core.vocabulary.messages import synthetic_id
-from swink_core.vocabulary.outcome import TOKENS, StopReason, StreamErrorKind, Usage
+from swink_core.vocabulary.outcome import TOKENS, StopReason, Usage
+from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 _NO_RUN = Run(None)
 
@@ -26,9 +28,8 @@ class EventWriter:
     """Turns what a parser learns into events.
 
     `provider` labels extension blocks; `id_prefix` makes synthetic tool-call ids unique; `model`
-    (`provider/id`) was asked. What was said is in `cost` (US dollars, as the provider reported),
-    `stop_reason` (set: the provider completed its answer), `failure`, `response_id` and `model`;
-    `finished`: no further input is wanted.
+    (`provider/id`) was asked. What was said is in `cost` (US dollars), `stop_reason` (set: the
+    answer is complete), `failure`, `response_id` and `model`; `finished`: no more input is wanted.
     """
 
     def __init__(self, provider: str = "", id_prefix: str = "0", model: str = "") -> None:
@@ -224,8 +225,10 @@ class EventWriter:
     def stop(self, reason: StopReason) -> None:
         """Record that the provider completed its answer, and why it stopped.
 
-        A plain stop after a tool call is one for tool use.
+        A plain stop after a tool call is one for tool use. Raises PluginError for what is none.
         """
+        if not isinstance(reason, StopReason):
+            raise PluginError(f"{reason!r} is no StopReason; there are {', '.join(StopReason)}")
         if reason is StopReason.STOP and self._has_calls:
             reason = StopReason.TOOL_USE
         self.stop_reason = reason
@@ -290,9 +293,8 @@ class EventWriter:
             self.close()
             self._is_full = True
             self._append = lambda event: None
-            message = f"the answer has more than {MOST_BLOCKS} blocks"
-            kind = StreamErrorKind.OUTPUT_TOO_LARGE
-            self.fail(Failure("streaming", kind=kind, code="blocks", message=message))
+            why = f"the answer has more than {MOST_BLOCKS} blocks"
+            self.fail(Failure("streaming", kind=Kind.OUTPUT_TOO_LARGE, code="blocks", message=why))
 
     def _open_run(self, kind: str, key: Hashable) -> Run:
         self._make_room()
@@ -319,8 +321,7 @@ class EventWriter:
     def _close_call(self, call: ToolCall) -> None:
         if call.index < 0:
             stray = call.name is None and call.id is None
-            completed = self._calls.completed_by(call) if stray else None
-            if completed is not None:
+            if stray and (completed := self._calls.completed_by(call)) is not None:
                 self._calls.close(call)
                 self._append(ev.ToolCallDelta(completed.index, completed.parts[-1]))
                 return

@@ -42,6 +42,10 @@ SAID = [
     (StreamErrorKind.PROTOCOL, Failure("request", 307, code="redirect"), ["not followed"]),
     (StreamErrorKind.RESOURCE, Failure("connect", code="no_descriptors"), ["ulimit -n"]),
     (StreamErrorKind.MODEL_NOT_FOUND, Failure("request", 404), ["swink models acme"]),
+    (StreamErrorKind.MODEL_NOT_FOUND, Failure("request", 404, message="no such page"),
+     ["the address (http://localhost:1)"]),
+    (StreamErrorKind.NETWORK, Failure("streaming", code="cut"),
+     ["Check the network connection and the address (http://localhost:1)."]),
     (StreamErrorKind.THROTTLED, Failure("request", 429), ["Wait a moment"]),
     (StreamErrorKind.INVALID_REQUEST, Failure("request", code="no_region",
      kind=StreamErrorKind.INVALID_REQUEST), ["Acme Inc. was not asked", "nothing was sent"]),
@@ -63,6 +67,20 @@ def test_a_providers_own_code_is_not_taken_for_one_of_the_cores() -> None:
     failure = Failure("request", 400, code="dns")
     assert advise(StreamErrorKind.INVALID_REQUEST, failure, MODEL).title == (
         "acme does not accept the request"
+    )
+
+
+def test_a_404_that_names_the_model_is_no_question_of_the_address() -> None:
+    failure = Failure("request", 404, message="the model large does not exist")
+    advice = advise(StreamErrorKind.MODEL_NOT_FOUND, failure, MODEL, INFO, "http://localhost:1")
+    assert "http://localhost:1" not in advice.resolution
+
+
+def test_who_is_asked_without_an_address_is_not_looked_for_in_the_network() -> None:
+    advice = advise(StreamErrorKind.NETWORK, Failure("streaming", code="cut"), MODEL, INFO)
+    assert advice.resolution == (
+        "Check what answers on this machine: its process, or the connection that it makes. "
+        "If the service is down, try again later."
     )
 
 

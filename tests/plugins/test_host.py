@@ -52,7 +52,8 @@ def test_an_unknown_provider_is_answered_with_what_is_installed() -> None:
     assert caught.value.message == (
         'no provider "grok"; installed: anthropic, groq; did you mean "groq"?'
     )
-    assert "docs/reference/providers" in caught.value.resolution
+    assert "swink providers" in caught.value.resolution
+    assert "swink doctor" in caught.value.resolution
     assert "grok" not in caught.value.resolution  # anybody may have published that
     with pytest.raises(UnknownProvider, match="installed: none"):
         host_with().entry("x")

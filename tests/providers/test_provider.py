@@ -642,10 +642,14 @@ async def test_the_key_is_nowhere_even_if_the_server_echoes_it(
         assert not any(CANARY[n : n + 6] in text for text in shown)
 
 
+@pytest.mark.parametrize("source", ["the caller", "the environment"])
 @pytest.mark.parametrize("where", ["convert", "request", "parser", "classify", "authorize"])
 async def test_the_key_is_not_logged_with_what_a_provider_raises(
-    where: str, caplog: pytest.LogCaptureFixture
+    where: str, source: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("TOY_API_KEY", f"{CANARY}\n")
+    given = CANARY if source == "the caller" else None
+
     class Careless(Toy):
         pass
 
@@ -660,7 +664,7 @@ async def test_the_key_is_not_logged_with_what_a_provider_raises(
     http = PipeClient(answered(b"", 500))
     async with client_of(providers={"toy": Careless}, http=http) as client:
         with pytest.raises(swink.StreamError) as caught:
-            await client.complete(MODEL, "Hi", api_key=CANARY)
+            await client.complete(MODEL, "Hi", api_key=given)
     assert "canary" not in caplog.text
     assert "canary" not in str(caught.value)
     assert caught.value.__cause__ is None

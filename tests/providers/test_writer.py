@@ -424,6 +424,14 @@ def test_nothing_that_is_said_gets_lost(sayings: list[tuple[str, dict[str, Any]]
 # -- text, thinking, extensions ------------------------------------------------------------------
 
 
+def test_a_reason_of_ones_own_is_refused_with_those_that_there_are() -> None:
+    invented: Any = "finished"
+    out = EventWriter()
+    with pytest.raises(swink.PluginError, match=r"'finished' is no StopReason; .* stop, length"):
+        out.stop(invented)
+    assert out.stop_reason is None
+
+
 def test_text_and_thinking_take_turns_in_blocks() -> None:
     out = EventWriter()
     out.thinking("Hm")

@@ -224,6 +224,24 @@ def test_a_model_is_known_by_its_id_alone_where_one_provider_lists_it(swink: Any
     assert (named.returncode, named.stdout) == (0, "Hi\n")
 
 
+# (how often it is tried again, the option that says so)
+RETRIES = [
+    (0, "retry=false"),
+    (1, "retry.retries.overloaded=1"),
+    (0, "retry.retries.overloaded=0"),
+]
+
+
+@pytest.mark.parametrize(("retries", "option"), RETRIES, ids=[option for _, option in RETRIES])
+def test_how_often_a_failed_call_is_tried_again_can_be_said(
+    swink: Any, retries: int, option: str
+) -> None:
+    at_once = ["-o", "retry.base=0"] if retries else []
+    done = swink("ask", "-m", "echo/fail-overloaded", *at_once, "-o", option, "Hi")
+    assert done.returncode == 1
+    assert done.stderr.count("trying echo/fail-overloaded") == retries
+
+
 def test_a_misspelt_model_is_pointed_out_but_asked(swink: Any) -> None:
     done = swink("ask", "-m", "echo/ecko", "Hi")
     assert "notice: echo/ecko is not in the catalogue; did you mean echo/echo?" in done.stderr

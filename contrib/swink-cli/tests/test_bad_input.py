@@ -33,7 +33,8 @@ TABLE: list[tuple[str, list[str], list[str]]] = [
             "Unknown provider",
             'no provider "grok"; installed: ',
             'did you mean "groq"?',
-            "docs/reference/providers",
+            "swink providers",
+            "swink doctor",
         ],
     ),
     (
@@ -60,6 +61,16 @@ TABLE: list[tuple[str, list[str], list[str]]] = [
     ("part of no number", ["-o", "timeouts.idle=x"], ["timeouts.idle='x': expected"]),
     ("negative limit", ["--timeout", "-1"], ["timeouts.total=-1.0: expected"]),
     ("whole that has parts", ["-o", "retry=3"], ["retry has parts", "-o retry.budget=30"]),
+    (
+        "retries after no kind of failure",
+        ["-o", "retry.retries.overloadd=1"],
+        ["retry.retries", "'overloadd'", "overloaded"],
+    ),
+    (
+        "no retries and some",
+        ["-o", "retry=false", "-o", "retry.base=1"],
+        ["retry is given a value and parts: retry.base"],
+    ),
     ("part of a whole", ["-o", "seed.x=1"], ["seed has no parts: seed.x"]),
     ("headers without a name", ["-o", "headers=x"], ["headers has parts", "headers.X-Team=a"]),
     ("unknown thinking level", ["--thinking", "hard"], ["off, minimal, low", "thinking='hard'"]),

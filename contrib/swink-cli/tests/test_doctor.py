@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from swink_cli.doctor import Finding, examine
-from swink_core import Host
+from swink_cli.doctor import TAKEN, Finding, examine
+from swink_core import Context, Host, StreamOptions
+from swink_core.providers import required_features
+from swink_core.providers.features import KNOBS
 from swink_testing.installed import LINES_PROVIDER, catalogue, install
 
 PROVIDERS = "swink.providers"
@@ -148,6 +150,32 @@ def test_a_plugin_that_is_not_configured_is_sound(site: Site) -> None:
     site.add("def LinesProvider():\n    return None\n", "swink.plugins", (), "doctored_unset")
 
     assert site.findings() == []
+
+
+# (what a class says that it takes, what is wrong, what to write)
+WORDS = [
+    ('knobs = frozenset({"max_token"})', 'knobs has "max_token"', 'Write "max_tokens".'),
+    ('features = frozenset({"tools", "vision"})', 'features has "vision"', "There are audio, "),
+]
+
+
+@pytest.mark.parametrize(("said", "what", "advice"), WORDS, ids=[said for said, *_ in WORDS])
+def test_a_word_that_nobody_asks_of_a_provider_is_found(
+    site: Site, said: str, what: str, advice: str
+) -> None:
+    package = f"doctored_{said.partition(' ')[0]}"
+    site.add(f"{LINES_PROVIDER}\n    {said}\n", package=package)
+
+    [found] = site.findings()
+
+    assert found.what == f"LinesProvider.{what}, which nobody asks"
+    assert found.advice.startswith(advice)
+
+
+def test_every_option_that_the_core_may_leave_out_is_a_word_to_say() -> None:
+    assert {*KNOBS} <= {*TAKEN["knobs"]}
+    options = StreamOptions(response_format="json", stop=["x"], tool_choice="required")
+    assert required_features(Context.of("Hi"), options) <= {*TAKEN["features"]}
 
 
 def test_an_install_whose_module_is_gone_is_found(site: Site) -> None:

@@ -44,12 +44,18 @@ def _sse(delta: dict[str, Any], **more: Any) -> bytes:
 
 END = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
 
-NAMES = {"reasoning_content": "reasoning_text", "content": "said", "usage": "counts"}
+NAMES = {
+    "reasoning_content": "reasoning_text",
+    "content": "said",
+    "usage": "counts",
+    "usage.prompt_tokens": "in",
+    "usage.completion_tokens": "out",
+}
 
 
 def test_fields_of_an_answer_may_have_names_of_their_own() -> None:
     acme: Any = OpenAIProvider("acme", Dialect(answer=NAMES))
-    counts = b'data: {"choices":[],"counts":{"prompt_tokens":3,"completion_tokens":2}}\n\n'
+    counts = b'data: {"choices":[],"counts":{"in":3,"out":2}}\n\n'
     pieces = [_sse({"reasoning_text": "Hm."}), _sse({"said": "Hi."}), END[:-14], counts, END[-14:]]
 
     message = fold(run_bytes(acme, "acme/large", pieces))
@@ -62,12 +68,50 @@ def test_fields_of_an_answer_may_have_names_of_their_own() -> None:
 def test_fields_of_a_whole_answer_have_the_same_names() -> None:
     acme: Any = OpenAIProvider("acme", Dialect(answer=NAMES))
     said = {"role": "assistant", "reasoning_text": "Hm.", "said": "Hi."}
-    whole = {"id": "1", "choices": [{"index": 0, "message": said, "finish_reason": "stop"}]}
+    choice = {"index": 0, "message": said, "finish_reason": "stop"}
+    whole = {"id": "1", "choices": [choice], "counts": {"in": 3, "out": 2}}
     out = EventWriter("acme", "1", "acme/large")
 
     acme.parser(swink.Model("acme", "large")).buffered(json.dumps(whole).encode(), out)
 
     assert [b.type for b in fold([swink.Start(), *out.take()]).content] == ["thinking", "text"]
+    assert out.usage_seen is not None
+    assert (out.usage_seen.input, out.usage_seen.output) == (3, 2)
+
+
+def test_a_class_of_its_own_reads_what_has_been_renamed_already() -> None:
+    seen: list[bytes] = []
+
+    class Listening(ChatParser):
+        def feed(self, frame: bytes, out: EventWriter) -> None:
+            seen.append(frame)
+            super().feed(frame, out)
+
+    class Acme(OpenAIProvider):
+        chat_parser = Listening
+
+    acme: Any = Acme("acme", Dialect(answer={"content": "said"}))
+    fold(run_bytes(acme, "acme/large", [_sse({"said": "Hi."}), END]))
+    assert [b"content" in seen[0], b"said" in seen[0]] == [True, False]
+
+
+@pytest.mark.parametrize("path", ["chat", "/v2/chat/"])
+def test_a_service_at_another_path_is_asked_there(path: str) -> None:
+    acme = OpenAIProvider("acme", Dialect.of({"path": path}))
+    model = swink.Model("acme", "large")
+    request = acme.request(model, acme.convert(model, CONTEXT, OPTIONS), OPTIONS)
+    assert request.url == f"http://acme.test/{path.strip('/')}"
+
+
+def test_a_class_may_say_the_whole_address() -> None:
+    class Acme(OpenAIProvider):
+        def url(self, model: swink.Model, options: swink.StreamOptions) -> str:
+            return f"{self.base_url(options)}/models/{model.id}/chat"
+
+    acme = Acme("acme", Dialect())
+    model = swink.Model("acme", "large")
+    request = acme.request(model, acme.convert(model, CONTEXT, OPTIONS), OPTIONS)
+    assert request.url == "http://acme.test/models/large/chat"
 
 
 def test_names_for_what_is_no_such_field_are_refused() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from importlib.metadata import Distribution, EntryPoint, distributions
 from importlib.util import find_spec
 from types import FunctionType
@@ -29,6 +29,20 @@ GROUPS = (PROVIDER_GROUP, "swink.plugins", COMMAND_GROUP, TOOL_GROUP)
 FILE = "models.toml"
 
 HOOKS = ("stream", "convert_messages", "classify_error", "on_event")
+
+TAKEN = {
+    "features": (
+        "audio", "buffered_transport", "documents", "extensions", "extensions_of_others",
+        "file_ids", "file_ids_of_others", "images", "json", "stop", "structured_output",
+        "tool_choice", "tools", "websocket_transport",
+    ),
+    "knobs": (
+        "cache", "frequency_penalty", "max_tokens", "parallel_tool_calls", "presence_penalty",
+        "seed", "session_id", "strict", "system_messages", "temperature", "thinking", "top_k",
+        "top_p", "user",
+    ),
+}  # fmt: skip
+"""What the class of a provider may say that it takes."""
 
 LIKENESS = 0.8
 """How like a name must be to another that its author may have meant, from 0 to 1."""
@@ -155,6 +169,7 @@ def _provider(where: str, host: Host, name: str) -> Iterator[Finding]:
     if isinstance(provider, HTTPProvider):
         promised = [name for name in dir(HTTPProvider) if not name.startswith("_")]
         yield from _misspelt(where, type(provider), promised)
+        yield from _unknown_words(where, type(provider))
 
 
 def _shared(where: str, load: Callable[[], Any]) -> Iterator[Finding]:
@@ -163,7 +178,11 @@ def _shared(where: str, load: Callable[[], Any]) -> Iterator[Finding]:
         if isinstance(loaded, FunctionType):  # whose result counts; None: it is not configured
             loaded = loaded()
     except (Exception, SystemExit) as error:
-        yield Finding(where, f"{type(error).__name__}: {error}", "Reinstall or upgrade it.")
+        yield Finding(
+            where,
+            f"{type(error).__name__}: {error}",
+            "Reinstall or upgrade it, or correct it if it is yours.",
+        )
         return
     yield from _unmarked(where, loaded)
     made = loaded if isinstance(loaded, type) else type(loaded)
@@ -197,6 +216,16 @@ def _misspelt(where: str, made: type, promised: Sequence[str]) -> Iterator[Findi
                     f"{base.__name__}.{name} overrides nothing",
                     f'If "{near[0]}" is meant, call it so.',
                 )
+
+
+def _unknown_words(where: str, made: type[HTTPProvider]) -> Iterator[Finding]:
+    """Find what a provider's class says that it takes, and nobody would ask of it."""
+    for name, known in TAKEN.items():
+        said = getattr(made, name)
+        for word in sorted({*said} - {*known}) if isinstance(said, Collection) else ():
+            near = difflib.get_close_matches(word, known, 1, LIKENESS)
+            meant = f'Write "{near[0]}".' if near else f"There are {', '.join(known)}."
+            yield Finding(where, f'{made.__name__}.{name} has "{word}", which nobody asks', meant)
 
 
 def _place(function: Any) -> str:

@@ -33,7 +33,7 @@ _NESTED: dict[str, type[Any]] = {
 }
 _WITH_PARTS = {
     "timeouts": "timeouts.idle=60",
-    "retry": "retry.budget=30",
+    "retry": "retry.budget=30, or for no retries -o retry=false",
     "headers": "headers.X-Team=a",
     "settings": "settings.api=responses",
     "extra": "extra.top_k=40",
@@ -41,6 +41,8 @@ _WITH_PARTS = {
 """Options that are given part by part, with an example."""
 _DEEP = ("settings", "extra")
 """Options whose parts may have parts, as the provider has them."""
+_WHOLE: dict[str, Any] = {"settings": dict, "extra": dict, "retry": bool}
+"""What an option that has parts may be as it stands."""
 _WORDS = (
     "session_id", "user", "transport", "tool_choice", "api_key", "base_url", "malformed", "headers",
 )  # fmt: skip
@@ -103,6 +105,7 @@ _PAIRS: dict[str, Any] = {
     "multiple": True,
     "metavar": "KEY=VALUE",
     "help": "Any other option: top_p=0.9, stop=END, timeouts.idle=60, headers.X-Team=a; "
+    "retry=false makes the call once, retry.retries.overloaded=2 tries so often again; "
     "settings.KEY=VALUE is one of the provider's own settings, "
     "extra.KEY=VALUE goes into the request as it is.",
 }
@@ -259,7 +262,7 @@ def _parse_pairs(pairs: Sequence[str]) -> dict[str, Any]:
         value = _value(name, text)
         if part:
             _set_part(options, name, part, value)
-        elif name in _WITH_PARTS and not (name in _DEEP and isinstance(value, dict)):
+        elif name in _WITH_PARTS and not isinstance(value, _WHOLE.get(name, ())):
             raise swink.InvalidOption(
                 f"{name} has parts", resolution=f"Write for example -o {_WITH_PARTS[name]}"
             )
@@ -293,8 +296,9 @@ def _value(name: str, text: str) -> Any:
 def _set_part(options: dict[str, Any], name: str, part: str, value: Any) -> None:
     values = options.setdefault(name, {})
     if not isinstance(values, dict) or (name not in _NESTED and name not in _WITH_PARTS):
-        raise swink.InvalidOption(f"{name} has no parts: {name}.{part}")
-    if name in _DEEP:
+        why = "is given a value and parts" if name in {*_WITH_PARTS, *_NESTED} else "has no parts"
+        raise swink.InvalidOption(f"{name} {why}: {name}.{part}")
+    if name in _DEEP or part.startswith("retries."):
         *path, part = part.split(".")
         for step in path:
             values = values.setdefault(step, {})
@@ -304,7 +308,7 @@ def _set_part(options: dict[str, Any], name: str, part: str, value: Any) -> None
 
 
 def _check_part(name: str, part: str, where: str) -> None:
-    known = [one for one in fields_dict(_NESTED[name]) if one != "retries"]
+    known = fields_dict(_NESTED[name])
     if part not in known:
         near = difflib.get_close_matches(part, known, 1)
         raise swink.InvalidOption(

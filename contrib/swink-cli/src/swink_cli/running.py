@@ -118,5 +118,5 @@ async def show_run(run: Run, sink: Sink) -> None:
     elif run.outcome == "aborted":
         say("stopped")
     elif run.outcome == "max_turns":
-        say(f"stopped after {run.turns} turns: the model still calls tools (--max-turns)")
+        say(f"stopped after turn {run.turns}: the model still calls tools (--max-turns)")
     say(run_summary(run))

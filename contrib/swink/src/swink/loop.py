@@ -161,7 +161,7 @@ class Run(OfStream):
             pass
         if self._outcome == "max_turns":
             raise TooManyTurns(
-                f"after {self._max_turns} turns the model still calls tools",
+                f"after turn {self._max_turns} the model still calls tools",
                 resolution="Raise max_turns, or go on from run.conversation.",
             )
         if self._outcome == "aborted":

@@ -58,7 +58,9 @@ def compose(
     out = _Writer(script.delta, options.max_tokens)
     if not script.silent:
         if _thinks(script, options):
-            out.thinking(f"I was told {count_words(text)} words. I shall say them again.")
+            told = count_words(text)
+            words, them = ("word", "it") if told == 1 else ("words", "them")
+            out.thinking(f"I was told {told} {words}. I shall say {them} again.")
         if tools:
             out.tool_calls(_calls(tools, payload, script, text))
         else:

@@ -30,7 +30,6 @@ class ChatAPI:
     """Chat Completions in a dialect; `converter` is the class that writes its messages, and
     `reader` the one that reads its answers."""
 
-    path = "chat/completions"
     api_name = "chat"
     buffered = True
     websocket = False
@@ -47,6 +46,7 @@ class ChatAPI:
         self._dialect = dialect
         self._converter = converter
         self._reader = reader
+        self.path = dialect.path.strip("/")
         self.features = FEATURES | (dialect.adds & {"file_ids"})
         self.knobs = KNOBS | dialect.adds
         if dialect.cache_key is not None:

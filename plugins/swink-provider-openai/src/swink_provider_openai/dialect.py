@@ -22,7 +22,16 @@ EFFORTS: dict[str, str] = {
 }
 """The words of `reasoning_effort`, where no rule names those of the model."""
 
-ANSWER = ("content", "reasoning_content", "usage")
+ANSWER = (
+    "content",
+    "reasoning_content",
+    "usage",
+    "usage.prompt_tokens",
+    "usage.completion_tokens",
+    "usage.total_tokens",
+    "usage.cached_tokens",
+    "usage.reasoning_tokens",
+)
 """Fields of an answer that an endpoint may have other names for."""
 
 
@@ -66,8 +75,12 @@ class Dialect:
 
     `reasoning_last`: reasoning may end an answer over Responses, as other vendors' models do.
 
+    `path` is where Chat Completions are asked for, below the address.
+
     `answer` maps fields of an answer over Chat Completions to the names that the endpoint has for
-    them: `content`, `reasoning_content` (both of a message or its pieces), and `usage`.
+    them: `content`, `reasoning_content` (both of a message or its pieces), `usage`, and what that
+    holds: `usage.prompt_tokens`, `usage.completion_tokens`, `usage.total_tokens`,
+    `usage.cached_tokens`, `usage.reasoning_tokens`.
 
     `regions` is the expression for hosts that keep to one region, at another price.
 
@@ -108,6 +121,7 @@ class Dialect:
     always: Mapping[str, Any] = field(factory=dict)
     gateway: bool = False
     own_server: bool = False
+    path: str = "chat/completions"
     answer: Mapping[str, str] = field(factory=dict)
     regions: str | None = None
     reasoning_last: bool = False

@@ -65,8 +65,8 @@ class OpenAIProvider(HTTPProvider):
 
     A package for another service subclasses it and ships a row with a `dialect` of its own, or
     passes one; `converter` is the class that writes its messages for Chat Completions and
-    `chat_parser` the one that reads its answers. A class that overrides what nobody asks is refused
-    when it is made.
+    `chat_parser` the one that reads its answers, fields renamed as the dialect's `answer` says. A
+    class that overrides what nobody asks is refused when it is made.
     """
 
     buffered = True
@@ -179,7 +179,7 @@ class OpenAIProvider(HTTPProvider):
         body, url = self.body(model, payload, options), self.url(model, options)
         if self.dialect.prefix and (payload.get("messages") or [{}])[-1].get("prefix"):
             base = self.base_url(options).removesuffix("/v1").removesuffix(self.dialect.prefix)
-            url = f"{base}{self.dialect.prefix}/{ChatAPI.path}"
+            url = f"{base}{self.dialect.prefix}/{self._chat.path}"
         if options.transport == "websocket":
             url, body = first_message(url, body)
         return self.json_request(url, body, self.own_headers())

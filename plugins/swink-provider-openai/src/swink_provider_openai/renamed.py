@@ -12,9 +12,13 @@ from swink_core.providers import EventWriter
 __all__ = ["with_names"]
 
 
+INSIDE = "usage."
+"""How the names begin of what `usage` holds."""
+
+
 def with_names(parser: Any, names: Mapping[str, str]) -> Any:
     """Return a parser that finds fields by the endpoint's own names; `names` has them by ours."""
-    return _Parser(parser, {theirs: ours for ours, theirs in names.items()}) if names else parser
+    return _Parser(parser, names) if names else parser
 
 
 class _Parser:
@@ -22,7 +26,11 @@ class _Parser:
 
     def __init__(self, parser: Any, names: Mapping[str, str]) -> None:
         self._parser = parser
-        self._names = names
+        ours = {theirs: name for name, theirs in names.items()}
+        self._names = {t: name for t, name in ours.items() if not name.startswith(INSIDE)}
+        self._counts = {
+            t: name.removeprefix(INSIDE) for t, name in ours.items() if name.startswith(INSIDE)
+        }
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
         """Tell `out` what a frame says."""
@@ -41,10 +49,18 @@ class _Parser:
             return data
         choices = answer.get("choices")
         for choice in choices if isinstance(choices, list) else ():
-            for name in ("delta", "message"):
-                if isinstance(choice, dict) and isinstance(choice.get(name), dict):
-                    choice[name] = self._with_our_names(choice[name])
-        return msgspec.json.encode(self._with_our_names(answer))
+            if isinstance(choice, dict):
+                for name in ("delta", "message"):
+                    _rename(choice, name, self._names)
+        answer = _with(self._names, answer)
+        _rename(answer, "usage", self._counts)
+        return msgspec.json.encode(answer)
 
-    def _with_our_names(self, data: dict[str, Any]) -> dict[str, Any]:
-        return {self._names.get(name, name): value for name, value in data.items()}
+
+def _rename(data: dict[str, Any], name: str, names: Mapping[str, str]) -> None:
+    if isinstance(inner := data.get(name), dict):
+        data[name] = _with(names, inner)
+
+
+def _with(names: Mapping[str, str], data: dict[str, Any]) -> dict[str, Any]:
+    return {names.get(name, name): value for name, value in data.items()}
