@@ -9,6 +9,7 @@ import click
 from attrs import define
 
 from swink_cli.files import encode_json
+from swink_cli.terminal import fitted
 from swink_core import (
     Host,
     ProviderInfo,
@@ -56,4 +57,4 @@ def print_json(rows: Iterable[dict[str, Any]]) -> None:
 def print_lines(lines: Iterable[str]) -> None:
     """Print lines, without styles where nobody would see them."""
     for line in lines:
-        click.echo(line)
+        click.echo(line if "\x1b" in line else fitted(line, to_stdout=True))

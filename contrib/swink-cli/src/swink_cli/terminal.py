@@ -86,9 +86,9 @@ def say(text: str, **style: Any) -> None:
     click.echo(styled(fitted(printable(text)), **(style or {"dim": True})), err=True)
 
 
-def fitted(text: str) -> str:
+def fitted(text: str, to_stdout: bool = False) -> str:
     """Break lines between words, where a terminal would break in the middle of one."""
-    if not is_terminal(sys.stderr):
+    if not is_terminal(sys.stdout if to_stdout else sys.stderr):
         return text
     width = shutil.get_terminal_size().columns
     return "\n".join(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import (
     AbstractContextManager,
@@ -25,7 +26,7 @@ import swink_core as swink
 from swink_cli.clients import client_parts
 from swink_cli.listing import print_lines
 from swink_cli.settings import chosen
-from swink_cli.terminal import say
+from swink_cli.terminal import is_terminal, say
 from swink_gateway.commands.checked import lines_of
 from swink_gateway.config import Config, Source
 from swink_gateway.cooldowns import Cooldowns
@@ -136,6 +137,8 @@ def command(
             worker = fork_workers(workers, sock, _forget)
             of_parent.pop_all()
         asyncio.run(_serve(given, file, store, Lifetime(drain, notice), worker))
+    if worker is None:
+        say("\nstopped" if is_terminal(sys.stderr) else "stopped")  # below the ^C of a terminal
     return 0
 
 
