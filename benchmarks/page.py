@@ -97,6 +97,8 @@ def _gateways(figure: str, over: Callable[[float, float], float]) -> Callable[[F
 PYTHON = "every delta is an event of its own, made, checked and handed over in Python"
 CALL = "options, rules, prices and totals of a call are worked out in Python"
 
+FULL = "where the processor has no time left, the streams wait for it: see the next row"
+
 NESTED = "a piece of arguments is a struct in a list in a struct, and has to say nothing else"
 
 ROWS = (
@@ -104,7 +106,7 @@ ROWS = (
     Row("paced", 1.10, _speed("paced", "swink"), why=PYTHON),
     Row("request of one delta, warm: CPU", 1.4, _many("CPU us a call"), why=CALL),
     Row("request of one delta, warm: first content later by", 0.2, _wait, "ms", CALL),
-    Row("1,000 streams at 50 deltas a second: wall", 1.03, _many("wall s")),
+    Row("1,000 streams at 50 deltas a second: wall", 1.03, _many("wall s"), why=FULL),
     Row("1,000 streams at 50 deltas a second: CPU", 1.03, _many("CPU s"), why=PYTHON),
     Row("1,000 streams at 50 deltas a second: memory", 1.1, _many("MB"), why="swink's own modules"),
     *(

@@ -201,3 +201,8 @@ async def test_a_websocket_is_open_for_an_hour_and_what_was_asked_is_answered() 
         assert said[-1]["error"]["code"] == "websocket_connection_limit_reached"
         async with session.ws_connect(f"{gateway.url}/v1/responses") as another:
             assert (await answer(another, CREATE))[-1]["type"] == "response.completed"
+
+
+def test_who_lets_more_streams_in_lets_their_connections_in() -> None:
+    assert Limits(streams=10_000).connections == 2 * 10_000
+    assert Limits(streams=10_000, connections=5).connections == 5

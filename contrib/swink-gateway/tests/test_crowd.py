@@ -180,7 +180,7 @@ def test_a_crowd_leaves_nothing(protocol: str, crowd: Any, upstream: type, coale
 async def meet(protocol: str, crowd: Any, upstream: type, coalesce: bool) -> None:
     """Have a few come and leave, then a crowd, and see what they leave behind."""
     talks = upstream()
-    limits = Limits(PATIENCE, CROWD, coalesce, connections=2 * CROWD)
+    limits = Limits(PATIENCE, CROWD, coalesce)
     tracemalloc.start()
     try:
         async with serving(talks, limits=limits) as gateway:

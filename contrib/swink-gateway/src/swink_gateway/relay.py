@@ -17,7 +17,7 @@ from contextlib import aclosing, suppress
 from typing import Any
 
 from aiohttp import web
-from attrs import define, field
+from attrs import Factory, define, field
 
 from swink_core import Done, Error, EventStream, StreamErrorKind
 from swink_core.providers import Clock, LoopClock
@@ -28,7 +28,6 @@ from swink_gateway.pulse import Pulse
 __all__ = [
     "ABORTED",
     "BACKPRESSURE",
-    "MOST_CONNECTIONS",
     "MOST_STREAMS",
     "MOST_UNREAD_BYTES",
     "Limits",
@@ -43,9 +42,6 @@ log = logging.getLogger(__name__)
 PATIENCE_SECONDS = 60.0
 
 MOST_STREAMS = 512
-
-MOST_CONNECTIONS = 2 * MOST_STREAMS
-"""With those that clients keep for their next request."""
 
 SILENT_CONNECTION_SECONDS = 100.0
 """Clients close what they keep for their next request earlier by themselves, after 90 s or less."""
@@ -66,15 +62,16 @@ class Limits:
 
     `patience` is for how many seconds a client may read nothing, and in how many its body has to
     come; `streams` is how many answers are under way at a time; `coalesce` lets an upstream be read
-    on while its client reads slowly. `connections` is about how many are open at a time, and
-    `silence` for how many seconds one may be without the whole head of a request. `clock` is what
-    signs of life and limits of what clients send go by.
+    on while its client reads slowly. `connections` is about how many are open at a time (twice the
+    streams: clients keep some for their next request), and `silence` for how many seconds one may
+    be without the whole head of a request. `clock` is what signs of life and limits of what clients
+    send go by.
     """
 
     patience: float = PATIENCE_SECONDS
     streams: int = MOST_STREAMS
     coalesce: bool = False
-    connections: int = MOST_CONNECTIONS
+    connections: int = field(default=Factory(lambda self: 2 * self.streams, takes_self=True))
     silence: float = SILENT_CONNECTION_SECONDS
     clock: Clock = field(factory=LoopClock)
 
