@@ -21,7 +21,14 @@ from swink_core import (
     ToolResultMessage,
     UserMessage,
 )
-from swink_core.providers import media_base64, media_form, normalise, text_of, unsupported
+from swink_core.providers import (
+    arguments_object,
+    media_base64,
+    media_form,
+    normalise,
+    text_of,
+    unsupported,
+)
 
 __all__ = ["prompt_of"]
 
@@ -100,7 +107,8 @@ def _part(block: Block) -> dict[str, Any] | None:
 def _line(message: Message) -> str:
     """Write a message as a line of a script; instructions have become user turns."""
     if isinstance(message, AssistantMessage):
-        calls = [f"[calls {c.name} {json.dumps(c.arguments)}]" for c in message.tool_calls]
+        said = [(call.name, json.dumps(arguments_object(call))) for call in message.tool_calls]
+        calls = [f"[calls {name} {arguments}]" for name, arguments in said]
         return "Assistant: " + "\n".join([*filter(None, [message.text]), *calls])
     if isinstance(message, ToolResultMessage):
         failed = " failed" if message.is_error else ""
