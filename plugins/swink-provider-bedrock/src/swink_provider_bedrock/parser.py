@@ -20,9 +20,9 @@ from swink_provider_bedrock.eventstream import HeaderValue, message
 from swink_provider_bedrock.facts import note_facts, note_guardrail
 from swink_provider_bedrock.wire import (
     BY_SERVER,
-    Answer,
     Block,
     Delta,
+    Facts,
     Payload,
     Reasoning,
     ToolUse,
@@ -161,7 +161,7 @@ class ConverseParser:
         if self._has_metadata:
             out.finish()
 
-    def _metadata(self, data: Payload | Answer, out: EventWriter) -> None:
+    def _metadata(self, data: Facts, out: EventWriter) -> None:
         note_facts(data, out)
         trace = data.trace
         if usage := data.usage:

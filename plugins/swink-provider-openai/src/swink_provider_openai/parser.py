@@ -32,13 +32,12 @@ from swink_provider_openai.reasoning import ReasoningDetails, ThinkTags
 from swink_provider_openai.usage import report_usage
 from swink_provider_openai.wire import (
     Answer,
-    Choice,
+    AnyChoice,
     Chunk,
     Delta,
     FirstChunk,
     Part,
     ToolCall,
-    WholeChoice,
 )
 
 __all__ = ["ChatParser"]
@@ -176,7 +175,7 @@ class ChatParser:
             self._details or self._beside.is_about_reasoning or self._tags or not self._identified
         )
 
-    def _note(self, choice: Choice | WholeChoice, out: EventWriter) -> None:
+    def _note(self, choice: AnyChoice, out: EventWriter) -> None:
         """Keep what stands beside a piece."""
         if choice.logprobs is not None:
             self._beside.note_logprobs(choice.logprobs, out)
