@@ -156,7 +156,9 @@ class ConverseParser:
             if reason is None:
                 out.notice("stop_reason", f"the answer stopped for an unknown reason: {word}")
             elif word == "model_context_window_exceeded":
-                out.notice("stop_reason", "the context window was full before max_tokens")
+                out.notice(
+                    "stop_reason", "the context window was full before max_tokens was reached"
+                )
             out.stop(reason or StopReason.STOP)
         if self._has_metadata:
             out.finish()
