@@ -41,7 +41,7 @@ from swink_core.providers import (
     first_set,
     model_path,
 )
-from swink_provider_gemini.provider import GeminiProvider, has_credentials
+from swink_provider_gemini.provider import GeminiProvider
 
 __all__ = ["VertexProvider"]
 
@@ -197,7 +197,7 @@ class VertexProvider(GeminiProvider):
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
         """Add a key or an access token, unless the caller's headers carry one."""
-        if has_credentials(request):
+        if self.has_credentials(request):
             return
         key = self.api_key(options)
         if key is not None and key.startswith(KEY_PREFIXES):
