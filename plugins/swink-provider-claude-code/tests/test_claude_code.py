@@ -366,6 +366,14 @@ async def test_any_text_gets_there(command: Command, text: str, heard: str) -> N
     assert command.asked["system"] == heard
 
 
+async def test_any_name_of_a_document_gets_there(command: Command) -> None:
+    command.says(INIT, WHOLE, RESULT)
+    notes = swink.DocumentBlock(swink.Base64Source("text/plain", "SGk="), name="a\ud800.txt")
+    await run([swink.UserMessage([notes])])
+    [document] = command.asked["prompt"]
+    assert document["title"] == "a?.txt"
+
+
 async def test_a_session_that_no_command_line_holds_is_the_callers_mistake() -> None:
     with pytest.raises(swink.UsageError, match="resume"):
         await run(settings={"resume": "a\0b"})

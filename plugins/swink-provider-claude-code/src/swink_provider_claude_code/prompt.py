@@ -68,8 +68,11 @@ def _joined(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
 
 
 def _text(text: str) -> dict[str, Any]:
-    whole = text.encode("utf-8", "replace").decode()  # half of a surrogate pair has no bytes
-    return {"type": "text", "text": whole}
+    return {"type": "text", "text": _whole(text)}
+
+
+def _whole(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()  # half of a surrogate pair has no bytes
 
 
 def _parts(content: str | Sequence[Block]) -> list[dict[str, Any]]:
@@ -100,7 +103,8 @@ def _part(block: Block) -> dict[str, Any] | None:
     if media_type == DOCUMENTS["text/*"]:
         text = base64.b64decode(data.data).decode("utf-8", "replace")
         said = {"type": "text", "media_type": media_type, "data": text}
-    title = {"title": block.name} if isinstance(block, DocumentBlock) and block.name else {}
+    named = isinstance(block, DocumentBlock) and block.name
+    title = {"title": _whole(named)} if named else {}
     return {"type": block.type, "source": said, **title}
 
 
