@@ -111,7 +111,7 @@ class Catalog:
             owner = None if known else self._owner(name, installed)
             if owner is None and not (provider and slash and model_id):
                 raise InvalidModel(
-                    f"{name!r} is not a model name: write provider/id",
+                    f"{name!r} is not a model name: no provider lists it; write provider/id",
                     resolution="swink models lists known ones.",
                 )
             model = Model(owner, name) if owner else Model(provider, model_id)
