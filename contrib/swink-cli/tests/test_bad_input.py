@@ -178,7 +178,7 @@ async def test_what_is_spelled_anew_is_what_the_library_says(python: str) -> Non
 def test_without_a_key_it_names_the_variable_and_the_option(swink: Any) -> None:
     done = swink("ask", "-m", "openai/any", "Hi")
     assert done.returncode == 1
-    kept = "or keep one: swink keys set PROVIDER, or pass --api-key KEY ("
+    kept = "or keep one: swink keys set openai, or pass --api-key KEY ("
     assert f"Set OPENAI_API_KEY, {kept}" in done.stderr
     assert done.stderr.startswith("Error: No credentials for OpenAI\n")
     assert "Set OPENAI_API_KEY" in done.stderr
