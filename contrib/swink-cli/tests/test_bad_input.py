@@ -184,6 +184,12 @@ def test_without_a_key_it_names_the_variable_and_the_option(swink: Any) -> None:
     assert "Set OPENAI_API_KEY" in done.stderr
 
 
+def test_of_a_provider_that_is_not_there_it_says_what_brings_it(swink: Any) -> None:
+    done = swink("ask", "-m", "groq/any", "Hi", SWINK_DISABLE_PLUGINS="groq")
+    assert done.returncode == 2
+    assert "`pip install swink-provider-openai` brings it" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -194,6 +200,7 @@ def test_without_a_key_it_names_the_variable_and_the_option(swink: Any) -> None:
         (["models", "grokk"], 'did you mean "groq"?'),
         (["demo", "grok"], 'did you mean "groq"?'),
         (["chat", "-m", "nobody/x"], 'no provider "nobody"'),
+        (["ask", "-m", "nobody/x", "Hi"], "swink-provider-NAME for most"),
         (["chat"], "No model chosen"),
         (["chat", "-m", "echo/echo", "--load", "absent.json"], "absent.json: No such file"),
         (["events", "-m", "echo/echo"], "Nothing to ask"),

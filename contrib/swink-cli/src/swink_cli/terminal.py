@@ -12,6 +12,8 @@ from typing import IO, Any
 
 import click
 
+from swink_cli.known import distribution_of
+
 __all__ = [
     "ECHO",
     "HelpFormatter",
@@ -120,6 +122,9 @@ SPELLED_HERE = {
 
 def show_error(title: str, message: str, resolution: str = "") -> None:
     """Tell a person what went wrong and what to do."""
+    absent = re.match(r'no provider "([\w-]+)"', message)
+    if absent and (owner := distribution_of(absent[1])):
+        resolution = f"`pip install {owner}` brings it; if that is installed, see swink doctor."
     if keyless := re.match(r"no API key for ([\w-]+):", message):
         resolution = resolution.replace("or pass api_key=…", KEEP_A_KEY.format(keyless[1]))
     for python, here in SPELLED_HERE.items():
