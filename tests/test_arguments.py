@@ -138,7 +138,7 @@ REFUSED: list[tuple[str, Context, str]] = [
     (
         "arguments_as_text",
         said(ToolCallBlock("a", "f", "{}")),
-        "arguments: expected `object`, got `str`",
+        "arguments: expected `dict`, got `str`",
     ),  # type: ignore[arg-type]  # on purpose
     (
         "arguments_that_are_no_json",
@@ -188,7 +188,7 @@ REFUSED: list[tuple[str, Context, str]] = [
     (
         "metadata_of_nobody",
         Context([HI], tools=[Tool("f", metadata={"defer_loading": True})]),
-        "tool 'f': metadata: expected `object`",
+        "tool 'f': metadata: expected `dict`",
     ),
     (
         "metadata_that_is_no_json",
@@ -198,7 +198,7 @@ REFUSED: list[tuple[str, Context, str]] = [
     (
         "parameters_as_text",
         Context([HI], tools=[Tool("f", "", "{}")]),
-        "tool 'f': parameters: expected `object`",
+        "tool 'f': parameters: expected `dict`",
     ),  # type: ignore[arg-type]  # on purpose
     (
         "parameters_that_are_no_json",

@@ -126,8 +126,7 @@ class Host:
 
         Raises UnknownProvider, or PluginError where two distributions claim the name.
         """
-        claims = self._claims.get(name)
-        if not claims:
+        if not (claims := self._claims.get(name)):
             installed = self.provider_names()
             from difflib import get_close_matches
 
@@ -135,7 +134,8 @@ class Host:
             raise UnknownProvider(
                 f'no provider "{name}"; installed: {", ".join(installed) or "none"}'
                 + (f'; did you mean "{near[0]}"?' if near else ""),
-                resolution="Check the name (swink providers) or add its plugin; see swink doctor.",
+                resolution="Check the name (swink providers), or install the package that brings "
+                "it, swink-provider-NAME for most; see swink doctor.",
             )
         if len(claims) > 1:
             owners = " and ".join(f"{e.distribution} {e.version}" for e in claims)

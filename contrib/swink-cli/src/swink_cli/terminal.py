@@ -12,6 +12,8 @@ from typing import IO, Any
 
 import click
 
+from swink_cli.known import distribution_of
+
 __all__ = [
     "ECHO",
     "HelpFormatter",
@@ -105,8 +107,10 @@ def _wrap(line: str, width: int) -> str:
     )
 
 
+KEEP_A_KEY = "or keep one: swink keys set {}, or pass --api-key KEY"
+
 SPELLED_HERE = {
-    "or pass api_key=…": "or keep one: swink keys set PROVIDER, or pass --api-key KEY",
+    "or pass api_key=…": KEEP_A_KEY.format("PROVIDER"),
     "base_url=…": "--base-url URL",
     "timeouts=Timeouts(…)": "-o timeouts.NAME=SECONDS",
     "Options in extra=": "Options in -o extra.KEY=VALUE",
@@ -118,6 +122,11 @@ SPELLED_HERE = {
 
 def show_error(title: str, message: str, resolution: str = "") -> None:
     """Tell a person what went wrong and what to do."""
+    absent = re.match(r'no provider "([\w-]+)"', message)
+    if absent and (owner := distribution_of(absent[1])):
+        resolution = f"`pip install {owner}` brings it; if that is installed, see swink doctor."
+    if keyless := re.match(r"no API key for ([\w-]+):", message):
+        resolution = resolution.replace("or pass api_key=…", KEEP_A_KEY.format(keyless[1]))
     for python, here in SPELLED_HERE.items():
         resolution = resolution.replace(python, here)
         if "…" in python:  # other words may be a provider's own, which stay as they are

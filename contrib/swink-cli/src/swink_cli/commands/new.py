@@ -9,14 +9,12 @@ from pathlib import Path
 import click
 
 import swink_core as swink
+from swink_cli.known import distribution_of
 from swink_cli.terminal import is_terminal, say
 
 __all__ = ["command"]
 
-PACKAGE = Path(__file__).resolve().parent.parent
-TEMPLATE = PACKAGE / "template"
-KNOWN = PACKAGE / "known_providers.txt"
-"""A line for each provider of swink's own, installed or not: its name and its distribution."""
+TEMPLATE = Path(__file__).resolve().parent.parent / "template"
 
 NAME = re.compile(r"[a-z][a-z0-9_-]*")
 KINDS = ("sse", "ndjson", "openai", "stream", "observer", "wrapper")
@@ -122,8 +120,7 @@ def _owner(name: str) -> str | None:
     host = swink.Host(environ={})
     if name in host.provider_names():
         return host.entry(name).distribution
-    known = dict(line.split() for line in KNOWN.read_text("utf-8").splitlines())
-    return known.get(name)
+    return distribution_of(name)
 
 
 def _failed(message: str, resolution: str) -> swink.UsageError:
