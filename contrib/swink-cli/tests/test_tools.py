@@ -140,6 +140,14 @@ def test_a_person_is_asked_on_a_terminal(start: Any, file: str) -> None:
     assert running.finish() == 0
 
 
+def test_nothing_of_the_arguments_hides_or_stands_elsewhere(start: Any, file: str) -> None:
+    turned = "Oslo\u202ekrapS\u200b\x9b8m"  # of which a terminal may show "OsloSpark"
+    running = start("ask", "-m", "echo/tool", "--functions", file, turned, size=(80, 24))
+    running.wait_for(r'Run get_weather {"city": "Oslo\u202ekrapS\u200b\u009b8m", "days": 1}?')
+    running.type("n\n")
+    assert running.finish() == 0
+
+
 def test_ctrl_c_at_the_question_carries_nothing_out(start: Any, file: str) -> None:
     running = start("ask", "-m", "echo/tool", "--functions", file, "Oslo", size=(80, 24))
     running.wait_for("why not: ")

@@ -48,7 +48,7 @@ class Approval:
             return call.name in self._always or await self._ask(call)
 
     async def _ask(self, call: swink.ToolCallBlock) -> bool | str:
-        arguments = json.dumps(call.arguments, ensure_ascii=False)
+        arguments = _in_sight(json.dumps(call.arguments, ensure_ascii=False))
         if len(arguments) > SHOWN:
             arguments = f"{arguments[:SHOWN]}… ({len(arguments):,} characters)"
         if self.sink is not None:
@@ -69,6 +69,11 @@ class Approval:
                     say("Say y, n or a; words are told to the model, and refuse the call.")
                 case _:
                     return f"{REFUSED} They say: {answer}"
+
+
+def _in_sight(text: str) -> str:
+    """Write as escapes what would hide a part of JSON, or show it in another order than it has."""
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
 def _asks() -> bool:
