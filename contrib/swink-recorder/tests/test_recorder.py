@@ -24,6 +24,7 @@ from swink_recorder.cassette import Cassette
 from swink_recorder.documents import read_document
 from swink_recorder.plugin import CassettePlugin, RecorderPlugin
 from swink_recorder.recorder import Recorder, conversation
+from swink_recorder.recording import RecordingError
 from swink_recorder.store import Entry, Keep, KeptConversation, SQLiteStore, open_store
 from swink_recorder.takes import write_takes
 from swink_testing.acme import AcmeProvider
@@ -376,3 +377,55 @@ def test_an_id_may_be_read_from_a_path_that_is_not_there(tmp_path: Path) -> None
     assert list(store.entries()) == []
     with pytest.raises(FileNotFoundError):
         store.read("a")
+
+
+async def _damaged(path: Path) -> None:
+    await ask(path, said("one"))
+    with path.open("r+b") as file:  # all but the list of tables
+        size = file.seek(0, os.SEEK_END)
+        file.seek(16_384)
+        file.write(b"A" * (size - 16_384))
+
+
+async def _of_others(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE calls (phone TEXT)")
+
+
+async def _misread(path: Path) -> None:
+    await ask(path, said("one"))
+    open_store(path).keep_conversation(TALK, b"{}")
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE calls SET entry = '{}'")
+        db.execute("UPDATE conversations SET kept = '[]'")
+
+
+TALK = KeptConversation(id="a", at="2026-11-22T12:00:00.000+00:00", models=[], messages=1)
+
+
+@pytest.mark.parametrize("made", [_damaged, _of_others, _misread])
+async def test_a_file_that_sqlite_cannot_read_is_named(made: Any, tmp_path: Path) -> None:
+    store = SQLiteStore(tmp_path / "calls.db")
+    await made(store.path)
+    for use in (store.entries, store.conversations):
+        with pytest.raises(RecordingError, match=r"calls\.db: ") as caught:
+            list(use())
+        assert caught.value.resolution
+
+
+async def test_so_is_one_that_another_program_does_not_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swink_recorder.sqlite_store.BUSY_SECONDS", 0.0)
+    store = SQLiteStore(tmp_path / "calls.db")
+    await ask(store.path, said("one"))
+    with closing(sqlite3.connect(store.path)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        for use in (
+            lambda: store.keep_conversation(TALK, b"{}"),
+            lambda: store.prune(Keep(calls=0)),
+            lambda: store.delete(entries(store.path)[0].id),
+        ):
+            with pytest.raises(RecordingError, match="database is locked") as caught:
+                use()
+            assert "no other program holds it" in (caught.value.resolution or "")

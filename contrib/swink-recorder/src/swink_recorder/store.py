@@ -141,7 +141,7 @@ class FolderStore:
 
     def read_conversation(self, id: str) -> bytes:
         """Return what was kept of a conversation."""
-        return (self.path / f"{id}{TALK}").read_bytes().split(b"\n", 1)[1]
+        return (self.path / f"{id}{TALK}").read_bytes().partition(b"\n")[2]
 
     def delete(self, id: str) -> None:
         """Forget a call, and its conversation with the last one."""
