@@ -25,6 +25,8 @@ _SCHEMA = (
     "CREATE INDEX IF NOT EXISTS answers_used ON answers (used, size)",
 )
 
+_LEAST_USED = "SELECT key, size FROM answers ORDER BY used LIMIT 1"
+
 
 class Shelf:
     """Answers by key, for `ttl` seconds (`None`: for ever), the least used of them first to go.
@@ -79,10 +81,8 @@ class Shelf:
             row = (key, now, now, len(data), data)
             db.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?)", row)
             (size,) = db.execute("SELECT sum(size) FROM answers").fetchone()
-            oldest = db.execute("SELECT key, size FROM answers ORDER BY used").fetchall()
-            for old, its_size in oldest if size > self._max_bytes else ():
-                if size <= self._max_bytes:
-                    break
+            while size > self._max_bytes:
+                old, its_size = db.execute(_LEAST_USED).fetchone()
                 db.execute("DELETE FROM answers WHERE key = ?", (old,))
                 size -= its_size
 
