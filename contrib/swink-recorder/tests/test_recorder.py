@@ -25,7 +25,14 @@ from swink_recorder.documents import read_document
 from swink_recorder.plugin import CassettePlugin, RecorderPlugin
 from swink_recorder.recorder import Recorder, conversation
 from swink_recorder.recording import RecordingError
-from swink_recorder.store import Entry, Keep, KeptConversation, SQLiteStore, open_store
+from swink_recorder.store import (
+    Entry,
+    FolderStore,
+    Keep,
+    KeptConversation,
+    SQLiteStore,
+    open_store,
+)
 from swink_recorder.takes import write_takes
 from swink_testing.acme import AcmeProvider
 from swink_testing.calls import client_with
@@ -429,3 +436,22 @@ async def test_so_is_one_that_another_program_does_not_let_go(
             with pytest.raises(RecordingError, match="database is locked") as caught:
                 use()
             assert "no other program holds it" in (caught.value.resolution or "")
+
+
+def test_what_is_being_written_is_neither_listed_nor_another_processs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = FolderStore(tmp_path)
+    replace, processes = Path.replace, iter((1, 2))
+
+    def with_another_in_between(beside: Path, to: Path) -> Path:
+        monkeypatch.setattr(Path, "replace", replace)
+        assert list(store.conversations()) == []
+        store.keep_conversation(TALK, b"[]")
+        return replace(beside, to)
+
+    monkeypatch.setattr(os, "getpid", lambda: next(processes))
+    monkeypatch.setattr(Path, "replace", with_another_in_between)
+    store.keep_conversation(TALK, b"{}")
+    assert store.read_conversation(TALK.id) == b"{}"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.conversation"]

@@ -101,7 +101,7 @@ class FolderStore:
 
     def _write(self, name: str, document: Sequence[Buffer]) -> None:
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        beside = self.path / f".{name}"
+        beside = self.path / f".{name}.{os.getpid()}"  # another process may write it, too
         with open(os.open(beside, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, PRIVATE), "wb") as file:
             file.writelines(document)
         beside.replace(self.path / name)
