@@ -113,6 +113,11 @@ class Memory:
         return other
 
     @property
+    def keeps(self) -> bool:
+        """Whether anything of this is kept."""
+        return self._path is not None
+
+    @property
     def plugins(self) -> list[Any]:
         """The recorder for a client; none where the environment has one record anyway."""
         if self._path is None or recorded_path() is not None:
