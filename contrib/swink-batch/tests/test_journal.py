@@ -116,10 +116,11 @@ def test_a_database_that_cannot_be_written_is_named_and_keeps_what_it_has(tmp_pa
     again.close()
 
 
-def test_a_journal_that_something_else_wrote_to_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("line", [b"what is this\n", b'{"broken\n', b"{}\n"])
+def test_a_journal_that_something_else_wrote_to_is_refused(line: bytes, tmp_path: Path) -> None:
     opened(tmp_path / "journal").close()
     [file] = (tmp_path / "journal").iterdir()
-    file.write_bytes(file.read_bytes() + b"what is this\n")
+    file.write_bytes(file.read_bytes() + line)
     with pytest.raises(SwinkError, match="line 2 is no answer"):
         opened(tmp_path / "journal")
 

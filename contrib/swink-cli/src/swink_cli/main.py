@@ -297,10 +297,14 @@ def _explain(error: Exception, debug: bool) -> int:
         import traceback
 
         traceback.print_exception(error)
-    if isinstance(error, OSError) and error.errno in _NO_ROOM:
+    if isinstance(error, OSError) and error.filename is None and error.errno in _NO_ROOM:
         _forget_output()
         with suppress(OSError):  # stderr may be the one
             show_error("The output cannot be written", error.strerror or str(error))
+        return EXIT_FAILURE
+    if isinstance(error, OSError) and error.filename is not None:
+        advice = "Check that it may be there, and that you may read or write it."
+        show_error("A file cannot be used", f"{error.filename}: {error.strerror}", advice)
         return EXIT_FAILURE
     if isinstance(error, SwinkError):
         show_error(error.title, error.message, error.resolution)
