@@ -455,3 +455,19 @@ def test_what_is_being_written_is_neither_listed_nor_another_processs(
     store.keep_conversation(TALK, b"{}")
     assert store.read_conversation(TALK.id) == b"{}"
     assert [path.name for path in tmp_path.iterdir()] == ["a.conversation"]
+
+
+@pytest.mark.parametrize(
+    "told", [{"id": "../../b"}, {"id": "*"}, {"id": "other"}, {"at": "yesterday"}, {"model": 5}]
+)
+def test_a_file_that_says_it_is_another_one_is_none_of_ours(
+    told: dict[str, Any], tmp_path: Path
+) -> None:
+    said = {"id": "a", "at": TALK.at, "model": "acme/large", "outcome": "done"} | told
+    kept = {"id": "a", "at": TALK.at, "models": [], "messages": 1} | told
+    if "model" in told:
+        kept["models"] = 5
+    (tmp_path / "20261122T120000000-a.call").write_text(json.dumps({"call": said}) + "\n{}\n")
+    (tmp_path / "a.conversation").write_text(json.dumps(kept) + "\n{}\n")
+    store = FolderStore(tmp_path)
+    assert [*store.entries(), *store.conversations()] == []

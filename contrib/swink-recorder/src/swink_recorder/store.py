@@ -113,7 +113,9 @@ class FolderStore:
     def _told(self, files: list[Path]) -> Iterator[Entry]:
         for file in files:
             with suppress(OSError, msgspec.DecodeError), file.open("rb") as document:
-                yield msgspec.json.decode(document.readline(), type=FirstLine).call
+                entry = msgspec.json.decode(document.readline(), type=FirstLine).call
+                if file.name.endswith(f"-{entry.id}.call"):  # by which it is found again
+                    yield entry
 
     def search(self, words: Sequence[str]) -> Iterator[Entry]:
         """Yield the entries in whose prompt or answer all words occur, the newest first."""
@@ -136,7 +138,9 @@ class FolderStore:
         found = []
         for file in self.path.glob(f"*{TALK}"):
             with suppress(OSError, msgspec.DecodeError), file.open("rb") as lines:
-                found.append(msgspec.json.decode(lines.readline(), type=KeptConversation))
+                kept = msgspec.json.decode(lines.readline(), type=KeptConversation)
+                if file.name == f"{kept.id}{TALK}":
+                    found.append(kept)
         yield from sorted(found, key=lambda kept: kept.at, reverse=True)
 
     def read_conversation(self, id: str) -> bytes:
