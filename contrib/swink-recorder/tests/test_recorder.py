@@ -471,3 +471,27 @@ def test_a_file_that_says_it_is_another_one_is_none_of_ours(
     (tmp_path / "a.conversation").write_text(json.dumps(kept) + "\n{}\n")
     store = FolderStore(tmp_path)
     assert [*store.entries(), *store.conversations()] == []
+
+
+WRITES = """
+import sqlite3, sys
+try:
+    sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None).execute("BEGIN IMMEDIATE")
+except sqlite3.OperationalError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the locks are those of POSIX")
+def test_what_one_thread_writes_is_locked_while_another_opens_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swink_recorder.sqlite_store.BUSY_SECONDS", 0.0)
+    store = SQLiteStore(tmp_path / "calls.db")
+    asyncio.run(ask(store.path, said("one")))
+    with closing(sqlite3.connect(store.path)) as of_a_thread:
+        of_a_thread.execute("BEGIN IMMEDIATE")
+        with pytest.raises(RecordingError, match="database is locked"):
+            store.keep_conversation(TALK, b"{}")
+        other = [sys.executable, "-c", WRITES, str(store.path)]
+        assert subprocess.check_output(other) == b"database is locked\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime
@@ -15,13 +16,27 @@ import msgspec
 from swink_recorder.entries import PRIVATE, Buffer, Entry, Keep, KeptConversation, Written
 from swink_recorder.recording import RecordingError
 
-__all__ = ["SQLiteStore"]
+__all__ = ["SQLiteStore", "make_private"]
 
 PAGE = 16_384
 """Bytes of a SQLite page: a call is long, and has few."""
 
 BUSY_SECONDS = 5.0
 """How long a writer waits for another process that writes."""
+
+
+_making = threading.Lock()
+
+
+def make_private(path: Path) -> None:
+    """Make a file that its owner alone can read, if there is none.
+
+    One that is there is not opened: where any descriptor of a file is closed, POSIX drops the locks
+    that SQLite holds on it for other connections of the process, and two processes would write at
+    one time (https://www.sqlite.org/howtocorrupt.html, section 2.2).
+    """
+    with _making, suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, PRIVATE))
 
 
 class SQLiteStore:
@@ -149,7 +164,7 @@ class SQLiteStore:
         """Open the file for a transaction. Raises RecordingError for what SQLite cannot do."""
         if made:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, PRIVATE))  # companions follow it
+            make_private(self.path)  # its companions follow it
         elif not self.path.exists():
             raise FileNotFoundError(self.path)
         try:
