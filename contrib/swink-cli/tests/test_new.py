@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -49,8 +50,14 @@ def test_a_name_that_cannot_be_one_is_refused(name: str, tmp_path: Path) -> None
         new(name, tmp_path)
 
 
-@pytest.mark.parametrize("words", ['Acme "Inc"', "Acme\nInc", "C:\\acme", "{{ acme }}"])
-@pytest.mark.parametrize("option", ["--title", "--author", "--base-url"])
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        *product(["--title", "--author", "--base-url"], ["Acme\nInc", "C:\\acme", "{{ acme }}"]),
+        ("--title", 'Acme "Inc"'),
+        ("--base-url", 'https://acme.example/"'),
+    ],
+)
 def test_words_that_would_break_a_file_are_refused(option: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(swink.UsageError, match=f"{option} .* cannot stand in a package's files"):
         new("acme", tmp_path, option, words)

@@ -19,7 +19,7 @@ KNOWN = PACKAGE / "known_providers.txt"
 """A line for each provider of swink's own, installed or not: its name and its distribution."""
 
 NAME = re.compile(r"[a-z][a-z0-9_-]*")
-UNFIT = frozenset('"\\{}')
+UNFIT = frozenset("\\{}")
 KINDS = ("sse", "ndjson", "openai", "stream", "observer", "wrapper")
 
 
@@ -34,10 +34,11 @@ def _check_name(_: click.Context, __: click.Parameter, name: str) -> str:
 
 def _check_words(_: click.Context, parameter: click.Parameter, words: str | None) -> str | None:
     """Refuse what would be more than words in the TOML, the Python and the template around it."""
-    if words is not None and (UNFIT.intersection(words) or not words.isprintable()):
+    unfit = UNFIT if parameter.name == "author" else UNFIT | {'"'}  # which the template escapes
+    if words is not None and (unfit.intersection(words) or not words.isprintable()):
         raise _failed(
             f"{parameter.opts[0]} {words!r} cannot stand in a package's files",
-            "Write it without quotes, backslashes and braces.",
+            "Write it without backslashes and braces, and quotes in an author's name alone.",
         )
     return words
 
