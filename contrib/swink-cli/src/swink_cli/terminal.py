@@ -44,9 +44,8 @@ LEAST_TAIL = 16
 
 _CONTROL = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # a control sequence (ECMA-48 section 5.4)
-    r"|\x1b\].*?(?:\x07|\x1b\\)"  # an operating system command, such as a window's title
-    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]",
-    re.DOTALL,
+    r"|\x1b\][^\x07\x1b]*+(?:\x07|\x1b\\)"  # an operating system command, as for a window's title
+    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 )
 
 
@@ -139,12 +138,13 @@ def show_error(title: str, message: str, resolution: str = "") -> None:
 
 
 def table(rows: Sequence[Sequence[str] | str], headings: Sequence[str] = ()) -> list[str]:
-    """Lay out rows as lines.
+    """Lay out rows as lines, without control characters, which no cell needs.
 
     A row that is a string is the title of those below it, which are indented then. On a terminal
     the last column wraps below itself, or goes below its row where there is no room for it, with
     those before it that have none either; elsewhere lines are as long as they need to be.
     """
+    rows = [row if isinstance(row, str) else tuple(map(printable, row)) for row in rows]
     cells = [row for row in (headings, *rows) if row and not isinstance(row, str)]
     if not cells:
         return []
