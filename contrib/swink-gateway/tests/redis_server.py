@@ -39,7 +39,7 @@ class RedisServer:
         self._process = subprocess.Popen(
             [
                 program(), "--port", "0", "--unixsocket", str(self._socket), "--dir",
-                str(self._folder), "--appendonly", "yes", "--save", "",
+                str(self._folder), "--appendonly", "yes", "--appendfsync", "always", "--save", "",
             ],
             stdout=subprocess.DEVNULL,
         )  # fmt: skip
