@@ -11,10 +11,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 __all__ = ["Guard", "is_loopback"]
+
+MOST_HOSTS = 100
+"""Names of hosts that are remembered with what they mean: nearly all requests say the same."""
 
 
 class Guard:
@@ -68,6 +72,7 @@ class Guard:
         return origin is None or _place(origin) == host.lower()
 
 
+@lru_cache(MOST_HOSTS)
 def is_loopback(host: str) -> bool:
     """Tell whether an address or a name means this machine alone."""
     if host.lower() == "localhost":
@@ -86,6 +91,7 @@ def _place(origin: str) -> str | None:
         return None
 
 
+@lru_cache(MOST_HOSTS)
 def _name(url: str) -> str:
     try:
         return (urlsplit(url).hostname or "").lower()
