@@ -57,7 +57,7 @@ class Guard:
             headers.get("x-goog-api-key", ""),
             query.get("key", ""),
         ]
-        known = {**self.owners, **self._digests}
+        known = {**self._digests, **self.owners}  # a name, and its limits, go before none
         shown = [_digest(key) for key in said if key]
         found = [o for d, o in known.items() for key in shown if hmac.compare_digest(key, d)]
         return found[-1] if found else None
