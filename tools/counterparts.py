@@ -144,7 +144,7 @@ async def see_traces(folder: Path) -> list[str]:
         tracers.add_span_processor(SimpleSpanProcessor(exporter))
         observer = OTelObserver(tracer_provider=tracers)
         async with ReplayServer() as server, swink.Client(plugins=[observer]) as client:
-            there = {"base_url": server.add("case", recording), "api_key": "none"}
+            there: Any = {"base_url": server.add("case", recording), "api_key": "none"}
             await client.complete(f"anthropic/{recording.model}", "Hi", **there)
             await client.run("echo/tool", "Hi", tools=[_tool]).result()
         tracers.shutdown()
