@@ -40,7 +40,7 @@ ENGINES = ("memory", "sqlite", "redis")
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    server = RedisServer(tmp_path_factory.mktemp("redis"), keeps=False)
     server.start()
     yield server
     server.kill()
@@ -296,6 +296,13 @@ async def test_without_redis_each_process_takes_what_it_holds_and_pays_when_it_i
         await ledger.aclose()
 
 
+@pytest.fixture
+def by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nothing happen that the test does not do."""
+    monkeypatch.setattr("swink_gateway.limits.redis.SIGN_SECONDS", 3600.0)
+    monkeypatch.setattr("swink_gateway.limits.redis.MOST_LOOKS", 1)
+
+
 class Torn(RedisLedger):
     """A ledger that is cut off from its server: before that hears a request, or after."""
 
@@ -324,11 +331,10 @@ BOUNDS: dict[str, tuple[Allowance, int]] = {
 
 @pytest.mark.parametrize("bound", BOUNDS)
 async def test_no_limit_is_passed_by_more_than_a_call_a_process_whenever_redis_goes_and_comes(
-    bound: str, server: RedisServer, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    bound: str, server: RedisServer, clock: ManualClock, by_itself: None
 ) -> None:
-    monkeypatch.setattr("swink_gateway.limits.redis.MOST_LOOKS", 1)
     (allowance, most), reached = BOUNDS[bound], 0
-    for seed in range(12):
+    for seed in range(8):
         chance, key = random.Random(seed), f"{bound} {seed}"
         ledgers = [Torn(server.url, clock) for _ in range(PROCESSES)]
         admitted = 0
@@ -355,6 +361,40 @@ async def test_no_limit_is_passed_by_more_than_a_call_a_process_whenever_redis_g
     assert reached  # or nothing was tried
 
 
+async def admitted(ledger: Ledger, key: str, times: int) -> int:
+    """Return how many of so many calls are admitted, of 40 a minute."""
+    answers = [await ledger.admit(key, Allowance(requests=40), 0, 0.0) for _ in range(times)]
+    return sum(isinstance(answer, Ticket) for answer in answers)
+
+
+async def test_what_a_process_takes_it_holds_no_more(
+    server: RedisServer, clock: ManualClock, key: str, by_itself: None
+) -> None:
+    ledger = Torn(server.url, clock)
+    await admitted(ledger, key, 1)
+    await ledger.spending([key])  # it holds 19
+    assert await admitted(ledger, key, 36) == 36
+    ledger.cut = "before"
+    assert await admitted(ledger, key, 40) == 3
+    await ledger.aclose()
+
+
+async def test_what_a_process_was_not_told_to_give_back_it_may_still_take(
+    server: RedisServer, clock: ManualClock, key: str, by_itself: None
+) -> None:
+    away, there = Torn(server.url, clock), RedisLedger(server.url, clock)
+    assert await admitted(there, key, 4) == 4
+    await away.spending([key])
+    await there.spending([key])  # each holds 9
+    assert await admitted(there, key, 20) == 20
+    away.cut = "after"
+    await away.spending([key])
+    assert await admitted(there, key, 40) == 7
+    assert await admitted(away, key, 40) == 9
+    for ledger in (away, there):
+        await ledger.aclose()
+
+
 async def test_what_others_hold_and_do_not_need_is_given_to_who_asks(
     server: RedisServer, clock: ManualClock, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -368,9 +408,8 @@ async def test_what_others_hold_and_do_not_need_is_given_to_who_asks(
 
 
 async def test_of_a_process_that_is_silent_nothing_is_given_away_at_once(
-    server: RedisServer, clock: ManualClock, key: str, monkeypatch: pytest.MonkeyPatch
+    server: RedisServer, clock: ManualClock, key: str, by_itself: None
 ) -> None:
-    monkeypatch.setattr("swink_gateway.limits.redis.MOST_LOOKS", 1)
     ledgers, allowance = [RedisLedger(server.url, clock) for _ in range(2)], Allowance(requests=40)
     await ledgers[0].admit(key, allowance, 0, 0.0)
     await ledgers[1].spending([key])  # holds 9 of 39 from now on
@@ -412,7 +451,7 @@ async def test_an_answer_that_ends_without_redis_makes_no_room_for_others(
 
 
 async def test_what_was_paid_without_an_answer_is_paid_once(
-    server: RedisServer, clock: ManualClock, key: str
+    server: RedisServer, clock: ManualClock, key: str, by_itself: None
 ) -> None:
     ledger = Torn(server.url, clock)
     ticket = await ledger.admit(key, Allowance(), 0, 4.0)

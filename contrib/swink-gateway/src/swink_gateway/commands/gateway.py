@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -117,6 +118,7 @@ def command(
     """
     if check is not None:
         return asyncio.run(_check(check))
+    _say_what_is_logged()
     environ = dict(os.environ)
     keys = os.environ.pop(KEY_ENV, "").split()  # programs that providers start do not get it
     given: dict[str, Any] = {"hosts": names, "keys": keys, "settings": settings}
@@ -135,12 +137,33 @@ def command(
                 store = evolve(store, path=Path(folder))
             with _told_why(host, port):
                 sock = given["sock"] = of_all.enter_context(listen(host, port))
-            worker = fork_workers(workers, sock, _forget)
+            try:
+                worker = fork_workers(workers, sock, _forget)
+            except SystemExit as ended:
+                if not ended.code:
+                    _say_stopped()
+                raise
             of_parent.pop_all()
         asyncio.run(_serve(given, file, environ, store, Lifetime(drain, notice), worker))
     if worker is None:
-        say("\nstopped" if is_terminal(sys.stderr) else "stopped")  # below the ^C of a terminal
+        _say_stopped()
     return 0
+
+
+def _say_stopped() -> None:
+    say("\nstopped" if is_terminal(sys.stderr) else "stopped")  # below the ^C of a terminal
+
+
+class _Saying(logging.Handler):
+    """Says what is logged: while it serves, a gateway has nobody else to tell."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(self.format(record))
+
+
+def _say_what_is_logged() -> None:
+    if all(isinstance(one, logging.NullHandler) for one in logging.getLogger().handlers):
+        logging.getLogger("swink_gateway").addHandler(_Saying(logging.WARNING))
 
 
 def _route(text: str) -> tuple[str, list[str]]:

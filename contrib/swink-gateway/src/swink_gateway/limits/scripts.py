@@ -130,9 +130,8 @@ for i = 2, #KEYS, 4 do
   for j = 1, 5 do
     local limit = allowance and tonumber(allowance[j])
     if limit then
-      local one, left = tonumber(allowance[5 + j]), limit - row[j]
-      local part = math.max(0, math.min(left / (2 * members), left - others[j]))
-      lease[j] = one > 0 and math.floor(part / one) * one or part
+      local left = limit - row[j]
+      lease[j] = math.max(0, math.min(left / (2 * members), left - others[j]))
     end
     kept[j] = math.max(lease[j], tonumber(ARGV[2 + (i - 2) / 4 * 5 + j]))
   end
@@ -172,8 +171,7 @@ if admitted == 1 then
   add(KEYS[2], KEYS[3], now, 1, ARGV[3], ARGV[4])
   redis.call('HINCRBY', KEYS[4], ARGV[2], 1)
   redis.call('EXPIRE', KEYS[4], 86400)
-  local allowance = {ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], unpack(more)}
-  redis.call('HSET', KEYS[5], 'allowance', cjson.encode(allowance))
+  redis.call('HSET', KEYS[5], 'allowance', cjson.encode({unpack(ARGV, 5, 9)}))
 elseif admitted == -1 then
   for i = 1, 5 do row[i] = row[i] + others[i] end
 end
