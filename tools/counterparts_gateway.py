@@ -187,6 +187,8 @@ def behind_haproxy(folder: Path) -> None:
 OPERATED = """
 [routes.best]
 tiers = ["echo/fail-overloaded", "echo/echo"]
+[routes.rare]
+tiers = ["echo/rare"]
 [keys.alice]
 key = "sha256:{alice}"
 dollars_per_day = 0.05
@@ -268,7 +270,7 @@ async def see_gateway(folder: Path) -> list[str]:
 
 
 async def _ask_for_ever(url: str) -> None:
-    asked = [("alice", "echo/rare"), ("prometheus", "best"), ("prometheus", "echo/fail-overloaded")]
+    asked = [("alice", "rare"), ("prometheus", "best"), ("prometheus", "echo/fail-overloaded")]
     async with aiohttp.ClientSession() as session:
         while True:
             for key, model in asked:
