@@ -158,7 +158,10 @@ class _Saying(logging.Handler):
     """Says what is logged: while it serves, a gateway has nobody else to tell."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        say(self.format(record))
+        try:
+            say(self.format(record))
+        except Exception:  # nobody reads: what was to be told fails for no such reason
+            self.handleError(record)
 
 
 def _say_what_is_logged() -> None:
