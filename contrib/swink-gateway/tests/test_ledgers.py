@@ -410,14 +410,17 @@ async def test_what_others_hold_and_do_not_need_is_given_to_who_asks(
 async def test_of_a_process_that_is_silent_nothing_is_given_away_at_once(
     server: RedisServer, clock: ManualClock, key: str, by_itself: None
 ) -> None:
-    ledgers, allowance = [RedisLedger(server.url, clock) for _ in range(2)], Allowance(requests=40)
+    ledgers, allowance = (
+        [RedisLedger(server.url, clock) for _ in range(2)],
+        Allowance(requests=40.5),
+    )
     await ledgers[0].admit(key, allowance, 0, 0.0)
-    await ledgers[1].spending([key])  # holds 9 of 39 from now on
+    await ledgers[1].spending([key])  # holds 9.875 of 39.5 from now on
     answers = [await ledgers[0].admit(key, allowance, 0, 0.0) for _ in range(31)]
     assert [isinstance(answer, Ticket) for answer in answers] == [True] * 30 + [False]
     busy = answers[-1]
     assert isinstance(busy, Refusal)
-    assert (busy.what, busy.retry_after, busy.spent) == ("40 requests a minute", 1.0, False)
+    assert (busy.what, busy.retry_after, busy.spent) == ("40.5 requests a minute", 1.0, False)
     await clock.advance(ALIVE_SECONDS + 1)
     assert isinstance(await ledgers[0].admit(key, allowance, 0, 0.0), Ticket)
     for ledger in ledgers:

@@ -173,7 +173,7 @@ if admitted == 1 then
   redis.call('EXPIRE', KEYS[4], 86400)
   redis.call('HSET', KEYS[5], 'allowance', cjson.encode({unpack(ARGV, 5, 9)}))
 elseif admitted == -1 then
-  for i = 1, 5 do row[i] = row[i] + others[i] end
+  for i = 1, 5 do row[i] = row[i] + (i < 4 and math.ceil(others[i]) or others[i]) end
 end
 return {admitted, redis.call('ZCARD', KEYS[1]), told(row), exact(room)}
 """
