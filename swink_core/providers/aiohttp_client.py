@@ -88,12 +88,14 @@ class AiohttpClient:
         This machine is never asked through one: a proxy elsewhere has another, and would get
         what was said to a server that nobody else should hear.
         """
-        from urllib.request import getproxies, proxy_bypass
-
         if self._proxies is None:
+            from urllib.request import getproxies
+
             self._proxies = getproxies()
         if not self._proxies:
             return None
+        from urllib.request import proxy_bypass
+
         parts = urlsplit(url)
         host = parts.hostname
         if host is None or is_own_address(url) or proxy_bypass(host):

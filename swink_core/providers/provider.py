@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
+from datetime import date
 from operator import is_
 from typing import Any, final
 
@@ -39,12 +40,15 @@ from swink_core.providers.rules import Fitted
 from swink_core.providers.source import EventSource, Parser, lenient_json
 from swink_core.vocabulary.events import Notice
 from swink_core.vocabulary.http import HTTPRequest, HTTPResponse, ResponseHead
-from swink_core.vocabulary.messages import Context
+from swink_core.vocabulary.messages import Context, UserMessage
 from swink_core.vocabulary.models import Model, ProviderInfo
 from swink_core.vocabulary.options import StreamOptions
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
-_NOTHING = (None, None)
+_NOTHING = (None, None, None, None)
+
+_TEXT = [(UserMessage, str)]
+"""A conversation that is one text."""
 
 _WHOLE = ("application/json",)
 """What an answer may be that was asked for whole."""
@@ -79,6 +83,7 @@ class HTTPProvider:
         self.name = name
         self._renewals = 0
         self._fitted: Any = _NOTHING  # the call that was last begun, until it is converted
+        self._text: Any = _NOTHING  # when a call of one text was fitted last, and to what
         self._renewing = asyncio.Lock()
         catalog = package_catalog(type(self).__module__.partition(".")[0])
         self.info = catalog.providers.get(name) or ProviderInfo(name, name)
@@ -116,9 +121,14 @@ class HTTPProvider:
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
         """Return the call as the API and the model take it. Pure.
 
-        A provider whose models want what no rule can say adds to it.
+        A provider whose models want what no rule can say adds to it. What becomes of one text
+        becomes of the next with the same options, until `fit_anew`.
         """
         return Fitted(model, context, options).fit(self.api(model, options))
+
+    def fit_anew(self) -> None:
+        """Forget how a call was fitted, since more is known of a model than then."""
+        self._text = _NOTHING
 
     def error_facts(self, failure: Failure) -> None:
         """Fill `code`, `type` and `message` from the body of an HTTP error.
@@ -205,8 +215,9 @@ class HTTPProvider:
         """Delegate to `convert`, with the call as API and model take it."""
         (*asked, call), self._fitted = self._fitted, _NOTHING
         if not all(map(is_, asked, (model, context, options))):
-            call = self.fit(model, context, options)
-        return self.convert(model, call.context, call.options)
+            fit = self.fit(model, context, options)
+            call = fit.context, fit.options
+        return self.convert(model, *call)
 
     @final
     @hookimpl
@@ -220,13 +231,9 @@ class HTTPProvider:
         self, model: Model, context: Context, options: StreamOptions, call: Call
     ) -> AsyncIterable[Any]:
         """Join request, connection, decoder and parser."""
-        fit = self.fit(model, context, options)
-        fit.age(call.clock.now().date())
-        if fit.failure is not None:
-            raise ProviderFailure(fit.failure)
-        self._fitted = model, context, options, fit
-        options = fit.options
-        notices = (*fit.notices, *self.notices(model, options))
+        fit, said = self._fit(model, context, options, call.clock.now().date())
+        self._fitted = model, context, options, (said, fit.options)
+        options, notices = fit.options, (*fit.notices,)
         api = self.api(model, options)
         if options.transport == "auto" and self.buffers(model, context, options):
             options = evolve(options, transport="buffered")
@@ -240,6 +247,23 @@ class HTTPProvider:
         source = EventSource(call, chunks, decoder, parser, malformed=malformed, notices=notices)
         source.rename(fit.names)
         return source
+
+    def _fit(
+        self, model: Model, context: Context, options: StreamOptions, today: date
+    ) -> tuple[Fitted, Context]:
+        """Return a call and its conversation as they go out today; one text after another, with the
+        same options, as the first. Raises ProviderFailure."""
+        last, is_text = self._text, _is_text(context)
+        if is_text and last[0] == today and last[1] is model and last[2] is options:
+            return last[3], context
+        fit = self.fit(model, context, options)
+        fit.age(today)
+        if fit.failure is not None:
+            raise ProviderFailure(fit.failure)
+        fit.notices += self.notices(model, fit.options)
+        if is_text and fit.context == context:
+            self._text = today, model, options, fit
+        return fit, fit.context
 
     def chunks(
         self, model: Model, context: Context, options: StreamOptions, call: Call
@@ -311,3 +335,7 @@ class HTTPProvider:
                     return False
                 self._renewals += 1
             return True
+
+
+def _is_text(context: Context) -> bool:
+    return not context.tools and [(type(m), type(m.content)) for m in context.messages] == _TEXT

@@ -97,7 +97,8 @@ class Driver:
 
     def interrupt(self) -> None:
         """End the wait of whoever reads, because the caller closes the stream."""
-        self._watchdog.interrupt(abandoned())
+        if self._watchdog.waiting is not None:
+            self._watchdog.interrupt(abandoned())
 
     async def pause(self) -> None:
         """Return when whoever reads has been handed a batch, or has left."""
@@ -181,7 +182,8 @@ class Driver:
             await call.clock.sleep(upcoming.delay)
         told: Batch = []
         while True:
-            self._turn_to(self._targets[self._retries.target])
+            if call.attempts or self._retries.target:  # the call began with the first one
+                self._turn_to(self._targets[self._retries.target])
             told += self._retries.take_notices()
             refusal = await self._gates.enter()
             if refusal is None:
