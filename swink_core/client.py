@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from types import NoneType
 from typing import Any, Self, TypeAlias, Unpack
 
 from swink_core.arguments import (
@@ -33,7 +34,13 @@ from swink_core.vocabulary.clock import Clock
 from swink_core.vocabulary.http import HTTPClient
 from swink_core.vocabulary.messages import AssistantMessage, Prompt
 from swink_core.vocabulary.models import Model
-from swink_core.vocabulary.options import ClientOptions, Options, TargetOptions
+from swink_core.vocabulary.options import (
+    CacheStrategy,
+    ClientOptions,
+    Options,
+    TargetOptions,
+    Timeouts,
+)
 from swink_core.vocabulary.outcome import Cost, Totals, Usage
 
 OneModel: TypeAlias = str | Model
@@ -75,17 +82,14 @@ class Client:
     ) -> None:
         self.host = host or Host(plugins)
         self.catalog = Catalog(self.host)
-        self._http = http or AiohttpClient()
-        self._clock = clock or LoopClock()
+        self._http, self._clock = http or AiohttpClient(), clock or LoopClock()
         self._breaker = CircuitBreaker(self._clock) if breaker else None
-        self._gates = tuple(gates)
-        self._default = default
-        self._closed = False
+        self._gates, self._default, self._closed = tuple(gates), default, False
         self._defaults = _impersonal(full_options(defaults))
         self._providers: dict[str, dict[str, Any]] = {}
         self._totals = Totals()
         self._on_close: Callable[[], Awaitable[None]] | None = None  # of each stream
-        self._remembered = lru_cache(MOST_REMEMBERED, typed=True)(self._resolved)
+        self._remembered: Any = lru_cache(MOST_REMEMBERED, typed=True)(self._resolved)
         options_of(self._defaults)
         for name, given in (providers or {}).items():
             self.host.entry(name)
@@ -165,12 +169,10 @@ class Client:
         chain = models if isinstance(models, list) or _is_chain(models) else [models]
         if not chain:
             raise InvalidModel("the chain of models is empty")
-        named = {type(choice) for choice in chain} == {str}  # what else is equal may yet differ
-        try:
-            found = (self._remembered if named else self._resolved)(*chain, **options)
-        except TypeError:  # of an option that can change, as a dictionary can
-            found = self._resolved(*chain, **options)
-        return [Target(*each) for each in found]
+        found = self._resolved
+        if {*map(type, chain)} == {str} and _PLAIN.issuperset(map(type, options.values())):
+            found = self._remembered  # what is of other types may be equal, and differ or change
+        return [Target(*each) for each in found(*chain, **options)]
 
     def _resolved(self, /, *chain: ModelChoice, **options: Any) -> list[tuple[Any, ...]]:
         """Return what is known of each target of a chain: a `Target`'s fields, in order."""
@@ -191,9 +193,8 @@ class Client:
             is_last = len(targets) == len(chain) - 1
             laid = options_of(_laid_over(given, asked))
             check_settings(model.provider, info, laid.settings)
-            inherited = frozenset(given.keys() - asked.keys() - _STEERING)
-            extra = asked.get("extra") or {}
-            targets.append((model, laid, binding, info, is_last, inherited, extra))
+            said = frozenset(given.keys() - asked.keys() - _STEERING), asked.get("extra") or {}
+            targets.append((model, laid, binding, info, is_last, *said))
         return targets
 
     def _model(self, name: Any) -> Model:
@@ -207,6 +208,8 @@ class Client:
 
 MOST_REMEMBERED = 256
 """Models with options of which a client knows what it found for them."""
+
+_PLAIN = frozenset({str, int, float, bool, NoneType, Timeouts, CacheStrategy})
 
 MODEL_ENV = "SWINK_MODEL"
 """Names the model of calls that name none; several, separated by spaces, are a chain."""

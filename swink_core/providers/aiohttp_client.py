@@ -39,16 +39,11 @@ class AiohttpClient:
         import aiohttp
 
         session, request, proxy = await self.prepare(request)
+        what: dict[str, Any] = {"data": request.body or None, "headers": request.headers}
+        limits = aiohttp.ClientTimeout(total=None, connect=connect_timeout)
+        how: dict[str, Any] = {"timeout": limits, "proxy": proxy, "allow_redirects": False}
         try:
-            response = await session.request(
-                request.method,
-                request.url,
-                data=request.body or None,
-                headers=request.headers,
-                allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(total=None, connect=connect_timeout),
-                proxy=proxy,
-            )
+            response = await session.request(request.method, request.url, **what, **how)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             from swink_core.providers.aiohttp_insides import reused
 
@@ -175,8 +170,7 @@ there already, or comes out of a decompressor, is read without a wait."""
 
 class _Response:
     def __init__(self, response: aiohttp.ClientResponse) -> None:
-        self._response = response
-        self._content = response.content
+        self._response, self._content = response, response.content
         self.status = response.status
         self.headers: Mapping[str, str] = response.headers
         self._at_once = 0  # bytes

@@ -26,6 +26,7 @@ from swink_core.plugins.call import Call
 from swink_core.plugins.hookspecs import hookimpl
 from swink_core.plugins.package_data import package_catalog
 from swink_core.providers.buffered import BufferedDecoder, BufferedParser
+from swink_core.providers.conversion import is_text
 from swink_core.providers.exchange import (
     Body,
     failure_of_answer,
@@ -40,15 +41,12 @@ from swink_core.providers.rules import Fitted
 from swink_core.providers.source import EventSource, Parser, lenient_json
 from swink_core.vocabulary.events import Notice
 from swink_core.vocabulary.http import HTTPRequest, HTTPResponse, ResponseHead
-from swink_core.vocabulary.messages import Context, UserMessage
+from swink_core.vocabulary.messages import Context
 from swink_core.vocabulary.models import Model, ProviderInfo
 from swink_core.vocabulary.options import StreamOptions
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 _NOTHING = (None, None, None, None)
-
-_TEXT = [(UserMessage, str)]
-"""A conversation that is one text."""
 
 _WHOLE = ("application/json",)
 """What an answer may be that was asked for whole."""
@@ -121,8 +119,7 @@ class HTTPProvider:
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
         """Return the call as the API and the model take it. Pure.
 
-        A provider whose models want what no rule can say adds to it. What becomes of one text
-        becomes of the next with the same options, until `fit_anew`.
+        Who wants what no rule can say adds to it. One text is as another until `fit_anew`.
         """
         return Fitted(model, context, options).fit(self.api(model, options))
 
@@ -139,8 +136,7 @@ class HTTPProvider:
         read_error(failure)
 
     def buffers(self, model: Model, context: Context, options: StreamOptions) -> bool:
-        """Tell whether this call is better not streamed, because the endpoint's
-        streaming is known to be broken for it."""
+        """Tell whether this call is better not streamed: the endpoint does it badly."""
         return False
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
@@ -154,8 +150,7 @@ class HTTPProvider:
     def expired(self, response: HTTPResponse) -> bool:
         """Tell whether a response refuses credentials that `refresh` may renew.
 
-        The default is HTTP 401. A provider whose API says it by another status and a header
-        adds to it. The body has not been read.
+        The default is HTTP 401; an API that says it otherwise adds to it. The body is unread.
         """
         return response.status == 401
 
@@ -242,26 +237,24 @@ class HTTPProvider:
         parser, decoder = api.parser(model), type(self).decoder()
         if options.transport == "buffered" and api.buffered:
             parser, decoder = BufferedParser(parser), BufferedDecoder()
-        chunks = self.chunks(model, context, options, call)
-        malformed = options.malformed or self.malformed
-        source = EventSource(call, chunks, decoder, parser, malformed=malformed, notices=notices)
-        source.rename(fit.names)
-        return source
+        body, bad = self.chunks(model, context, options, call), options.malformed or self.malformed
+        told: dict[str, Any] = {"malformed": bad, "notices": notices, "names": fit.names}
+        return EventSource(call, body, decoder, parser, **told)
 
     def _fit(
         self, model: Model, context: Context, options: StreamOptions, today: date
     ) -> tuple[Fitted, Context]:
         """Return a call and its conversation as they go out today; one text after another, with the
         same options, as the first. Raises ProviderFailure."""
-        last, is_text = self._text, _is_text(context)
-        if is_text and last[0] == today and last[1] is model and last[2] is options:
+        last, text = self._text, is_text(context)
+        if text and last[0] == today and last[1] is model and last[2] is options:
             return last[3], context
         fit = self.fit(model, context, options)
         fit.age(today)
         if fit.failure is not None:
             raise ProviderFailure(fit.failure)
         fit.notices += self.notices(model, fit.options)
-        if is_text and fit.context == context:
+        if text and fit.context == context:
             self._text = today, model, options, fit
         return fit, fit.context
 
@@ -335,7 +328,3 @@ class HTTPProvider:
                     return False
                 self._renewals += 1
             return True
-
-
-def _is_text(context: Context) -> bool:
-    return not context.tools and [(type(m), type(m.content)) for m in context.messages] == _TEXT
