@@ -2,7 +2,8 @@
 
 Compares swink-batch, with its journal and its limits, with a bare aiohttp loop behind a semaphore,
 and with the same loop over swink's client, openai's and litellm's, the latter where they are
-installed in `.venv-peers/NAME` (`make scoreboard`). Contenders take turns, a process each; ratios
+installed in `.venv-peers/NAME` (`make scoreboard`), for answers of three sizes; where uvloop is
+installed, the first and the last of ours on that too. Contenders take turns, a process each; ratios
 are within a round. Then: what a hundred times as many calls take in memory, and what a server gets
 that answers so many calls a second and refuses the rest, and one that says so in its headers, in a
 short run. Nothing leaves the machine.
@@ -20,12 +21,22 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
 
 PEERS = ("openai", "litellm")
+
+PEER_CALLS = 2000
+"""Calls that these are asked to make at most: a rate takes no more to tell."""
+
+SIZES = (3, 50, 200)
+"""Deltas of an answer: a label, a sentence or two, some paragraphs."""
+
+UVLOOP = "+uvloop"
+"""What a way ends in that runs on that event loop, where it is installed."""
 
 LEAST_RATIO = 0.6
 """Calls a second against the bare loop."""
@@ -58,10 +69,11 @@ def _server(*command: str) -> Iterator[str]:
             process.stdin.close()
 
 
-def _ask(way: str, url: str, calls: int, concurrency: int) -> dict[str, float]:
+def _ask(way: str, url: str, calls: int, concurrency: int, deltas: int) -> dict[str, float]:
     python = str(_peer(way)) if way in PEERS else sys.executable
-    command = [python, str(ROOT / "benchmarks/batch_loops.py"), way, url, str(calls)]
-    done = subprocess.run([*command, str(concurrency)], capture_output=True, text=True, check=False)
+    command = [python, str(ROOT / "benchmarks/batch_loops.py"), way, url]
+    command += [str(calls), str(concurrency), str(deltas)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{way} failed:\n{done.stderr}")
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
@@ -72,17 +84,18 @@ def _peer(way: str) -> Path:
     return ROOT / ".venv-peers" / way / "bin" / "python"
 
 
-def speed(calls: int, concurrency: int, rounds: int) -> tuple[float, float, float]:
+def speed(url: str, calls: int, concurrency: int, rounds: int, deltas: int) -> tuple[float, float]:
     """Print calls a second of all, and return swink-batch's ratios, to aiohttp and to swink's
-    client, and its growth in memory."""
-    ways = ["aiohttp", "swink", "swink-batch", *(way for way in PEERS if _peer(way).exists())]
+    client."""
+    ways = ["aiohttp", "swink", "swink-batch"]
+    ways += [f"{way}{UVLOOP}" for way in ("aiohttp", "swink-batch") if find_spec("uvloop")]
+    ways += [way for way in PEERS if _peer(way).exists()]
     found: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
-    with _server("-m", "benchmarks.server") as url:
-        for number in range(rounds):
-            for way in ways[number % len(ways) :] + ways[: number % len(ways)]:
-                found[way].append(_ask(way, url, calls, concurrency))
-        small = _ask("swink-batch", url, max(calls // 100, 100), concurrency)["memory"]
-    print(f"{calls:,} calls, {concurrency} at a time, {rounds} rounds (medians)\n")
+    for number in range(rounds):
+        for way in ways[number % len(ways) :] + ways[: number % len(ways)]:
+            often = min(calls, PEER_CALLS) if way in PEERS else calls
+            found[way].append(_ask(way, url, often, concurrency, deltas))
+    print(f"{calls:,} calls, {deltas} deltas an answer, {concurrency} at a time, {rounds} rounds\n")
     print("| way | calls/s | of aiohttp | of swink | CPU µs a call | memory MB |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     ratios: dict[tuple[str, str], float] = {}
@@ -96,9 +109,18 @@ def speed(calls: int, concurrency: int, rounds: int) -> tuple[float, float, floa
         )
         of = " | ".join(f"{ratios[way, other]:.2f}" for other in ("aiohttp", "swink"))
         print(f"| {way} | {rate:,.0f} | {of} | {cpu:,.0f} | {memory:.0f} |")
-    growth = statistics.median(each["memory"] for each in found["swink-batch"]) / small
-    print(f"\nmemory: {small:.0f} MB with a hundredth of the calls; x {growth:.2f} with all")
-    return ratios["swink-batch", "aiohttp"], ratios["swink-batch", "swink"], growth
+    print(flush=True)
+    return ratios["swink-batch", "aiohttp"], ratios["swink-batch", "swink"]
+
+
+def growth(url: str, calls: int, concurrency: int) -> float:
+    """Return how many times the memory all calls take of what a hundredth of them take."""
+    small, large = (
+        _ask("swink-batch", url, often, concurrency, SIZES[0])["memory"]
+        for often in (max(calls // 100, 100), calls)
+    )
+    print(f"memory: {small:.0f} MB with a hundredth of the calls; x {large / small:.2f} with all")
+    return large / small
 
 
 def limited(rate: float, calls: int, *says: str) -> tuple[float, float]:
@@ -141,14 +163,20 @@ def main() -> int:
     parser.add_argument("--limited-calls", type=int, default=6000)
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args()
-    ratio, share, growth = speed(given.calls, given.concurrency, given.rounds)
+    with _server("-m", "benchmarks.server") as url:
+        speeds = [
+            speed(url, max(given.calls * SIZES[0] // size, 100), given.concurrency, rounds, size)
+            for size, rounds in zip(SIZES, (given.rounds, 3, 3), strict=True)
+        ]
+        memory = growth(url, given.calls, given.concurrency)
+    ratio, share = speeds[0]
     used, refused = limited(given.rate, given.limited_calls)
     short_used, short_refused = limited(given.rate, given.limited_calls // 3, "--headers")
     broken = [
         what
         for what, holds in (
             (f"less than {LEAST_RATIO} of aiohttp's calls a second", ratio >= LEAST_RATIO),
-            (f"memory grows by more than {MOST_GROWTH}", growth <= MOST_GROWTH),
+            (f"memory grows by more than {MOST_GROWTH}", memory <= MOST_GROWTH),
             (f"less than {LEAST_SHARE} of those of swink's client", share >= LEAST_SHARE),
             (f"less than {LEAST_USE:.0%} of a limit used", min(used, short_used) >= LEAST_USE),
             (f"{MOST_REFUSED:.0%} or more refused", max(refused, short_refused) < MOST_REFUSED),
