@@ -49,13 +49,7 @@ class ChatAPI:
         self._last: Any = (None, None, {})
         self.path = dialect.path.strip("/")
         self.features = FEATURES | (dialect.adds & {"file_ids"})
-        self.knobs = KNOBS | dialect.adds
-        if dialect.cache_key is not None:
-            self.knobs |= {"session_id", "cache"}
-        if dialect.user is not None:
-            self.knobs |= {"user"}
-        if dialect.gateway:
-            self.knobs |= {"cache", "user"}
+        self.knobs = KNOBS | dialect.adds | dialect.knobs
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Return `messages` and `tools`."""
