@@ -156,6 +156,7 @@ class OllamaProvider(HTTPProvider):
             shown = await self._ask("show", {"model": model.id}, Shown, options, call.http)
             if shown is not None:
                 self._shown[place] = shown
+                self.fit_anew()
 
     async def _ask(
         self,
