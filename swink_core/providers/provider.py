@@ -1,8 +1,7 @@
 """`HTTPProvider`: the template of a provider that speaks over HTTP.
 
 Four pure methods make a provider: `convert`, `request`, `parser` and `classify`; everything else
-is attributes. The hooks are final and delegate to these methods, because a hook overridden
-without its decorator would silently not be one.
+is attributes. The hooks are final: one overridden without its decorator would silently be none.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 from datetime import date
 from operator import is_
 from typing import Any, final
+from weakref import WeakKeyDictionary
 
 import msgspec
 from attrs import evolve
@@ -82,7 +82,7 @@ class HTTPProvider:
         self._renewals = 0
         self._fitted: Any = _NOTHING  # the call that was last begun, until it is converted
         self._text: Any = _NOTHING  # when a call of one text was fitted last, and to what
-        self._renewing = asyncio.Lock()
+        self._renewing: Any = WeakKeyDictionary()  # by event loop, whose lock serves no other
         catalog = package_catalog(type(self).__module__.partition(".")[0])
         self.info = catalog.providers.get(name) or ProviderInfo(name, name)
 
@@ -322,7 +322,7 @@ class HTTPProvider:
 
     async def _renew(self, call: Call, renewals: int) -> bool:
         """Renew once for calls that fail together: whoever comes later finds it done."""
-        async with self._renewing:
+        async with self._renewing.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
             if self._renewals == renewals:
                 if not await self.refresh(call):
                     return False

@@ -569,6 +569,21 @@ async def test_calls_that_fail_together_renew_together() -> None:
     assert {r.headers["Authorization"] for r in http.requests[5:]} == {"Bearer token-1"}
 
 
+def test_calls_that_fail_together_in_another_event_loop_renew_together_too() -> None:
+    a_round = [*[answered(b"", 401) for _ in range(3)], *[Pipe(*HELLO) for _ in range(3)]]
+    again = [*[answered(b"", 401) for _ in range(3)], *[Pipe(*HELLO) for _ in range(3)]]
+    http = PipeClient(*a_round, *again)
+    client = client_of(providers={"toy": Renewing}, http=http)
+
+    async def ask_together() -> None:
+        await asyncio.gather(*(client.complete(MODEL, "Hi") for _ in range(3)))
+
+    asyncio.run(ask_together())
+    asyncio.run(ask_together())
+    asyncio.run(client.aclose())
+    assert {r.headers["Authorization"] for r in http.requests[9:]} == {"Bearer token-2"}
+
+
 # -- whole answers -------------------------------------------------------------------------------
 
 WHOLE = json.dumps([{"text": "Hel"}, {"text": "lo"}, {"stop": "stop", "finish": True}]).encode()
