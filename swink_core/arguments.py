@@ -91,7 +91,7 @@ def context_of(prompt: Prompt, system_prompt: str | None, tools: Any) -> Context
     try:
         given: Any = prompt
         if isinstance(prompt, list | tuple):
-            given = [load(Message, m) if isinstance(m, Mapping) else m for m in prompt]
+            given = [load(Message, m, exact=True) if isinstance(m, Mapping) else m for m in prompt]
         context = Context.of(given)
     except (TypeError, CodecError) as error:
         raise InvalidContext(str(error)) from error

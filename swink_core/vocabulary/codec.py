@@ -29,11 +29,11 @@ class CodecError(ValueError):
 
 
 @cache
-def _converter(allow_files: bool = False) -> Converter:
+def _converter(allow_files: bool = False, exact: bool = False) -> Converter:
     from cattrs import Converter
     from cattrs.gen import make_dict_unstructure_fn
 
-    converter = Converter(omit_if_default=True)
+    converter = Converter(omit_if_default=True, forbid_extra_keys=exact)
 
     def tagged(cls: type[Any]) -> Any:
         plain: Any = make_dict_unstructure_fn(cls, converter, _cattrs_omit_if_default=True)
@@ -51,7 +51,8 @@ def _converter(allow_files: bool = False) -> Converter:
             if cls is None:
                 known = ", ".join(by_tag)
                 raise CodecError(f"unknown {tag} {value!r:.80}; known: {known}")
-            return converter.structure(data, cls)
+            own = {n: v for n, v in data.items() if n != tag} if exact else data
+            return converter.structure(own, cls)
 
         converter.register_structure_hook_func(lambda cls: cls == kind, structure)
 
@@ -101,7 +102,8 @@ def _be_strict(converter: Converter) -> None:
         return lambda data, _: plain(held(data, list), kind)
 
     def objects(kind: Any) -> Any:
-        plain: Any = make_dict_structure_fn(kind, converter)
+        exact = converter.forbid_extra_keys
+        plain: Any = make_dict_structure_fn(kind, converter, _cattrs_forbid_extra_keys=exact)
         return lambda data, _: plain(held(data, dict), kind)
 
     for kind in (str, bool, float, int, StopReason, StreamErrorKind):
@@ -120,7 +122,7 @@ def dump(value: Any) -> Any:
     return _converter().unstructure(value)
 
 
-def load(kind: TypeForm[T], data: Any, *, allow_files: bool = False) -> T:
+def load(kind: TypeForm[T], data: Any, *, allow_files: bool = False, exact: bool = False) -> T:
     """Return an object of `kind` (`Context`, `AssistantMessage`, `Message`, …).
 
     `allow_files` says that the data may name files of this machine, as a conversation does that
@@ -129,7 +131,7 @@ def load(kind: TypeForm[T], data: Any, *, allow_files: bool = False) -> T:
     from cattrs import transform_error
 
     try:
-        loaded: T = _converter(allow_files).structure(data, kind)  # type: ignore[arg-type]
+        loaded: T = _converter(allow_files, exact).structure(data, kind)  # type: ignore[arg-type]
         return loaded
     except CodecError:
         raise
