@@ -13,6 +13,7 @@ from swink_core import (
     Error,
     Failure,
     Model,
+    Notice,
     ProviderInfo,
     RetryPolicy,
     StreamOptions,
@@ -151,3 +152,56 @@ def test_a_call_answers_for_its_attempt() -> None:
 def test_what_an_attempt_answers_for_cannot_be_set_on_the_call() -> None:
     with pytest.raises(AttributeError):
         call_with().model = Model("acme", "small")  # type: ignore[misc]  # on purpose
+
+
+class Odd:
+    """A provider whose classifier says something else than what a failure means."""
+
+    info = ProviderInfo("acme", "Acme")
+
+    @hookimpl
+    def classify_error(self, model: Model, failure: Failure) -> Any:
+        return "busy"
+
+    @hookimpl
+    def convert_messages(self, model: Model, context: Context, options: StreamOptions) -> Any:
+        return [model.id, len(context.messages), options.temperature]
+
+
+def test_what_is_no_classification_is_logged_and_the_core_classifies(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    classified = call_of(Odd(), "large").classify(Failure("request", 429))
+    assert classified == Classification(Kind.THROTTLED, None, "status:429")
+    assert "a classify_error hook returned a str" in caplog.text
+
+
+def test_a_call_converts_its_conversation_through_the_hook() -> None:
+    assert call_of(Odd(), "large", options=StreamOptions(temperature=0.5)).convert() == [
+        "large",
+        1,
+        0.5,
+    ]
+
+
+def test_a_notice_of_the_call_is_told_once_by_its_attempt() -> None:
+    call = call_with()
+    call.notice("hint", "nothing of note")
+    assert call.attempt.take_notices() == [Notice("hint", "nothing of note")]
+    assert call.attempt.take_notices() == []
+
+
+def test_a_tap_that_raises_is_logged_and_left_out_and_the_others_go_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    call, seen = call_with(), list[bytes]()
+
+    def broken(attempt: Attempt, data: bytes) -> None:
+        raise ZeroDivisionError("oops")
+
+    call.taps += [broken, lambda attempt, data: seen.append(data)]
+    call.tap(b"a")
+    call.tap(b"b")
+    assert seen == [b"a", b"b"]
+    assert caplog.text.count("a tap raised; it is left out of this call") == 1
+    assert "ZeroDivisionError: oops" in caplog.text

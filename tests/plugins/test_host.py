@@ -14,6 +14,7 @@ import swink_core as swink
 from swink_core import Host, PluginError, UnknownProvider, hookimpl
 from swink_core import StreamErrorKind as Kind
 from swink_core.failures.classification import classify_default
+from swink_core.plugins import level as levels
 from swink_testing.calls import client_with
 
 
@@ -168,6 +169,37 @@ def test_a_level_that_the_package_states_is_checked_before_its_import(
 def test_a_level_is_a_whole_number(level: Any) -> None:
     with pytest.raises(PluginError, match="is not a whole number"):
         host_with(entry_point("odd", lambda name: SimpleNamespace(api_level=level))).bind("odd")
+
+
+# (level, the levels that a core offers, what is said of them, whose turn it is)
+OTHER_LEVELS = [
+    (3, (1, 2), "offers levels 1 to 2", "Upgrade swink-core"),
+    (2, (3, 4), "offers levels 3 to 4", "Upgrade the plugin"),
+    (2, (3, 3), "offers level 3", "Upgrade the plugin"),
+]
+
+
+@pytest.mark.parametrize(("level", "offered", "said", "resolution"), OTHER_LEVELS)
+def test_a_plugin_of_another_level_is_refused_with_whose_turn_it_is(
+    level: int,
+    offered: tuple[int, int],
+    said: str,
+    resolution: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(levels, "OLDEST_API_LEVEL", offered[0])
+    monkeypatch.setattr(levels, "API_LEVEL", offered[1])
+    with pytest.raises(PluginError, match=rf"plugin API level {level}; .* {said}\n") as caught:
+        levels.check_level(level, "acme")
+    assert (caught.value.resolution or "").startswith(resolution)
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_a_plugin_of_any_level_that_is_offered_is_taken(
+    level: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(levels, "API_LEVEL", 3)
+    levels.check_level(level, "acme")
 
 
 # -- which plugins may load ----------------------------------------------------------------------

@@ -45,6 +45,7 @@ from swink_core.providers import (
     HTTPProvider,
     HTTPRequest,
 )
+from swink_testing.calls import call_of
 
 JSON = {"Content-Type": "application/json"}
 IMAGE = Context([UserMessage([ImageBlock(UrlSource("https://a.example/b.png"))])])
@@ -398,6 +399,7 @@ NO_STREAM: list[tuple[str, Pipe, Kind, str, str]] = [
      "HTTP 503: 'upstream connect error'"),
     ("nothing", answered(b"", 500), Kind.NETWORK, "status:500", "HTTP 500"),
     ("bytes", answered(b"\xff\xfe\x00", 500), Kind.NETWORK, "status:500", "HTTP 500"),
+    ("json_that_is_no_object", answered(b"5", 500), Kind.NETWORK, "status:500", "HTTP 500: '5'"),
     ("an_array_of_nothing", answered(b"[]", 500), Kind.NETWORK, "status:500", "HTTP 500"),
     ("nested_too_deep", answered(b"[" * 60_000, 500), Kind.NETWORK, "status:500", "HTTP 500"),
     ("an_error_of_numbers", answered(b'{"error": {"message": 5, "code": 7}}', 400),
@@ -706,3 +708,18 @@ def test_failures_of_the_cores_own_are_not_the_providers_to_classify() -> None:
     assert provider.classify_error(model=model, failure=busy) is None
     busy.kind = None
     assert provider.classify_error(model=model, failure=busy) is not None
+
+
+@pytest.mark.parametrize("name", ["convert", "request", "parser"])
+async def test_what_a_provider_has_left_unwritten_is_named(name: str) -> None:
+    unwritten = type("Unwritten", (Toy,), {name: getattr(HTTPProvider, name)})
+    http = PipeClient(Pipe(*HELLO, end=True))
+    async with client_of(providers={"toy": unwritten}, api_key="k", http=http) as client:
+        *_, end = await collect(client.stream(MODEL, "Hi"))
+    assert end.error_kind is Kind.INTERNAL
+    assert f"{name}() has to be written" in end.error_message
+
+
+async def test_a_call_that_has_no_http_client_says_so() -> None:
+    with pytest.raises(swink.PluginError, match="no HTTP client"):
+        await Toy("toy").send(HTTPRequest("http://toy.invalid"), call_of(Toy("toy"), "large"))

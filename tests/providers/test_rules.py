@@ -72,6 +72,8 @@ OPTIONS: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
      ["option_changed: temperature is 1.5 here, not 2"]),
     ("most = { session_id = 64 }", {"session_id": "s" * 64}, {"session_id": "s" * 64}, []),
     ("most = { session_id = 64 }", {"session_id": ""}, {"session_id": ""}, []),
+    ('change = { thinking = "off" }', {"thinking": "off"}, {"thinking": "off"}, []),
+    ("takes = { thinking = true }", {"thinking": "high"}, {"thinking": "high"}, []),
     ('change = { thinking = "off" }', {}, {"thinking": "off"},
      ["option_changed: thinking is off here, not unset"]),
     ('efforts = { low = "l", high = "h" }', {"thinking": "low"}, {"thinking": "low"}, []),
@@ -197,6 +199,31 @@ def test_tools_have_one_other_name_wherever_they_are_named() -> None:
     assert call.context.messages[3].tool_name == new
     assert new.startswith("_")
     assert context == before
+
+
+def test_an_id_that_is_too_long_is_shortened_and_stays_its_own() -> None:
+    model = ruled("most = { session_id = 20 }")
+    one, again, other = (
+        fit(model, session_id="s" * 20 + rest).options.session_id for rest in ("a", "a", "b")
+    )
+    assert one is not None
+    assert (len(one), one == again, one == other) == (20, True, False)
+
+
+def test_a_schema_is_changed_only_where_its_root_says_what_is_refused() -> None:
+    joined = Tool("joined", "", {"anyOf": [{"properties": {"a": {}}}], "not": {"required": ["b"]}})
+    plain = Tool("plain", "", {"type": "object", "properties": {"a": {"anyOf": []}}})
+    context = Context([UserMessage("Hi")], tools=[joined, plain])
+
+    call = fit(ruled('schema = ["anyOf", "not"]'), context)
+
+    assert [tool.parameters for tool in call.context.tools] == [
+        {"type": "object", "properties": {"a": {}}},
+        plain.parameters,
+    ]
+    assert told(call) == [
+        "option_changed: anyOf, not at the root of the schema of joined went out joined"
+    ]
 
 
 def test_what_alternatives_have_stays_sayable_when_they_are_joined() -> None:

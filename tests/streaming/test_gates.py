@@ -163,9 +163,9 @@ async def test_a_gate_that_was_left_out_of_one_call_is_asked_for_the_next(
 async def test_a_stream_that_is_closed_leaves_the_gates_it_entered() -> None:
     log: list[Any] = []
     http = PipeClient(Pipe(*HELLO[:2]))
-    async with client_of(http=http, gates=[Logging(log, "gate")]) as client:
-        async with client.stream(MODEL, "Hi") as stream:
-            async for event in stream:
-                if isinstance(event, swink.TextDelta):
-                    break
+    client = client_of(http=http, gates=[Logging(log, "gate")])
+    async with client, client.stream(MODEL, "Hi") as stream:
+        async for event in stream:
+            if isinstance(event, swink.TextDelta):
+                break
     assert log == [("gate", "enter", "large"), ("gate", "leave", "large", "error", 200)]

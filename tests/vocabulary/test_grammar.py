@@ -188,3 +188,12 @@ def test_a_notice_may_come_anywhere_before_the_end() -> None:
     notice = Notice("n")
     events = [notice, Start(), notice, TextStart(0), notice, TextEnd(0), RETRY, notice, Start()]
     assert after([*events, notice, DONE]).phase == "ended"
+
+
+def test_text_of_a_kind_of_its_own_is_text() -> None:
+    class Marked(str):
+        __slots__ = ()
+
+    automaton = Automaton()
+    given = [Start(), TextStart(0), TextDelta(0, Marked("x")), TextEnd(0), DONE]
+    assert [automaton.step(event) for event in given] == [None] * len(given)
