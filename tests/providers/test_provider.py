@@ -136,6 +136,16 @@ async def test_a_knob_that_is_lacking_is_a_notice_and_the_call_goes_on(name: str
     assert types(events)[-1] == "done"
 
 
+@pytest.mark.parametrize("name", KNOBS)
+async def test_an_api_without_any_knob_says_so_of_each(name: str) -> None:
+    bare = type("Bare", (Toy,), {"knobs": frozenset()})
+    http = PipeClient(Pipe(*HELLO))
+    async with client_of(providers={"toy": bare}, api_key="k", http=http) as client:
+        events = await collect(client.stream(MODEL, "Hi", **{name: KNOBS[name]}))
+    detail = f"toy/large has no option {name}; it was not sent"
+    assert [e for e in events if isinstance(e, Notice)] == [Notice("option_ignored", detail)]
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("thinking", "off"), ("thinking", 0), ("cache", "none")]
 )
@@ -462,6 +472,12 @@ async def test_the_request_id_is_kept_from_the_answers_headers() -> None:
     assert error.request_id == "q1"
     async with client_of(http=PipeClient(Pipe(*HELLO, headers={"request-id": "q2"}))) as client:
         assert (await client.complete(MODEL, "Hi")).request_id == "q2"
+
+
+async def test_the_request_id_may_stand_in_an_errors_body() -> None:
+    body = b'{"request_id": "q3", "error": {"message": "bad"}}'
+    assert (await error_of(answered(body, 400))).request_id == "q3"
+    assert (await error_of(answered(body, 400, x_request_id="q1"))).request_id == "q3"
 
 
 async def test_a_wait_that_the_server_asks_for_is_on_the_error() -> None:

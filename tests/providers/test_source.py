@@ -195,6 +195,11 @@ async def test_malformed_frames_are_skipped_up_to_a_bound_and_seen(
         assert isinstance(events[-1], Done)
 
 
+async def test_a_frame_that_is_passed_over_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    await events_of(frame(text="a"), BAD, *HELLO[-2:], malformed="skip")
+    assert "toy/large: a malformed frame is passed over: " in caplog.text
+
+
 @pytest.mark.parametrize("at", range(len(HELLO)))
 async def test_a_damaged_frame_at_any_place_means_what_the_policy_says(at: int) -> None:
     pieces = [*HELLO[:at], BAD, *HELLO[at:]]

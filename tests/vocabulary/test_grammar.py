@@ -197,3 +197,24 @@ def test_text_of_a_kind_of_its_own_is_text() -> None:
     automaton = Automaton()
     given = [Start(), TextStart(0), TextDelta(0, Marked("x")), TextEnd(0), DONE]
     assert [automaton.step(event) for event in given] == [None] * len(given)
+
+
+# (event, what of it has another type)
+MISSHAPEN: list[tuple[Any, str]] = [
+    (TextStart(None), "content_index None, expected 0"),
+    (ToolCallStart(0, 5, "f"), "tool_call_start whose id is of type int"),
+    (ToolCallStart(0, "a", None), "tool_call_start whose name is of type NoneType"),
+    (Done("stop"), "done whose stop_reason is of type str"),
+    (Done(StopReason.STOP, {"input": 1}), "done whose usage is of type dict"),
+    (Done(StopReason.STOP, None, 0.5), "done whose cost is of type float"),
+    (Error(usage={"input": 1}), "error whose usage is of type dict"),
+    (Error(cost=0.5), "error whose cost is of type float"),
+]
+
+
+@pytest.mark.parametrize(("event", "rule"), MISSHAPEN)
+def test_what_an_event_carries_is_of_its_type(event: Any, rule: str) -> None:
+    automaton = Automaton()
+    automaton.step(Start())
+    assert rule in (automaton.step(event) or "")
+    assert automaton.phase == "attempt"
