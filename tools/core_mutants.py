@@ -14,18 +14,19 @@ from __future__ import annotations
 
 import argparse
 import os
-import random
 import re
 import resource
 import shutil
 import signal
 import subprocess
 import sys
+from bisect import bisect
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import accumulate, count, takewhile
+from hashlib import sha256
+from itertools import accumulate, count
 from pathlib import Path
 from queue import SimpleQueue
 from tempfile import TemporaryDirectory
@@ -41,20 +42,13 @@ MAP = KEPT / "tests.json"
 RESULTS = KEPT / "results.jsonl"
 EQUIVALENT = ROOT / "tools/core_mutants.toml"
 
-CORE_TESTS = (
-    *("tests/failures", "tests/framing", "tests/plugins", "tests/providers", "tests/streaming"),
-    *("tests/vocabulary", "tests/test_arguments.py", "tests/test_cancellation.py"),
-    *("tests/test_client.py", "tests/test_conversations.py", "tests/test_isolation.py"),
-    "tests/test_stifled_cancellation.py",
-)
-
 MOST_SURVIVORS = 10
 """Of 200."""
 
-AT_LEAST = 60.0
-"""Seconds that the tests of a mutant may take, which may hang; more where they take long."""
+PATIENCE = 60.0
+"""Seconds that the tests of a mutant, which may hang, have beyond five times their own."""
 
-MEMORY = 8 << 30
+MEMORY = 3 << 30
 """Bytes that a mutant may address, which may take ever more."""
 
 
@@ -67,9 +61,9 @@ class Tests(msgspec.Struct):
     seconds: list[float]
     lines: dict[str, dict[int, list[int]]]
 
-    def of(self, mutant: Mutant, longest: float) -> list[str]:
+    def of(self, mutant: Mutant, longest: float) -> tuple[list[str], float]:
         """Return who may notice a mutant, the most likely and the quickest first, as far as they
-        do not take longer together than `longest` seconds."""
+        do not take longer together than `longest` seconds; and how long they take."""
         lines = self.lines.get(mutant.file, {})
         near = max((line for line in lines if line <= mutant.line), default=0)
         found = set(lines.get(near, [-1]))
@@ -80,9 +74,9 @@ class Tests(msgspec.Struct):
             own = {at for at, name in enumerate(self.names) if name.startswith(mirror)}
             everyone = (ordered, own, module, set(range(len(self.names))))
             ordered = list(dict.fromkeys(t for each in everyone for t in self._quickest(each)))
-        spent = accumulate(self.seconds[test] for test in ordered)
-        enough = sum(1 for _ in takewhile(lambda seconds: seconds <= longest, spent))
-        return [self.names[test] for test in ordered[: max(enough, 1)]]
+        spent = [*accumulate(self.seconds[test] for test in ordered)]
+        enough = max(bisect(spent, longest), 1)
+        return [self.names[test] for test in ordered[:enough]], spent[enough - 1]
 
     def _quickest(self, tests: Iterable[int]) -> list[int]:
         return sorted((test for test in tests if test >= 0), key=lambda test: self.seconds[test])
@@ -112,7 +106,7 @@ class Tree:
             elif path.name not in ("build", "dist", ".git"):
                 (self.folder / path.name).symlink_to(path)
         where = self._run(
-            [sys.executable, "-c", "import swink_core; print(swink_core.__file__)"], AT_LEAST
+            [sys.executable, "-c", "import swink_core; print(swink_core.__file__)"], PATIENCE
         )
         assert Path(where[1].strip()).is_relative_to(self.folder), where
 
@@ -159,7 +153,7 @@ class Tree:
         return process.returncode, said
 
 
-def learn(processes: int) -> Tests:
+def learn(folders: list[str], processes: int) -> Tests:
     """Run all tests of the core, and return which of them execute which line."""
     data = KEPT / "coverage"
     command = [sys.executable, "-m", "pytest", "-n", str(processes), "--durations=0"]
@@ -172,7 +166,7 @@ def learn(processes: int) -> Tests:
         "--cov-context=test",
     ]
     done = subprocess.run(
-        [*command, *CORE_TESTS],
+        [*command, *folders],
         cwd=ROOT,
         env={**os.environ, "COVERAGE_FILE": str(data)},
         stdout=subprocess.PIPE,
@@ -204,14 +198,15 @@ def tests_of(data: Path, said: str) -> Tests:
 
 
 def drawn(number: int, seed: int) -> list[Mutant]:
-    """Return some of all mutants of the core; more of them with a seed begin with the same."""
-    made = [
-        mutant
+    """Return some of all mutants of the core: for a seed the same, whatever else changes."""
+    made = {
+        mutant.name: mutant
         for path in sorted(CORE.rglob("*.py"))
         for mutant in mutants_of(path.relative_to(CORE).as_posix(), path.read_text("utf-8"))
+    }
+    return sorted(made.values(), key=lambda each: sha256(f"{seed} {each.name}".encode()).digest())[
+        :number
     ]
-    random.Random(seed).shuffle(made)
-    return list({mutant.name: mutant for mutant in made[: number * 2]}.values())[:number]
 
 
 def tried(mutants: list[Mutant], tests: Tests, processes: int, longest: float) -> None:
@@ -219,11 +214,11 @@ def tried(mutants: list[Mutant], tests: Tests, processes: int, longest: float) -
     trees: SimpleQueue[Tree] = SimpleQueue()
 
     def attempt(mutant: Mutant) -> Result:
-        chosen = tests.of(mutant, longest)
+        chosen, seconds = tests.of(mutant, longest)
         tree = trees.get()
         try:
             tree.put(mutant.file, mutant.source)
-            by = tree.failure(chosen, AT_LEAST + 5 * longest)
+            by = tree.failure(chosen, PATIENCE + 5 * seconds)
             tree.put(mutant.file, (CORE / mutant.file).read_text("utf-8"))
         finally:
             trees.put(tree)
@@ -245,7 +240,7 @@ def unreliable(tests: Iterable[str]) -> set[str]:
     with TemporaryDirectory(prefix="swink-mutants-") as scratch:
         tree, failing = Tree(Path(scratch)), set()
         left = sorted(tests)
-        while left and (failed := tree.failure(left, AT_LEAST * 10)):
+        while left and (failed := tree.failure(left, PATIENCE * 10)):
             failing.add(failed)
             left = [test for test in left if test != failed] if failed in left else []
     return failing
@@ -254,6 +249,7 @@ def unreliable(tests: Iterable[str]) -> set[str]:
 def main() -> int:
     """Try mutants of the core; return 1 where too many survive."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("tests", nargs="+", help="the core's own: folders and files below tests/")
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=1)
@@ -266,7 +262,7 @@ def main() -> int:
     if options.again:
         known = {name: result for name, result in known.items() if result.by}
     if not MAP.exists():
-        MAP.write_bytes(msgspec.json.encode(learn(options.processes)))
+        MAP.write_bytes(msgspec.json.encode(learn(options.tests, options.processes)))
     tests = msgspec.json.decode(MAP.read_bytes(), type=Tests)
     left = [mutant for mutant in mutants if mutant.name not in known]
     tried(left, tests, options.processes, options.longest)

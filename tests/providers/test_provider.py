@@ -412,6 +412,7 @@ NO_STREAM: list[tuple[str, Pipe, Kind, str, str]] = [
     ("json_that_is_no_object", answered(b"5", 500), Kind.NETWORK, "status:500", "HTTP 500: '5'"),
     ("an_array_of_nothing", answered(b"[]", 500), Kind.NETWORK, "status:500", "HTTP 500"),
     ("nested_too_deep", answered(b"[" * 60_000, 500), Kind.NETWORK, "status:500", "HTTP 500"),
+    ("an_error_that_is_a_list", answered(b'{"error": [1]}', 500), Kind.NETWORK, "status:500", ""),
     ("an_error_of_numbers", answered(b'{"error": {"message": 5, "code": 7}}', 400),
      Kind.INVALID_REQUEST, "status:400", "5"),
 ]  # fmt: skip
@@ -734,6 +735,14 @@ async def test_what_a_provider_has_left_unwritten_is_named(name: str) -> None:
         *_, end = await collect(client.stream(MODEL, "Hi"))
     assert end.error_kind is Kind.INTERNAL
     assert f"{name}() has to be written" in end.error_message
+
+
+async def test_a_provider_need_not_know_what_failures_mean() -> None:
+    plain = type("Plain", (Toy,), {"classify": HTTPProvider.classify})
+    http = PipeClient(answered(b'{"error": {"code": "busy"}}', 429))
+    async with client_of(providers={"toy": plain}, api_key="k", http=http) as client:
+        *_, end = await collect(client.stream(MODEL, "Hi"))
+    assert (end.error_kind, end.rule) == (Kind.THROTTLED, "status:429")
 
 
 async def test_a_call_that_has_no_http_client_says_so() -> None:
