@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 from pathlib import Path
 from types import SimpleNamespace
@@ -140,6 +141,21 @@ def test_a_broken_provider_breaks_nothing_until_it_is_addressed_and_then_says_wh
         assert caught.value.resolution
     assert message in (host.entry("broken").error or "")
     assert host.bind("toy").name == "toy"
+
+
+def test_where_in_its_package_a_provider_broke_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "no_such_package_raising"
+    folder.mkdir()
+    text = "import json\ndef Plugin(name):\n    return json.loads(name)\n"
+    (folder / "__init__.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    point = entry_point("raising", None)
+    point.load = lambda: importlib.import_module("no_such_package_raising").Plugin
+    place = r"\(no_such_package_raising/__init__\.py:3\)"
+    with pytest.raises(PluginError, match=rf"cannot be loaded: JSONDecodeError.* {place}"):
+        host_with(point).bind("raising")
 
 
 @pytest.mark.parametrize("why", [ImportError("no sdk"), SystemExit("no sdk")])
