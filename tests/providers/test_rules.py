@@ -141,6 +141,18 @@ def test_what_would_lose_its_meaning_is_refused_unless_rules_are_lifted(
     assert fit(ruled(rule), context, **options, rules=False).failure is None
 
 
+def test_tools_are_set_by_the_conversation_or_by_what_goes_out_as_it_is() -> None:
+    model = ruled('when = { tools = ["set"] }\ntakes = { temperature = false }')
+
+    left = [
+        fit(model, context, temperature=0.5, extra=extra).options.temperature
+        for context, extra in (
+            (HELLO, {}), (HELLO, {"user": "u"}), (WITH_TOOL, {}), (HELLO, {"tools": [{}]}),
+        )
+    ]  # fmt: skip
+    assert left == [0.5, 0.5, None, None]
+
+
 def test_without_rules_a_call_goes_out_as_it_was_given_where_the_api_has_a_place() -> None:
     model = ruled("takes = { temperature = false }", 'change = { thinking = "off" }')
 
