@@ -82,7 +82,7 @@ def install(place: Place, base: str, projects: list[Project]) -> None:
     wheels = [DIST / wheel_name(project) for project in projects]
     oldest = ["--resolution", "lowest-direct"] if place.resolution == "oldest" else []
     run([*pip, *oldest, *wheels, *sorted(needs)], env=place.variables)
-    run([*pip, *sorted(tools)], env=place.variables)
+    run([*pip, *wheels, *sorted(needs | tools)], env=place.variables)
     run([*UV, "pip", "check", "--python", place.python], env=place.variables)
     run([place.python, "-I", "-c", BY_NAME, *names], env=place.variables)
 
