@@ -141,6 +141,26 @@ async def test_a_wrapper_may_end_the_answer_before_its_provider_does() -> None:
     assert types(await streamed(Around(short))) == ["start", "done"]
 
 
+async def test_an_end_that_a_wrapper_made_is_the_end_though_it_goes_on_waiting() -> None:
+    async def dallying(inner: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async for event in inner:
+            yield event
+            if event.type == "text_end":
+                yield Done(StopReason.STOP)
+                await asyncio.Event().wait()
+
+    observer, http = Observer(), PipeClient(Pipe(ALL_AT_ONCE))
+    async with client_of(Around(dallying), observer, http=http) as client:
+        stream = client.stream(MODEL, "Hi")
+        reader = asyncio.create_task(collect(stream))
+        await settled()
+        await stream.aclose()
+        events = await reader
+    assert events == observer.events
+    assert types(events)[-2:] == ["text_end", "done"]
+    assert broken_rules(events) == []
+
+
 ANSWER = [Start(), swink.Notice("hint", "nothing of note"), Done(StopReason.STOP)]
 
 

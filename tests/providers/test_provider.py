@@ -727,6 +727,11 @@ def test_failures_of_the_cores_own_are_not_the_providers_to_classify() -> None:
     assert provider.classify_error(model=model, failure=busy) is not None
 
 
+def test_a_provider_that_says_nothing_has_what_nearly_all_have() -> None:
+    assert HTTPProvider.features == {"tools", "tool_choice", "stop"}
+    assert HTTPProvider.knobs == {"temperature", "top_p", "max_tokens"}
+
+
 @pytest.mark.parametrize("name", ["convert", "request", "parser"])
 async def test_what_a_provider_has_left_unwritten_is_named(name: str) -> None:
     unwritten = type("Unwritten", (Toy,), {name: getattr(HTTPProvider, name)})

@@ -9,8 +9,12 @@ import pytest
 
 from swink_core import (
     AssistantMessage,
+    AudioBlock,
     Context,
+    DocumentBlock,
+    ImageBlock,
     Model,
+    ModelInfo,
     PluginError,
     StreamErrorKind,
     StreamOptions,
@@ -19,6 +23,7 @@ from swink_core import (
     Tool,
     ToolCallBlock,
     ToolResultMessage,
+    UrlSource,
     UserMessage,
 )
 from swink_core.plugins.package_data import PackageCatalog
@@ -139,6 +144,32 @@ def test_what_would_lose_its_meaning_is_refused_unless_rules_are_lifted(
     assert "rules=False" in str(refused.resolution)
 
     assert fit(ruled(rule), context, **options, rules=False).failure is None
+
+
+# (what a model may lack, a conversation, options)
+LACKED: list[tuple[str, Any, dict[str, Any]]] = [
+    ("tools", WITH_TOOL, {}),
+    ("images", ImageBlock, {}),
+    ("documents", DocumentBlock, {}),
+    ("audio", AudioBlock, {}),
+    ("json", HELLO, {"response_format": "json"}),
+    ("structured_output", HELLO, {"response_format": {"type": "object"}}),
+]
+
+
+@pytest.mark.parametrize(("feature", "said", "options"), LACKED, ids=[case[0] for case in LACKED])
+def test_what_the_catalogue_says_that_a_model_lacks_is_refused(
+    feature: str, said: Any, options: dict[str, Any]
+) -> None:
+    class All(Acme):
+        features = frozenset({name for name, _, _ in LACKED})
+
+    source = UrlSource("https://a.example/a")
+    context = said if isinstance(said, Context) else Context([UserMessage([said(source)])])
+    for capabilities, code in ((None, None), (frozenset({feature}), None), (frozenset(), feature)):
+        model = Model("acme", "large", info=ModelInfo("large", capabilities=capabilities))
+        refused = Fitted(model, context, StreamOptions(**options)).fit(All()).failure
+        assert (refused and refused.code) == code
 
 
 def test_tools_are_set_by_the_conversation_or_by_what_goes_out_as_it_is() -> None:
