@@ -127,11 +127,15 @@ def _returned(node: ast.AST) -> Iterator[_Change]:
 
 def _swapped(node: ast.AST) -> Iterator[_Change]:
     """Swap the first two arguments of a call."""
-    if isinstance(node, ast.Call) and len(node.args) > 1:
+    if isinstance(node, ast.Call) and len(node.args) > 1 and not _in_any_order(node.func):
         first, second, *rest = node.args
         starred = isinstance(first, ast.Starred) or isinstance(second, ast.Starred)
         if not starred and ast.dump(first) != ast.dump(second):
             yield node, _text(ast.Call(node.func, [second, first, *rest], node.keywords))
+
+
+def _in_any_order(function: ast.expr) -> bool:
+    return ast.unparse(function) in ("min", "max")
 
 
 def _off_by_one(node: ast.AST) -> Iterator[_Change]:

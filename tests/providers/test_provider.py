@@ -434,6 +434,13 @@ async def test_an_answer_that_is_no_stream_is_an_error_of_its_kind(
     assert pipe.closed
 
 
+async def test_the_body_stands_for_a_message_only_where_there_is_none() -> None:
+    said = answered(b'{"error": {"message": "bad"}}', 400)
+    assert (await error_of(said)).error_message == "bad"
+    assert (await error_of(answered(b"oops", 500))).error_message == "HTTP 500: 'oops'"
+    assert (await error_of(answered(b"", 500))).error_message == "HTTP 500"
+
+
 async def test_the_types_are_compared_without_parameters_and_case() -> None:
     pipe = Pipe(*HELLO, headers={"content-type": "Text/Event-Stream; Charset=UTF-8"})
     async with client_of(http=PipeClient(pipe)) as client:
