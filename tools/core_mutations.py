@@ -192,6 +192,8 @@ def _is_left(node: ast.AST) -> bool:
             return True
         case ast.Call(func=ast.Attribute(value=ast.Name(id="log"))):
             return True
+        case ast.AnnAssign(annotation=ast.Name(id="TypeAlias")):
+            return True
         case ast.Assign(targets=[ast.Name(id=name)]):
             return name == "__all__" or isinstance(node.value, ast.Subscript)  # alias of a type
         case ast.If(test=ast.Name(id="TYPE_CHECKING")):

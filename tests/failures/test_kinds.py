@@ -38,5 +38,7 @@ def test_a_kind_means_what_the_table_says(kind: Kind) -> None:
 
 @pytest.mark.parametrize("kind", list(Kind), ids=str)
 def test_people_are_told_of_each_kind_what_happened_and_what_to_do(kind: Kind) -> None:
-    assert KINDS[kind].title
-    assert KINDS[kind].resolution
+    title, resolution = KINDS[kind].title, KINDS[kind].resolution
+    assert title
+    assert title[-1] not in ".!"
+    assert resolution.endswith(".")

@@ -254,6 +254,7 @@ async def test_missing_credentials_fail_before_any_request_and_say_what_to_set(
         with pytest.raises(swink.AuthenticationError) as caught:
             await client.complete(MODEL, "Hi")
     assert http.requests == []
+    assert caught.value.phase == "request"
     assert "TOY_API_KEY" in str(caught.value)
     assert "https://toy.invalid/keys" in caught.value.resolution
 

@@ -184,6 +184,16 @@ def test_tools_are_set_by_the_conversation_or_by_what_goes_out_as_it_is() -> Non
     assert left == [0.5, 0.5, None, None]
 
 
+@pytest.mark.parametrize(
+    ("choice", "forced"),
+    [(None, False), ("auto", False), ("none", False), ("required", True), ("f", True)],
+)
+def test_a_call_of_a_tool_is_forced_unless_the_model_may_choose(choice: Any, forced: bool) -> None:
+    model = ruled('when = { tool_choice = ["forced"] }\ntakes = { temperature = false }')
+    call = fit(model, WITH_TOOL, tool_choice=choice, temperature=0.5)
+    assert (call.options.temperature is None) is forced
+
+
 def test_without_rules_a_call_goes_out_as_it_was_given_where_the_api_has_a_place() -> None:
     model = ruled("takes = { temperature = false }", 'change = { thinking = "off" }')
 
