@@ -13,6 +13,9 @@ WORKERS ?= auto
 PROVIDERS ?=
 PYTHONS ?=
 VERSION ?=
+MUTANTS ?= 200
+SEED ?= 1
+PROCESSES ?= 2
 
 VENV := .venv
 # where an environment keeps its programs
@@ -31,15 +34,21 @@ PY := $(VENV)/$(BIN)/python
 QUIET ?= -qq
 INSTALL ?= $(PY) -m pip install $(QUIET) --disable-pip-version-check --no-input
 OR_FAIL := || { echo "the installation failed; for all that pip has to say, run this again with QUIET=" >&2; exit 1; }
+# the core's own tests: those of its packages, and of the client as a whole
+CORE_TESTS := $(patsubst swink_core/%/,tests/%,$(filter-out %/__pycache__/,$(wildcard swink_core/*/))) \
+	$(patsubst %,tests/test_%.py,arguments cancellation client conversations isolation stifled_cancellation)
 PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml contrib/*/pyproject.toml)
 EDITABLE := $(foreach project,$(patsubst %/,%,$(dir $(PROJECTS))),-e ./$(project))
 
-.PHONY: help demo test lint format types wheels reference docs picture bench chaos kills fuzz judge scoreboard moving mutants counterparts clients constraints changelog release clean FORCE
+.PHONY: help demo test coverage core-mutants lint format types wheels reference docs picture bench chaos kills fuzz judge scoreboard moving mutants counterparts clients constraints changelog release clean FORCE
 .DELETE_ON_ERROR:
 
 help:
 	@echo 'make demo         install what running needs, then run `swink demo` (no key, no network)'
 	@echo 'make test         install the rest, then run all tests (PYTEST_ARGS="-k name", WORKERS=0 for one process)'
+	@echo 'make coverage     run the core'\''s own tests, and fail where they leave too much of it out'
+	@echo 'make core-mutants put 200 mutants of the core, drawn with a seed, before its own tests (SEED=2,'
+	@echo '                  MUTANTS=50, PROCESSES=1); broken off, it goes on where it was'
 	@echo 'make lint         ruff check and format --check (`make format` repairs), and the size of the core'
 	@echo 'make types        mypy, strict, over all distributions'
 	@echo 'make wheels       build every wheel and smoke-test each one on its own'
@@ -78,6 +87,13 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed-dev
 	$(PY) -m pytest -q -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+
+coverage: $(VENV)/.installed-coverage
+	@mkdir -p build/coverage
+	$(PY) -m pytest -q -n $(WORKERS) --dist worksteal $(CORE_TESTS) --cov
+
+core-mutants: $(VENV)/.installed-coverage
+	$(PY) tools/core_mutants.py --count $(MUTANTS) --seed $(SEED) --processes $(PROCESSES) $(CORE_TESTS)
 
 lint: $(VENV)/.installed-dev
 	$(PY) -m ruff check .
@@ -229,6 +245,12 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 	@echo "installing the tools for development into $(VENV)"
 	@$(PY) tools/dependency_group.py dev > $(VENV)/dev-requirements.txt
 	@$(INSTALL) -c constraints.txt -r $(VENV)/dev-requirements.txt $(OR_FAIL)
+	@touch $@
+
+$(VENV)/.installed-coverage: $(VENV)/.installed-dev
+	@echo "installing coverage into $(VENV)"
+	@$(PY) tools/dependency_group.py coverage > $(VENV)/coverage-requirements.txt
+	@$(INSTALL) -c constraints.txt -r $(VENV)/coverage-requirements.txt $(OR_FAIL)
 	@touch $@
 
 $(VENV)/.installed-release: $(VENV)/.installed-dev

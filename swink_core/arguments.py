@@ -47,7 +47,6 @@ _ELSEWHERE = {
     "messages": "context",
     "reasoning_effort": "thinking",
     "stop_sequences": "stop",
-    "system": "system_prompt",
 }
 """What other libraries call what has another name here."""
 

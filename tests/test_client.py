@@ -215,6 +215,24 @@ def test_a_call_that_names_no_model_is_made_on_the_default(listed: pytest.Monkey
     assert asked(None, default="toy/new") == "toy/new"
 
 
+# (another library's name, ours)
+ELSEWHERE = [
+    ("max_completion_tokens", "max_tokens"),
+    ("max_output_tokens", "max_tokens"),
+    ("max_retries", "retry"),
+    ("messages", "context"),
+    ("reasoning_effort", "thinking"),
+    ("stop_sequences", "stop"),
+    ("system", "system_prompt"),
+]
+
+
+@pytest.mark.parametrize(("theirs", "ours"), ELSEWHERE)
+def test_what_other_libraries_call_an_option_is_known(theirs: str, ours: str) -> None:
+    with pytest.raises(InvalidOption, match=f"no option '{theirs}'; did you mean '{ours}'"):
+        client_of().stream(MODEL, "Hi", **{theirs: "x"})
+
+
 async def test_a_closed_client_makes_no_calls() -> None:
     client = client_of()
     await client.aclose()

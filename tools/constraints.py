@@ -23,7 +23,9 @@ def main() -> None:
 
     root = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     groups = root["dependency-groups"]
-    wanted = {*requirements(groups, "dev"), *requirements(groups, "release")}
+    wanted = {
+        each for name in ("dev", "coverage", "release") for each in requirements(groups, name)
+    }
     own = set()
     for pattern in ("pyproject.toml", "plugins/*/pyproject.toml", "contrib/*/pyproject.toml"):
         for path in ROOT.glob(pattern):

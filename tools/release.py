@@ -69,21 +69,20 @@ def interpreter(version: str) -> str | None:
 
 
 def install(place: Place, base: str, projects: list[Project]) -> None:
-    """Install the set into an empty environment, and load all that it offers."""
+    """Install the set into an empty environment, with all extras, and load all that it offers.
+
+    What the wheels declare is named too: only what is named is taken at its oldest.
+    """
     names = [project.name for project in projects]
     own = tuple(names)
+    needs = {need for each in projects for need in each.needs if not need.startswith(own)}
     tools = {need for each in projects for need in each.tests_need if not need.startswith(own)}
     run([*UV, "venv", "-q", "--python", base, place.home], env=place.variables)
     pip = [*UV, "pip", "install", "-q", "--python", place.python, "--find-links", DIST]
     wheels = [DIST / wheel_name(project) for project in projects]
     oldest = ["--resolution", "lowest-direct"] if place.resolution == "oldest" else []
-    run([*pip, *oldest, *wheels], env=place.variables)
-    extras = [
-        f"{project.name}[{','.join(project.extras)}] @ {(DIST / wheel_name(project)).as_uri()}"
-        for project in projects
-        if project.extras
-    ]
-    run([*pip, *extras, *sorted(tools)], env=place.variables)
+    run([*pip, *oldest, *wheels, *sorted(needs)], env=place.variables)
+    run([*pip, *wheels, *sorted(needs | tools)], env=place.variables)
     run([*UV, "pip", "check", "--python", place.python], env=place.variables)
     run([place.python, "-I", "-c", BY_NAME, *names], env=place.variables)
 
@@ -108,7 +107,7 @@ def built(projects: Iterable[Project]) -> None:
 
 
 def tested(place: Place, projects: list[Project]) -> None:
-    """Run the tests of each distribution, from its sdist, in an environment."""
+    """Run the tests of each distribution, from its sdist, in an environment; and the core's."""
     with (
         tempfile.TemporaryDirectory(prefix="swink-sdists-") as scratch,
         ThreadPoolExecutor(os.cpu_count()) as pool,
@@ -123,8 +122,21 @@ def tested(place: Place, projects: list[Project]) -> None:
             for project in reversed(projects)
             if project.tests_need
         }
+        jobs["swink-core"] = pool.submit(core_tested, place, Path(scratch) / "core")
         for name, job in jobs.items():
             print(f"ok      {name}'s tests, {place}: {job.result()}", flush=True)
+
+
+def core_tested(place: Place, folder: Path) -> str:
+    """Run the core's tests, which need nothing else of the repository, and tell how it went."""
+    shutil.copytree(ROOT / "tests", folder / "tests")
+    shutil.copytree(ROOT / "tools", folder / "tools")
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    parts = [part for part in (ROOT / "swink_core").iterdir() if part.name[0] != "_"]
+    paths = [f"tests/{part.name}" if part.is_dir() else f"tests/test_{part.name}" for part in parts]
+    tests = sorted(path for path in paths if (folder / path).exists())
+    command = [place.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
+    return run(command, cwd=folder, env=place.variables).splitlines()[-1]
 
 
 def inventory(place: Place, version: str) -> Path:

@@ -25,6 +25,7 @@ import zipfile
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,8 @@ class Project:
     extras: dict[str, list[str]]
     commands_with_extras: tuple[str, ...]
     tests_need: tuple[str, ...]
+    needs: tuple[str, ...]
+    """What it depends on, with all of its extras."""
 
     @classmethod
     def read(cls, path: Path) -> "Project":
@@ -90,6 +93,10 @@ class Project:
             extras=smoke.get("extras", {}),
             commands_with_extras=tuple(smoke.get("commands_with_extras", ())),
             tests_need=tuple(data.get("dependency-groups", {}).get("test", ())),
+            needs=(
+                *data["project"].get("dependencies", ()),
+                *chain(*data["project"].get("optional-dependencies", {}).values()),
+            ),
         )
 
 

@@ -66,6 +66,6 @@ def duration_text(seconds: float) -> str:
     days, rest = divmod(whole, 86400)
     hours, rest = divmod(rest, 3600)
     parts = [(days, "d"), (hours, "h"), (rest // 60, "min"), (rest % 60, "s")]
-    while len(parts) > 1 and parts[0][0] == 0:
+    while parts and parts[0][0] == 0:
         parts.pop(0)
     return " ".join(f"{count} {unit}" for count, unit in parts[:2] if count) or "a moment"

@@ -73,13 +73,13 @@ def arguments_object(call: ToolCallBlock) -> dict[str, Any]:
 def accepted_id(id: str, refused: re.Pattern[str], longest: int | None = None) -> str:
     """Return an id that an API takes, which refuses some characters and, perhaps, length.
 
-    The same id always becomes the same, and two never become one.
+    The same id always becomes the same, and two never become one. `longest` is 13 or more.
     """
     cleaned = refused.sub("_", id)
     if cleaned == id and 0 < len(id) <= (longest or len(id)):
         return id
     digest = hashlib.sha256(id.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{cleaned[:40]}_{digest[:12]}"
+    return f"{cleaned[: min(longest or 53, 53) - 13]}_{digest[:12]}"
 
 
 def required_features(context: Context, options: StreamOptions, provider: str = "") -> set[str]:

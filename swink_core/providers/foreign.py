@@ -10,7 +10,7 @@ each of them would otherwise cost what a read costs.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
-from typing import Any, Self
+from typing import Any
 
 from swink_core.failures.failure import Failure
 from swink_core.plugins.call import Call
@@ -119,9 +119,6 @@ class _Resumed:
 
     def __await__(self) -> Generator[Any, Any, Any]:
         return self  # type: ignore[return-value]  # it has what a task asks of one
-
-    def __iter__(self) -> Self:
-        return self
 
     def __next__(self) -> Any:
         return self._waiting.pop() if self._waiting else next(self._step)

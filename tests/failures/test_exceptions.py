@@ -54,6 +54,22 @@ def test_a_message_is_followed_by_what_to_do() -> None:
     assert str(SwinkError("It broke.")) == "It broke."
 
 
+def test_a_title_is_that_of_the_class_unless_one_is_given() -> None:
+    assert swink.PluginError("It broke.").title == "Broken plugin"
+    assert swink.PluginError("It broke.", title="Old plugin").title == "Old plugin"
+    raised = swink.ProviderFailure(Failure("request", title="Busy", resolution="Wait."))
+    assert (raised.title, raised.resolution) == ("Busy", "Wait.")
+    assert raised.message == "the provider failed"
+
+
+def test_all_facts_of_a_failed_call_are_named_and_none_is_needed() -> None:
+    with pytest.raises(TypeError, match="positional"):
+        swink.NetworkError("cut", "The call failed")  # type: ignore[misc]  # what is tested
+    facts = {name: value for name, value in vars(swink.NetworkError("cut")).items() if value}
+    kind = StreamErrorKind.NETWORK
+    assert facts == {"message": "cut", "title": "The call failed", "kind": kind, "attempts": 1}
+
+
 def test_a_failed_call_names_title_attempts_time_and_request() -> None:
     error = swink.ModelThrottled(
         "slow down",
@@ -92,6 +108,7 @@ REDACTED = [
     ("several", "a sk-123456 b sk-abcdef", {"sk-123456", "sk-abcdef"}, "a [hidden] b [hidden]"),
     ("none", "nothing here", {"sk-123456"}, "nothing here"),
     ("too_short_to_be_one", "a key", {"key", ""}, "a key"),
+    ("as_short_as_one_may_be", "12345 123456", {"12345", "123456"}, "12345 [hidden]"),
     ("one_within_another", "sk-123456-long", {"sk-123456", "sk-123456-long"}, "[hidden]"),
 ]
 

@@ -1,6 +1,7 @@
 """Server-sent events: the specification's cases, whole and cut anywhere."""
 
 import json
+import pickle
 import random
 import re
 import tracemalloc
@@ -248,6 +249,11 @@ def test_the_limit_counts_one_frames_lines(stream: bytes, too_long: bool) -> Non
                 decode(decoder, chunks)
         else:
             decode(decoder, chunks)
+
+
+def test_a_frame_that_is_too_long_may_be_pickled() -> None:
+    error = pickle.loads(pickle.dumps(FrameTooLong("an SSE frame", 20)))
+    assert str(error) == str(FrameTooLong("an SSE frame", 20))
 
 
 def test_a_frame_that_is_too_long_is_named_with_the_limit() -> None:

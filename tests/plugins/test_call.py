@@ -7,21 +7,27 @@ from typing import Any
 import pytest
 
 from swink_core import (
+    CacheStrategy,
     Call,
     Classification,
     Context,
+    Cost,
     Error,
     Failure,
     Model,
+    ModelInfo,
+    Notice,
     ProviderInfo,
     RetryPolicy,
     StreamOptions,
+    Usage,
     UserMessage,
     hookimpl,
 )
 from swink_core import StreamErrorKind as Kind
 from swink_core.plugins.call import Attempt
 from swink_core.vocabulary.http import HTTPRequest, ResponseHead
+from swink_core.vocabulary.prices import Prices
 from swink_testing.calls import call_of
 
 
@@ -151,3 +157,94 @@ def test_a_call_answers_for_its_attempt() -> None:
 def test_what_an_attempt_answers_for_cannot_be_set_on_the_call() -> None:
     with pytest.raises(AttributeError):
         call_with().model = Model("acme", "small")  # type: ignore[misc]  # on purpose
+
+
+class Odd:
+    """A provider whose classifier says something else than what a failure means."""
+
+    info = ProviderInfo("acme", "Acme")
+
+    @hookimpl
+    def classify_error(self, model: Model, failure: Failure) -> Any:
+        return "busy"
+
+    @hookimpl
+    def convert_messages(self, model: Model, context: Context, options: StreamOptions) -> Any:
+        return [model.id, len(context.messages), options.temperature]
+
+
+def test_what_is_no_classification_is_logged_and_the_core_classifies(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    classified = call_of(Odd(), "large").classify(Failure("request", 429))
+    assert classified == Classification(Kind.THROTTLED, None, "status:429")
+    assert "a classify_error hook returned a str" in caplog.text
+
+
+def test_a_call_converts_its_conversation_through_the_hook() -> None:
+    assert call_of(Odd(), "large", options=StreamOptions(temperature=0.5)).convert() == [
+        "large",
+        1,
+        0.5,
+    ]
+
+
+def test_a_notice_of_the_call_is_told_once_by_its_attempt() -> None:
+    call = call_with()
+    call.notice("hint", "nothing of note")
+    assert call.attempt.take_notices() == [Notice("hint", "nothing of note")]
+    assert call.attempt.take_notices() == []
+
+
+def test_a_tap_that_raises_is_logged_and_left_out_and_the_others_go_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    call, seen = call_with(), list[bytes]()
+
+    def broken(attempt: Attempt, data: bytes) -> None:
+        raise ZeroDivisionError("oops")
+
+    call.taps += [broken, lambda attempt, data: seen.append(data)]
+    call.tap(b"a")
+    call.tap(b"b")
+    assert seen == [b"a", b"b"]
+    assert caplog.text.count("a tap raised; it is left out of this call") == 1
+    assert "ZeroDivisionError: oops" in caplog.text
+
+
+M = 1_000_000
+PRICED = ModelInfo("large", "acme", prices=Prices(2.0, 10.0, cache_write=2.5, cache_write_long=4.0))
+
+# (name, what was used, the cache that was asked for, what it costs)
+BILLS: list[tuple[str, Usage | None, Any, float | None]] = [
+    ("tokens", Usage(M, M), None, 12.0),
+    ("kept_for_a_while", Usage(M, 0, 0, M), CacheStrategy(ttl=3599), 2.5),
+    ("kept_for_long", Usage(M, 0, 0, M), CacheStrategy(ttl=3600), 4.0),
+    ("kept_for_nobody_knows_how_long", Usage(M, 0, 0, M), CacheStrategy(), 2.5),
+    ("nothing_known", None, None, None),
+]
+
+
+@pytest.mark.parametrize(
+    ("usage", "cache", "dollars"), [case[1:] for case in BILLS], ids=[case[0] for case in BILLS]
+)
+def test_an_attempt_costs_what_the_catalogue_says(
+    usage: Usage | None, cache: Any, dollars: float | None
+) -> None:
+    options = StreamOptions(cache=cache)
+    attempt = call_of(Acme(), Model("acme", "large", info=PRICED), options=options).attempt
+    cost = attempt.price(usage)
+    assert (cost and cost.total) == dollars
+
+
+def test_the_providers_own_figure_is_the_total() -> None:
+    attempt = call_of(Acme(), Model("acme", "large", info=PRICED)).attempt
+    attempt.charge(0.0)
+    assert attempt.price(Usage(M, M)) == Cost(2.0, 10.0, total=0.0)
+    attempt.charge(0.75)
+    assert attempt.price(None) == Cost(total=0.75)
+    assert attempt.price(Usage(M, M), Cost(1.0, 1.0, total=2.0)) == Cost(1.0, 1.0, total=0.75)
+
+
+def test_what_cannot_be_priced_has_no_cost() -> None:
+    assert call_of(Acme(), "large").attempt.price(Usage(M, M)) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ import swink_core as swink
 from swink_core import Host, PluginError, UnknownProvider, hookimpl
 from swink_core import StreamErrorKind as Kind
 from swink_core.failures.classification import classify_default
+from swink_core.plugins import level as levels
 from swink_testing.calls import client_with
 
 
@@ -141,6 +143,21 @@ def test_a_broken_provider_breaks_nothing_until_it_is_addressed_and_then_says_wh
     assert host.bind("toy").name == "toy"
 
 
+def test_where_in_its_package_a_provider_broke_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "no_such_package_raising"
+    folder.mkdir()
+    text = "import json\ndef Plugin(name):\n    return json.loads(name)\n"
+    (folder / "__init__.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    point = entry_point("raising", None)
+    point.load = lambda: importlib.import_module("no_such_package_raising").Plugin
+    place = r"\(no_such_package_raising/__init__\.py:3\)"
+    with pytest.raises(PluginError, match=rf"cannot be loaded: JSONDecodeError.* {place}"):
+        host_with(point).bind("raising")
+
+
 @pytest.mark.parametrize("why", [ImportError("no sdk"), SystemExit("no sdk")])
 async def test_a_broken_provider_raises_before_the_first_event(why: BaseException) -> None:
     client = swink.Client(host=host_with(entry_point("broken", why)))
@@ -168,6 +185,37 @@ def test_a_level_that_the_package_states_is_checked_before_its_import(
 def test_a_level_is_a_whole_number(level: Any) -> None:
     with pytest.raises(PluginError, match="is not a whole number"):
         host_with(entry_point("odd", lambda name: SimpleNamespace(api_level=level))).bind("odd")
+
+
+# (level, the levels that a core offers, what is said of them, whose turn it is)
+OTHER_LEVELS = [
+    (3, (1, 2), "offers levels 1 to 2", "Upgrade swink-core"),
+    (2, (3, 4), "offers levels 3 to 4", "Upgrade the plugin"),
+    (2, (3, 3), "offers level 3", "Upgrade the plugin"),
+]
+
+
+@pytest.mark.parametrize(("level", "offered", "said", "resolution"), OTHER_LEVELS)
+def test_a_plugin_of_another_level_is_refused_with_whose_turn_it_is(
+    level: int,
+    offered: tuple[int, int],
+    said: str,
+    resolution: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(levels, "OLDEST_API_LEVEL", offered[0])
+    monkeypatch.setattr(levels, "API_LEVEL", offered[1])
+    with pytest.raises(PluginError, match=rf"plugin API level {level}; .* {said}\n") as caught:
+        levels.check_level(level, "acme")
+    assert (caught.value.resolution or "").startswith(resolution)
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_a_plugin_of_any_level_that_is_offered_is_taken(
+    level: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(levels, "API_LEVEL", 3)
+    levels.check_level(level, "acme")
 
 
 # -- which plugins may load ----------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import inspect
+import select
 import ssl
 import threading
 import time
@@ -87,6 +88,20 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, ssl.S
     client = ssl.create_default_context(cafile=str(certificate))
     client.check_hostname = False
     return server, client
+
+
+async def test_without_a_poll_a_connection_that_spoke_while_idle_is_not_used_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(select, "poll")
+    with LateServer(b"HTTP/1.1 408 Request Timeout\r\n\r\n") as server:
+        async with aiohttp.ClientSession(connector=Connector()) as session:
+            for number in range(1, 4):
+                async with session.post(server.url) as response:
+                    assert await response.read() == b"right %d" % number
+                server.was_read.set()
+                server.said.wait()
+        assert len({id(exchange._connection) for exchange in server.exchanges}) == 2
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import signal
 import subprocess
 
 import pytest
@@ -39,3 +40,10 @@ def test_a_group_that_is_gone_may_be_ended() -> None:
     process = subprocess.Popen(["/bin/sh", "-c", "exit 0"], start_new_session=True)
     process.wait()
     end_group(process.pid, force=True)
+
+
+@pytest.mark.parametrize(("force", "by"), [(False, signal.SIGTERM), (True, signal.SIGKILL)])
+def test_a_group_is_asked_to_end_or_ended(force: bool, by: signal.Signals) -> None:
+    process = subprocess.Popen(["/bin/sh", "-c", "sleep 600 & wait"], start_new_session=True)
+    end_group(process.pid, force=force)
+    assert process.wait() == -by

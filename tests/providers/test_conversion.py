@@ -38,6 +38,7 @@ from swink_core import (
 from swink_core.arguments import check_context
 from swink_core.providers import (
     MessageConverter,
+    arguments_object,
     folded_system,
     media_base64,
     media_type_of,
@@ -469,3 +470,49 @@ def test_features_are_what_a_call_would_lose_its_meaning_without(
     context: Context, options: dict[str, Any], features: set[str]
 ) -> None:
     assert required_features(context, StreamOptions(**options), "toy") == features
+
+
+# (name, call, the object in which its arguments travel)
+OBJECTS: list[tuple[str, ToolCallBlock, dict[str, Any]]] = [
+    ("whole", ToolCallBlock("a", "f", {"x": 1}), {"x": 1}),
+    ("cut", ToolCallBlock("a", "f", None, '{"x', "partial"), {"INVALID_JSON": '{"x'}),
+    ("no_json", ToolCallBlock("a", "f", None, "x=1", "invalid"), {"INVALID_JSON": "x=1"}),
+    ("nothing", ToolCallBlock("a", "f", None, None, "partial"), {"INVALID_JSON": ""}),
+]
+
+
+@pytest.mark.parametrize(
+    ("call", "sent"), [case[1:] for case in OBJECTS], ids=[case[0] for case in OBJECTS]
+)
+def test_arguments_that_are_none_travel_as_they_came(
+    call: ToolCallBlock, sent: dict[str, Any]
+) -> None:
+    assert arguments_object(call) == sent
+
+
+class Turns(MessageConverter):
+    """Says of each message what it is."""
+
+    native_system = True
+
+    def user(self, message: UserMessage) -> list[Any]:
+        return ["user"]
+
+    def assistant(self, message: AssistantMessage) -> list[Any]:
+        return ["assistant"]
+
+    def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
+        return [[result.tool_call_id for result in messages]]
+
+
+def test_results_come_together_also_at_the_end_and_none_has_a_place_without_its_call() -> None:
+    stray = ToolResultMessage("z", "h", "3")
+    calls = said(CALL_A, CALL_B)
+    native = Turns("toy").messages(Context([HI, calls, RESULT_A, RESULT_B, stray]))
+    assert native == ["user", "assistant", ["a", "b"], *native[3:]]
+    assert ["z"] not in native
+
+
+def test_an_instruction_inside_a_conversation_has_to_be_written_where_it_is_native() -> None:
+    with pytest.raises(NotImplementedError, match="system"):
+        Turns("toy").messages(Context([HI, SystemMessage("Be brief.")]))

@@ -16,18 +16,22 @@ from swink_core import (
     CodecError,
     Context,
     DocumentBlock,
+    FileIdSource,
     FileSource,
     ImageBlock,
     MediaError,
+    ProviderFailure,
+    StreamErrorKind,
     TextBlock,
     ToolCallBlock,
     ToolResultMessage,
+    UrlSource,
     UserMessage,
     dump,
     load,
 )
 from swink_core.arguments import check_context
-from swink_core.providers import media, media_base64
+from swink_core.providers import media, media_base64, media_form
 from swink_core.providers.media import MOST_FILE_BYTES, check_file, read_files
 
 PNG = b"\x89PNG"
@@ -80,6 +84,79 @@ def test_a_file_that_is_unfit_is_refused_and_never_waited_for(
 def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(MediaError, match="may not be read"):
         check_file(_closed(tmp_path / "a.png"))
+
+
+def test_what_the_system_says_of_a_file_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.png").write_bytes(PNG)
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.R_OK)
+    with pytest.raises(MediaError, match=r"a\.png: it may not be read"):
+        check_file(FileSource(str(tmp_path / "a.png")))
+
+
+# (name, how another file takes its place, what is said of it)
+SWAPPED: list[tuple[str, Any, str]] = [
+    ("a_pipe", os.mkfifo, "not a regular file"),
+    ("nothing", lambda path: None, "No such file"),
+    ("a_larger_one", lambda path: _sparse(path, MOST_FILE_BYTES + 1), "more may be sent"),
+    ("an_empty_one", lambda path: path.touch(), "is empty"),
+]
+
+
+@pytest.mark.parametrize(
+    ("swap", "what"), [case[1:] for case in SWAPPED], ids=[case[0] for case in SWAPPED]
+)
+def test_a_file_is_looked_at_again_when_it_is_opened(
+    swap: Any, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, check = tmp_path / "a.png", media.check_file
+    path.write_bytes(PNG)
+
+    def swapped(source: FileSource) -> int:
+        size = check(source)
+        path.unlink()
+        swap(path)
+        return size
+
+    monkeypatch.setattr(media, "check_file", swapped)
+    with pytest.raises(MediaError, match=what):
+        media_base64(FileSource(str(path)))
+
+
+FORMS = {"image/png": "png", "text/*": "text"}
+
+# (name, source, the API's word for it)
+MEDIA: list[tuple[str, Any, str]] = [
+    ("its_own_type", Base64Source("image/png", "eA=="), "png"),
+    ("in_capitals_with_a_parameter", Base64Source(" Image/PNG; q=1", "eA=="), "png"),
+    ("another_text", Base64Source("text/x-rst", "eA=="), "text"),
+    ("a_name", FileSource("a.PNG"), "png"),
+    ("an_address", UrlSource("https://a.example/b.png?c=d.txt"), "png"),
+    ("a_type_that_is_stated", FileSource("a.bin", "image/png"), "png"),
+]
+
+
+@pytest.mark.parametrize(
+    ("source", "form"), [case[1:] for case in MEDIA], ids=[case[0] for case in MEDIA]
+)
+def test_media_have_the_apis_word_for_their_type(source: Any, form: str) -> None:
+    assert media_form(source, FORMS, "documents") == form
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [
+        (Base64Source("image/gif", "eA=="), "image/gif"),
+        (FileSource("a.unheard-of"), "unknown"),
+        (FileIdSource("toy", "file-1"), "unknown"),
+    ],
+)
+def test_media_without_a_word_are_refused_with_those_that_there_are(source: Any, kind: str) -> None:
+    with pytest.raises(ProviderFailure, match=f"documents may be png, text, not {kind}") as caught:
+        media_form(source, FORMS, "documents")
+    assert caught.value.failure.kind is StreamErrorKind.UNSUPPORTED
+    assert caught.value.failure.code == "documents"
 
 
 def _asks(*sources: Any) -> Context:

@@ -45,6 +45,7 @@ from swink_core.providers import (
     HTTPProvider,
     HTTPRequest,
 )
+from swink_testing.calls import call_of
 
 JSON = {"Content-Type": "application/json"}
 IMAGE = Context([UserMessage([ImageBlock(UrlSource("https://a.example/b.png"))])])
@@ -172,6 +173,16 @@ async def test_a_knob_that_is_lacking_is_a_notice_and_the_call_goes_on(name: str
     assert types(events)[-1] == "done"
 
 
+@pytest.mark.parametrize("name", KNOBS)
+async def test_an_api_without_any_knob_says_so_of_each(name: str) -> None:
+    bare = type("Bare", (Toy,), {"knobs": frozenset()})
+    http = PipeClient(Pipe(*HELLO))
+    async with client_of(providers={"toy": bare}, api_key="k", http=http) as client:
+        events = await collect(client.stream(MODEL, "Hi", **{name: KNOBS[name]}))
+    detail = f"toy/large has no option {name}; it was not sent"
+    assert [e for e in events if isinstance(e, Notice)] == [Notice("option_ignored", detail)]
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("thinking", "off"), ("thinking", 0), ("cache", "none")]
 )
@@ -280,6 +291,7 @@ async def test_missing_credentials_fail_before_any_request_and_say_what_to_set(
         with pytest.raises(swink.AuthenticationError) as caught:
             await client.complete(MODEL, "Hi")
     assert http.requests == []
+    assert caught.value.phase == "request"
     assert "TOY_API_KEY" in str(caught.value)
     assert "https://toy.invalid/keys" in caught.value.resolution
 
@@ -435,8 +447,10 @@ NO_STREAM: list[tuple[str, Pipe, Kind, str, str]] = [
      "HTTP 503: 'upstream connect error'"),
     ("nothing", answered(b"", 500), Kind.NETWORK, "status:500", "HTTP 500"),
     ("bytes", answered(b"\xff\xfe\x00", 500), Kind.NETWORK, "status:500", "HTTP 500"),
+    ("json_that_is_no_object", answered(b"5", 500), Kind.NETWORK, "status:500", "HTTP 500: '5'"),
     ("an_array_of_nothing", answered(b"[]", 500), Kind.NETWORK, "status:500", "HTTP 500"),
     ("nested_too_deep", answered(b"[" * 60_000, 500), Kind.NETWORK, "status:500", "HTTP 500"),
+    ("an_error_that_is_a_list", answered(b'{"error": [1]}', 500), Kind.NETWORK, "status:500", ""),
     ("an_error_of_numbers", answered(b'{"error": {"message": 5, "code": 7}}', 400),
      Kind.INVALID_REQUEST, "status:400", "5"),
 ]  # fmt: skip
@@ -456,6 +470,13 @@ async def test_an_answer_that_is_no_stream_is_an_error_of_its_kind(
     assert error.status == pipe.status
     assert error.phase == "request"
     assert pipe.closed
+
+
+async def test_the_body_stands_for_a_message_only_where_there_is_none() -> None:
+    said = answered(b'{"error": {"message": "bad"}}', 400)
+    assert (await error_of(said)).error_message == "bad"
+    assert (await error_of(answered(b"oops", 500))).error_message == "HTTP 500: 'oops'"
+    assert (await error_of(answered(b"", 500))).error_message == "HTTP 500"
 
 
 async def test_the_types_are_compared_without_parameters_and_case() -> None:
@@ -497,6 +518,12 @@ async def test_the_request_id_is_kept_from_the_answers_headers() -> None:
     assert error.request_id == "q1"
     async with client_of(http=PipeClient(Pipe(*HELLO, headers={"request-id": "q2"}))) as client:
         assert (await client.complete(MODEL, "Hi")).request_id == "q2"
+
+
+async def test_the_request_id_may_stand_in_an_errors_body() -> None:
+    body = b'{"request_id": "q3", "error": {"message": "bad"}}'
+    assert (await error_of(answered(body, 400))).request_id == "q3"
+    assert (await error_of(answered(body, 400, x_request_id="q1"))).request_id == "q3"
 
 
 async def test_a_wait_that_the_server_asks_for_is_on_the_error() -> None:
@@ -758,3 +785,31 @@ def test_failures_of_the_cores_own_are_not_the_providers_to_classify() -> None:
     assert provider.classify_error(model=model, failure=busy) is None
     busy.kind = None
     assert provider.classify_error(model=model, failure=busy) is not None
+
+
+def test_a_provider_that_says_nothing_has_what_nearly_all_have() -> None:
+    assert HTTPProvider.features == {"tools", "tool_choice", "stop"}
+    assert HTTPProvider.knobs == {"temperature", "top_p", "max_tokens"}
+
+
+@pytest.mark.parametrize("name", ["convert", "request", "parser"])
+async def test_what_a_provider_has_left_unwritten_is_named(name: str) -> None:
+    unwritten = type("Unwritten", (Toy,), {name: getattr(HTTPProvider, name)})
+    http = PipeClient(Pipe(*HELLO, end=True))
+    async with client_of(providers={"toy": unwritten}, api_key="k", http=http) as client:
+        *_, end = await collect(client.stream(MODEL, "Hi"))
+    assert end.error_kind is Kind.INTERNAL
+    assert f"{name}() has to be written" in end.error_message
+
+
+async def test_a_provider_need_not_know_what_failures_mean() -> None:
+    plain = type("Plain", (Toy,), {"classify": HTTPProvider.classify})
+    http = PipeClient(answered(b'{"error": {"code": "busy"}}', 429))
+    async with client_of(providers={"toy": plain}, api_key="k", http=http) as client:
+        *_, end = await collect(client.stream(MODEL, "Hi"))
+    assert (end.error_kind, end.rule) == (Kind.THROTTLED, "status:429")
+
+
+async def test_a_call_that_has_no_http_client_says_so() -> None:
+    with pytest.raises(swink.PluginError, match="no HTTP client"):
+        await Toy("toy").send(HTTPRequest("http://toy.invalid"), call_of(Toy("toy"), "large"))

@@ -9,8 +9,12 @@ import pytest
 
 from swink_core import (
     AssistantMessage,
+    AudioBlock,
     Context,
+    DocumentBlock,
+    ImageBlock,
     Model,
+    ModelInfo,
     PluginError,
     StreamErrorKind,
     StreamOptions,
@@ -19,6 +23,7 @@ from swink_core import (
     Tool,
     ToolCallBlock,
     ToolResultMessage,
+    UrlSource,
     UserMessage,
 )
 from swink_core.plugins.package_data import PackageCatalog
@@ -72,6 +77,8 @@ OPTIONS: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
      ["option_changed: temperature is 1.5 here, not 2"]),
     ("most = { session_id = 64 }", {"session_id": "s" * 64}, {"session_id": "s" * 64}, []),
     ("most = { session_id = 64 }", {"session_id": ""}, {"session_id": ""}, []),
+    ('change = { thinking = "off" }', {"thinking": "off"}, {"thinking": "off"}, []),
+    ("takes = { thinking = true }", {"thinking": "high"}, {"thinking": "high"}, []),
     ('change = { thinking = "off" }', {}, {"thinking": "off"},
      ["option_changed: thinking is off here, not unset"]),
     ('efforts = { low = "l", high = "h" }', {"thinking": "low"}, {"thinking": "low"}, []),
@@ -139,6 +146,54 @@ def test_what_would_lose_its_meaning_is_refused_unless_rules_are_lifted(
     assert fit(ruled(rule), context, **options, rules=False).failure is None
 
 
+# (what a model may lack, a conversation, options)
+LACKED: list[tuple[str, Any, dict[str, Any]]] = [
+    ("tools", WITH_TOOL, {}),
+    ("images", ImageBlock, {}),
+    ("documents", DocumentBlock, {}),
+    ("audio", AudioBlock, {}),
+    ("json", HELLO, {"response_format": "json"}),
+    ("structured_output", HELLO, {"response_format": {"type": "object"}}),
+]
+
+
+@pytest.mark.parametrize(("feature", "said", "options"), LACKED, ids=[case[0] for case in LACKED])
+def test_what_the_catalogue_says_that_a_model_lacks_is_refused(
+    feature: str, said: Any, options: dict[str, Any]
+) -> None:
+    class All(Acme):
+        features = frozenset({name for name, _, _ in LACKED})
+
+    source = UrlSource("https://a.example/a")
+    context = said if isinstance(said, Context) else Context([UserMessage([said(source)])])
+    for capabilities, code in ((None, None), (frozenset({feature}), None), (frozenset(), feature)):
+        model = Model("acme", "large", info=ModelInfo("large", capabilities=capabilities))
+        refused = Fitted(model, context, StreamOptions(**options)).fit(All()).failure
+        assert (refused and refused.code) == code
+
+
+def test_tools_are_set_by_the_conversation_or_by_what_goes_out_as_it_is() -> None:
+    model = ruled('when = { tools = ["set"] }\ntakes = { temperature = false }')
+
+    left = [
+        fit(model, context, temperature=0.5, extra=extra).options.temperature
+        for context, extra in (
+            (HELLO, {}), (HELLO, {"user": "u"}), (WITH_TOOL, {}), (HELLO, {"tools": [{}]}),
+        )
+    ]  # fmt: skip
+    assert left == [0.5, 0.5, None, None]
+
+
+@pytest.mark.parametrize(
+    ("choice", "forced"),
+    [(None, False), ("auto", False), ("none", False), ("required", True), ("f", True)],
+)
+def test_a_call_of_a_tool_is_forced_unless_the_model_may_choose(choice: Any, forced: bool) -> None:
+    model = ruled('when = { tool_choice = ["forced"] }\ntakes = { temperature = false }')
+    call = fit(model, WITH_TOOL, tool_choice=choice, temperature=0.5)
+    assert (call.options.temperature is None) is forced
+
+
 def test_without_rules_a_call_goes_out_as_it_was_given_where_the_api_has_a_place() -> None:
     model = ruled("takes = { temperature = false }", 'change = { thinking = "off" }')
 
@@ -197,6 +252,31 @@ def test_tools_have_one_other_name_wherever_they_are_named() -> None:
     assert call.context.messages[3].tool_name == new
     assert new.startswith("_")
     assert context == before
+
+
+def test_an_id_that_is_too_long_is_shortened_and_stays_its_own() -> None:
+    model = ruled("most = { session_id = 20 }")
+    one, again, other = (
+        fit(model, session_id="s" * 20 + rest).options.session_id for rest in ("a", "a", "b")
+    )
+    assert one is not None
+    assert (len(one), one == again, one == other) == (20, True, False)
+
+
+def test_a_schema_is_changed_only_where_its_root_says_what_is_refused() -> None:
+    joined = Tool("joined", "", {"anyOf": [{"properties": {"a": {}}}], "not": {"required": ["b"]}})
+    plain = Tool("plain", "", {"type": "object", "properties": {"a": {"anyOf": []}}})
+    context = Context([UserMessage("Hi")], tools=[joined, plain])
+
+    call = fit(ruled('schema = ["anyOf", "not"]'), context)
+
+    assert [tool.parameters for tool in call.context.tools] == [
+        {"type": "object", "properties": {"a": {}}},
+        plain.parameters,
+    ]
+    assert told(call) == [
+        "option_changed: anyOf, not at the root of the schema of joined went out joined"
+    ]
 
 
 def test_what_alternatives_have_stays_sayable_when_they_are_joined() -> None:

@@ -195,6 +195,24 @@ async def test_malformed_frames_are_skipped_up_to_a_bound_and_seen(
         assert isinstance(events[-1], Done)
 
 
+async def test_taps_are_shown_what_is_read_after_the_end_too() -> None:
+    seen: list[bytes] = []
+    pieces = [*HELLO, b": one\n\n", b": two\n\n"]
+    await events_of(*pieces, taps=[lambda attempt, data: seen.append(data)])
+    assert seen == pieces
+
+
+async def test_the_last_whole_frame_before_a_break_is_read_though_its_end_is_missing() -> None:
+    events = await events_of(frame(text="a"), frame(text="b").rstrip(), CUT)
+    assert fold(events).text == "ab"
+    assert events[-1].error_kind is Kind.NETWORK
+
+
+async def test_a_frame_that_is_passed_over_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    await events_of(frame(text="a"), BAD, *HELLO[-2:], malformed="skip")
+    assert "toy/large: a malformed frame is passed over: " in caplog.text
+
+
 @pytest.mark.parametrize("at", range(len(HELLO)))
 async def test_a_damaged_frame_at_any_place_means_what_the_policy_says(at: int) -> None:
     pieces = [*HELLO[:at], BAD, *HELLO[at:]]

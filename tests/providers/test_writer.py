@@ -648,3 +648,12 @@ def test_events_are_taken_once() -> None:
     assert out.take() == []
     out.text("b")
     assert types(first + out.take()) == ["text_start", "text_delta", "text_delta"]
+
+
+@pytest.mark.parametrize("say", [EventWriter.text, EventWriter.thinking])
+def test_keys_that_are_equal_are_the_same_key(say: Any) -> None:
+    out = EventWriter("toy", "1")
+    for number in (1000, 1000):
+        say(out, "a", key=("block", int(str(number))))
+    [block] = message_of(out).content
+    assert (getattr(block, "text", None) or getattr(block, "thinking", None)) == "aa"

@@ -43,6 +43,16 @@ def built(*events: Any) -> AssistantMessage:
     return builder.message
 
 
+@pytest.mark.parametrize("inner", [[1], object()], ids=["data", "anything"])
+def test_what_an_event_carries_may_be_changed_and_the_message_stays(inner: Any) -> None:
+    data = {"q": inner}
+    event = swink.Extension(0, "toy", "search", data)
+    message = built(Start(), event, Done(StopReason.STOP))
+    data["q"] = None
+    [block] = message.content
+    assert block == ExtensionBlock("toy", "search", {"q": inner})
+
+
 USAGE, COST = swink.Usage(input=1, reported=True), swink.Cost(total=0.5)
 
 # (name, events, message)

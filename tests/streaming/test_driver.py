@@ -121,6 +121,7 @@ async def test_a_violation_of_the_grammar_ends_the_stream_and_names_rule_and_plu
     assert events == observer.events
     assert isinstance(events[-1], Error)
     assert events[-1].error_kind is Kind.PROTOCOL
+    assert (events[-1].phase, events[-1].rule) == ("streaming", "core:grammar")
     assert rule in events[-1].error_message
     assert 'plugin "toy"' in events[-1].error_message
 

@@ -597,7 +597,9 @@ async def test_a_stream_closed_before_it_was_read_sends_nothing_and_logs_no_faul
 async def test_reading_a_closed_stream_ends_with_its_terminal_event() -> None:
     scene = Scene()
     await scene.stream.aclose()
-    assert types(await collect(scene.stream)) == ["start", "error"]
+    events = await collect(scene.stream)
+    assert types(events) == ["start", "error"]
+    assert (events[-1].rule, events[-1].phase) == ("core:closed", "streaming")
     assert types(await collect(scene.stream)) == []
 
 

@@ -190,6 +190,20 @@ async def test_the_total_limit_begins_with_the_first_read() -> None:
         assert stream.call.started_at == 100
 
 
+async def test_the_total_limit_ends_a_call_so_long_after_its_first_read() -> None:
+    clock, http = ManualClock(), PipeClient(Pipe(frame(text="a")))
+    async with client_of(http=http, clock=clock, timeouts=limits(total=30)) as client:
+        stream = client.stream(MODEL, "Hi")
+        await clock.advance(100)
+        reader = asyncio.create_task(stream.result())
+        await clock.advance(29)
+        assert not reader.done()
+        await clock.advance(2)
+        with pytest.raises(swink.StreamTimeout) as caught:
+            await reader
+    assert (caught.value.rule, caught.value.elapsed) == ("core:total", 30)
+
+
 async def test_the_total_limit_is_over_all_attempts_and_final() -> None:
     clock = ManualClock()
     busy = swink.Failure("connect", kind=StreamErrorKind.OVERLOADED, retry_after=8)

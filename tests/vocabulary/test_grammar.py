@@ -188,3 +188,33 @@ def test_a_notice_may_come_anywhere_before_the_end() -> None:
     notice = Notice("n")
     events = [notice, Start(), notice, TextStart(0), notice, TextEnd(0), RETRY, notice, Start()]
     assert after([*events, notice, DONE]).phase == "ended"
+
+
+def test_text_of_a_kind_of_its_own_is_text() -> None:
+    class Marked(str):
+        __slots__ = ()
+
+    automaton = Automaton()
+    given = [Start(), TextStart(0), TextDelta(0, Marked("x")), TextEnd(0), DONE]
+    assert [automaton.step(event) for event in given] == [None] * len(given)
+
+
+# (event, what of it has another type)
+MISSHAPEN: list[tuple[Any, str]] = [
+    (TextStart(None), "content_index None, expected 0"),
+    (ToolCallStart(0, 5, "f"), "tool_call_start whose id is of type int"),
+    (ToolCallStart(0, "a", None), "tool_call_start whose name is of type NoneType"),
+    (Done("stop"), "done whose stop_reason is of type str"),
+    (Done(StopReason.STOP, {"input": 1}), "done whose usage is of type dict"),
+    (Done(StopReason.STOP, None, 0.5), "done whose cost is of type float"),
+    (Error(usage={"input": 1}), "error whose usage is of type dict"),
+    (Error(cost=0.5), "error whose cost is of type float"),
+]
+
+
+@pytest.mark.parametrize(("event", "rule"), MISSHAPEN)
+def test_what_an_event_carries_is_of_its_type(event: Any, rule: str) -> None:
+    automaton = Automaton()
+    automaton.step(Start())
+    assert rule in (automaton.step(event) or "")
+    assert automaton.phase == "attempt"

@@ -13,11 +13,13 @@ from swink_core import (
     AssistantMessage,
     Base64Source,
     Context,
+    Cost,
     ExtensionBlock,
     FileSource,
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
+    Usage,
     UserMessage,
 )
 from swink_core.providers import is_synthetic_id, parse_arguments, synthetic_id
@@ -107,3 +109,9 @@ def test_media_do_not_fill_a_repr() -> None:
 
 def test_a_file_may_be_named_by_its_path() -> None:
     assert FileSource(Path("a") / "b.png") == FileSource(str(Path("a") / "b.png"))
+
+
+def test_what_a_whole_call_took_makes_no_other_message() -> None:
+    one = AssistantMessage([TextBlock("a")], total_usage=Usage(1), total_cost=Cost(total=1.0))
+    assert one == AssistantMessage([TextBlock("a")], total_usage=Usage(2))
+    assert one != AssistantMessage([TextBlock("b")], total_usage=Usage(1))

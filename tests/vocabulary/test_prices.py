@@ -10,7 +10,7 @@ import pytest
 
 from swink_core import Usage
 from swink_core.providers import is_own_address
-from swink_core.vocabulary.prices import Prices, cost_of
+from swink_core.vocabulary.prices import PriceCase, Prices, cost_of
 
 M = 1_000_000
 SATURDAY = datetime(2026, 11, 21, 2, tzinfo=UTC)
@@ -119,3 +119,42 @@ def test_a_case_is_refused_that_says_what_no_price_is() -> None:
     rows: Any = "cases = [{ above = 1, inptu = 2.0 }]"
     with pytest.raises(msgspec.ValidationError, match="inptu"):
         msgspec.toml.decode(rows, type=Prices)
+
+
+# (usage, dollars at one for a token of the prompt and two for one of the answer)
+EXACT: list[tuple[Usage, float | None]] = [
+    (Usage(10, 20), 50.0),
+    (Usage(10, 20, 0, 0), 50.0),
+    (Usage(10, 20, 4, 0), 50.0 - 4 * 0.5),
+    (Usage(10, 20, 0, 4), 50.0 + 4 * 0.25),
+    (Usage(10, 20, reasoning=5), 50.0 + 5 * 1.0),
+    (Usage(10, 20, extra={"input_audio": 3}), 50.0 + 3 * 6.0),
+    (Usage(0, 0), 0.0),
+    (Usage(None, 20, extra={"billed_input": 10}), 50.0),
+    (Usage(None, 20), None),
+    (Usage(10, None), None),
+]
+
+
+@pytest.mark.parametrize(("usage", "dollars"), EXACT)
+def test_not_a_token_is_priced_that_was_not_used(usage: Usage, dollars: float | None) -> None:
+    each = 1_000_000.0
+    prices = Prices(
+        each,
+        2 * each,
+        cache_read=each / 2,
+        cache_write=each * 1.25,
+        input_audio=7 * each,
+        reasoning=3 * each,
+        cases=(PriceCase(above=10, factor=9.0),),
+    )
+    cost = cost_of(usage, prices, SATURDAY)
+    assert cost is not None
+    assert cost.total == (None if dollars is None else pytest.approx(dollars))
+
+
+def test_prices_are_values_whose_names_are_checked() -> None:
+    with pytest.raises(msgspec.ValidationError, match="inptu"):
+        msgspec.toml.decode("inptu = 2.0", type=Prices)
+    with pytest.raises(AttributeError):
+        Prices(2.0).input = 3.0  # type: ignore[misc]  # on purpose

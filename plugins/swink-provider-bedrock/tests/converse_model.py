@@ -9,13 +9,18 @@ from typing import Any
 
 import pytest
 
-__all__ = ["misfits"]
+__all__ = ["OLDEST_JUDGE", "misfits"]
+
+OLDEST_JUDGE = "1.44"
+"""The botocore that describes all that is sent; one that only signs may be older."""
 
 
 def misfits(body: dict[str, Any]) -> list[str]:
     """Name what of a request's body does not fit the API: names, types, words, limits."""
     params = {"modelId": "any", **body}
-    validate = pytest.importorskip("botocore.validate", reason="botocore is not installed")
+    pytest.importorskip("botocore", OLDEST_JUDGE)
+    from botocore import validate
+
     report = validate.ParamValidator().validate(params, _request())
     found = [report.generate_report()] if report.has_errors() else []
     return found or list(_wrong(params, _request(), "request"))

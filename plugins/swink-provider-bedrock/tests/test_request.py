@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from converse import CONTENT_TYPE, TEXT, said
+from converse_model import OLDEST_JUDGE
 
 from swink_core import Client, Done, Error, Host, Message, Notice, RetryPolicy
 from swink_core import StreamErrorKind as Kind
@@ -245,7 +246,9 @@ async def test_the_address_says_which_region_signs(
 async def test_the_host_is_of_the_regions_partition(
     place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loaders = pytest.importorskip("botocore.loaders", reason="botocore is not installed")
+    pytest.importorskip("botocore", OLDEST_JUDGE)
+    from botocore import loaders
+
     known = loaders.Loader().load_data("endpoints")["partitions"]
     [suffix] = (p["dnsSuffix"] for p in known if re.match(p["regionRegex"], place))
     _set(monkeypatch, KEYS)

@@ -1,0 +1,44 @@
+"""What each kind of failure means for a call: attempts made again, the next model, the circuit."""
+
+from __future__ import annotations
+
+import pytest
+
+from swink_core import StreamErrorKind as Kind
+from swink_core.failures.kinds import KINDS
+
+# (retries, whether the next model is tried, what it says of the target's health, HTTP statuses)
+MEANS: dict[Kind, tuple[int, bool, bool | None, set[int]]] = {
+    Kind.THROTTLED: (5, True, False, {429}),
+    Kind.OVERLOADED: (5, True, False, {503, 529}),
+    Kind.NETWORK: (3, True, False, {408}),
+    Kind.EMPTY_RESPONSE: (1, True, False, set()),
+    Kind.TIMEOUT: (3, True, False, set()),
+    Kind.PROTOCOL: (1, True, None, set()),
+    Kind.AUTH: (0, False, None, {401, 403}),
+    Kind.QUOTA_EXHAUSTED: (0, True, False, {402}),
+    Kind.CONTEXT_WINDOW_EXCEEDED: (0, False, True, set()),
+    Kind.CONTENT_FILTERED: (0, False, True, set()),
+    Kind.MODEL_NOT_FOUND: (0, True, None, {404, 410}),
+    Kind.INVALID_REQUEST: (0, False, True, {400, 405, 406, 413, 415, 422}),
+    Kind.UNSUPPORTED: (0, True, None, set()),
+    Kind.OUTPUT_TOO_LARGE: (0, False, None, set()),
+    Kind.RESOURCE: (2, True, None, set()),
+    Kind.CANCELLED: (0, False, None, set()),
+    Kind.INTERNAL: (0, False, None, set()),
+    Kind.UNKNOWN: (0, False, None, set()),
+}
+
+
+@pytest.mark.parametrize("kind", list(Kind), ids=str)
+def test_a_kind_means_what_the_table_says(kind: Kind) -> None:
+    row = KINDS[kind]
+    assert (row.retries, row.falls_back, row.healthy, {*row.statuses}) == MEANS[kind]
+
+
+@pytest.mark.parametrize("kind", list(Kind), ids=str)
+def test_people_are_told_of_each_kind_what_happened_and_what_to_do(kind: Kind) -> None:
+    title, resolution = KINDS[kind].title, KINDS[kind].resolution
+    assert title
+    assert title[-1] not in ".!"
+    assert resolution.endswith(".")

@@ -1,0 +1,194 @@
+"""What wrappers and hand-written iterators hand on: their events come as they were, whenever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from fakes import (
+    HELLO,
+    MODEL,
+    Observer,
+    Pipe,
+    PipeClient,
+    Yielding,
+    broken_rules,
+    client_of,
+    collect,
+    settled,
+    types,
+)
+
+import swink_core as swink
+from swink_core import Done, Error, Start, StopReason
+from swink_core import StreamErrorKind as Kind
+
+ALL_AT_ONCE = b"".join(HELLO)
+
+
+class Around:
+    """A shared plugin that puts an iterator around each provider's."""
+
+    def __init__(self, change: Callable[[Any], Any]) -> None:
+        self.change = change
+
+    @swink.hookimpl(wrapper=True)
+    def stream(self) -> Any:
+        return self.change((yield))
+
+
+async def streamed(*plugins: Any, pieces: tuple[bytes, ...] = (ALL_AT_ONCE,)) -> list[Any]:
+    """The events of an answer that comes in these pieces, one network read each."""
+    async with client_of(*plugins, http=PipeClient(Pipe(*pieces))) as client:
+        return await collect(client.stream(MODEL, "Hi"))
+
+
+class Turnstile:
+    """Lets a wrapper hand one event on each time it is told to."""
+
+    def __init__(self) -> None:
+        self._turns = asyncio.Semaphore(0)
+        self.cancelled = False
+
+    def let(self, events: int = 1) -> None:
+        for _ in range(events):
+            self._turns.release()
+
+    async def __call__(self, inner: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async for event in inner:
+            try:
+                await self._turns.acquire()
+            except asyncio.CancelledError:
+                self.cancelled = True
+                raise
+            yield event
+
+
+@pytest.mark.parametrize("pieces", [(ALL_AT_ONCE,), tuple(HELLO)], ids=["one_read", "five_reads"])
+async def test_a_wrapper_that_waits_between_events_changes_none(pieces: tuple[bytes, ...]) -> None:
+    async def waiting(inner: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async for event in inner:
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            yield event
+
+    assert await streamed(Around(waiting), pieces=pieces) == await streamed(pieces=pieces)
+
+
+async def test_events_of_one_read_for_which_a_wrapper_waits_come_one_by_one() -> None:
+    turnstile, events = Turnstile(), []
+    async with client_of(Around(turnstile), http=PipeClient(Pipe(ALL_AT_ONCE))) as client:
+
+        async def read() -> None:
+            async for event in client.stream(MODEL, "Hi"):
+                events.append(event)
+
+        reader = asyncio.create_task(read())
+        told = []
+        for _ in range(6):
+            turnstile.let()
+            await settled()
+            told.append(types(events))
+        await reader
+    *_, before, after, end = told
+    assert before == ["start", "text_start", "text_delta", "text_delta"]
+    assert (after[-1], end[-1]) == ("text_end", "done")
+
+
+async def test_what_a_wrapper_made_before_it_raised_is_handed_on() -> None:
+    async def raising(inner: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async for event in inner:
+            if event.type == "text_end":
+                raise ZeroDivisionError("oops")
+            yield event
+
+    events = await streamed(Around(raising))
+    assert broken_rules(events) == []
+    assert types(events) == ["start", "text_start", *["text_delta"] * 2, "text_end", "error"]
+    assert events[-1].error_kind is Kind.INTERNAL
+    assert "oops" in events[-1].error_message
+
+
+async def test_what_a_wrapper_holds_back_when_the_stream_is_closed_is_no_more_lost() -> None:
+    """It has handed two events of a read on and waits for the third: the caller gets the two."""
+    observer, turnstile = Observer(), Turnstile()
+    http = PipeClient(Pipe(ALL_AT_ONCE))
+    async with client_of(Around(turnstile), observer, http=http) as client:
+        stream = client.stream(MODEL, "Hi")
+        reader = asyncio.create_task(collect(stream))
+        turnstile.let(2)
+        await settled()
+        await stream.aclose()
+        events = await reader
+    assert turnstile.cancelled
+    assert events == observer.events
+    assert types(events) == ["start", "text_start", "text_end", "error"]
+    assert events[-1].stop_reason is StopReason.ABORTED
+
+
+async def test_a_wrapper_may_end_the_answer_before_its_provider_does() -> None:
+    """What it made with one network read ends with an end; the stream is not closed twice."""
+
+    async def short(inner: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async for event in inner:
+            yield event
+            break
+        yield Done(StopReason.STOP)
+        await asyncio.Event().wait()
+
+    assert types(await streamed(Around(short))) == ["start", "done"]
+
+
+async def test_an_end_that_a_wrapper_made_is_the_end_though_it_goes_on_waiting() -> None:
+    async def dallying(inner: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async for event in inner:
+            yield event
+            if event.type == "text_end":
+                yield Done(StopReason.STOP)
+                await asyncio.Event().wait()
+
+    observer, http = Observer(), PipeClient(Pipe(ALL_AT_ONCE))
+    async with client_of(Around(dallying), observer, http=http) as client:
+        stream = client.stream(MODEL, "Hi")
+        reader = asyncio.create_task(collect(stream))
+        await settled()
+        await stream.aclose()
+        events = await reader
+    assert events == observer.events
+    assert types(events)[-2:] == ["text_end", "done"]
+    assert broken_rules(events) == []
+
+
+ANSWER = [Start(), swink.Notice("hint", "nothing of note"), Done(StopReason.STOP)]
+
+
+async def test_events_may_be_handed_over_in_lists() -> None:
+    class Lists:
+        async def batches(self) -> AsyncIterator[list[Any]]:
+            yield ANSWER[:1]
+            yield []
+            yield ANSWER[1:]
+
+    async with client_of(providers={"toy": Yielding(Lists)}) as client:
+        assert await collect(client.stream(MODEL, "Hi")) == ANSWER
+
+
+async def test_an_iterator_need_not_know_how_to_be_closed() -> None:
+    class Plain:
+        def __init__(self) -> None:
+            self.left = iter([ANSWER[0]])
+
+        def __aiter__(self) -> Any:
+            return self
+
+        async def __anext__(self) -> Any:
+            return next(self.left)
+
+    async with client_of(providers={"toy": Yielding(Plain)}) as client:
+        [event async for event in client.stream(MODEL, "Hi") if isinstance(event, Error)]
+        async with client.stream(MODEL, "Hi") as left:
+            async for event in left:
+                assert event == ANSWER[0]
+                break

@@ -1,0 +1,171 @@
+"""Gates: who lets attempts begin, passes a target over, and learns how each attempt ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fakes import (
+    AT_ONCE,
+    HELLO,
+    MODEL,
+    NO_RETRY,
+    Pipe,
+    PipeClient,
+    Toy,
+    broken_rules,
+    client_of,
+    collect,
+    types,
+)
+
+import swink_core as swink
+from swink_core import Failure, Notice, ProviderFailure
+from swink_core import StreamErrorKind as Kind
+
+CHAIN: list[Any] = [MODEL, ("spare/small", {"api_key": "k"})]
+
+
+class Logging:
+    """A gate that writes down what it is asked and told, and refuses one model."""
+
+    def __init__(self, log: list[Any], name: str, refuses: str = "") -> None:
+        self.log, self.name, self.refuses = log, name, refuses
+
+    async def enter(self, target: Any) -> None:
+        self.log.append((self.name, "enter", target.model.id))
+        if target.model.id == self.refuses:
+            failure = Failure("request", kind=Kind.THROTTLED, message="enough for today")
+            raise ProviderFailure(failure)
+
+    def leave(self, target: Any, terminal: Any, response: Any) -> None:
+        status = None if response is None else response.status
+        self.log.append((self.name, "leave", target.model.id, terminal.type, status))
+
+
+class Broken:
+    """A gate that raises what it should not, when it is asked or when it is told."""
+
+    def __init__(self, at: str) -> None:
+        self.at = at
+
+    async def enter(self, target: Any) -> None:
+        if self.at == "enter":
+            raise ZeroDivisionError("oops")
+
+    def leave(self, target: Any, terminal: Any, response: Any) -> None:
+        if self.at == "leave":
+            raise ZeroDivisionError("oops")
+
+
+def good() -> Pipe:
+    return Pipe(*HELLO, end=True)
+
+
+async def asked(
+    gates: list[Any], *answers: Any, models: Any = MODEL, retry: Any = NO_RETRY
+) -> tuple[list[Any], PipeClient]:
+    """The events of a call past these gates, and who answered it."""
+    http = PipeClient(*answers or [good()])
+    given = {"providers": {"toy": Toy, "spare": Toy}, "api_key": "k", "retry": retry}
+    async with client_of(http=http, gates=gates, **given) as client:
+        return await collect(client.stream(models, "Hi")), http
+
+
+async def test_gates_are_entered_in_order_and_left_the_other_way_round() -> None:
+    log: list[Any] = []
+    await asked([Logging(log, "first"), Logging(log, "second")])
+    assert log == [
+        ("first", "enter", "large"),
+        ("second", "enter", "large"),
+        ("second", "leave", "large", "done", 200),
+        ("first", "leave", "large", "done", 200),
+    ]
+
+
+async def test_every_attempt_passes_the_gates_and_its_own_end_is_told() -> None:
+    log: list[Any] = []
+    down = Failure("connect", kind=Kind.NETWORK)
+    await asked([Logging(log, "gate")], down, good(), retry=AT_ONCE)
+    assert log == [
+        ("gate", "enter", "large"),
+        ("gate", "leave", "large", "error", None),
+        ("gate", "enter", "large"),
+        ("gate", "leave", "large", "done", 200),
+    ]
+
+
+async def test_a_refusal_ends_the_call_where_there_is_nobody_else_and_sends_nothing() -> None:
+    log: list[Any] = []
+    gates = [Logging(log, "first"), Logging(log, "second", "large"), Logging(log, "third")]
+    events, http = await asked(gates, retry=AT_ONCE)
+    assert types(events) == ["start", "error"]
+    assert (events[-1].error_kind, events[-1].error_message) == (Kind.THROTTLED, "enough for today")
+    assert events[-1].title == "Rate limited by Toy"
+    assert http.requests == []
+    assert log == [
+        ("first", "enter", "large"),
+        ("second", "enter", "large"),
+        ("first", "leave", "large", "error", None),
+    ]
+
+
+async def test_a_refused_target_is_passed_over_and_told_of() -> None:
+    log: list[Any] = []
+    gates = [Logging(log, "first"), Logging(log, "second", "large")]
+    events, http = await asked(gates, models=CHAIN)
+    assert events[0] == Notice("target_passed_over", "toy/large: enough for today")
+    assert types(events)[1] == "start"
+    assert broken_rules(events) == []
+    assert [b"small" in request.body for request in http.requests] == [True]
+    assert log[2:5] == [
+        ("first", "leave", "large", "error", None),
+        ("first", "enter", "small"),
+        ("second", "enter", "small"),
+    ]
+
+
+async def test_where_all_targets_are_refused_the_last_refusal_is_the_answer() -> None:
+    events, http = await asked([Logging([], "a", "large"), Logging([], "b", "small")], models=CHAIN)
+    assert types(events) == ["notice", "start", "error"]
+    assert events[-1].error_message == "enough for today"
+    assert http.requests == []
+
+
+@pytest.mark.parametrize("at", ["enter", "leave"])
+async def test_a_gate_that_raises_is_logged_and_left_out_of_the_call(
+    at: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    log: list[Any] = []
+    gates = [Logging(log, "before"), Broken(at), Logging(log, "after")]
+    down = Failure("connect", kind=Kind.NETWORK)
+    events, _ = await asked(gates, down, good(), retry=AT_ONCE)
+    assert types(events)[-1] == "done"
+    assert [each[:2] for each in log] == [
+        ("before", "enter"),
+        ("after", "enter"),
+        ("after", "leave"),
+        ("before", "leave"),
+    ] * 2
+    assert caplog.text.count("gate Broken raised; it is left out of this call") == 1
+    assert "ZeroDivisionError: oops" in caplog.text
+
+
+async def test_a_gate_that_was_left_out_of_one_call_is_asked_for_the_next(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with client_of(http=PipeClient(good(), good()), gates=[Broken("enter")]) as client:
+        for _ in range(2):
+            assert types(await collect(client.stream(MODEL, "Hi")))[-1] == "done"
+    assert caplog.text.count("gate Broken raised") == 2
+
+
+async def test_a_stream_that_is_closed_leaves_the_gates_it_entered() -> None:
+    log: list[Any] = []
+    http = PipeClient(Pipe(*HELLO[:2]))
+    client = client_of(http=http, gates=[Logging(log, "gate")])
+    async with client, client.stream(MODEL, "Hi") as stream:
+        async for event in stream:
+            if isinstance(event, swink.TextDelta):
+                break
+    assert log == [("gate", "enter", "large"), ("gate", "leave", "large", "error", 200)]
