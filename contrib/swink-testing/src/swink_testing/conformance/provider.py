@@ -28,7 +28,9 @@ from swink_testing.conformance.package import (
     check_imports_are_light,
     check_provider_info,
 )
+from swink_testing.conformance.pieces import check_pieces
 from swink_testing.conformance.reasons import check_stop_reasons
+from swink_testing.conformance.refusals import check_error_bodies, check_error_wordings
 from swink_testing.conformance.requests import (
     check_conversations,
     check_nothing_foreign_sent,
@@ -63,11 +65,14 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(1, check_expected_message),
     Check(2, check_truncation),
     Check(2, check_damaged_frames),
+    Check(2, check_pieces),
     Check(2, check_unknown_frames),
     Check(2, check_stop_reasons),
     Check(2, check_missing_usage),
     Check(2, check_in_stream_errors),
     Check(2, check_http_errors),
+    Check(2, check_error_bodies),
+    Check(2, check_error_wordings),
     Check(2, check_listed_errors),
     Check(2, check_whole_answers),
     Check(2, check_standard_faults),
