@@ -36,7 +36,7 @@ MESSAGE = AssistantMessage(
     usage=Usage(5, 3, total=8, reported=True),
     stop_reason=StopReason.STOP,
 )
-ECHO = "echo: level 3 of 3, complete, of what applies: 12 of 33 checks"
+ECHO = "echo: level 3 of 3, complete, of what applies: 13 of 40 checks"
 LIVE = "sound: level 2 of 2, answers as recorded, of what applies: 3 of 5 checks"
 
 HOOKLESS = """

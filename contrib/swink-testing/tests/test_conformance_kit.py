@@ -55,6 +55,9 @@ BROKEN = [
     ("sound", "broken:RunsCommands", "never_blocks"),
     ("sound", "broken:ForgetsUsage", "expected_message"),
     ("sound", "broken:SkipsWhatItCannotRead", "damaged_frames"),
+    ("sound", "careless:DropsBlanks", "pieces"),
+    ("sound", "careless:DropsRepeated", "pieces"),
+    ("sound", "careless:SharesParser", "side_by_side"),
     ("sound", "broken:EndOfInputIsSuccess", "truncation"),
     ("sound", "broken:IgnoresErrorFrames", "in_stream_errors"),
     ("sound", "broken:ErrorsAreText", "in_stream_errors"),
@@ -62,6 +65,9 @@ BROKEN = [
     ("sound", "broken:EverythingIsNetwork", "http_errors"),
     ("sound", "broken:HoldsOn", "cancelling_closes"),
     ("restless", "broken:LeavesTasks", "cancelling_closes"),
+    ("sound", "careless:ChokesOnLists", "error_bodies"),
+    ("sound", "careless:ReadsTooMuchIntoWords", "error_wordings"),
+    ("sound", "careless:ForgetsOnRetry", "retries_are_alike"),
     ("sound", "broken:KnowsFewErrors", "listed_errors"),
     ("sound", "broken:ForgetsHalfOfWhole", "whole_answers"),
     ("sound", "broken:ReadsOn", "standard_faults"),
@@ -74,10 +80,16 @@ BROKEN = [
     ("sound", "broken:SendsForeignSignatures", "nothing_foreign_sent"),
     ("sound", "broken:ChokesOnOrphans", "conversations"),
     ("sound", "broken:AsksAnyway", "unsupported_features"),
+    ("sound", "careless:HashesIds", "same_requests"),
+    ("sound", "careless:CountsCalls", "same_requests"),
+    ("sound", "careless:EmptiesExtra", "same_requests"),
+    ("sound", "careless:SortsTools", "order_is_kept"),
     ("sound", "broken:DropsImages", "other_models"),
     ("sound", "broken:DropsSeed", "nothing_dropped"),
     ("sound", "broken:KnowsAllFrames", "unknown_frames"),
     ("sound", "broken:InventsReasons", "stop_reasons"),
+    ("sound", "careless:CountsKnownReasonsAlone", "stop_reasons"),
+    ("sound", "careless:CutIsClean", "stop_reasons"),
     ("sound", "broken:CountsWhatNobodyCounted", "missing_usage"),
     ("sound", "broken:ForgetsSignatures", "answers_go_back"),
     ("sound", "broken:SendsUnknownFields", "requests_are_accepted"),
@@ -104,6 +116,8 @@ SHOWN_TWICE = {
     "broken:CountsWhatNobodyCounted": "whole_answers",
     "broken:IgnoresErrorFrames": "listed_errors",
     "broken:ErrorsAreText": "listed_errors",
+    "careless:CountsCalls": "retries_are_alike",
+    "careless:EmptiesExtra": "nothing_dropped",
     "broken:SendsForeignSignatures": "listed_requests",
     "broken:DropsSeed": "listed_requests",
     "broken:SendsUnknownFields": "listed_requests",
@@ -434,8 +448,9 @@ def test_the_class_makes_a_test_of_each_check_and_tells_the_level(
     assert counts["passed"] + counts["skipped"] == len(PROVIDER_CHECKS) + 1
     outcome.stdout.fnmatch_lines(
         [
-            "echo: level 3 of 3, complete, of what applies: 12 of 33 checks",
-            "  does not apply: http_errors, standard_faults: it does not speak HTTP",
+            "echo: level 3 of 3, complete, of what applies: 13 of 40 checks",
+            "  does not apply: http_errors, error_bodies, error_wordings, retries_are_alike, "
+            "standard_faults: it does not speak HTTP",
             "SKIPPED * does not apply: it does not speak HTTP",
         ]
     )

@@ -66,12 +66,12 @@ def rest_of(data: Any, path: Path, begun: int) -> Iterator[Any]:
         found: Any = rest
         changed = not left_out
         for depth, step in enumerate(path):
-            if isinstance(found, list):
+            if isinstance(step, int):
                 found[:] = [found[step]]
-                step = 0
-            elif depth:
-                for name in left_out:
-                    changed |= name != step and found.pop(name, None) is not None
+                found = found[0]
+                continue
+            for name in left_out if depth else ():
+                changed |= name != step and found.pop(name, None) is not None
             found = found[step]
         if changed:
             yield rest

@@ -6,6 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from swink_testing.conformance.again import (
+    check_order_is_kept,
+    check_retries_are_alike,
+    check_same_requests,
+    check_side_by_side,
+)
 from swink_testing.conformance.check import Check
 from swink_testing.conformance.damaged import check_damaged_frames
 from swink_testing.conformance.dropped import check_nothing_dropped, check_other_models
@@ -66,6 +72,7 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(2, check_truncation),
     Check(2, check_damaged_frames),
     Check(2, check_pieces),
+    Check(2, check_side_by_side),
     Check(2, check_unknown_frames),
     Check(2, check_stop_reasons),
     Check(2, check_missing_usage),
@@ -75,6 +82,7 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(2, check_error_wordings),
     Check(2, check_listed_errors),
     Check(2, check_whole_answers),
+    Check(2, check_retries_are_alike),
     Check(2, check_standard_faults),
     Check(2, check_large_input),
     Check(2, check_cancelling_closes, needed=True),
@@ -82,6 +90,8 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(3, check_nothing_foreign_sent),
     Check(3, check_answers_go_back),
     Check(3, check_unsupported_features),
+    Check(3, check_same_requests),
+    Check(3, check_order_is_kept),
     Check(3, check_nothing_dropped),
     Check(3, check_other_models),
     Check(3, check_capabilities_are_used),

@@ -27,8 +27,8 @@ _ODD: tuple[Any, ...] = (
 """JSON bodies that say nothing, each of a type that somebody does not wait for."""
 
 _NO_JSON = (
-    b"", b" ", b"<html><head><title>Away</title></head></html>", b"\xff\xfe\x00", b'{"error": {"mess',
-    b'\xef\xbb\xbf{}', b"NaN",
+    b"", b" ", b"<html><head><title>Away</title></head></html>", b"\xff\xfe\x00", b"\xef\xbb\xbf{}",
+    b'{"error": {"mess', b"NaN",
 )  # fmt: skip
 """Bodies of proxies and of servers that broke off."""
 
@@ -126,9 +126,7 @@ def _require_http(subject: Subject) -> None:
         raise DoesNotApply("it does not speak HTTP")
 
 
-async def _require_kind(
-    subject: Subject, status: int, body: bytes, kinds: Sequence[Kind]
-) -> Error:
+async def _require_kind(subject: Subject, status: int, body: bytes, kinds: Sequence[Kind]) -> Error:
     headers = {"Content-Type": "application/json"}
     http = MemoryHTTPClient(MemoryResponse([body], status, headers))
     client = subject.client(http)
