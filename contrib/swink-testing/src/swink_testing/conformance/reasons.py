@@ -221,8 +221,12 @@ def _strings(answer: Answer) -> Iterator[tuple[_Path, str]]:
 
 def _at(fields: set[_Path], data: Any) -> Iterator[Place]:
     for path, holder, name in _walk(data):
-        if path in fields:
+        if path in fields and holder[name] not in _NONE_YET:
             yield holder, name
+
+
+_NONE_YET = ("null", "")
+"""What an API may call the reason of an answer that goes on."""
 
 
 def _walk(data: Any, path: _Path = ()) -> Iterator[tuple[_Path, dict[str, Any], str]]:
