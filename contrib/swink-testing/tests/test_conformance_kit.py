@@ -91,6 +91,10 @@ BROKEN = [
     ("sound", "careless:CountsKnownReasonsAlone", "stop_reasons"),
     ("sound", "careless:CutIsClean", "stop_reasons"),
     ("sound", "broken:CountsWhatNobodyCounted", "missing_usage"),
+    ("sound", "careless:ZeroIsNothing", "counts"),
+    ("sound", "careless:StrictFields", "unknown_fields"),
+    ("sound", "careless:KeepsHeaders", "calls_are_apart"),
+    ("sound", "careless:PrintsKey", "no_secret_leaks"),
     ("sound", "broken:ForgetsSignatures", "answers_go_back"),
     ("sound", "broken:SendsUnknownFields", "requests_are_accepted"),
     ("sound", "broken:WrapsSystemPrompt", "listed_requests"),
@@ -448,9 +452,9 @@ def test_the_class_makes_a_test_of_each_check_and_tells_the_level(
     assert counts["passed"] + counts["skipped"] == len(PROVIDER_CHECKS) + 1
     outcome.stdout.fnmatch_lines(
         [
-            "echo: level 3 of 3, complete, of what applies: 13 of 40 checks",
+            "echo: level 3 of 3, complete, of what applies: 13 of 43 checks",
             "  does not apply: http_errors, error_bodies, error_wordings, retries_are_alike, "
-            "standard_faults: it does not speak HTTP",
+            "standard_faults, calls_are_apart: it does not speak HTTP",
             "SKIPPED * does not apply: it does not speak HTTP",
         ]
     )

@@ -12,7 +12,9 @@ from swink_testing.conformance.again import (
     check_same_requests,
     check_side_by_side,
 )
+from swink_testing.conformance.apart import check_calls_are_apart
 from swink_testing.conformance.check import Check
+from swink_testing.conformance.counts import check_counts, check_missing_usage
 from swink_testing.conformance.damaged import check_damaged_frames
 from swink_testing.conformance.dropped import check_nothing_dropped, check_other_models
 from swink_testing.conformance.faults import (
@@ -23,7 +25,7 @@ from swink_testing.conformance.faults import (
 )
 from swink_testing.conformance.forward import (
     check_answers_go_back,
-    check_missing_usage,
+    check_unknown_fields,
     check_unknown_frames,
 )
 from swink_testing.conformance.judged import check_requests_are_accepted
@@ -74,8 +76,10 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(2, check_pieces),
     Check(2, check_side_by_side),
     Check(2, check_unknown_frames),
+    Check(2, check_unknown_fields),
     Check(2, check_stop_reasons),
     Check(2, check_missing_usage),
+    Check(2, check_counts),
     Check(2, check_in_stream_errors),
     Check(2, check_http_errors),
     Check(2, check_error_bodies),
@@ -92,6 +96,7 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(3, check_unsupported_features),
     Check(3, check_same_requests),
     Check(3, check_order_is_kept),
+    Check(3, check_calls_are_apart),
     Check(3, check_nothing_dropped),
     Check(3, check_other_models),
     Check(3, check_capabilities_are_used),

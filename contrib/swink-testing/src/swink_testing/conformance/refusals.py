@@ -42,11 +42,17 @@ _TELLING: tuple[Any, ...] = (
 _KINDS = {
     400: Kind.INVALID_REQUEST,
     401: Kind.AUTH,
+    402: Kind.QUOTA_EXHAUSTED,
+    403: Kind.AUTH,
+    408: Kind.NETWORK,
+    413: Kind.INVALID_REQUEST,
     422: Kind.INVALID_REQUEST,
     429: Kind.THROTTLED,
     500: Kind.NETWORK,
     502: Kind.NETWORK,
     503: Kind.OVERLOADED,
+    504: Kind.NETWORK,
+    529: Kind.OVERLOADED,
 }
 """What statuses mean where the body says nothing more."""
 
