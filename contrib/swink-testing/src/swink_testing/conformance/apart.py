@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from typing import Any
 from unittest.mock import patch
 
@@ -52,6 +53,19 @@ def check_calls_are_apart(subject: Subject) -> None:
             require(_OTHER_KEY in sent[1], "a call's own key is not sent after another call")
             require(CANARY_KEY not in sent[1], "the key of one call goes out with another")
             require(CANARY_KEY in sent[2], "the key of one call goes out with another")
+
+        path = other.url.removeprefix("http://another.invalid/v1").partition("?")[0]
+        if version := re.match(r"/v\d\w*(?=/)", path):
+            http = MemoryHTTPClient(MemoryResponse(status=400))
+            address = f"http://another.invalid{version[0]}"
+            async with subject.client(http) as client:
+                options = subject.call_options(base_url=address)
+                async with client.stream(subject.model, "Hello", **options) as stream:
+                    async for _ in stream:
+                        pass
+            url = http.requests[0].url
+            twice = url.startswith(address + version[0])
+            require(not twice, f"a base_url that ends with {version[0]} goes to {url}")
 
     names = subject.info.api_key_env if subject.info is not None else ()
     with quiet(), patch.dict(os.environ, dict.fromkeys(names, _ENVIRONMENT_KEY)):

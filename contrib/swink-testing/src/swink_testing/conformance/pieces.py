@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
-from attrs import define
+from attrs import define, evolve
 
 from swink_core import (
     AssistantMessage,
@@ -24,7 +24,7 @@ from swink_testing.conformance.check import DoesNotApply, fail
 from swink_testing.conformance.edited import answers, data_of
 from swink_testing.conformance.joined import Path, at, ended_apart, joined, rest_of, with_value
 from swink_testing.conformance.subject import Subject
-from swink_testing.driver import fold
+from swink_testing.driver import comparable, fold
 from swink_testing.request_readers import strings_of
 
 __all__ = ["check_pieces"]
@@ -107,6 +107,7 @@ def check_pieces(subject: Subject) -> None:
                 await _require_listed(read, place, whole)
             if places:
                 await _require_together(read, places[-1], whole)
+            await _require_calls(read, whole)
         if not seen:
             raise DoesNotApply("no text of a recorded answer is in its message as it came")
 
@@ -220,6 +221,24 @@ async def _require_listed(read: _Read, place: _Place, whole: Sequence[Event]) ->
             name = ".".join(map(str, place.path[:depth]))
             why = f"{read.where}: the second of `{name}` in frame {place.frame + 1} is lost, and no"
             fail(f"{why} Notice tells of it", read.body(frames), _SECOND)
+
+
+async def _require_calls(read: _Read, whole: Sequence[Event]) -> None:
+    """Several calls of one tool are as many calls."""
+    before = comparable(fold(whole))
+    names = list(dict.fromkeys(call.name for call in before.tool_calls))
+    if len(names) < 2:
+        return
+    frames = list(read.frames)
+    for number, data in enumerate(frames):
+        for path, value in _strings(data, ()):
+            if value in names:
+                frames[number] = with_value(frames[number], path, names[0])
+    found = comparable(fold(await read.events(frames))).tool_calls
+    expected = [evolve(call, name=names[0]) for call in before.tool_calls]
+    if found != expected:
+        why = f"{read.where}: where all calls are of the tool {names[0]!r}, they are others"
+        fail(why, read.body(frames), expected)
 
 
 async def _require_together(read: _Read, place: _Place, whole: Sequence[Event]) -> None:

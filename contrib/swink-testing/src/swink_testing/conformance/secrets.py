@@ -55,8 +55,8 @@ async def _look(subject: Subject, options: Mapping[str, Any]) -> None:
             if http.requests:
                 written = _recorded(subject, http)
                 require(CANARY_KEY not in written, f"{what}: the key shows in a recording")
-    for name, written in (("out", out), ("err", err)):
-        require(CANARY_KEY not in written.getvalue(), f"the key is printed to std{name}")
+    for name, printed in (("out", out), ("err", err)):
+        require(CANARY_KEY not in printed.getvalue(), f"the key is printed to std{name}")
     for line in lines:
         require(CANARY_KEY not in line, f"the key is logged: {line.replace(CANARY_KEY, '…')}")
 
