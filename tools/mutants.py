@@ -147,9 +147,10 @@ def by_hand(tried: Tried) -> Iterator[Mutant]:
 
 
 def held(title: str) -> list[float]:
-    """Return the shares that the page states of a provider, of mutants by rule and by hand."""
+    """Return the shares that the page states of a provider, of mutants by rule and by hand; none
+    where it has no row of it."""
     rows = [line.split("|") for line in PAGE.read_text("utf-8").splitlines()]
-    [told] = [row[3:5] for row in rows if len(row) == 6 and row[1].strip() == title]
+    told = [cell for row in rows if len(row) == 6 and row[1].strip() == title for cell in row[3:5]]
     figures = [re.match(r" *(\d+) of (\d+)\b", cell) for cell in told]
     return [int(figure[1]) / int(figure[2]) if figure else LEAST for figure in figures]
 
@@ -160,7 +161,7 @@ def main() -> int:
     parser.add_argument("providers", nargs="*", choices=[*PROVIDERS, []])
     parser.add_argument("--sample", type=int, help="try so many of a provider's mutants by rule")
     given = parser.parse_args()
-    names = given.providers or list(PROVIDERS)
+    names = given.providers or [name for name, tried in PROVIDERS.items() if held(tried.title)]
     failed = False
     with tempfile.TemporaryDirectory() as folder:
         sys.path[:0] = [str(SOUND), render(folder)]
@@ -178,7 +179,10 @@ def _try_all(name: str, tried: Tried, sample: int | None) -> bool:
     equivalent = {each for each in listed if each.startswith(tried.modules)}
     enough = True
     for how, made, least in zip(
-        ("by rule", "by hand"), (by_rule(tried), by_hand(tried)), held(tried.title), strict=True
+        ("by rule", "by hand"),
+        (by_rule(tried), by_hand(tried)),
+        held(tried.title) or (LEAST, LEAST),
+        strict=True,
     ):
         mutants = {mutant.name: mutant for mutant in made}
         if asked := sorted(mutants.keys() - equivalent):
