@@ -302,7 +302,8 @@ def _blocked(candidate: Candidate) -> str:
 
 def _summed(known: Any, piece: Any) -> Any:
     """Return two lists as one, or a sum; of anything else the later."""
-    for kind in (list, (int, float)):
-        if isinstance(known, kind) and isinstance(piece, kind):
-            return known + piece
+    if isinstance(known, list) and isinstance(piece, list):
+        return known + piece
+    if isinstance(known, int | float) and isinstance(piece, int | float):
+        return known + piece
     return piece
