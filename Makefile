@@ -56,7 +56,7 @@ help:
 	@echo '                  property tests with many fresh examples'
 	@echo 'make judge        judge every kind of call to every kind of model (PROVIDERS="openai groq");'
 	@echo '                  all of it writes the page of what each provider takes'
-	@echo 'make mutants    mutate providers by rule, and count what the conformance kit finds (PROVIDERS="sound")'
+	@echo 'make mutants      mutate providers by rule, and count what the conformance kit finds (PROVIDERS="sound")'
 	@echo 'make scoreboard   put swink and its peers before the same faults, and before the judge; writes two pages'
 	@echo 'make moving       run the programs of the pages of moving to swink, installing what they move from'
 	@echo 'make counterparts show traces to Phoenix and metrics to Prometheus, put gateways behind'

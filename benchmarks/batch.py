@@ -2,7 +2,8 @@
 
 Compares swink-batch, with its journal and its limits, with a bare aiohttp loop behind a semaphore,
 and with the same loop over swink's client, openai's and litellm's, the latter where they are
-installed in `.venv-peers/NAME` (`make scoreboard`). Contenders take turns, a process each; ratios
+installed in `.venv-peers/NAME` (`make scoreboard`), for answers of three sizes; where uvloop is
+installed, the first and the last of ours on that too. Contenders take turns, a process each; ratios
 are within a round. Then: what a hundred times as many calls take in memory, and what a server gets
 that answers so many calls a second and refuses the rest, and one that says so in its headers, in a
 short run. Nothing leaves the machine.
@@ -20,12 +21,30 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
+from math import inf
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
 
 PEERS = ("openai", "litellm")
+
+MOST_CALLS = {"aiohttp": inf, "swink-batch": inf, "openai": 1000, "litellm": 1000}
+"""Calls that a way makes at most, others `REST`: a rate takes no more to tell."""
+
+REST = 5000
+
+LONG_RUN = 20_000
+"""Calls from which on one round is enough."""
+
+ROUNDS = 3
+
+SIZES = (3, 50, 200)
+"""Deltas of an answer: a label, a sentence or two, some paragraphs."""
+
+UVLOOP = "+uvloop"
+"""What a way ends in that runs on that event loop, where it is installed."""
 
 LEAST_RATIO = 0.6
 """Calls a second against the bare loop."""
@@ -58,10 +77,11 @@ def _server(*command: str) -> Iterator[str]:
             process.stdin.close()
 
 
-def _ask(way: str, url: str, calls: int, concurrency: int) -> dict[str, float]:
+def _ask(way: str, url: str, calls: int, concurrency: int, deltas: int) -> dict[str, float]:
     python = str(_peer(way)) if way in PEERS else sys.executable
-    command = [python, str(ROOT / "benchmarks/batch_loops.py"), way, url, str(calls)]
-    done = subprocess.run([*command, str(concurrency)], capture_output=True, text=True, check=False)
+    command = [python, str(ROOT / "benchmarks/batch_loops.py"), way, url]
+    command += [str(calls), str(concurrency), str(deltas)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{way} failed:\n{done.stderr}")
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
@@ -72,17 +92,18 @@ def _peer(way: str) -> Path:
     return ROOT / ".venv-peers" / way / "bin" / "python"
 
 
-def speed(calls: int, concurrency: int, rounds: int) -> tuple[float, float, float]:
+def speed(url: str, calls: int, concurrency: int, rounds: int, deltas: int) -> list[float]:
     """Print calls a second of all, and return swink-batch's ratios, to aiohttp and to swink's
-    client, and its growth in memory."""
-    ways = ["aiohttp", "swink", "swink-batch", *(way for way in PEERS if _peer(way).exists())]
+    client, and the megabytes of memory that it takes."""
+    ways = ["aiohttp", "swink", "swink-batch"]
+    ways += [f"{way}{UVLOOP}" for way in ("aiohttp", "swink-batch") if find_spec("uvloop")]
+    ways += [way for way in PEERS if _peer(way).exists()]
     found: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
-    with _server("-m", "benchmarks.server") as url:
-        for number in range(rounds):
-            for way in ways[number % len(ways) :] + ways[: number % len(ways)]:
-                found[way].append(_ask(way, url, calls, concurrency))
-        small = _ask("swink-batch", url, max(calls // 100, 100), concurrency)["memory"]
-    print(f"{calls:,} calls, {concurrency} at a time, {rounds} rounds (medians)\n")
+    for number in range(rounds):
+        for way in ways[number % len(ways) :] + ways[: number % len(ways)]:
+            often = int(min(calls, MOST_CALLS.get(way, REST)))
+            found[way].append(_ask(way, url, often, concurrency, deltas))
+    print(f"{calls:,} calls, {deltas} deltas an answer, {concurrency} at a time, {rounds} rounds\n")
     print("| way | calls/s | of aiohttp | of swink | CPU µs a call | memory MB |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     ratios: dict[tuple[str, str], float] = {}
@@ -96,9 +117,9 @@ def speed(calls: int, concurrency: int, rounds: int) -> tuple[float, float, floa
         )
         of = " | ".join(f"{ratios[way, other]:.2f}" for other in ("aiohttp", "swink"))
         print(f"| {way} | {rate:,.0f} | {of} | {cpu:,.0f} | {memory:.0f} |")
-    growth = statistics.median(each["memory"] for each in found["swink-batch"]) / small
-    print(f"\nmemory: {small:.0f} MB with a hundredth of the calls; x {growth:.2f} with all")
-    return ratios["swink-batch", "aiohttp"], ratios["swink-batch", "swink"], growth
+    print(flush=True)
+    memory = statistics.median(each["memory"] for each in found["swink-batch"])
+    return [ratios["swink-batch", "aiohttp"], ratios["swink-batch", "swink"], memory]
 
 
 def limited(rate: float, calls: int, *says: str) -> tuple[float, float]:
@@ -136,19 +157,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--calls", type=int, default=3000)
     parser.add_argument("--concurrency", type=int, default=100)
-    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--rate", type=float, default=200.0)
     parser.add_argument("--limited-calls", type=int, default=6000)
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args()
-    ratio, share, growth = speed(given.calls, given.concurrency, given.rounds)
+    rounds = 1 if given.calls >= LONG_RUN else ROUNDS
+    few = max(given.calls // 100, 100)
+    with _server("-m", "benchmarks.server") as url:
+        ratio, share, memory = speed(url, given.calls, given.concurrency, rounds, SIZES[0])
+        small = _ask("swink-batch", url, few, given.concurrency, SIZES[0])["memory"]
+        print(f"memory: {small:.0f} MB with {few:,} calls; x {memory / small:.2f} with all\n")
+        for size in SIZES[1:]:
+            often = max(given.calls * SIZES[0] // size, 100)
+            speed(url, often, given.concurrency, ROUNDS, size)
     used, refused = limited(given.rate, given.limited_calls)
     short_used, short_refused = limited(given.rate, given.limited_calls // 3, "--headers")
     broken = [
         what
         for what, holds in (
             (f"less than {LEAST_RATIO} of aiohttp's calls a second", ratio >= LEAST_RATIO),
-            (f"memory grows by more than {MOST_GROWTH}", growth <= MOST_GROWTH),
+            (f"memory grows by more than {MOST_GROWTH}", memory <= MOST_GROWTH * small),
             (f"less than {LEAST_SHARE} of those of swink's client", share >= LEAST_SHARE),
             (f"less than {LEAST_USE:.0%} of a limit used", min(used, short_used) >= LEAST_USE),
             (f"{MOST_REFUSED:.0%} or more refused", max(refused, short_refused) < MOST_REFUSED),

@@ -1,9 +1,10 @@
 """Ways to ask a model many times: each in a process of its own, which may not have swink.
 
-    python benchmarks/batch_loops.py WAY URL CALLS CONCURRENCY
+    python benchmarks/batch_loops.py WAY URL CALLS CONCURRENCY DELTAS
 
-asks so often, writes each answer as a line, and prints calls a second, the CPU time of a call in
-microseconds, and the memory in use at its highest in megabytes, as JSON.
+asks so often for answers of so many pieces of text, writes each answer as a line, and prints calls
+a second, the CPU time of a call in microseconds, and the memory in use at its highest in megabytes,
+as JSON. A way that ends in `+uvloop` runs on that event loop.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-MODEL = "short-3"
-"""What the benchmark's server answers in one write."""
+MODEL = "short-{}"
+"""What the benchmark's server answers in one write: so many pieces."""
+
+UVLOOP = "+uvloop"
 
 Ask = Callable[[int], Awaitable[str]]
 
@@ -131,12 +134,19 @@ def body(number: int) -> dict[str, Any]:
 
 def main() -> None:
     """Ask, and print what it took."""
+    global MODEL
     way, url, calls, concurrency = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    MODEL = MODEL.format(sys.argv[5])
+    run = asyncio.run
+    if way.endswith(UVLOOP):
+        import uvloop
+
+        way, run = way.removesuffix(UVLOOP), uvloop.run
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "answers.jsonl"
-        asyncio.run(WAYS[way](url, 20, 4, Path(folder) / "warm.jsonl"))
+        run(WAYS[way](url, 20, 4, Path(folder) / "warm.jsonl"))
         began, cpu = time.perf_counter(), time.process_time()
-        asyncio.run(WAYS[way](url, calls, concurrency, output))
+        run(WAYS[way](url, calls, concurrency, output))
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         answered = len(output.read_bytes().splitlines())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from types import NoneType
 from typing import Any, Self, TypeAlias, Unpack
 
 from swink_core.arguments import (
@@ -32,7 +34,13 @@ from swink_core.vocabulary.clock import Clock
 from swink_core.vocabulary.http import HTTPClient
 from swink_core.vocabulary.messages import AssistantMessage, Prompt
 from swink_core.vocabulary.models import Model
-from swink_core.vocabulary.options import ClientOptions, Options, TargetOptions
+from swink_core.vocabulary.options import (
+    CacheStrategy,
+    ClientOptions,
+    Options,
+    TargetOptions,
+    Timeouts,
+)
 from swink_core.vocabulary.outcome import Cost, Totals, Usage
 
 OneModel: TypeAlias = str | Model
@@ -74,16 +82,14 @@ class Client:
     ) -> None:
         self.host = host or Host(plugins)
         self.catalog = Catalog(self.host)
-        self._http = http or AiohttpClient()
-        self._clock = clock or LoopClock()
+        self._http, self._clock = http or AiohttpClient(), clock or LoopClock()
         self._breaker = CircuitBreaker(self._clock) if breaker else None
-        self._gates = tuple(gates)
-        self._default = default
-        self._closed = False
+        self._gates, self._default, self._closed = tuple(gates), default, False
         self._defaults = _impersonal(full_options(defaults))
         self._providers: dict[str, dict[str, Any]] = {}
         self._totals = Totals()
         self._on_close: Callable[[], Awaitable[None]] | None = None  # of each stream
+        self._remembered: Any = lru_cache(MOST_REMEMBERED, typed=True)(self._resolved)
         options_of(self._defaults)
         for name, given in (providers or {}).items():
             self.host.entry(name)
@@ -115,14 +121,13 @@ class Client:
         """
         if self._closed:
             raise UsageError("the client is closed", resolution="Make calls before it is closed.")
-        asked = full_options(options)
+        asked: dict[str, Any] = {**options}
         system_prompt, tools = asked.pop("system_prompt", None), asked.pop("tools", None)
         conversation = context_of(context, system_prompt, tools)
         targets = self._targets(model, asked)
         check_context(conversation, targets[0].continues)
         for target in targets:
             check_options(target.options, conversation)
-            check_settings(target.model.provider, target.info, target.options.settings)
         call = Call(Attempt(targets[0]), conversation, clock=self._clock, http=self._http)
         call.shared_totals = self._totals
         return EventStream(Driver(call, targets, self._breaker, self._gates, self._on_close))
@@ -164,13 +169,20 @@ class Client:
         chain = models if isinstance(models, list) or _is_chain(models) else [models]
         if not chain:
             raise InvalidModel("the chain of models is empty")
-        targets: list[Target] = []
+        found = self._resolved
+        if {*map(type, chain)} == {str} and _PLAIN.issuperset(map(type, options.values())):
+            found = self._remembered  # what is of other types may be equal, and differ or change
+        return [Target(*each) for each in found(*chain, **options)]
+
+    def _resolved(self, /, *chain: ModelChoice, **options: Any) -> list[tuple[Any, ...]]:
+        """Return what is known of each target of a chain: a `Target`'s fields, in order."""
+        options, targets = full_options(options), list[tuple[Any, ...]]()
         for choice in chain:
             name, own = _with_options(choice)
             model = self._model(name)
             given = {**self._defaults, **self._providers.get(model.provider, {})}
             asked = options
-            if targets and (model.provider != targets[0].model.provider or "base_url" in own):
+            if targets and (model.provider != targets[0][0].provider or "base_url" in own):
                 # what belongs to the first target's provider, or address, does not travel on
                 asked = {name: value for name, value in asked.items() if name not in _PERSONAL}
             asked = {**asked, **own}
@@ -179,10 +191,10 @@ class Client:
                 given = {name: v for name, v in given.items() if name not in _CREDENTIALS}
             binding, info = self.host.bind(model.provider), self.catalog.provider(model.provider)
             is_last = len(targets) == len(chain) - 1
-            target = Target(model, options_of(_laid_over(given, asked)), binding, info, is_last)
-            target.extra = asked.get("extra") or {}
-            target.inherited = frozenset(given.keys() - asked.keys() - _STEERING)
-            targets.append(target)
+            laid = options_of(_laid_over(given, asked))
+            check_settings(model.provider, info, laid.settings)
+            said = frozenset(given.keys() - asked.keys() - _STEERING), asked.get("extra") or {}
+            targets.append((model, laid, binding, info, is_last, *said))
         return targets
 
     def _model(self, name: Any) -> Model:
@@ -193,6 +205,11 @@ class Client:
             )
         return self.catalog.resolve(name)
 
+
+MOST_REMEMBERED = 256
+"""Models with options of which a client knows what it found for them."""
+
+_PLAIN = frozenset({str, int, float, bool, NoneType, Timeouts, CacheStrategy})
 
 MODEL_ENV = "SWINK_MODEL"
 """Names the model of calls that name none; several, separated by spaces, are a chain."""

@@ -77,7 +77,7 @@ REFUSED: list[tuple[str, Context, str]] = [
     (
         "no_media_type",
         user(ImageBlock(Base64Source(NOTHING, "eA=="))),
-        "media_type: expected `str`, got `None`",
+        "media_type: expected a media type",
     ),
     (
         "an_uploaded_file_of_nobody",
@@ -89,12 +89,20 @@ REFUSED: list[tuple[str, Context, str]] = [
         user(ImageBlock(FileIdSource("a", NOTHING))),
         "id: expected `str`, got `None`",
     ),
-    ("a_media_type_of_no_type", user(ImageBlock(Base64Source("png", "eA=="))), "is no media type"),
-    ("no_media_type", user(ImageBlock(Base64Source("", "eA=="))), "is no media type"),
+    (
+        "a_media_type_of_no_type",
+        user(ImageBlock(Base64Source("png", "eA=="))),
+        "media_type: expected a media type, for example image/png",
+    ),
+    (
+        "no_media_type",
+        user(ImageBlock(Base64Source("", "eA=="))),
+        "media_type: expected a media type, for example image/png",
+    ),
     (
         "an_addresses_media_type",
         user(ImageBlock(UrlSource("https://a.example/x", "image/"))),
-        "is no media type",
+        "media_type: expected a media type, for example image/png",
     ),
     ("data_of_no_base64", user(ImageBlock(Base64Source("image/png", "a!b="))), "is no base64"),
     (
@@ -130,7 +138,7 @@ REFUSED: list[tuple[str, Context, str]] = [
     (
         "arguments_as_text",
         said(ToolCallBlock("a", "f", "{}")),
-        "arguments: expected `object`, got `str`",
+        "arguments: expected `dict`, got `str`",
     ),  # type: ignore[arg-type]  # on purpose
     (
         "arguments_that_are_no_json",
@@ -180,7 +188,7 @@ REFUSED: list[tuple[str, Context, str]] = [
     (
         "metadata_of_nobody",
         Context([HI], tools=[Tool("f", metadata={"defer_loading": True})]),
-        "tool 'f': metadata: expected `object`",
+        "tool 'f': metadata: expected `dict`",
     ),
     (
         "metadata_that_is_no_json",
@@ -190,7 +198,7 @@ REFUSED: list[tuple[str, Context, str]] = [
     (
         "parameters_as_text",
         Context([HI], tools=[Tool("f", "", "{}")]),
-        "tool 'f': parameters: expected `object`",
+        "tool 'f': parameters: expected `dict`",
     ),  # type: ignore[arg-type]  # on purpose
     (
         "parameters_that_are_no_json",

@@ -304,6 +304,35 @@ async def test_a_model_may_be_given_as_an_object_that_says_more() -> None:
     assert events[-1].error_kind is Kind.UNSUPPORTED
 
 
+@pytest.mark.parametrize(
+    ("first", "second"), [(1, 1.0), (0.0, 0), (1, None)], ids=["whole", "none", "unset"]
+)
+async def test_options_that_are_equal_are_not_taken_for_each_other(first: Any, second: Any) -> None:
+    async with client_of() as client:
+        for value in (first, second, first):
+            given = client.stream(MODEL, "Hi", temperature=value).call.options.temperature
+            assert (type(given), given) == (type(value), value)
+
+
+async def test_a_mistake_is_found_after_a_call_that_is_equal_to_it() -> None:
+    async with client_of() as client:
+        client.stream(MODEL, "Hi", seed=1)
+        with pytest.raises(InvalidOption, match="seed=True"):
+            client.stream(MODEL, "Hi", seed=True)
+
+
+async def test_what_changes_between_two_calls_is_seen() -> None:
+    stop = ["a"]
+    more = swink.Model("toy", "large", ModelInfo("large", max_output=5))
+    async with client_of() as client:
+        calls = [client.stream(MODEL, "Hi", stop=stop).call]
+        stop.append("b")
+        calls.append(client.stream(MODEL, "Hi", stop=stop).call)
+        assert [call.options.stop for call in calls] == [("a",), ("a", "b")]
+        client.stream(swink.Model("toy", "large"), "Hi")
+        assert client.stream(more, "Hi").call.model.info is more.info
+
+
 # -- fallback chains -----------------------------------------------------------------------------
 
 
@@ -686,8 +715,9 @@ async def test_stream_opens_a_client_for_the_call_and_closes_it_with_the_stream(
             assert types(await collect(swink.stream(MODEL, "Hi", **options)))[-1] == "done"
         assert (await swink.complete(MODEL, "Hi", **options)).text == "Hello"
         assert len(server.exchanges) == 3
-        await asyncio.sleep(0.01)
-        assert server._connections == set()
+        async with asyncio.timeout(10):  # the server sees it a little later
+            while server._connections:  # noqa: ASYNC110  # nobody tells
+                await asyncio.sleep(0.001)
 
 
 @pytest.mark.usefixtures("installed")

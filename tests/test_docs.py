@@ -67,6 +67,28 @@ def test_mypy_finds_nothing_in_the_blocks_of_the_pages_and_in_the_examples(tmp_p
     assert done.stdout.startswith("Success"), done.stdout + done.stderr
 
 
+FRONT_PAGE = {"swink", "swink_cli", "swink_core", "swink_recorder"}
+"""Our modules that the front page's install line brings."""
+
+BROUGHT = {"aiohttp", "attrs", "click", "msgspec"}
+"""What these need."""
+
+BROUGHT_BY = {
+    "opentelemetry": "swink-observer-otel",
+    "prometheus_client": "swink-observer-prometheus",
+}
+"""What a module comes with that has another name."""
+
+
+@pytest.mark.parametrize("page", [p for p in RUNNABLE if ROOT / "docs" in p.parents], ids=name_of)
+def test_a_page_says_what_to_install_for_its_programs(page: Path) -> None:
+    blocks = "".join(python_blocks(page))
+    named = set(re.findall(r"^(?:from|import) (\w+)", blocks, re.MULTILINE))
+    beside = named - FRONT_PAGE - BROUGHT - sys.stdlib_module_names
+    said = " ".join(re.findall(r"pip install (.*)", page.read_text("utf-8")))
+    assert [n for n in beside if BROUGHT_BY.get(n, n).replace("_", "-") not in said] == []
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     broken = [
         f"{name_of(page)} -> {target}"

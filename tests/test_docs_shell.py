@@ -63,7 +63,7 @@ print(swink.complete_sync("echo/echo", "Hello").text)
 }
 """What a reader would have written."""
 
-OTHERS = {"opentelemetry-distro", "opentelemetry-exporter-otlp"}
+OTHERS = {"httpx", "opentelemetry-distro", "opentelemetry-exporter-otlp", "starlette", "uvicorn"}
 """Distributions of others that pages install."""
 
 

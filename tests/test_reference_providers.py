@@ -6,9 +6,7 @@ import empty_cells
 import generate_providers
 import pytest
 
-from swink_core import (
-    Host,
-)
+from swink_core import Host
 from swink_core.providers import Catalog
 
 
@@ -20,6 +18,11 @@ def test_the_page_is_up_to_date() -> None:
 def test_the_list_of_names_is_up_to_date() -> None:
     written = generate_providers.NAMES.read_text("utf-8")
     assert written == generate_providers.names(), "run tools/generate_providers.py"
+
+
+def test_another_page_counts_them_alike() -> None:
+    page = generate_providers.PAGE.parents[1] / "explanation" / "command-lines-compared.md"
+    assert f", {len(Host().provider_names())} of them in all" in page.read_text("utf-8")
 
 
 @pytest.mark.parametrize("name", Host().provider_names())

@@ -70,7 +70,7 @@ def messages() -> str:
         MARK,
         "A conversation is a string, a list of messages, or a `Context`, which has a\n"
         "system prompt and tools too. `swink_core.dump` makes JSON data of them, and\n"
-        "`swink_core.load` reads it.",
+        "`swink_core.load` reads it; a list takes such data in place of messages.",
         *of_core(*MESSAGES),
         *of_core(*BLOCKS),
         *of_core(*SOURCES),

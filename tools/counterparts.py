@@ -5,8 +5,6 @@ does not understand it.
   must show a span of kind LLM with the recording's tokens.
 * Prometheus (Debian's) scrapes the metrics of calls of all kinds, and every query of the dashboard
   must return data.
-* Prometheus scrapes a gateway, with the key of an operator: the gateway's series must be there, all
-  of its alerts evaluate, and those fire that are given a reason to.
 * A cassette must not play for a call with another tool, option or model.
 
 `make counterparts` installs both. Nothing leaves the machine.
@@ -15,7 +13,6 @@ does not understand it.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import http.client
 import json
 import math
@@ -35,8 +32,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import aiohttp
-
 import swink
 from swink_recorder.recording import Recording, bundled_recordings
 from swink_recorder.replay import ReplayServer
@@ -50,12 +45,14 @@ ANSWER_SECONDS = 90.0
 """Seconds in which a tool that runs must have what it was sent."""
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port that nobody listens at."""
     with socket.create_server(("127.0.0.1", 0)) as found:
         return int(found.getsockname()[1])
 
 
-def _get(url: str, **query: str) -> Any:
+def get(url: str, **query: str) -> Any:
+    """Return what an address answers, as data where it is JSON."""
     if query:
         url += "?" + urllib.parse.urlencode(query)
     with urllib.request.urlopen(url, timeout=30) as answer:
@@ -64,7 +61,7 @@ def _get(url: str, **query: str) -> Any:
 
 
 @contextmanager
-def _running(name: str, url: str, command: list[str], **environ: str) -> Iterator[None]:
+def running_tool(name: str, url: str, command: list[str], **environ: str) -> Iterator[None]:
     """Start a tool, wait until it answers, and stop it in the end."""
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
@@ -74,7 +71,7 @@ def _running(name: str, url: str, command: list[str], **environ: str) -> Iterato
             deadline = time.monotonic() + PATIENCE
             while True:
                 try:
-                    _get(url)
+                    get(url)
                     break
                 except (OSError, http.client.HTTPException):  # it does not answer yet, or badly
                     if process.poll() is None and time.monotonic() < deadline:
@@ -90,7 +87,7 @@ def _running(name: str, url: str, command: list[str], **environ: str) -> Iterato
             process.wait()
 
 
-async def _eventually(check: Callable[[], list[str]]) -> list[str]:
+async def eventually(check: Callable[[], list[str]]) -> list[str]:
     """Return what a check has to complain of, when it has nothing or the time is up."""
     deadline = time.monotonic() + ANSWER_SECONDS
     while faults := await asyncio.to_thread(check):
@@ -132,7 +129,7 @@ async def see_traces(folder: Path) -> list[str]:
     assert recording.message is not None
     assert recording.message.usage is not None
     usage = recording.message.usage
-    port, grpc_port = _free_port(), _free_port()
+    port, grpc_port = free_port(), free_port()
     url = f"http://127.0.0.1:{port}"
     settings = {
         "PHOENIX_WORKING_DIR": str(folder),
@@ -141,13 +138,13 @@ async def see_traces(folder: Path) -> list[str]:
         "PHOENIX_GRPC_PORT": str(grpc_port),
         "PHOENIX_TELEMETRY_ENABLED": "false",
     }
-    with _running("Phoenix", f"{url}/healthz", [str(PHOENIX), "serve"], **settings):
+    with running_tool("Phoenix", f"{url}/healthz", [str(PHOENIX), "serve"], **settings):
         tracers = TracerProvider()
         exporter = OTLPSpanExporter(f"http://127.0.0.1:{grpc_port}", insecure=True)
         tracers.add_span_processor(SimpleSpanProcessor(exporter))
         observer = OTelObserver(tracer_provider=tracers)
         async with ReplayServer() as server, swink.Client(plugins=[observer]) as client:
-            there = {"base_url": server.add("case", recording), "api_key": "none"}
+            there: Any = {"base_url": server.add("case", recording), "api_key": "none"}
             await client.complete(f"anthropic/{recording.model}", "Hi", **there)
             await client.run("echo/tool", "Hi", tools=[_tool]).result()
         tracers.shutdown()
@@ -158,7 +155,7 @@ async def see_traces(folder: Path) -> list[str]:
         }
 
         def check() -> list[str]:
-            spans = _get(f"{url}/v1/projects/default/spans")["data"]
+            spans = get(f"{url}/v1/projects/default/spans")["data"]
             shown = [span for span in spans if span["name"] == f"chat {recording.model}"]
             found = [{k: span["attributes"].get(k) for k in expected} for span in shown]
             if found != [expected]:
@@ -167,7 +164,7 @@ async def see_traces(folder: Path) -> list[str]:
             tree = {(names.get(s["parent_id"]), s["name"], s["span_kind"]) for s in spans}
             return [f"no {branch} in {tree}" for branch in RUN if branch not in tree]
 
-        return await _eventually(check)
+        return await eventually(check)
 
 
 # -- metrics -------------------------------------------------------------------------------------
@@ -231,7 +228,8 @@ def dashboard_queries() -> list[str]:
     return [re.sub(r"\$(\w+)", lambda name: values[name[1]], expr) for expr in targets]
 
 
-def _has_data(answer: Any) -> bool:
+def has_data(answer: Any) -> bool:
+    """Tell whether an answer of Prometheus has a number."""
     values = [float(sample["value"][1]) for sample in answer["data"]["result"]]
     return any(not math.isnan(value) for value in values)
 
@@ -242,7 +240,7 @@ async def see_metrics(folder: Path) -> list[str]:
 
     from swink_observer_prometheus.observer import PrometheusObserver
 
-    registry, port = CollectorRegistry(), _free_port()
+    registry, port = CollectorRegistry(), free_port()
     served, thread = start_http_server(0, "127.0.0.1", registry)
     target = f"127.0.0.1:{served.server_port}"
     config = folder / "prometheus.yml"
@@ -257,121 +255,22 @@ async def see_metrics(folder: Path) -> list[str]:
     url = f"http://127.0.0.1:{port}"
     plugins = [PrometheusObserver(registry), Rarities()]
     retry = swink.RetryPolicy(base=0.01)
-    with _running("Prometheus", f"{url}/-/ready", command):
+    with running_tool("Prometheus", f"{url}/-/ready", command):
         async with swink.Client(plugins=plugins, retry=retry, breaker=False) as client:
             calling = asyncio.create_task(_call_for_ever(client))
 
             def check() -> list[str]:
                 asked = {
-                    expr: _get(f"{url}/api/v1/query", query=expr) for expr in dashboard_queries()
+                    expr: get(f"{url}/api/v1/query", query=expr) for expr in dashboard_queries()
                 }
-                return [f"no data for {expr}" for expr in asked if not _has_data(asked[expr])]
+                return [f"no data for {expr}" for expr in asked if not has_data(asked[expr])]
 
-            faults = await _eventually(check)
+            faults = await eventually(check)
             calling.cancel()
             await asyncio.wait([calling])
     served.shutdown()
     thread.join()
     return faults
-
-
-# -- a gateway -----------------------------------------------------------------------------------
-
-
-CONFIG = """
-[routes.best]
-tiers = ["echo/fail-overloaded", "echo/echo"]
-[keys.alice]
-key = "sha256:{alice}"
-dollars_per_day = 0.05
-[keys.prometheus]
-key = "sha256:{prometheus}"
-operator = true
-"""
-
-SERIES = (
-    'up{job="swink-gateway"} == 1',
-    "rate(ccr_requests_total[15s]) > 0",
-    "ccr_active_streams",
-    'llm_requests_total{model="rare"}',
-    'swink_gateway_key_dollars{key="alice", period="day"} > 0.04',
-    "swink_gateway_config_is_current == 0",
-)
-
-FIRING = {"GatewayBudgetNearlySpent"}
-PENDING = {"GatewayConfigurationNotUsed", "GatewayCallsFail"}
-"""Alerts that are about something that has to last."""
-
-
-async def see_gateway(folder: Path) -> list[str]:
-    """Return what of a gateway's metrics and alerts Prometheus does not take."""
-    from swink_gateway.config import Source
-    from swink_gateway.monitoring import Monitor
-    from swink_gateway.reloading import Reloader
-    from swink_gateway.routing import usable
-    from swink_gateway.server import Gateway
-
-    digests = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("alice", "prometheus")}
-    file = folder / "team.toml"
-    file.write_text(CONFIG.format(**digests))
-    monitor, port = Monitor(), _free_port()
-    retry = swink.RetryPolicy.none()
-    async with (
-        swink.Client(plugins=[*monitor.plugins, Rarities()], breaker=False) as client,
-        Gateway(
-            client, config=usable(client, Source.of(file), {}), monitor=monitor, retry=retry
-        ) as gateway,
-    ):
-        monitor.reloader = Reloader(client, file, {}, gateway.reconfigure, print)
-        file.write_text("no TOML")
-        monitor.reloader.look()
-        config = folder / "prometheus.yml"
-        config.write_text(
-            "global: {scrape_interval: 1s, evaluation_interval: 1s}\n"
-            f"rule_files: ['{files('swink_gateway') / 'alerts.yml'}']\n"
-            "scrape_configs:\n"
-            "  - job_name: swink-gateway\n"
-            "    authorization: {credentials: prometheus}\n"
-            f"    static_configs: [{{targets: ['{gateway.url.removeprefix('http://')}']}}]\n"
-        )
-        command = [
-            "prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}",
-            f"--web.listen-address=127.0.0.1:{port}",
-        ]  # fmt: skip
-        url = f"http://127.0.0.1:{port}"
-
-        def check() -> list[str]:
-            asked = {expr: _get(f"{url}/api/v1/query", query=expr) for expr in SERIES}
-            faults = [f"no data for {expr}" for expr in SERIES if not _has_data(asked[expr])]
-            (group,) = _get(f"{url}/api/v1/rules")["data"]["groups"]
-            rules = {rule["name"]: rule for rule in group["rules"]}
-            faults += [
-                f"{n}: {r.get('lastError', r['health'])}"
-                for n, r in rules.items()
-                if r["health"] != "ok"
-            ]
-            faults += [f"{n} does not fire" for n in FIRING if rules[n]["state"] != "firing"]
-            return faults + [f"{n} is inactive" for n in PENDING if rules[n]["state"] == "inactive"]
-
-        with _running("Prometheus", f"{url}/-/ready", command):
-            calling = asyncio.create_task(_ask_for_ever(gateway.url))
-            faults = await _eventually(check)
-            calling.cancel()
-            await asyncio.wait([calling])
-    return faults
-
-
-async def _ask_for_ever(url: str) -> None:
-    asked = [("alice", "echo/rare"), ("prometheus", "best"), ("prometheus", "echo/fail-overloaded")]
-    async with aiohttp.ClientSession() as session:
-        while True:
-            for key, model in asked:
-                said = {"model": model, "messages": [{"role": "user", "content": "one two"}]}
-                headers = {"Authorization": f"Bearer {key}"}
-                there = f"{url}/v1/chat/completions"
-                async with session.post(there, json=said, headers=headers) as response:
-                    await response.read()
-            await asyncio.sleep(0.2)
 
 
 # -- cassettes -----------------------------------------------------------------------------------
@@ -390,7 +289,7 @@ async def see_cassettes(folder: Path) -> list[str]:
     }
     async with swink.Client(retry=swink.RetryPolicy.none()) as client:
         async with ReplayServer() as server:
-            there = {"base_url": server.add("case", recording), "api_key": "none"}
+            there: Any = {"base_url": server.add("case", recording), "api_key": "none"}
             with Cassette(folder / "case.json"):
                 said = await client.complete(model, "Hi", **there)
         with Cassette(folder / "case.json", "none"):
@@ -406,12 +305,7 @@ async def see_cassettes(folder: Path) -> list[str]:
     return faults
 
 
-CHECKS = {
-    "Phoenix": see_traces,
-    "Prometheus": see_metrics,
-    "gateway": see_gateway,
-    "cassettes": see_cassettes,
-}
+CHECKS = {"Phoenix": see_traces, "Prometheus": see_metrics, "cassettes": see_cassettes}
 """What is looked at, by name; each returns what it found wanting, and has a folder to itself."""
 
 

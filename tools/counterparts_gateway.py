@@ -3,6 +3,8 @@
 * The tests of limits run against the Redis server of the distribution.
 * Two gateways of two workers share that Redis behind haproxy: a key's limit holds for both
   together, and one that drains gets nothing new and finishes what it has: no request fails.
+* Prometheus scrapes a gateway, with the key of an operator: the gateway's series must be there, all
+  of its alerts evaluate, and those fire that are given a reason to.
 * Kubernetes's own schemas (`kubernetes-validate`) read the manifests.
 * A minute of chaos (`contrib/swink-gateway/tests/chaos.py`).
 
@@ -11,12 +13,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import http.client
 import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,8 +28,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from importlib.resources import files
 from pathlib import Path
 
+import aiohttp
+from counterparts import Rarities, eventually, free_port, get, has_data, running_tool
+
+import swink
 from swink_testing.command_line import clean_environment, swink_command
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -61,12 +69,6 @@ def check(what: str, holds: object) -> None:
     print(f"{'ok' if holds else 'NOT OK':7} {what}", flush=True)
     if not holds:
         _failures.append(what)
-
-
-def free_port() -> int:
-    """Return a port that nobody listens at."""
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
 
 
 @contextmanager
@@ -182,6 +184,104 @@ def behind_haproxy(folder: Path) -> None:
         check(f"no answer is lost meanwhile: {dict(found)}", {*found} == {"whole"})
 
 
+OPERATED = """
+[routes.best]
+tiers = ["echo/fail-overloaded", "echo/echo"]
+[routes.rare]
+tiers = ["echo/rare"]
+[keys.alice]
+key = "sha256:{alice}"
+dollars_per_day = 0.05
+[keys.prometheus]
+key = "sha256:{prometheus}"
+operator = true
+"""
+
+SERIES = (
+    'up{job="swink-gateway"} == 1',
+    "rate(ccr_requests_total[15s]) > 0",
+    "ccr_active_streams",
+    'llm_requests_total{model="rare"}',
+    'swink_gateway_key_dollars{key="alice", period="day"} > 0.04',
+    "swink_gateway_config_is_current == 0",
+)
+
+FIRING = {"GatewayBudgetNearlySpent"}
+PENDING = {"GatewayConfigurationNotUsed", "GatewayCallsFail"}
+"""Alerts that are about something that has to last."""
+
+
+async def see_gateway(folder: Path) -> list[str]:
+    """Return what of a gateway's metrics and alerts Prometheus does not take."""
+    from swink_gateway.config import Source
+    from swink_gateway.monitoring import Monitor
+    from swink_gateway.reloading import Reloader
+    from swink_gateway.routing import usable
+    from swink_gateway.server import Gateway
+
+    digests = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("alice", "prometheus")}
+    file = folder / "team.toml"
+    file.write_text(OPERATED.format(**digests))
+    monitor, port = Monitor(), free_port()
+    retry = swink.RetryPolicy.none()
+    async with (
+        swink.Client(plugins=[*monitor.plugins, Rarities()], breaker=False) as client,
+        Gateway(
+            client, config=usable(client, Source.of(file), {}), monitor=monitor, retry=retry
+        ) as gateway,
+    ):
+        monitor.reloader = Reloader(client, file, {}, gateway.reconfigure, print)
+        file.write_text("no TOML")
+        monitor.reloader.look()
+        config = folder / "prometheus.yml"
+        config.write_text(
+            "global: {scrape_interval: 1s, evaluation_interval: 1s}\n"
+            f"rule_files: ['{files('swink_gateway') / 'alerts.yml'}']\n"
+            "scrape_configs:\n"
+            "  - job_name: swink-gateway\n"
+            "    authorization: {credentials: prometheus}\n"
+            f"    static_configs: [{{targets: ['{gateway.url.removeprefix('http://')}']}}]\n"
+        )
+        command = [
+            "prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}",
+            f"--web.listen-address=127.0.0.1:{port}",
+        ]  # fmt: skip
+        url = f"http://127.0.0.1:{port}"
+
+        def check() -> list[str]:
+            asked = {expr: get(f"{url}/api/v1/query", query=expr) for expr in SERIES}
+            faults = [f"no data for {expr}" for expr in SERIES if not has_data(asked[expr])]
+            (group,) = get(f"{url}/api/v1/rules")["data"]["groups"]
+            rules = {rule["name"]: rule for rule in group["rules"]}
+            faults += [
+                f"{n}: {r.get('lastError', r['health'])}"
+                for n, r in rules.items()
+                if r["health"] != "ok"
+            ]
+            faults += [f"{n} does not fire" for n in FIRING if rules[n]["state"] != "firing"]
+            return faults + [f"{n} is inactive" for n in PENDING if rules[n]["state"] == "inactive"]
+
+        with running_tool("Prometheus", f"{url}/-/ready", command):
+            calling = asyncio.create_task(_ask_for_ever(gateway.url))
+            faults = await eventually(check)
+            calling.cancel()
+            await asyncio.wait([calling])
+    return faults
+
+
+async def _ask_for_ever(url: str) -> None:
+    asked = [("alice", "rare"), ("prometheus", "best"), ("prometheus", "echo/fail-overloaded")]
+    async with aiohttp.ClientSession() as session:
+        while True:
+            for key, model in asked:
+                said = {"model": model, "messages": [{"role": "user", "content": "one two"}]}
+                headers = {"Authorization": f"Bearer {key}"}
+                there = f"{url}/v1/chat/completions"
+                async with session.post(there, json=said, headers=headers) as response:
+                    await response.read()
+            await asyncio.sleep(0.2)
+
+
 def main() -> int:
     """Look at everything; return 1 where something does not hold."""
     server = shutil.which("redis-server") or ""
@@ -192,6 +292,9 @@ def main() -> int:
     check(f"limits in the distribution's own Redis, {server}", server and done.returncode == 0)
     with tempfile.TemporaryDirectory() as folder:
         behind_haproxy(Path(folder))
+    with tempfile.TemporaryDirectory() as folder:
+        faults = asyncio.run(see_gateway(Path(folder)))
+    check(f"Prometheus takes a gateway's metrics and alerts {faults or ''}", not faults)
     done = subprocess.run([VALIDATE, "-k", KUBERNETES, "--strict", MANIFESTS], check=False)
     check(f"Kubernetes {KUBERNETES} takes the manifests", done.returncode == 0)
     done = subprocess.run(

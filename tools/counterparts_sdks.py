@@ -3,7 +3,8 @@
 `make counterparts` installs each of `tools/sdks/*.txt` into `.venv-sdks/NAME`, with all that it
 wants, so that none holds another back; what else the tests need comes from `.venv`, after it. All
 recordings that are here go through each SDK that the gateway serves, whole and killed at every
-frame. Exit code 1 where a test fails or an environment is missing.
+frame. `--batches` drives the vendors' batch APIs alone, as the tests of swink-batch stand for them.
+Exit code 1 where a test fails or an environment is missing.
 """
 
 from __future__ import annotations
@@ -59,31 +60,35 @@ def python_of(sdk: str) -> Path:
     return ROOT / ".venv-sdks" / sdk / "bin" / "python"
 
 
-def passes(sdk: str) -> bool:
+def passes(sdk: str, batches_alone: bool = False) -> bool:
     """Run the tests that an SDK is driven in, and tell whether all passed."""
     clients, own = CLIENTS.get(sdk, ("", ()))
     gateway, plugins = ROOT / "contrib" / "swink-gateway" / "tests", ROOT / "plugins"
     python = python_of(sdk)
     version = subprocess.run([python, "-c", ABOUT, sdk], capture_output=True, text=True, check=True)
     print(f"{sdk} {version.stdout.strip()}", flush=True)
-    files = [plugins / f"swink-provider-{name}" for name in PROVIDERS[sdk]]
+    files: list[str | Path] = [plugins / f"swink-provider-{name}" for name in PROVIDERS[sdk]]
     files += [gateway / name for name in (*OF_ALL, *own) if clients]
-    batches = ["-k", f"sdk and {BATCHES.get(sdk)}", ROOT / "contrib/swink-batch/tests"]
-    environ = {**os.environ, "SWINK_GATEWAY_CLIENTS": clients, "SWINK_BATCH_SDKS": "1"}
-    return all(
-        subprocess.run([python, "-m", "pytest", "-q", *these], cwd=ROOT, env=environ).returncode
-        == 0
-        for these in (files, *([batches] if sdk in BATCHES else []))
-    )
+    batches: list[str | Path] = [
+        "-k",
+        f"sdk and {BATCHES.get(sdk)}",
+        ROOT / "contrib/swink-batch/tests",
+    ]
+    env = {**os.environ, "SWINK_GATEWAY_CLIENTS": clients, "SWINK_BATCH_SDKS": "1"}
+    runs = [*([] if batches_alone else [files]), *([batches] if sdk in BATCHES else [])]
+    each = (subprocess.run([python, "-m", "pytest", "-q", *run], cwd=ROOT, env=env) for run in runs)
+    return all(done.returncode == 0 for done in each)
 
 
 def main() -> None:
     """Drive those that are named, or all."""
-    asked = sys.argv[1:] or list(PROVIDERS)
+    batches_alone = "--batches" in sys.argv
+    named = [word for word in sys.argv[1:] if word != "--batches"]
+    asked = named or list(BATCHES if batches_alone else PROVIDERS)
     missing = [sdk for sdk in asked if not python_of(sdk).exists()]
     if missing:
         sys.exit(f"run `make counterparts`, which installs {', '.join(missing)}")
-    failed = [sdk for sdk in asked if not passes(sdk)]
+    failed = [sdk for sdk in asked if not passes(sdk, batches_alone)]
     if failed:
         sys.exit(f"not read as it was given: by the SDK of {', '.join(failed)}")
 

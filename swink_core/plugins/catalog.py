@@ -102,21 +102,11 @@ class Catalog:
         A bare id is that of the one installed provider that lists it, or else of the one among
         them that has a key. Raises InvalidModel, which names the candidates, or UnknownProvider.
         """
-        if isinstance(name, Model):
-            model = name
-        else:
-            provider, slash, model_id = name.partition("/")
-            installed = self._host.provider_names()
-            known = provider in installed and bool(slash and model_id)
-            owner = None if known else self._owner(name, installed)
-            if owner is None and not (provider and slash and model_id):
-                raise InvalidModel(
-                    f"{name!r} is not a model name: write provider/id",
-                    resolution="swink models lists known ones.",
-                )
-            model = Model(owner, name) if owner else Model(provider, model_id)
         try:
+            model = name if isinstance(name, Model) else self._named(name)
             str(model).encode()  # half a character can be sent nowhere
+        except InvalidModel:
+            raise
         except ValueError as error:
             raise InvalidModel(str(error), resolution="swink models lists known ones.") from None
         self._host.entry(model.provider)  # raises for an unknown provider
@@ -125,16 +115,19 @@ class Catalog:
         known = (info, rules) == (model.info, model.rules)
         return model if known else Model(model.provider, model.id, info, rules)
 
-    def _owner(self, model_id: str, installed: list[str]) -> str | None:
-        """Return the provider that is meant by a bare id; `None` where nobody lists it."""
-        listing = [n for n in installed if any(i.id == model_id for i in self.models(n))]
+    def _named(self, name: str) -> Model:
+        """Return the model of this name, or of this bare id. Raises ValueError."""
+        installed = self._host.provider_names()
+        provider, _, model_id = name.partition("/")
+        bare = not model_id or provider not in installed
+        listing = [n for n in installed if bare and any(i.id == name for i in self.models(n))]
         owners = listing if len(listing) == 1 else [n for n in listing if self._has_key(n)]
         if listing and len(owners) != 1:
-            names = " or ".join(f"{name}/{model_id}" for name in owners or listing)
+            names = " or ".join(f"{owner}/{name}" for owner in owners or listing)
             raise InvalidModel(
-                f"{model_id!r} is listed by several providers", resolution=f"Write {names}."
+                f"{name!r} is listed by several providers", resolution=f"Write {names}."
             )
-        return owners[0] if owners else None
+        return Model(owners[0], name) if owners else Model.parse(name)
 
     def _has_key(self, provider: str) -> bool:
         info = self.provider(provider)

@@ -126,8 +126,7 @@ class Host:
 
         Raises UnknownProvider, or PluginError where two distributions claim the name.
         """
-        claims = self._claims.get(name)
-        if not claims:
+        if not (claims := self._claims.get(name)):
             installed = self.provider_names()
             from difflib import get_close_matches
 
@@ -135,7 +134,8 @@ class Host:
             raise UnknownProvider(
                 f'no provider "{name}"; installed: {", ".join(installed) or "none"}'
                 + (f'; did you mean "{near[0]}"?' if near else ""),
-                resolution="Check the name (swink providers) or add its plugin; see swink doctor.",
+                resolution="Check the name (swink providers), or install the package that brings "
+                "it, swink-provider-NAME for most; see swink doctor.",
             )
         if len(claims) > 1:
             owners = " and ".join(f"{e.distribution} {e.version}" for e in claims)
@@ -265,27 +265,24 @@ def _check_declared_level(entry: PluginEntry) -> None:
 
 def check_plugin(plugin: Any, name: str) -> None:
     """Refuse a shared plugin that would break every call. Raises PluginError."""
+
+    def refused(what: str, instead: str = "") -> PluginError:
+        hint = f"Implement it as a plain function{instead}."
+        return PluginError(f'plugin "{name}" implements {what}', resolution=hint)
+
     scratch = _manager()
     _register(scratch, plugin, name)
     for impl in scratch.hook.stream.get_hookimpls():
         if not (impl.wrapper or impl.hookwrapper) and inspect.isasyncgenfunction(impl.function):
-            raise PluginError(
-                f'plugin "{name}" implements stream as an async generator function, which never '
-                "returns None and so would claim every call",
-                resolution="Make it a plain function that returns an async iterator or None.",
-            )
+            why = "which never returns None and so would claim every call"
+            what = f"stream as an async generator function, {why}"
+            raise refused(what, " that returns an async iterator or None")
     for impl in scratch.hook.on_event.get_hookimpls():
         if impl.wrapper or impl.hookwrapper:
-            raise PluginError(
-                f'plugin "{name}" implements on_event as a wrapper, which has nothing to wrap',
-                resolution="Implement it as a plain function.",
-            )
+            raise refused("on_event as a wrapper, which has nothing to wrap")
         if inspect.iscoroutinefunction(impl.function):
-            raise PluginError(
-                f'plugin "{name}" implements on_event as a coroutine function, which nobody would '
-                "await",
-                resolution="Implement it as a plain function that hands on what takes longer.",
-            )
+            what = "on_event as a coroutine function, which nobody would await"
+            raise refused(what, " that hands on what takes longer")
 
 
 def _names(value: str | None) -> frozenset[str] | None:

@@ -31,10 +31,8 @@ def check_level(level: object, plugin: str) -> None:
     offered = f"level {API_LEVEL}"
     if OLDEST_API_LEVEL != API_LEVEL:
         offered = f"levels {OLDEST_API_LEVEL} to {API_LEVEL}"
-    newer = level > API_LEVEL
-    raise PluginError(
-        f"{plugin} is written for plugin API level {level}; this swink-core offers {offered}",
-        resolution="Upgrade swink-core, or install an older version of the plugin."
-        if newer
-        else "Upgrade the plugin, or install an older swink-core.",
-    )
+    what = f"{plugin} is written for plugin API level {level}; this swink-core offers {offered}"
+    hint = "Upgrade the plugin, or install an older swink-core."
+    if level > API_LEVEL:
+        hint = "Upgrade swink-core, or install an older version of the plugin."
+    raise PluginError(what, resolution=hint)

@@ -39,16 +39,11 @@ class AiohttpClient:
         import aiohttp
 
         session, request, proxy = await self.prepare(request)
+        what: dict[str, Any] = {"data": request.body or None, "headers": request.headers}
+        limits = aiohttp.ClientTimeout(total=None, connect=connect_timeout)
+        how: dict[str, Any] = {"timeout": limits, "proxy": proxy, "allow_redirects": False}
         try:
-            response = await session.request(
-                request.method,
-                request.url,
-                data=request.body or None,
-                headers=request.headers,
-                allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(total=None, connect=connect_timeout),
-                proxy=proxy,
-            )
+            response = await session.request(request.method, request.url, **what, **how)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             from swink_core.providers.aiohttp_insides import reused
 
@@ -88,12 +83,14 @@ class AiohttpClient:
         This machine is never asked through one: a proxy elsewhere has another, and would get
         what was said to a server that nobody else should hear.
         """
-        from urllib.request import getproxies, proxy_bypass
-
         if self._proxies is None:
+            from urllib.request import getproxies
+
             self._proxies = getproxies()
         if not self._proxies:
             return None
+        from urllib.request import proxy_bypass
+
         parts = urlsplit(url)
         host = parts.hostname
         if host is None or is_own_address(url) or proxy_bypass(host):
@@ -173,8 +170,7 @@ there already, or comes out of a decompressor, is read without a wait."""
 
 class _Response:
     def __init__(self, response: aiohttp.ClientResponse) -> None:
-        self._response = response
-        self._content = response.content
+        self._response, self._content = response, response.content
         self.status = response.status
         self.headers: Mapping[str, str] = response.headers
         self._at_once = 0  # bytes

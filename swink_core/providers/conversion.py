@@ -112,6 +112,14 @@ def required_features(context: Context, options: StreamOptions, provider: str = 
     return wanted
 
 
+_TEXT = [(UserMessage, str)]
+
+
+def is_text(context: Context) -> bool:
+    """Tell whether a conversation is one text of the user's, with a system prompt at most."""
+    return not context.tools and [(type(m), type(m.content)) for m in context.messages] == _TEXT
+
+
 def folded_system(context: Context) -> Context:
     """Return a conversation whose leading system messages have joined its system prompt."""
     leading = list(takewhile(lambda m: isinstance(m, SystemMessage), context.messages))

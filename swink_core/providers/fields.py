@@ -44,7 +44,8 @@ def with_extra(
     `None` in `extra` removes a field; in `fields` it is a value like any other, since schemas
     have some.
     """
-    return merge_fields(_without_none(merge_fields(defaults or {}, extra)), fields)
+    laid = _without_none(merge_fields(defaults or {}, extra) if extra else defaults or {})
+    return {**laid, **fields} if laid.keys().isdisjoint(fields) else merge_fields(laid, fields)
 
 
 def body_as_extra_says(body: bytes, other: bytes, extra: Mapping[str, Any]) -> bytes:

@@ -41,8 +41,7 @@ class ForeignSource:
         self.ended = False
         self.kept = 0
         self._close = getattr(iterator, "aclose", None)
-        self._call = call
-        self._plugin = plugin
+        self._call, self._plugin = call, plugin
         self._automaton = Automaton()
 
     def begin(self) -> Batch:

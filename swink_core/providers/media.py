@@ -145,25 +145,19 @@ def _read(source: FileSource, most: int) -> Base64Source:
 
 def _check(source: FileSource, found: os.stat_result, most: int) -> str:
     """Return the media type of a file that may be sent."""
-    path = source.path
     if not stat.S_ISREG(found.st_mode):
-        raise MediaError(
-            f"{path}: not a regular file", resolution="Pass a file, or its data as Base64Source."
-        )
-    if found.st_size == 0:
-        raise MediaError(f"{path}: the file is empty", resolution="Leave it out.")
-    if found.st_size > most:
-        raise MediaError(
-            f"{path}: {found.st_size:,} bytes, where {most:,} more may be sent",
-            resolution="Make it smaller, or upload it to the provider.",
-        )
-    media_type = media_type_of(source)
-    if media_type is None:
-        raise MediaError(
-            f"{path}: the kind of media cannot be told from the name",
-            resolution="Pass media_type=…, for example image/png.",
-        )
-    return media_type
+        what, hint = "not a regular file", "Pass a file, or its data as Base64Source."
+    elif found.st_size == 0:
+        what, hint = "the file is empty", "Leave it out."
+    elif found.st_size > most:
+        what = f"{found.st_size:,} bytes, where {most:,} more may be sent"
+        hint = "Make it smaller, or upload it to the provider."
+    elif (media_type := media_type_of(source)) is None:
+        what = "the kind of media cannot be told from the name"
+        hint = "Pass media_type=…, for example image/png."
+    else:
+        return media_type
+    raise MediaError(f"{source.path}: {what}", resolution=hint)
 
 
 def _unreadable(source: FileSource, error: Exception) -> MediaError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
+from datetime import date
 from operator import is_
 from typing import Any, final
 
@@ -25,6 +26,7 @@ from swink_core.plugins.call import Call
 from swink_core.plugins.hookspecs import hookimpl
 from swink_core.plugins.package_data import package_catalog
 from swink_core.providers.buffered import BufferedDecoder, BufferedParser
+from swink_core.providers.conversion import is_text
 from swink_core.providers.exchange import (
     Body,
     failure_of_answer,
@@ -44,7 +46,7 @@ from swink_core.vocabulary.models import Model, ProviderInfo
 from swink_core.vocabulary.options import StreamOptions
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
-_NOTHING = (None, None)
+_NOTHING = (None, None, None, None)
 
 _WHOLE = ("application/json",)
 """What an answer may be that was asked for whole."""
@@ -79,6 +81,7 @@ class HTTPProvider:
         self.name = name
         self._renewals = 0
         self._fitted: Any = _NOTHING  # the call that was last begun, until it is converted
+        self._text: Any = _NOTHING  # when a call of one text was fitted last, and to what
         self._renewing = asyncio.Lock()
         catalog = package_catalog(type(self).__module__.partition(".")[0])
         self.info = catalog.providers.get(name) or ProviderInfo(name, name)
@@ -116,9 +119,13 @@ class HTTPProvider:
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
         """Return the call as the API and the model take it. Pure.
 
-        A provider whose models want what no rule can say adds to it.
+        Who wants what no rule can say adds to it. One text is as another until `fit_anew`.
         """
         return Fitted(model, context, options).fit(self.api(model, options))
+
+    def fit_anew(self) -> None:
+        """Forget how a call was fitted, since more is known of a model than then."""
+        self._text = _NOTHING
 
     def error_facts(self, failure: Failure) -> None:
         """Fill `code`, `type` and `message` from the body of an HTTP error.
@@ -129,8 +136,7 @@ class HTTPProvider:
         read_error(failure)
 
     def buffers(self, model: Model, context: Context, options: StreamOptions) -> bool:
-        """Tell whether this call is better not streamed, because the endpoint's
-        streaming is known to be broken for it."""
+        """Tell whether this call is better not streamed: the endpoint does it badly."""
         return False
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
@@ -144,8 +150,7 @@ class HTTPProvider:
     def expired(self, response: HTTPResponse) -> bool:
         """Tell whether a response refuses credentials that `refresh` may renew.
 
-        The default is HTTP 401. A provider whose API says it by another status and a header
-        adds to it. The body has not been read.
+        The default is HTTP 401; an API that says it otherwise adds to it. The body is unread.
         """
         return response.status == 401
 
@@ -205,8 +210,9 @@ class HTTPProvider:
         """Delegate to `convert`, with the call as API and model take it."""
         (*asked, call), self._fitted = self._fitted, _NOTHING
         if not all(map(is_, asked, (model, context, options))):
-            call = self.fit(model, context, options)
-        return self.convert(model, call.context, call.options)
+            fit = self.fit(model, context, options)
+            call = fit.context, fit.options
+        return self.convert(model, *call)
 
     @final
     @hookimpl
@@ -220,13 +226,9 @@ class HTTPProvider:
         self, model: Model, context: Context, options: StreamOptions, call: Call
     ) -> AsyncIterable[Any]:
         """Join request, connection, decoder and parser."""
-        fit = self.fit(model, context, options)
-        fit.age(call.clock.now().date())
-        if fit.failure is not None:
-            raise ProviderFailure(fit.failure)
-        self._fitted = model, context, options, fit
-        options = fit.options
-        notices = (*fit.notices, *self.notices(model, options))
+        fit, said = self._fit(model, context, options, call.clock.now().date())
+        self._fitted = model, context, options, (said, fit.options)
+        options, notices = fit.options, (*fit.notices,)
         api = self.api(model, options)
         if options.transport == "auto" and self.buffers(model, context, options):
             options = evolve(options, transport="buffered")
@@ -235,11 +237,26 @@ class HTTPProvider:
         parser, decoder = api.parser(model), type(self).decoder()
         if options.transport == "buffered" and api.buffered:
             parser, decoder = BufferedParser(parser), BufferedDecoder()
-        chunks = self.chunks(model, context, options, call)
-        malformed = options.malformed or self.malformed
-        source = EventSource(call, chunks, decoder, parser, malformed=malformed, notices=notices)
-        source.rename(fit.names)
-        return source
+        body, bad = self.chunks(model, context, options, call), options.malformed or self.malformed
+        told: dict[str, Any] = {"malformed": bad, "notices": notices, "names": fit.names}
+        return EventSource(call, body, decoder, parser, **told)
+
+    def _fit(
+        self, model: Model, context: Context, options: StreamOptions, today: date
+    ) -> tuple[Fitted, Context]:
+        """Return a call and its conversation as they go out today; one text after another, with the
+        same options, as the first. Raises ProviderFailure."""
+        last, text = self._text, is_text(context)
+        if text and last[0] == today and last[1] is model and last[2] is options:
+            return last[3], context
+        fit = self.fit(model, context, options)
+        fit.age(today)
+        if fit.failure is not None:
+            raise ProviderFailure(fit.failure)
+        fit.notices += self.notices(model, fit.options)
+        if text and fit.context == context:
+            self._text = today, model, options, fit
+        return fit, fit.context
 
     def chunks(
         self, model: Model, context: Context, options: StreamOptions, call: Call

@@ -273,7 +273,7 @@ class Fitted:
             self.names = {sent: name for name, sent in new.items()}
             self.context = evolve(
                 self.context,
-                tools=[evolve(t, name=new.get(t.name, t.name)) for t in self.context.tools],
+                tools=[_under(new, tool) for tool in self.context.tools],
                 messages=[_renamed(message, new) for message in self.context.messages],
             )
             choice = self.options.tool_choice
@@ -285,13 +285,13 @@ def _renamed(message: Message, new: Mapping[str, str]) -> Message:
         return evolve(message, tool_name=new.get(message.tool_name, message.tool_name))
     if not isinstance(message, AssistantMessage):
         return message
-    blocks = [
-        evolve(block, name=new.get(block.name, block.name))
-        if isinstance(block, ToolCallBlock)
-        else block
-        for block in message.content
-    ]
-    return evolve(message, content=blocks)
+    content = [_under(new, b) if isinstance(b, ToolCallBlock) else b for b in message.content]
+    return evolve(message, content=content)
+
+
+def _under(new: Mapping[str, str], named: Any) -> Any:
+    """Return a tool, or a call of one, under its new name, if it has one."""
+    return evolve(named, name=new.get(named.name, named.name))
 
 
 def _tool_name(name: str) -> str:

@@ -75,8 +75,9 @@ class EventSource:
 
     `malformed` is what follows from a damaged frame: `read_on` (up to 3 in a row or 10 in all)
     hands out the rest, and fails at the end; `skip` takes the rest for the answer; `fail` ends at
-    once. Whoever has the loop needs no generator between them and the bytes: `begin`, then
-    `take` of each `pull`, or `fail` of what it raised, until `ended`; then `aclose`.
+    once. `names` are those of tools that went out under others, by these. Whoever has the loop
+    needs no generator between them and the bytes: `begin`, then `take` of each `pull`, or `fail` of
+    what it raised, until `ended`; then `aclose`.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class EventSource:
         *,
         malformed: str = "read_on",
         notices: tuple[ev.Notice, ...] = (),
+        names: Mapping[str, str] | None = None,
     ) -> None:
         self.pull = chunks.__anext__
         """Waits for the next piece of the input, for `take`."""
@@ -99,21 +101,14 @@ class EventSource:
         attempt, model = call.attempt, call.attempt.model
         writer: type[EventWriter] = getattr(parser, "writer", EventWriter)
         self._out = writer(model.provider, f"{call.id}_{attempt.number}", str(model))
-        self._call = call
-        self._attempt = attempt
+        self._out.names = names or {}
+        self._call, self._attempt, self._decoder, self._parser = call, attempt, decoder, parser
         self._chunks: Any = chunks
-        self._decoder = decoder
-        self._parser = parser
         self._after_read = getattr(parser, "after_read", lambda out: None)
-        self._policy = malformed
-        self._notices = notices
+        self._policy, self._notices = malformed, notices
         self._phase: Phase = "connect"
         self._begun = self._drains = False
         self._bad_run = self._bad_total = self._noise = 0
-
-    def rename(self, names: Mapping[str, str]) -> None:
-        """Have calls of tools that went out under other names come back under their own."""
-        self._out.names = names
 
     async def __aiter__(self) -> AsyncGenerator[ev.Event, None]:
         async with aclosing(self.batches()) as batches:

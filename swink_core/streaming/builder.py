@@ -71,8 +71,7 @@ class MessageBuilder:
     """
 
     def __init__(self, provider: str | None = None, model: str | None = None) -> None:
-        self.provider = provider
-        self.model = model
+        self.provider, self.model = provider, model
         self.response_id: str | None = None
         self.request_id: str | None = None
         self.terminal: ev.Done | ev.Error | None = None

@@ -55,9 +55,8 @@ class Driver:
     ) -> None:
         self.call = call
         self.result_only = False  # the caller waits for the result and is handed no event before
-        self._targets = targets
+        self._targets, self._breaker, self._on_close = targets, breaker, on_close
         self._gates = Gates(call, gates if breaker is None else (breaker, *gates))
-        self._breaker = breaker
         self._builder = MessageBuilder(call.model.provider, call.model.id)
         self._watchdog = Watchdog(call.clock, self._builder)
         self.observers = Observers(call, [target.binding for target in targets])
@@ -69,7 +68,6 @@ class Driver:
         self._short_of_memory = False
         self._parting: Batch = []  # how it ended, where no reader was there to be told
         self._moved = asyncio.Event()  # set for closers when the driver pauses or ends
-        self._on_close = on_close
         call.started_at = call.clock.time()
         call.turn_to(call.attempt)  # one that is never read still ends in its provider's terms
         log.info("call %s: %s begins", call.id, call.model)
@@ -97,7 +95,8 @@ class Driver:
 
     def interrupt(self) -> None:
         """End the wait of whoever reads, because the caller closes the stream."""
-        self._watchdog.interrupt(abandoned())
+        if self._watchdog.waiting is not None:
+            self._watchdog.interrupt(abandoned())
 
     async def pause(self) -> None:
         """Return when whoever reads has been handed a batch, or has left."""
@@ -181,7 +180,8 @@ class Driver:
             await call.clock.sleep(upcoming.delay)
         told: Batch = []
         while True:
-            self._turn_to(self._targets[self._retries.target])
+            if call.attempts or self._retries.target:  # the call began with the first one
+                self._turn_to(self._targets[self._retries.target])
             told += self._retries.take_notices()
             refusal = await self._gates.enter()
             if refusal is None:

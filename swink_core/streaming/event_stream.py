@@ -18,6 +18,8 @@ from swink_core.streaming.retries import is_retryable
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.messages import AssistantMessage
 
+_SAID_OF_FAILURES = ("phase", "status", "request_id", "retry_after", "rule")
+
 READ_BY_ANOTHER = "the stream is being read by another task"
 
 
@@ -158,15 +160,11 @@ class EventStream:
             event.error_message,
             title=event.title or "",
             resolution=event.resolution or "",
-            phase=event.phase,
             provider=call.model.provider,
             model=str(call.model),
             attempts=call.attempts,
             elapsed=end - call.started_at,
-            status=event.status,
-            request_id=event.request_id,
-            retry_after=event.retry_after,
             retryable=is_retryable(event),
-            rule=event.rule,
             partial=self.message,
+            **{name: getattr(event, name) for name in _SAID_OF_FAILURES},
         )

@@ -17,8 +17,7 @@ class Gates:
     """A client's gates, for one call. One that raises what it should not is left out of it."""
 
     def __init__(self, call: Call, gates: Sequence[Gate]) -> None:
-        self._call = call
-        self._gates = list(gates)
+        self._call, self._gates = call, list(gates)
         self._entered: list[Gate] = []
 
     async def enter(self) -> Failure | None:

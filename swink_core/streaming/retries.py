@@ -52,13 +52,10 @@ class Retries:
     ) -> None:
         self.target = 0
         self._notices: list[ev.Notice] = []
-        self._call = call
-        self._targets = targets
-        self._breaker = breaker
+        self._call, self._targets, self._breaker = call, targets, breaker
         self._retries: Counter[Kind] = Counter()
         self._made = 1
-        self._waited = 0.0
-        self._stale = False
+        self._waited, self._stale = 0.0, False
         self._waits: dict[Kind, Iterator[float | None]] = {}
         if len(targets) > 1:
             self._turn_to(0)

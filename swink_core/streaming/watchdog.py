@@ -128,9 +128,8 @@ class Watchdog:
 
     def _deadlines(self) -> list[tuple[float, str, Phase, float]]:
         limits = self.limits
-        rows: list[tuple[float | None, float, str, Phase]] = [
-            (limits.total, self._call_started or 0.0, "total", "streaming"),
-        ]
+        rows: list[tuple[float | None, float, str, Phase]]
+        rows = [(limits.total, self._call_started or 0.0, "total", "streaming")]
         if self._stage == "first_event":
             rows.append((limits.first_event, self._attempt_started, "first_event", "first_event"))
         elif self._stage == "streaming":

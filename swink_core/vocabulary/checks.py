@@ -39,8 +39,8 @@ def held_to(annotation: Any, value: Any) -> Any:
     except msgspec.ValidationError as error:
         if meant := _meant(annotation):
             raise ValueError(f"expected {meant}") from None
-        said = f"{error}; one of: " + ", ".join(_words(annotation))
-        said = said.removesuffix("; one of: ").replace("null`", "None`")
+        said = str(error).replace("null`", "None`").replace("`object`", "`dict`")
+        said = f"{said}; one of: {', '.join(_words(annotation))}".removesuffix("; one of: ")
         raise ValueError(said[0].lower() + said[1:]) from None
 
 

@@ -54,25 +54,16 @@ def _converter(allow_files: bool = False) -> Converter:
             return converter.structure(data, cls)
 
         converter.register_structure_hook_func(lambda cls: cls == kind, structure)
-        converter.register_unstructure_hook(kind, lambda obj: converter.unstructure(obj, type(obj)))
 
     converter.register_unstructure_hook_factory(lambda cls: has(cls) and bool(_tag_of(cls)), tagged)
     _be_strict(converter)
     union(ms.Source)  # before those that hold it: a class's hook is made of those of its fields
     union(ms.Block)
-    content, blocks = str | list[ms.Block], list[ms.Block]
+    blocks = list[ms.Block]
     each = converter.get_structure_hook(blocks)
     converter.register_structure_hook_func(
-        lambda kind: kind == blocks,
-        lambda data, _: [ms.TextBlock(data)] if isinstance(data, str) else each(data, blocks),
-    )
-    converter.register_structure_hook(
-        content,
-        lambda data, _: data if isinstance(data, str) else converter.structure(data, blocks),
-    )
-    converter.register_unstructure_hook(
-        content,
-        lambda data: data if isinstance(data, str) else [converter.unstructure(b) for b in data],
+        lambda kind: kind in (blocks, str | blocks),  # an answer makes a block of a string itself
+        lambda data, _: data if isinstance(data, str) else each(data, blocks),
     )
     union(ms.Message, "role")
     union(ev.Event)
@@ -115,17 +106,13 @@ def _be_strict(converter: Converter) -> None:
 
     for kind in (str, bool, float, int, StopReason, StreamErrorKind):
         converter.register_structure_hook(kind, held)
-    converter.register_structure_hook_func(_is_mapping, held)
-    converter.register_structure_hook_factory(_is_list, lists)
+    converter.register_structure_hook_func(_are(dict), held)
+    converter.register_structure_hook_factory(_are(list), lists)
     converter.register_structure_hook_factory(has, objects)
 
 
-def _is_list(kind: Any) -> bool:
-    return get_origin(kind) is list
-
-
-def _is_mapping(kind: Any) -> bool:
-    return get_origin(kind) is dict
+def _are(origin: Any) -> Any:
+    return lambda kind: get_origin(kind) is origin
 
 
 def dump(value: Any) -> Any:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 from attrs import define, field
+from msgspec import Meta
 
 from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Usage
 
@@ -46,12 +47,18 @@ def parse_arguments(raw: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+MediaType: TypeAlias = Annotated[
+    str,
+    Meta(pattern=r"^[\w.+-]+/[\w.+-]+\s*(;|$)", description="a media type, for example image/png"),
+]
+
+
 @define
 class Base64Source:
     """Media carried in the message itself. `data` is standard base64 without line breaks."""
 
     type: ClassVar[str] = "base64"
-    media_type: str
+    media_type: MediaType
     data: str = field(repr=False)
 
 
@@ -61,7 +68,7 @@ class UrlSource:
 
     type: ClassVar[str] = "url"
     url: str
-    media_type: str | None = None
+    media_type: MediaType | None = None
 
 
 def _path(value: Any) -> Any:
@@ -74,7 +81,7 @@ class FileSource:
 
     type: ClassVar[str] = "file"
     path: str = field(converter=_path)
-    media_type: str | None = None
+    media_type: MediaType | None = None
 
 
 @define

@@ -64,6 +64,43 @@ def answered(body: bytes, status: int = 200, **headers: str) -> Pipe:
     return Pipe(body, status=status, headers=named, end=True)
 
 
+# -- fitting a call ------------------------------------------------------------------------------
+
+
+async def test_a_text_is_fitted_once_until_more_is_known_and_sent_as_it_is() -> None:
+    fitted = []
+
+    class Counting(Toy):
+        def fit(self, model: Any, context: Any, options: Any) -> Any:
+            fitted.append(context.messages[0].content)
+            return super().fit(model, context, options)
+
+    http = PipeClient(*(Pipe(*HELLO) for _ in range(7)))
+    async with client_of(providers={"toy": Counting}, api_key="k", http=http) as client:
+        for said in ("a", "b", "c"):
+            await client.complete(MODEL, said, temperature=0.5)
+        assert fitted == ["a"]
+        await client.complete(MODEL, "d", temperature=0.6)
+        client.host.bind("toy").provider.fit_anew()
+        await client.complete(MODEL, "e", temperature=0.6)
+        await client.complete(MODEL, IMAGE, temperature=0.6)
+        await client.complete(MODEL, "f", temperature=0.6)
+    assert fitted == ["a", "d", "e", IMAGE.messages[0].content]
+    bodies = [json.loads(request.body) for request in http.requests]
+    assert all(said in json.dumps(body) for said, body in zip("abcde", bodies, strict=False))
+
+
+async def test_every_such_text_is_told_what_was_left_out() -> None:
+    class Plain(Toy):
+        knobs = frozenset[str]()
+
+    http = PipeClient(Pipe(*HELLO), Pipe(*HELLO))
+    async with client_of(providers={"toy": Plain}, api_key="k", http=http) as client:
+        for said in ("a", "b"):
+            events = await collect(client.stream(MODEL, said, temperature=0.5))
+            assert [e.code for e in events if isinstance(e, swink.Notice)] == ["option_ignored"]
+
+
 # -- features and knobs --------------------------------------------------------------------------
 
 NO_TOOLS = swink.Model("toy", "small", ModelInfo("small", capabilities=frozenset({"images"})))

@@ -154,7 +154,7 @@ REFUSED: list[tuple[str, Any, str]] = [
         "base_url='localhost:1': expected an address that begins with http",
     ),
     ("base_url", 5, "base_url=5: expected an address"),
-    ("headers", "X-A: b", "headers: expected `object`, got `str`"),
+    ("headers", "X-A: b", "headers: expected `dict`, got `str`"),
     ("headers", {"X-A": 1}, "headers: expected `str`, got `int` - at `$[...]`"),
     ("timeouts", {"idle": 5}, "timeouts={'idle': 5}: expected Timeouts, got `dict`"),
     ("timeouts", 5, "timeouts=5: expected Timeouts, got `int`"),
@@ -165,7 +165,7 @@ REFUSED: list[tuple[str, Any, str]] = [
         "malformed='ignore': invalid enum value 'ignore'; one of: read_on, skip, fail",
     ),
     ("max_output_chars", 0, "max_output_chars=0: expected `int` >= 1"),
-    ("extra", "a", "extra: expected `object`, got `str`"),
+    ("extra", "a", "extra: expected `dict`, got `str`"),
 ]
 
 
@@ -199,7 +199,7 @@ LIMITS: list[tuple[type[Any], str, Any, str]] = [
     (Timeouts, "min_chars_per_second", -5, "min_chars_per_second=-5: expected `float` > 0.0"),
     (RetryPolicy, "budget", "2m", "budget='2m': expected `float`, got `str`"),
     (RetryPolicy, "base", -1, "base=-1: expected `float` >= 0.0"),
-    (RetryPolicy, "retries", 3, "retries=3: expected `object`, got `int`"),
+    (RetryPolicy, "retries", 3, "retries=3: expected `dict`, got `int`"),
     (RetryPolicy, "retries", {"throttled": -1}, "retries"),
     (RetryPolicy, "retries", {"tired": 1}, "'tired'"),
 ]

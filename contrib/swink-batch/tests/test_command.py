@@ -59,6 +59,21 @@ def test_what_is_wrong_is_said_before_anything_is_asked(
     assert said in done.stderr
 
 
+@pytest.mark.parametrize("option", ["--output", "--journal", "--report"])
+def test_a_place_where_no_file_can_be_is_named(
+    option: str, swink: Any, rows: Path, tmp_path: Path
+) -> None:
+    places = {"--output": "out.jsonl", "--journal": "journal", "--report": "report.json"}
+    (tmp_path / "in the way").write_text("")
+    places[option] = f"in the way/{places[option]}"
+    given = [word for name, place in places.items() for word in (name, str(tmp_path / place))]
+    done = swink("batch", str(rows), "-m", "echo/echo", "--prompt", "{text}", *given)
+    assert done.returncode == 1
+    assert "Error: A file cannot be used" in done.stderr
+    assert str(tmp_path / "in the way") in done.stderr
+    assert "bug" not in done.stderr
+
+
 def tally() -> Tally:
     state = Tally(100.0, total=50)
     for number in range(20):

@@ -64,6 +64,21 @@ async def test_a_file_of_rows_is_answered_through_a_template(tmp_path: Path, for
     assert (tally.total, tally.answered, tally.tokens["total"]) == (5, 5, 40)
 
 
+async def test_a_line_of_csv_is_as_long_as_it_likes_and_has_as_many_fields_as_the_first(
+    tmp_path: Path,
+) -> None:
+    path, output = tmp_path / "rows.csv", tmp_path / "answers.jsonl"
+    long = "x" * 200_000
+    path.write_text(f'id,text\na,one\nb,two,three\nc\nd,{long}\ne,"of two\nlines"\n')
+    tally = await run("echo/echo", path, output, prompt="{text}", order="input")
+    told = [line.get("text") or line["error"]["message"] for line in written(output)]
+    assert told[0::3] == ["one", long]
+    assert "line 3 has 3 fields, and the first line 2" in told[1]
+    assert "line 4 has 1 fields, and the first line 2" in told[2]
+    assert told[4] == "of two\nlines"
+    assert (tally.answered, tally.kinds) == (3, {"bad_row": 2})
+
+
 async def test_failures_are_kept_with_their_kind_and_asked_again_on_demand(tmp_path: Path) -> None:
     rows = [{"id": "good", "prompt": "Hi"}, {"id": "empty", "prompt": ""}, {"id": "none"}]
     output = tmp_path / "answers.jsonl"

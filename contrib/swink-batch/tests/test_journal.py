@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -98,10 +100,27 @@ def test_a_file_that_was_cut_at_any_byte_has_all_whole_lines(tmp_path: Path) -> 
         third.close()
 
 
-def test_a_journal_that_something_else_wrote_to_is_refused(tmp_path: Path) -> None:
+def test_a_database_that_cannot_be_written_is_named_and_keeps_what_it_has(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    journal = opened(path)
+    add(journal, Answer(id="a", text="one"), 7)
+    with closing(sqlite3.connect(path)) as db, db:
+        full = "BEFORE INSERT ON lines BEGIN SELECT RAISE(FAIL, 'database or disk is full'); END"
+        db.execute(f"CREATE TRIGGER full {full}")
+    with pytest.raises(SwinkError, match=r"journal\.sqlite: database or disk is full"):
+        add(journal, Answer(id="b", text="two"), 7)
+    journal.close()
+    again = opened(path)
+    assert text(again, "a") == "one"
+    assert again.line(key("b")) is None
+    again.close()
+
+
+@pytest.mark.parametrize("line", [b"what is this\n", b'{"broken\n', b"{}\n"])
+def test_a_journal_that_something_else_wrote_to_is_refused(line: bytes, tmp_path: Path) -> None:
     opened(tmp_path / "journal").close()
     [file] = (tmp_path / "journal").iterdir()
-    file.write_bytes(file.read_bytes() + b"what is this\n")
+    file.write_bytes(file.read_bytes() + line)
     with pytest.raises(SwinkError, match="line 2 is no answer"):
         opened(tmp_path / "journal")
 

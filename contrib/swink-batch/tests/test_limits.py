@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import heapq
 import random
+from collections import deque
 from collections.abc import Callable
 from itertools import count
 from math import inf
 
 import pytest
+from attrs import evolve
 
 from swink_batch.limits import Lane, allowances
 from swink_core import Done, Error, StopReason, StreamErrorKind
@@ -51,6 +53,38 @@ def period(calls: int, seconds: float) -> Answer:
             "anthropic-ratelimit-requests-reset": f"{(number + 1) * seconds - now:.3f}",
         }
         return (None if used <= calls else THROTTLED), said
+
+    return answer
+
+
+def mute_window(calls: int, seconds: float, slides: bool = False, says: bool = False) -> Answer:
+    """Return a server that counts the calls of a period, or of the time before each one, and tells
+    of it by refusals alone, which may say when to come back."""
+    past: deque[float] = deque()
+    period = -1
+
+    def answer(now: float) -> tuple[Error | None, dict[str, str]]:
+        nonlocal period
+        if not slides and int(now / seconds) > period:
+            period = int(now / seconds)
+            past.clear()
+        while slides and past and past[0] <= now - seconds:
+            past.popleft()
+        if len(past) < calls:
+            past.append(now)
+            return None, {}
+        back = past[0] + seconds if slides else (period + 1) * seconds
+        return (evolve(THROTTLED, retry_after=back - now) if says else THROTTLED), {}
+
+    return answer
+
+
+def all_of(*servers: Answer) -> Answer:
+    """Return a server with several limits, each of which counts what those before let through."""
+
+    def answer(now: float) -> tuple[Error | None, dict[str, str]]:
+        said = (server(now)[0] for server in servers)
+        return next((error for error in said if error is not None), None), {}
 
     return answer
 
@@ -124,6 +158,31 @@ def test_a_short_run_meets_a_limit_with_few_refusals(rate: int, size: int, heade
     assert refused < 0.01 * answered
     if not headers:
         assert lane.rate.value == pytest.approx(rate, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("server", "rate", "seconds", "least"),
+    [
+        (bucket(200, 200), 200, 30, 0.95),
+        (bucket(200, 20), 200, 30, 0.94),
+        (bucket(20, 5), 20, 300, 0.95),
+        (mute_window(200, 1), 200, 60, 0.9),
+        (mute_window(50, 1, slides=True), 50, 60, 0.85),
+        (mute_window(2000, 10), 200, 60, 0.8),
+        (mute_window(2000, 10, slides=True), 200, 60, 0.8),
+        (mute_window(600, 60), 10, 600, 0.9),
+        (mute_window(600, 60, says=True), 10, 600, 0.95),
+        (mute_window(600, 60, slides=True, says=True), 10, 600, 0.95),
+        (all_of(bucket(200, 20), mute_window(6000, 60)), 100, 300, 0.85),
+        (all_of(mute_window(10, 1), mute_window(300, 60)), 5, 600, 0.8),
+    ],
+)
+def test_a_limit_that_refusals_alone_tell_is_used_and_hardly_passed(
+    server: Answer, rate: float, seconds: float, least: float
+) -> None:
+    _, answered, refused = simulated(server, seconds, refusal=0.005)
+    assert answered / seconds >= least * rate
+    assert refused < 0.01 * answered
 
 
 def test_without_limits_the_window_opens_to_its_most() -> None:

@@ -533,7 +533,26 @@ def test_the_least_used_answers_go_first(path: Path) -> None:
     shelf.close()
 
 
-@pytest.mark.parametrize("given", [{"ttl": 0}, {"ttl": -1.0}, {"max_bytes": 0}])
+def test_an_answer_that_fits_is_kept_without_a_look_at_every_other(path: Path) -> None:
+    shelf = Shelf(path, None, 1000)
+    shelf.put("a", b"1")
+    rows: list[Any] = []
+
+    def note(_: Any, row: Any) -> Any:
+        rows.append(row)
+        return row
+
+    assert shelf._db is not None
+    shelf._db.row_factory = note
+    for key in "bcdefgh":
+        shelf.put(key, b"1")
+    shelf.close()
+    assert rows == [(size,) for size in range(2, 9)]  # a sum each time
+
+
+@pytest.mark.parametrize(
+    "given", [{"ttl": 0}, {"ttl": -1.0}, {"ttl": float("nan")}, {"max_bytes": 0}]
+)
 def test_a_cache_that_keeps_nothing_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(swink.UsageError, match="keeps nothing"):
         SwinkCache("a", **given)
@@ -704,7 +723,13 @@ def test_the_environment_says_how_long_and_how_much() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"SWINK_CACHE_TTL": "soon"}, {"SWINK_CACHE_TTL": "5"}, {"SWINK_CACHE_MB": "much"}]
+    "wrong",
+    [
+        {"SWINK_CACHE_TTL": "soon"},
+        {"SWINK_CACHE_TTL": "5"},
+        {"SWINK_CACHE_MB": "much"},
+        {"SWINK_CACHE_MB": "inf"},
+    ],
 )
 def test_a_wrong_setting_is_refused(wrong: dict[str, str]) -> None:
     with pytest.raises(swink.UsageError, match="SWINK_CACHE_"):

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import base64
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 from chat_service import CUT, ChatService, Gate, HTTPError
 
+from swink_testing.command_line import swink_command
+
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 KEY = "sk-canary-0123456789"
+FULL = Path("/dev/full")
 
 
 def to(service: ChatService, *more: str) -> tuple[str, ...]:
@@ -290,6 +294,26 @@ def test_a_reader_that_leaves_is_no_failure_to_speak_of(start: Any) -> None:
         gate.open()
         assert running.process.wait(30) == 141
     assert running.stderr == ""
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no file that is always full")
+@pytest.mark.parametrize("command", ["ask", "events"])
+def test_a_full_disk_is_told_and_is_no_fault_of_ours(command: str, start: Any) -> None:
+    running = start(command=redirected(f">{FULL}", command))
+    assert running.process.wait(30) == 1
+    assert running.stderr == "Error: The output cannot be written\nNo space left on device\n"
+
+
+@pytest.mark.parametrize("command", ["ask", "events"])
+def test_output_that_was_closed_is_missed_by_nobody(command: str, start: Any) -> None:
+    running = start(command=redirected(">&-", command))
+    assert running.process.wait(30) == 0
+    assert "Error" not in running.stderr
+
+
+def redirected(where: str, command: str) -> list[str]:
+    line = shlex.join(swink_command(command, "-m", "echo/echo", "Hi"))
+    return ["sh", "-c", f"{line} {where}"]
 
 
 # -- events --------------------------------------------------------------------------------------

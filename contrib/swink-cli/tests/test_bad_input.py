@@ -178,10 +178,16 @@ async def test_what_is_spelled_anew_is_what_the_library_says(python: str) -> Non
 def test_without_a_key_it_names_the_variable_and_the_option(swink: Any) -> None:
     done = swink("ask", "-m", "openai/any", "Hi")
     assert done.returncode == 1
-    kept = "or keep one: swink keys set PROVIDER, or pass --api-key KEY ("
+    kept = "or keep one: swink keys set openai, or pass --api-key KEY ("
     assert f"Set OPENAI_API_KEY, {kept}" in done.stderr
     assert done.stderr.startswith("Error: No credentials for OpenAI\n")
     assert "Set OPENAI_API_KEY" in done.stderr
+
+
+def test_of_a_provider_that_is_not_there_it_says_what_brings_it(swink: Any) -> None:
+    done = swink("ask", "-m", "groq/any", "Hi", SWINK_DISABLE_PLUGINS="groq")
+    assert done.returncode == 2
+    assert "`pip install swink-provider-openai` brings it" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -194,6 +200,7 @@ def test_without_a_key_it_names_the_variable_and_the_option(swink: Any) -> None:
         (["models", "grokk"], 'did you mean "groq"?'),
         (["demo", "grok"], 'did you mean "groq"?'),
         (["chat", "-m", "nobody/x"], 'no provider "nobody"'),
+        (["ask", "-m", "nobody/x", "Hi"], "swink-provider-NAME for most"),
         (["chat"], "No model chosen"),
         (["chat", "-m", "echo/echo", "--load", "absent.json"], "absent.json: No such file"),
         (["events", "-m", "echo/echo"], "Nothing to ask"),

@@ -364,6 +364,17 @@ def test_the_history_comes_back(start: Any) -> None:
     assert seen(running.output).count("remember me") == 1
 
 
+def test_there_is_none_of_a_chat_of_which_nothing_is_kept(start: Any, tmp_path: Path) -> None:
+    running = start("chat", "-m", "echo/echo", "--plain", "--no-log", size=TERMINAL)
+    running.wait_for(PROMPT)
+    running.type("a secret\n")
+    running.wait_for("2 tokens in")
+    running.wait_for(PROMPT)
+    running.type("\x04")
+    assert running.finish() == 0
+    assert [path for path in tmp_path.rglob("*") if path.name == "history"] == []
+
+
 def test_a_history_that_cannot_be_kept_is_a_notice(start: Any, tmp_path: Path) -> None:
     (tmp_path / "state").write_text("in the way")
     running = start("chat", "-m", "echo/echo", size=TERMINAL)

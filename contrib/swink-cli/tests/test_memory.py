@@ -140,3 +140,18 @@ def test_a_file_that_cannot_be_written_costs_no_answer(swink: Any, file: Path) -
 def test_a_conversation_that_is_none_is_named(swink: Any) -> None:
     done = swink("ask", "-m", "echo/echo", "--cid", "nope", "Hi")
     assert (done.returncode, "begins with nope" in done.stderr) == (2, True)
+
+
+def test_a_file_that_is_held_or_damaged_later_costs_no_answer(swink: Any, file: Path) -> None:
+    swink("ask", "-m", "echo/echo", "Hi")
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute("UPDATE conversations SET context = '{'")
+        db.execute("CREATE TRIGGER full BEFORE INSERT ON conversations BEGIN "
+                   "SELECT RAISE(FAIL, 'database or disk is full'); END")  # fmt: skip
+    done = swink("ask", "-m", "echo/echo", "Ho")
+    assert (done.returncode, done.stdout) == (0, "Ho\n")
+    assert "the conversation is not kept" in done.stderr
+    assert "disk is full" in done.stderr
+    done = swink("ask", "-c", "Ho")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "The conversation cannot be read" in done.stderr

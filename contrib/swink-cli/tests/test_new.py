@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ import swink_core as swink
 from swink_cli.commands.new import command
 
 
-def new(name: str, folder: Path) -> None:
-    command.main([name, "--kind", "sse", "--output", str(folder)], standalone_mode=False)
+def new(name: str, folder: Path, *more: str) -> None:
+    given = [name, "--kind", "sse", "--output", str(folder), *more]
+    command.main(given, standalone_mode=False)
 
 
 @pytest.mark.parametrize(
@@ -46,3 +48,17 @@ def test_the_name_of_an_installed_provider_is_refused(
 def test_a_name_that_cannot_be_one_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(swink.UsageError, match="cannot name a plugin"):
         new(name, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        *product(["--title", "--author", "--base-url"], ["Acme\nInc", "C:\\acme", "{{ acme }}"]),
+        ("--title", 'Acme "Inc"'),
+        ("--base-url", 'https://acme.example/"'),
+    ],
+)
+def test_words_that_would_break_a_file_are_refused(option: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(swink.UsageError, match=f"{option} .* cannot stand in a package's files"):
+        new("acme", tmp_path, option, words)
+    assert list(tmp_path.iterdir()) == []

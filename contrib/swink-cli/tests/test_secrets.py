@@ -44,6 +44,8 @@ def test_no_secret_is_in_a_log_or_a_file_of_others(
         lines = [
             (["config", "set", "providers.openai.base_url", service.base_url], ""),
             (["config", "set", "mcp.tracker.env.TOKEN", KEY], ""),
+            (["config", "set", "mcp.docs", f"https://docs.invalid/mcp?token={KEY}"], ""),
+            (["config", "set", "providers.groq.base_url", f"http://me:{KEY}@groq.invalid"], ""),
             (["config", "show"], ""),
             (["keys", "set", "openai"], f"{KEY}\n"),
             (["--profile", "work", "keys", "set", "openai"], f"{KEY}\n"),
@@ -71,7 +73,7 @@ def test_no_secret_is_in_a_log_or_a_file_of_others(
         )
     assert done.returncode == 0, done.stderr
     codes = [int(code) for code in re.findall(r"^ends with (\d)$", done.stdout, re.MULTILINE)]
-    assert codes == [0] * 9 + [1] + [0] * 6 + [1], done.stdout + done.stderr
+    assert codes == [0] * 11 + [1] + [0] * 6 + [1], done.stdout + done.stderr
     told = done.stdout + done.stderr
     assert KEY not in told
     assert HEADER not in done.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_service import ChatService
+from chat_service import ChatService, HTTPError
 from screen import seen
 
 import swink_core as library
@@ -45,6 +45,17 @@ def test_a_key_stays_with_the_provider_it_was_given_for(swink: Any) -> None:
         done = swink("ask", "-m", "openai/any", "-m", "groq/other", *given, "Hi", **there)
     assert done.returncode == 0
     assert second.exchanges[0].headers["authorization"] == "Bearer gsk-canary-9876543210"
+
+
+def test_an_error_of_one_stays_in_its_row(start: Any) -> None:
+    with ChatService(HTTPError(400, "\x1b]0;title\x07bad\nquestion")) as service:
+        there = ("--base-url", service.base_url, "--api-key", "sk-canary-0123456789")
+        models = ("-m", "openai/any", "-m", "echo/stall")
+        running = start("ask", *models, *there, "alpha", size=(80, 24))
+        running.wait_for("bad question")
+        running.interrupt()
+        assert running.finish() == 130
+    assert b"\x1b]" not in running.output
 
 
 def test_a_terminal_shows_a_table_and_then_the_answers(start: Any) -> None:

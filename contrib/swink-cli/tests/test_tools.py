@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_service import ChatService
+from chat_service import ChatService, Gate
 
 from swink_cli.tools import ToolOptions
 from swink_core import ToolCallBlock, UsageError
@@ -138,6 +138,43 @@ def test_a_person_is_asked_on_a_terminal(start: Any, file: str) -> None:
     running.wait_for(PROMPT)
     running.type("\x04")
     assert running.finish() == 0
+
+
+def test_nothing_of_the_arguments_hides_or_stands_elsewhere(start: Any, file: str) -> None:
+    turned = "Oslo\u202ekrapS\u200b\x9b8m"  # of which a terminal may show "OsloSpark"
+    running = start("ask", "-m", "echo/tool", "--functions", file, turned, size=(80, 24))
+    running.wait_for(r'Run get_weather {"city": "Oslo\u202ekrapS\u200b\u009b8m", "days": 1}?')
+    running.type("n\n")
+    assert running.finish() == 0
+
+
+def test_all_of_long_arguments_can_be_seen(start: Any, file: str) -> None:
+    running = start(
+        "ask", "-m", "echo/tool", "--functions", file, f"{'x' * 3000}END", size=(80, 24)
+    )
+    running.wait_for("characters)?")
+    assert b"END" not in running.output
+    running.wait_for("lways, [w]hole, or why not: ")
+    running.type("w\n")
+    running.wait_for("END")
+    running.wait_for("lways, or why not: ")
+    running.type("n\n")
+    assert running.finish() == 0
+
+
+def test_what_was_typed_before_the_question_is_no_answer(start: Any, file: str) -> None:
+    gate = Gate()
+    with ChatService([gate, asks("get_weather", city="Oslo")], ["No."]) as service:
+        given = ("--base-url", service.base_url, "--api-key", "sk-canary-0123456789")
+        given = ("-m", "openai/any", *given, "--functions", file)
+        running = start("ask", *given, "Oslo?", size=(80, 24))
+        running.wait_for("waiting for")
+        running.type("y\n")
+        gate.open()
+        running.wait_for("why not: ")
+        running.type("n\n")
+        running.wait_for("does not allow this call")
+        assert running.finish() == 0
 
 
 def test_ctrl_c_at_the_question_carries_nothing_out(start: Any, file: str) -> None:

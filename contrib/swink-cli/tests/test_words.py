@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 
 import pytest
@@ -86,6 +87,7 @@ BLOCKS = [
     ("one\n\n| a |\n|---|\n| 1 |", "| a |\n|---|\n| 1 |"),
     ("> a\nlazy", "> a\nlazy"),
     ("one\r\n\r\ntwo", "two"),
+    ("one\u2028still one\x85and\n\ntwo", "two"),  # lines to Python, and not to Markdown
 ]
 
 
@@ -131,10 +133,20 @@ def test_a_table_aligns_its_columns_below_titles(monkeypatch: pytest.MonkeyPatch
         ("\x1b]0;title\x07text", "text"),
         ("bell\x07 \x1b", "bell "),
         ("c1 \x9b2J", "c1 2J"),
+        ("\x1b]0;\x1b]0;title\x07text", "]0;text"),
+        # looked at once: from each of them to the end it would be minutes
+        ("\x1b]" * 200_000, "]" * 200_000),
     ],
 )
 def test_text_cannot_drive_a_terminal(text: str, expected: str) -> None:
     assert printable(text) == expected
+
+
+def test_nor_can_a_cell_of_a_table_or_a_line_of_json() -> None:
+    assert table([("\x1b]0;t\x07a", "b\x9b2J"), ("aaa", "b")]) == ["a    b2J", "aaa  b"]
+    text = encode_json({"a": "\x1b[2J\x7f\x9b2J"}).decode()
+    assert text == '{"a": "\\u001b[2J\\u007f\\u009b2J"}\n'
+    assert json.loads(text) == {"a": "\x1b[2J\x7f\x9b2J"}
 
 
 def test_what_is_typed_in_another_encoding_becomes_unicode() -> None:

@@ -7,10 +7,14 @@ protocols and read strictly. It exits with 1 where
 * an answer looks complete and is not, or a frame or a chunk of HTTP is not what its protocol says;
 * an answer is cut off, or nobody answers, although no worker was killed that had the connection;
 * an answer fails in words although its upstream did not break off after the first word of it;
-* a key gets more calls in a minute, or more dollars, than it may, by more than a call a process.
+* a key without limits is refused, or a new configuration is never used;
+* a key gets more calls in a minute, more answers at a time, or more dollars than it may, by more
+  than a call a process; before the chaos begins, by any.
 
 What reached the upstreams is what counts: they are this process's own. A client whose worker was
-killed asks again, as clients do; before the first word of an answer that must succeed.
+killed asks again, as clients do; before the first word of an answer that must succeed. No verdict
+is about how fast anything was: a call was admitted some time between its being sent and its coming
+to an upstream, and too many came in a minute only if they must have.
 """
 
 from __future__ import annotations
@@ -20,12 +24,14 @@ import asyncio
 import json
 import os
 import random
+import re
 import signal
 import sys
 import tempfile
 import time
-from collections import Counter, defaultdict, deque
-from contextlib import suppress
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,24 +48,30 @@ CLIENTS = 24
 PROCESSES = WORKERS * GATEWAYS
 
 MODEL = "gpt-4.1-mini"
-TOKENS = {"prompt_tokens": 1000, "completion_tokens": 1000, "total_tokens": 2000}
-DOLLARS = 1000 * 0.4e-6 + 1000 * 1.6e-6
-"""What such an answer costs."""
+TOKENS = {"prompt_tokens": 5, "completion_tokens": 1000, "total_tokens": 1005}
+DOLLARS = 5 * 0.4e-6 + 1000 * 1.6e-6
+"""What such an answer costs, which is no more than who asks for so many tokens has to expect."""
 
 WORDS = [f" word{number}" for number in range(20)]
 TEXT = "".join(WORDS)
 
 REQUESTS_A_MINUTE = 60
-BUDGET = 0.6
+STREAMS = 4
+BUDGET = 60 * DOLLARS
+BUDGETS = 8
+"""Keys that are used one after the other, so that a budget comes to its end ever again."""
+
+CALM = 20
 KEYS = {
     "free": "",
+    "calm": f"requests_per_minute = {CALM}",
     "rated": f"requests_per_minute = {REQUESTS_A_MINUTE}",
-    "poor": f"dollars_per_day = {BUDGET}",
+    "busy": f"streams = {STREAMS}",
+    **{f"poor{number}": f"dollars_per_day = {BUDGET}" for number in range(BUDGETS)},
 }
 SHOWN = {name: f"secret-of-{name}" for name in KEYS}
-
-MINUTE = 59.0
-"""Seconds in which no more than a minute's requests may come: on their way they come closer."""
+TEMPERATURES = (0.5, 0.6, 0.7)
+"""Of the configurations that can be used."""
 
 ATTEMPTS = 6
 
@@ -99,6 +111,7 @@ class Upstream:
                 size = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
                 asked = json.loads(await reader.readexactly(size))
                 call = asked["messages"][-1]["content"]
+                self._found.temperatures[asked["temperature"]] += 1
                 if not await self._say(call, self.mood, writer):
                     break
         writer.close()
@@ -114,7 +127,12 @@ class Upstream:
             return True
         if mood == "hangs up":
             return False
-        self._found.came(call)
+        with self._found.under_way(call) as ends:
+            return await self._stream(call, mood, writer, ends)
+
+    async def _stream(
+        self, call: str, mood: str, writer: asyncio.StreamWriter, ends: Callable[[], None]
+    ) -> bool:
         writer.write(
             b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
             b"Transfer-Encoding: chunked\r\n\r\n"
@@ -128,9 +146,9 @@ class Upstream:
             await asyncio.sleep(random.uniform(0.0, 0.1))
         _frame(writer, choices=[{"index": 0, "delta": {}, "finish_reason": "stop"}])
         _frame(writer, choices=[], usage=TOKENS)
+        ends()
         writer.write(_chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n")
         await writer.drain()
-        self._found.answered(call)
         return True
 
 
@@ -147,18 +165,37 @@ def _chunk(data: bytes) -> bytes:
 class Record:
     """What reached the upstreams, and what the clients saw."""
 
-    calls: dict[str, float] = field(factory=dict)
+    sent: dict[str, float] = field(factory=dict)
+    came: dict[str, float] = field(factory=dict)
+    """When each call was sent, and when it first came to an upstream."""
     paid: Counter[str] = field(factory=Counter)
+    at_a_time: Counter[str] = field(factory=Counter)
+    most_at_a_time: Counter[str] = field(factory=Counter)
+    temperatures: Counter[float] = field(factory=Counter)
     broken: set[str] = field(factory=set)
     doomed: set[tuple[int, int]] = field(factory=set)
     seen: Counter[str] = field(factory=Counter)
     faults: list[str] = field(factory=list)
 
-    def came(self, call: str) -> None:
-        self.calls.setdefault(call, time.monotonic())
+    @contextmanager
+    def under_way(self, call: str) -> Iterator[Callable[[], None]]:
+        """Count an answer for as long as it is one; what is yielded ends it with all it costs."""
+        self.came.setdefault(call, time.monotonic())
+        key, ended = call.split()[0], False
+        self.at_a_time[key] += 1
+        self.most_at_a_time[key] = max(self.most_at_a_time[key], self.at_a_time[key])
 
-    def answered(self, call: str) -> None:
-        self.paid[call.split()[0]] += 1
+        def ends() -> None:
+            nonlocal ended
+            ended = True
+            self.at_a_time[key] -= 1
+            self.paid[key] += 1
+
+        try:
+            yield ends
+        finally:
+            if not ended:
+                self.at_a_time[key] -= 1
 
     def fault(self, what: str) -> None:
         print("FAULT", what, flush=True)
@@ -208,46 +245,59 @@ async def _exchange(port: int, path: str, key: str, body: bytes) -> tuple[int, i
 def _chat(data: bytes) -> tuple[str, bool, str]:
     """Return the text, whether it is complete, and the failure in words."""
     text, finished, failure = "", False, ""
-    frames = data.decode().split("\n\n")
-    if frames.pop() != "":
-        raise Broken("the last frame does not end")
-    for number, frame in enumerate(frames):
-        if frame.startswith(":"):
-            continue
-        if frame == "data: [DONE]":
-            if number != len(frames) - 1:
-                raise Broken("a frame after [DONE]")
-            return text, finished and not failure, failure
+    frames = [frame for frame in _frames(data) if not frame.startswith(":")]
+    if not frames or frames.pop() != "data: [DONE]":
+        raise Broken("the last frame is not [DONE]")
+    for frame in frames:
         said = json.loads(frame.removeprefix("data: "))
+        if failure:
+            raise Broken("a frame after a failure")
         if "error" in said:
             failure = str(said["error"]["message"])
+            if finished:
+                raise Broken("a failure after a finish")
             continue
         for choice in said["choices"]:
+            if finished:
+                raise Broken("something after a finish")
             text += choice["delta"].get("content") or ""
-            finished = finished or choice.get("finish_reason") == "stop"
-    raise Broken("no [DONE]")
+            finished = choice.get("finish_reason") == "stop"
+    return text, finished, failure
+
+
+MESSAGE = re.compile(
+    "message_start (ping )*content_block_start (ping |content_block_delta )*content_block_stop "
+    "(ping )*message_delta (ping )*message_stop $"
+)
+"""The events of one text (https://platform.claude.com/docs/en/build-with-claude/streaming)."""
 
 
 def _messages(data: bytes) -> tuple[str, bool, str]:
-    text, finished, failure = "", False, ""
-    frames = data.decode().split("\n\n")
-    if frames.pop() != "":
-        raise Broken("the last frame does not end")
-    for frame in frames:
-        if finished or failure:
-            raise Broken("a frame after the last one")
+    text, events, failure = "", "", ""
+    for frame in _frames(data):
+        if failure:
+            raise Broken("a frame after a failure")
         lines = dict(line.split(": ", 1) for line in frame.split("\n"))
         said = json.loads(lines["data"])
         if said["type"] != lines["event"]:
             raise Broken("an event that is called otherwise")
+        events += said["type"] + " "
         if said["type"] == "error":
             failure = said["error"]["message"]
+            if "message_stop" in events:
+                raise Broken("a failure after the end")
         elif said["type"] == "content_block_delta":
             text += said["delta"]["text"]
-        finished = said["type"] == "message_stop"
-    if not (finished or failure):
-        raise Broken("an end without an end")
-    return text, finished, failure
+    if not (failure or MESSAGE.match(events)):
+        raise Broken(f"not in this order: {events[:2000]}")
+    return text, not failure, failure
+
+
+def _frames(data: bytes) -> list[str]:
+    frames = data.decode().split("\n\n")
+    if frames.pop() != "":
+        raise Broken("the last frame does not end")
+    return frames
 
 
 PROTOCOLS = {"/v1/chat/completions": _chat, "/v1/messages": _messages}
@@ -261,23 +311,20 @@ class Client:
     ports: list[int]
     found: Record
 
-    async def run(self, end: float) -> None:
-        count = 0
-        while time.monotonic() < end:
+    async def run(self, seconds: float) -> None:
+        count, begin = 0, time.monotonic()
+        while (passed := time.monotonic() - begin) < seconds:
             count += 1
-            name = random.choice([*KEYS])
-            await self._call(name, f"{name} {self.number}-{count}")
+            poor = f"poor{int(passed / seconds * BUDGETS)}"
+            name = random.choice(["free", "rated", "busy", poor])
+            await self.call(name, f"{name} {self.number}-{count}")
 
-    async def _call(self, name: str, call: str) -> None:
+    async def call(self, name: str, call: str) -> None:
         path = random.choice([*PROTOCOLS])
-        said = {
-            "model": "best", "stream": True, "max_tokens": 1000,
-            "messages": [{"role": "user", "content": call}],
-        }  # fmt: skip
         for attempt in range(ATTEMPTS):
             port = self.ports[(self.number + attempt) % len(self.ports)]
             try:
-                if await self._once(port, path, name, json.dumps(said).encode(), call):
+                if await self._once(port, path, name, f"{call}-{attempt}"):
                     return
             except (Broken, KeyError, ValueError) as error:
                 self.found.fault(f"{path} {call}: {error!r}")
@@ -287,15 +334,21 @@ class Client:
             await asyncio.sleep(0.05)
         self.found.fault(f"{path} {call}: nobody answers")
 
-    async def _once(self, port: int, path: str, name: str, body: bytes, call: str) -> bool:
+    async def _once(self, port: int, path: str, name: str, call: str) -> bool:
+        said = {
+            "model": "best", "stream": True, "max_tokens": 1000,
+            "messages": [{"role": "user", "content": call}],
+        }  # fmt: skip
+        body = json.dumps(said).encode()
         seen = self.found.seen
+        self.found.sent[call] = time.monotonic()
         own, status, data, ended = await _exchange(port, path, SHOWN[name], body)
         if not ended:
             if (port, own) not in self.found.doomed:
                 raise Broken("cut off by a worker that was not killed")
             seen["cut off with its worker"] += 1
             return False
-        if status == 429:
+        if status == 429 and name != "free":
             seen[f"{name}: refused"] += 1
             await asyncio.sleep(random.uniform(0.2, 1.0))
             return True
@@ -404,7 +457,7 @@ def _texts(ports: list[int], redis: str) -> list[str]:
         f'[store]\nengine = "redis"\nurl = "{redis}"\n[routes.best]\ntiers = [{tiers}]\n'
         f"options = {{ temperature = %s, {quick} }}\n{keys}"
     )
-    return [good % 0.5, good % 0.6, good % 0.7, "[routes.best]\ntiers = 5\n"]
+    return [*(good % one for one in TEMPERATURES), "[routes.best]\ntiers = 5\n"]
 
 
 async def run(minutes: float, folder: Path) -> int:
@@ -443,14 +496,16 @@ async def run(minutes: float, folder: Path) -> int:
             return 1
         parents[process.pid] = int(line.rsplit(b":", 1)[1])
         readers.append(asyncio.ensure_future(_drain(process.stdout, last)))
+    clients = [Client(number, [*parents.values()], found) for number in range(CLIENTS)]
+    await asyncio.gather(
+        *(client.call("calm", f"calm {n}-{client.number}") for client in clients for n in range(2))
+    )
     chaos = Chaos(found, redis, flapping, parents, config, texts)
     under_way = [
         asyncio.ensure_future(one())
         for one in (chaos.kill_workers, chaos.kill_redis, chaos.flap, chaos.reload)
     ]
-    end = time.monotonic() + minutes * 60
-    clients = [Client(number, [*parents.values()], found) for number in range(CLIENTS)]
-    await asyncio.gather(*(client.run(end) for client in clients))
+    await asyncio.gather(*(client.run(minutes * 60) for client in clients))
     for task in under_way:
         task.cancel()
     for task in under_way:
@@ -479,23 +534,30 @@ async def _drain(stream: asyncio.StreamReader, last: deque[bytes]) -> None:
 
 def _hold_to_limits(found: Record) -> None:
     """Find limits that were passed by more than a call a process."""
-    times: dict[str, list[float]] = defaultdict(list)
-    for call, at in found.calls.items():
-        times[call.split()[0]].append(at)
-    rated, most = sorted(times["rated"]), 0
-    window: deque[float] = deque()
-    for at in rated:
-        window.append(at)
-        while window[0] <= at - MINUTE:
-            window.popleft()
-        most = max(most, len(window))
-    print(f"{most:6} calls of one key in a minute, of {REQUESTS_A_MINUTE}")
-    if most > REQUESTS_A_MINUTE + PROCESSES:
-        found.fault(f"{most} calls in a minute")
-    spent = found.paid["poor"] * DOLLARS
-    print(f"{spent:6.3f} dollars of one key, of {BUDGET}")
-    if spent > BUDGET + PROCESSES * DOLLARS:
-        found.fault(f"{spent} dollars")
+    _hold("calls of a key in a minute", _in_a_minute(found, "rated"), REQUESTS_A_MINUTE, found)
+    _hold("calls of a key in a minute, in calm", _in_a_minute(found, "calm"), CALM, found, 0)
+    _hold("answers of a key at a time", found.most_at_a_time["busy"], STREAMS, found)
+    for key, paid in sorted(found.paid.items()):
+        if key.startswith("poor"):
+            _hold(f"paid calls of the key {key}", paid, BUDGET / DOLLARS, found)
+    for temperature in TEMPERATURES:
+        if not found.temperatures[temperature]:
+            found.fault(f"the configuration with the temperature {temperature} was never used")
+
+
+def _hold(what: str, taken: int, most: float, found: Record, more: int = PROCESSES) -> None:
+    print(f"{taken:6} {what}, of {most:g}")
+    if taken > most + more:
+        found.fault(f"{taken} {what}, of {most:g}")
+
+
+def _in_a_minute(found: Record, key: str) -> int:
+    """Return how many calls of a key were admitted within a minute at the very least."""
+    calls = [(found.sent[call], at) for call, at in found.came.items() if call.split()[0] == key]
+    return max(
+        (sum(first <= sent and came < first + 60 for sent, came in calls) for first, _ in calls),
+        default=0,
+    )
 
 
 def main() -> int:

@@ -23,10 +23,14 @@ def program() -> str:
 
 
 class RedisServer:
-    """A server that keeps what it knows in `folder`, and is reached by a socket there."""
+    """A server that is reached by a socket in `folder`.
 
-    def __init__(self, folder: Path) -> None:
+    Where it `keeps` what it knows, it has done so before it answers, however busy the disk is.
+    """
+
+    def __init__(self, folder: Path, keeps: bool = True) -> None:
         self._folder = folder
+        self._keeps = "yes" if keeps else "no"
         self._socket = folder / "s"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -39,7 +43,8 @@ class RedisServer:
         self._process = subprocess.Popen(
             [
                 program(), "--port", "0", "--unixsocket", str(self._socket), "--dir",
-                str(self._folder), "--appendonly", "yes", "--save", "",
+                str(self._folder), "--appendonly", self._keeps, "--appendfsync", "always",
+                "--save", "",
             ],
             stdout=subprocess.DEVNULL,
         )  # fmt: skip
@@ -54,7 +59,7 @@ class RedisServer:
         self._process.wait()
         self._socket.unlink()
         if forgets:
-            for file in self._folder.rglob("*.aof"):
+            for file in [*self._folder.rglob("appendonly.aof*")]:  # Redis 7 has several
                 file.unlink()
 
     def _listens(self) -> bool:

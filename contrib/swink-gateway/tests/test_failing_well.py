@@ -111,7 +111,7 @@ async def test_a_limit_whose_end_is_known_is_something_to_wait_for() -> None:
     assert "x-should-retry" not in whole.headers
     error = codex.frames[-1]["response"]["error"]
     assert error["code"] == "rate_limit_exceeded"
-    assert error["message"].endswith("Please try again in 6.5s.")
+    assert error["message"].endswith(". Please try again in 6.5s.")
 
 
 async def test_what_a_provider_says_of_its_limits_is_passed_on() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from hashlib import sha256
 
 import aiohttp
 import pytest
@@ -121,6 +122,13 @@ def test_keys_are_kept_as_digests_and_compared_in_constant_time(
         assert (guard.owner({"x-api-key": key}, {}) == "") is key.endswith("-secret")
         counts.append((len(compared), {len(digest) for pair in compared for digest in pair}))
     assert counts == [(2, {32})] * 4  # as many and as long, whatever is shown
+
+
+def test_a_key_that_has_a_name_is_that_of_its_owner() -> None:
+    guard = Guard(["both", "none"])
+    guard.owners = {sha256(b"both").digest(): "alice"}
+    owners = {key: guard.owner({"x-api-key": key}, {}) for key in ("both", "none", "another")}
+    assert owners == {"both": "alice", "none": "", "another": None}
 
 
 async def test_a_key_in_the_address_lets_a_browser_in() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+import random
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +28,7 @@ from swink_gateway.limits import (
     open_ledger,
 )
 from swink_gateway.limits.redis import SIGN_SECONDS, RedisLedger
+from swink_gateway.limits.scripts import ALIVE_SECONDS
 from swink_gateway.limits.sqlite import SQLiteLedger
 from swink_testing.clock import ManualClock
 
@@ -38,7 +40,7 @@ ENGINES = ("memory", "sqlite", "redis")
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    server = RedisServer(tmp_path_factory.mktemp("redis"), keeps=False)
     server.start()
     yield server
     server.kill()
@@ -268,11 +270,11 @@ async def back(*ledgers: RedisLedger) -> None:
 
 
 @pytest.mark.parametrize("forgets", [False, True])
-async def test_without_redis_each_process_keeps_its_share_and_pays_when_it_is_back(
+async def test_without_redis_each_process_takes_what_it_holds_and_pays_when_it_is_back(
     forgets: bool, mortal: RedisServer, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     ledgers = RedisLedger(mortal.url, clock), RedisLedger(mortal.url, clock)
-    budget = Allowance(dollars_a_day=10.0)
+    budget = Allowance(dollars_a_day=16.0)
     for ledger in ledgers * 2:
         assert isinstance(await ledger.admit("a", budget, 0, 1.0), Ticket)
     for ledger in ledgers:
@@ -288,9 +290,196 @@ async def test_without_redis_each_process_keeps_its_share_and_pays_when_it_is_ba
         (True, False), (True, False), (False, True), (False, True),
     ]  # fmt: skip
     for ledger in ledgers:
-        assert (await taken(ledger, "a")).dollars_today == 10.0
-        assert isinstance(await ledger.admit("a", budget, 0, 1.0), Refusal)
+        assert (await taken(ledger, "a")).dollars_today == 10.0  # and half of what was left
+    for ledger in ledgers:
+        assert isinstance(await ledger.admit("a", budget, 0, 1.0), Ticket)
         await ledger.aclose()
+
+
+@pytest.fixture
+def by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nothing happen that the test does not do."""
+    monkeypatch.setattr("swink_gateway.limits.redis.SIGN_SECONDS", 3600.0)
+    monkeypatch.setattr("swink_gateway.limits.redis.MOST_LOOKS", 1)
+
+
+class Torn(RedisLedger):
+    """A ledger that is cut off from its server: before that hears a request, or after."""
+
+    cut: str = ""
+
+    async def _run(self, script: str, keys: Sequence[str], *arguments: Any) -> Any:
+        if self.cut == "before":
+            raise ConnectionError("cut off")
+        reply = await super()._run(script, keys, *arguments)
+        if self.cut == "after":
+            raise ConnectionError("cut off")
+        return reply
+
+
+PROCESSES = 4
+
+BOUNDS: dict[str, tuple[Allowance, int]] = {
+    "requests": (Allowance(requests=60), 60),
+    "tokens": (Allowance(tokens=6000), 60),
+    "answers at a time": (Allowance(streams=60), 60),
+    "dollars": (Allowance(dollars_a_day=60.0), 60),
+    "dollars a month": (Allowance(dollars_a_month=60.0), 60),
+}
+"""What is allowed, and how many calls of 100 tokens and a dollar that is."""
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+async def test_no_limit_is_passed_by_more_than_a_call_a_process_whenever_redis_goes_and_comes(
+    bound: str, server: RedisServer, clock: ManualClock, by_itself: None
+) -> None:
+    (allowance, most), reached = BOUNDS[bound], 0
+    for seed in range(8):
+        chance, key = random.Random(seed), f"{bound} {seed}"
+        ledgers = [Torn(server.url, clock) for _ in range(PROCESSES)]
+        admitted = 0
+        for _ in range(300):
+            ledger = chance.choice(ledgers[: chance.randint(1, PROCESSES)])  # most ask one
+            match chance.random():
+                case small if small < 0.1:
+                    await ledger._look([key])
+                case small if small < 0.13:  # all of them, or one
+                    cut = chance.choice(["before", "after"])
+                    for one in chance.choice([ledgers, [ledger]]):
+                        one.cut = cut
+                case small if small < 0.2:
+                    ledger.cut = ""
+                    if ledger._is_lost:
+                        await ledger._come_back()
+                case _:
+                    answer = await ledger.admit(key, allowance, 100, 1.0)
+                    admitted += isinstance(answer, Ticket)
+        assert admitted <= most + PROCESSES, seed
+        reached += admitted >= most - PROCESSES
+        for ledger in ledgers:
+            await ledger.aclose()
+    assert reached  # or nothing was tried
+
+
+async def admitted(ledger: Ledger, key: str, times: int) -> int:
+    """Return how many of so many calls are admitted, of 40 a minute."""
+    answers = [await ledger.admit(key, Allowance(requests=40), 0, 0.0) for _ in range(times)]
+    return sum(isinstance(answer, Ticket) for answer in answers)
+
+
+async def test_what_a_process_takes_it_holds_no_more(
+    server: RedisServer, clock: ManualClock, key: str, by_itself: None
+) -> None:
+    ledger = Torn(server.url, clock)
+    await admitted(ledger, key, 1)
+    await ledger.spending([key])  # it holds 19
+    assert await admitted(ledger, key, 36) == 36
+    ledger.cut = "before"
+    assert await admitted(ledger, key, 40) == 3
+    await ledger.aclose()
+
+
+async def test_what_a_process_was_not_told_to_give_back_it_may_still_take(
+    server: RedisServer, clock: ManualClock, key: str, by_itself: None
+) -> None:
+    away, there = Torn(server.url, clock), RedisLedger(server.url, clock)
+    assert await admitted(there, key, 4) == 4
+    await away.spending([key])
+    await there.spending([key])  # each holds 9
+    assert await admitted(there, key, 20) == 20
+    away.cut = "after"
+    await away.spending([key])
+    assert await admitted(there, key, 40) == 7
+    assert await admitted(away, key, 40) == 9
+    for ledger in (away, there):
+        await ledger.aclose()
+
+
+async def test_what_others_hold_and_do_not_need_is_given_to_who_asks(
+    server: RedisServer, clock: ManualClock, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swink_gateway.limits.redis.SIGN_SECONDS", 0.01)
+    ledgers = RedisLedger(server.url, clock), RedisLedger(server.url, clock)
+    await ledgers[1].spending([key])
+    answers = [await ledgers[0].admit(key, Allowance(requests=40), 0, 0.0) for _ in range(41)]
+    assert [isinstance(answer, Ticket) for answer in answers] == [True] * 40 + [False]
+    for ledger in ledgers:
+        await ledger.aclose()
+
+
+async def test_of_a_process_that_is_silent_nothing_is_given_away_at_once(
+    server: RedisServer, clock: ManualClock, key: str, by_itself: None
+) -> None:
+    ledgers, allowance = (
+        [RedisLedger(server.url, clock) for _ in range(2)],
+        Allowance(requests=40.5),
+    )
+    await ledgers[0].admit(key, allowance, 0, 0.0)
+    await ledgers[1].spending([key])  # holds 9.875 of 39.5 from now on
+    answers = [await ledgers[0].admit(key, allowance, 0, 0.0) for _ in range(31)]
+    assert [isinstance(answer, Ticket) for answer in answers] == [True] * 30 + [False]
+    busy = answers[-1]
+    assert isinstance(busy, Refusal)
+    assert (busy.what, busy.retry_after, busy.spent) == ("40.5 requests a minute", 1.0, False)
+    await clock.advance(ALIVE_SECONDS + 1)
+    assert isinstance(await ledgers[0].admit(key, allowance, 0, 0.0), Ticket)
+    for ledger in ledgers:
+        await ledger.aclose()
+
+
+async def test_answers_at_a_time_that_begin_together_all_count(
+    server: RedisServer, clock: ManualClock, key: str
+) -> None:
+    ledger, two = RedisLedger(server.url, clock), Allowance(streams=2)
+    answers = await asyncio.gather(*(ledger.admit(key, two, 0, 0.0) for _ in range(5)))
+    admitted = [answer for answer in answers if isinstance(answer, Ticket)]
+    assert len(admitted) == 2
+    assert isinstance(await ledger.admit(key, two, 0, 0.0), Refusal)
+    await asyncio.gather(*(ledger.settle(ticket, 0, 0.0) for ticket in admitted))
+    assert (await taken(ledger, key)).streams == 0
+    await ledger.aclose()
+
+
+async def test_an_answer_that_ends_without_redis_makes_no_room_for_others(
+    mortal: RedisServer, clock: ManualClock
+) -> None:
+    ledger, three = RedisLedger(mortal.url, clock), Allowance(requests=3)
+    tickets = [await ledger.admit("a", three, 0, 0.0) for _ in range(3)]
+    mortal.kill()
+    assert isinstance(tickets[0], Ticket)
+    await ledger.settle(tickets[0], 0, 0.0)
+    assert isinstance(await ledger.admit("a", three, 0, 0.0), Refusal)
+    mortal.start()
+    await ledger.aclose()
+
+
+async def test_what_was_paid_without_an_answer_is_paid_once(
+    server: RedisServer, clock: ManualClock, key: str, by_itself: None
+) -> None:
+    ledger = Torn(server.url, clock)
+    ticket = await ledger.admit(key, Allowance(), 0, 4.0)
+    assert isinstance(ticket, Ticket)
+    ledger.cut = "before"
+    await ledger.spending([key])  # it is lost from now on
+    await ledger.settle(ticket, 0, 1.0)  # 3 are owed back
+    ledger.cut = "after"
+    with pytest.raises(ConnectionError):
+        await ledger._come_back()
+    ledger.cut = ""
+    await ledger._come_back()
+    assert (await taken(ledger, key)).dollars_today == 1.0
+    ledger.cut = "after"
+    dear = await ledger.admit(key, Allowance(), 0, 4.0)  # heard, and charged a second time
+    assert isinstance(dear, Ticket)
+    ledger.cut = ""
+    await ledger._come_back()
+    assert (await taken(ledger, key)).dollars_today == 9.0
+    ledger.cut = "after"
+    await ledger.settle(dear, 0, 1.0)  # heard: it is not owed back again
+    ledger.cut = ""
+    await ledger._come_back()
+    assert (await taken(ledger, key)).dollars_today == 6.0
+    await ledger.aclose()
 
 
 async def test_what_began_without_redis_is_settled_with_it_and_the_other_way_round(
@@ -333,6 +522,7 @@ async def test_what_a_process_owed_that_died_is_paid_by_another(
     monkeypatch.undo()
     alive = RedisLedger(mortal.url, clock, tmp_path)
     for ledger in (dead, alive):
+        assert isinstance(await ledger.admit("a", Allowance(requests=9), 5, 0.5), Ticket)
         await ledger.spending(["a"])
     mortal.kill()
     for ledger in (dead, alive):
@@ -340,7 +530,7 @@ async def test_what_a_process_owed_that_died_is_paid_by_another(
     mortal.start()
     await back(alive)
     found = await taken(alive, "a")
-    assert (found.requests, found.tokens, found.dollars_today) == (2, 10, 1.0)
+    assert (found.requests, found.tokens, found.dollars_today) == (4, 20, 2.0)
     assert not [name for name in os.listdir(tmp_path) if name.startswith("owed-")]
     for ledger in (dead, alive):
         await ledger.aclose()

@@ -118,10 +118,10 @@ async def test_the_command_serves_a_file_and_reads_it_again_on_sighup(
     tmp_path: Path, swink_environment: dict[str, str]
 ) -> None:
     file = tmp_path / "team.toml"
-    file.write_text(SLOW + '[keys.a]\nkey = "${KEY_A}"\noperator = true\n')
+    file.write_text(SLOW + '[keys.a]\nkey = "${SWINK_GATEWAY_KEY}"\noperator = true\n')
     served = await asyncio.create_subprocess_exec(
         *swink_command("gateway", "--port", "0", "--config", str(file)),
-        env={**swink_environment, "KEY_A": "key-a"},
+        env={**swink_environment, "SWINK_GATEWAY_KEY": "key-a"},
         stderr=subprocess.PIPE,
     )
     assert served.stderr is not None

@@ -171,7 +171,12 @@ async def test_a_worker_that_dies_is_replaced_and_all_end_together(
         await until(lambda: len(children(parent.pid) - first) == 2)
         assert status(port, "/ready") == 200
         parent.terminate()
+        assert parent.stdout is not None
+        said = parent.stdout.read()
         assert parent.wait() == 0
+        for pid in first:
+            assert f"worker {pid} ended with -9; another one begins\n" in said
+        assert said.endswith("stopped\n")
         assert [name for name in os.listdir(tmp_path) if "swink" in name] == []
 
 

@@ -154,19 +154,20 @@ def _line(formatter: logging.Formatter, fields: dict[str, Any] | None, text: str
     return formatter.format(record)
 
 
-HOSTILE = 'a"b\nlevel=ERROR c\u2028\x1b[2J'
+HOSTILE = 'a"b\nlevel=ERROR c\u2028\x85\x1b[2J\x9b2J'
 
 
 def test_a_json_line_is_one_line_that_says_what_was_said() -> None:
     line = _line(JSONFormatter(), {"event": "x", "model": HOSTILE})
-    assert "\n" not in line
+    assert line.splitlines() == [line]
+    assert not {"\x1b", "\x9b"} & {*line}
     assert json.loads(line)["model"] == HOSTILE
 
 
 def test_a_value_cannot_break_a_logfmt_line_or_add_a_field() -> None:
     line = _line(LogfmtFormatter(), {"event": "x", "model": HOSTILE, "cached": True})
-    assert "\n" not in line
-    assert "\x1b" not in line
+    assert line.splitlines() == [line]
+    assert not {"\x1b", "\x9b"} & {*line}
     assert line.endswith(" cached=true")
     assert line.split(" model=")[0].endswith('event=x')  # fmt: skip
     assert 'model="a\\"b\\nlevel=ERROR' in line

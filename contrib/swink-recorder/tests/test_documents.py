@@ -110,8 +110,12 @@ def test_a_body_is_searched_only_where_a_secret_may_be(body: bytes, hidden: byte
         (lambda data: data.replace(b'"swink_call":1', b'"swink_call":2'), "version 2"),
         (lambda data: data.partition(b"\n")[0], "not enough values"),
         (lambda data: b"{}\n{\n", "here"),
+        (lambda data: data.replace(b'{"call":', b'{"caul":'), "call"),
+        (lambda data: data.replace(b'"texts":{"0"', b'"texts":{"1"'), "here"),
+        (lambda data: data.replace(b'"text_delta",0,[2]', b'"text_delta",0,["2"]'), "here"),
+        (lambda data: data.replace(b'"text_delta",0,[2]', b'"text_delta",0,2'), "here"),
     ],
 )
 def test_a_document_that_is_broken_is_told_by_its_name(change: Any, said: str) -> None:
     with pytest.raises(RecordingError, match=said):
-        read_document(change(document_of(tape_of([(b"xyz", [])]))), "here")
+        read_document(change(document_of(tape_of([(b"xyz", [swink.TextDelta(0, "ab")])]))), "here")

@@ -24,7 +24,15 @@ from swink_recorder.cassette import Cassette
 from swink_recorder.documents import read_document
 from swink_recorder.plugin import CassettePlugin, RecorderPlugin
 from swink_recorder.recorder import Recorder, conversation
-from swink_recorder.store import Entry, Keep, KeptConversation, SQLiteStore, open_store
+from swink_recorder.recording import RecordingError
+from swink_recorder.store import (
+    Entry,
+    FolderStore,
+    Keep,
+    KeptConversation,
+    SQLiteStore,
+    open_store,
+)
 from swink_recorder.takes import write_takes
 from swink_testing.acme import AcmeProvider
 from swink_testing.calls import client_with
@@ -376,3 +384,114 @@ def test_an_id_may_be_read_from_a_path_that_is_not_there(tmp_path: Path) -> None
     assert list(store.entries()) == []
     with pytest.raises(FileNotFoundError):
         store.read("a")
+
+
+async def _damaged(path: Path) -> None:
+    await ask(path, said("one"))
+    with path.open("r+b") as file:  # all but the list of tables
+        size = file.seek(0, os.SEEK_END)
+        file.seek(16_384)
+        file.write(b"A" * (size - 16_384))
+
+
+async def _of_others(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE calls (phone TEXT)")
+
+
+async def _misread(path: Path) -> None:
+    await ask(path, said("one"))
+    open_store(path).keep_conversation(TALK, b"{}")
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE calls SET entry = '{}'")
+        db.execute("UPDATE conversations SET kept = '[]'")
+
+
+TALK = KeptConversation(id="a", at="2026-11-22T12:00:00.000+00:00", models=[], messages=1)
+
+
+@pytest.mark.parametrize("made", [_damaged, _of_others, _misread])
+async def test_a_file_that_sqlite_cannot_read_is_named(made: Any, tmp_path: Path) -> None:
+    store = SQLiteStore(tmp_path / "calls.db")
+    await made(store.path)
+    for use in (store.entries, store.conversations):
+        with pytest.raises(RecordingError, match=r"calls\.db: ") as caught:
+            list(use())
+        assert caught.value.resolution
+
+
+async def test_so_is_one_that_another_program_does_not_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swink_recorder.sqlite_store.BUSY_SECONDS", 0.0)
+    store = SQLiteStore(tmp_path / "calls.db")
+    await ask(store.path, said("one"))
+    with closing(sqlite3.connect(store.path)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        for use in (
+            lambda: store.keep_conversation(TALK, b"{}"),
+            lambda: store.prune(Keep(calls=0)),
+            lambda: store.delete(entries(store.path)[0].id),
+        ):
+            with pytest.raises(RecordingError, match="database is locked") as caught:
+                use()
+            assert "no other program holds it" in (caught.value.resolution or "")
+
+
+def test_what_is_being_written_is_neither_listed_nor_another_processs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = FolderStore(tmp_path)
+    replace, processes = Path.replace, iter((1, 2))
+
+    def with_another_in_between(beside: Path, to: Path) -> Path:
+        monkeypatch.setattr(Path, "replace", replace)
+        assert list(store.conversations()) == []
+        store.keep_conversation(TALK, b"[]")
+        return replace(beside, to)
+
+    monkeypatch.setattr(os, "getpid", lambda: next(processes))
+    monkeypatch.setattr(Path, "replace", with_another_in_between)
+    store.keep_conversation(TALK, b"{}")
+    assert store.read_conversation(TALK.id) == b"{}"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.conversation"]
+
+
+@pytest.mark.parametrize(
+    "told", [{"id": "../../b"}, {"id": "*"}, {"id": "other"}, {"at": "yesterday"}, {"model": 5}]
+)
+def test_a_file_that_says_it_is_another_one_is_none_of_ours(
+    told: dict[str, Any], tmp_path: Path
+) -> None:
+    said = {"id": "a", "at": TALK.at, "model": "acme/large", "outcome": "done"} | told
+    kept = {"id": "a", "at": TALK.at, "models": [], "messages": 1} | told
+    if "model" in told:
+        kept["models"] = 5
+    (tmp_path / "20261122T120000000-a.call").write_text(json.dumps({"call": said}) + "\n{}\n")
+    (tmp_path / "a.conversation").write_text(json.dumps(kept) + "\n{}\n")
+    store = FolderStore(tmp_path)
+    assert [*store.entries(), *store.conversations()] == []
+
+
+WRITES = """
+import sqlite3, sys
+try:
+    sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None).execute("BEGIN IMMEDIATE")
+except sqlite3.OperationalError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the locks are those of POSIX")
+def test_what_one_thread_writes_is_locked_while_another_opens_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swink_recorder.sqlite_store.BUSY_SECONDS", 0.0)
+    store = SQLiteStore(tmp_path / "calls.db")
+    asyncio.run(ask(store.path, said("one")))
+    with closing(sqlite3.connect(store.path)) as of_a_thread:
+        of_a_thread.execute("BEGIN IMMEDIATE")
+        with pytest.raises(RecordingError, match="database is locked"):
+            store.keep_conversation(TALK, b"{}")
+        other = [sys.executable, "-c", WRITES, str(store.path)]
+        assert subprocess.check_output(other) == b"database is locked\n"

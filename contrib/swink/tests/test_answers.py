@@ -159,6 +159,7 @@ async def test_an_answer_that_does_not_fit_is_asked_for_once_more(by_tool: bool)
 # (what the model writes twice, how it stops, part of the error, how many calls)
 BAD: list[tuple[str, str, str, int]] = [
     ("Tom is a cat.", "stop", "no JSON", 2),
+    ("[" * 100_000, "stop", "no JSON: it is nested too deeply", 2),
     ('{"lives": 3}', "stop", "required field `name`", 2),
     ('{"name": "To', "length", "cut off at its limit of tokens", 1),
     ("No.", "content_filter", "declined to answer", 1),

@@ -7,7 +7,7 @@ import base64
 import functools
 import json
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +108,25 @@ async def test_arguments_that_do_not_fit_are_told_to_the_model(
     result = await result_of(f, arguments)
     assert result.is_error
     assert told in str(result.content)
+
+
+async def test_so_are_arguments_that_are_nested_too_deeply() -> None:
+    kitten: dict[str, Any] = {}
+    for _ in range(5000):
+        kitten = {"kittens": [kitten]}
+    call = swink.ToolCallBlock("c1", "_count", {"cat": kitten})
+    result = await swink.tool(_count).carry_out(call)
+    assert result.is_error
+    assert "cat: it is nested too deeply" in str(result.content)
+
+
+@dataclass
+class _Cat:
+    kittens: list[_Cat] = field(default_factory=list)
+
+
+def _count(cat: _Cat) -> str:
+    raise AssertionError("it is not called")
 
 
 @pytest.mark.parametrize("state", ["invalid", "truncated"])

@@ -294,6 +294,13 @@ async def test_an_error_in_the_stream_has_the_kind_of_its_http_twin(type: str, k
     assert (last.error_kind, last.error_message) == (kind, "Sorry")
 
 
+async def test_an_error_without_a_type_of_its_frame_is_one() -> None:
+    error = {"error": {"type": "overloaded_error", "message": "Sorry"}}
+    last = (await _events(START, *block(0, TEXT, text("a")), error))[-1]
+    assert isinstance(last, Error)
+    assert (last.error_kind, last.error_message) == (Kind.OVERLOADED, "Sorry")
+
+
 async def test_a_frame_that_does_not_parse_leaves_a_part_of_the_answer() -> None:
     good = body(START, *block(0, TEXT, text("a")))
     bad = b'event: content_block_delta\ndata: {"type": "content_block_delta", "index": \n\n'

@@ -18,6 +18,7 @@ from swink_core import (
     UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
+from swink_provider_anthropic import AnthropicProvider
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 ANSWER = (
@@ -89,6 +90,7 @@ async def test_credentials_in_headers_stand_for_a_key(name: str) -> None:
         k: v for k, v in request.headers.items() if k.lower() in ("authorization", "x-api-key")
     } == {name: "Bearer of-a-gateway"}
     assert not isinstance(events[-1], Error)
+    assert name.lower() in AnthropicProvider.credential_headers  # and a cache knows the caller
 
 
 async def test_without_a_key_nothing_is_sent() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 import time
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -14,9 +15,11 @@ import pytest
 import swink_core as swink
 from swink_core.providers import AiohttpClient
 from swink_provider_azure import AzureProvider, entra
+from swink_provider_azure.entra import TokenCache
 from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_testing.calls import client_with
 from swink_testing.capture import CaptureServer
+from swink_testing.clock import ManualClock
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 from swink_testing.recorded_chat import RecordedChat
 
@@ -229,6 +232,7 @@ async def test_a_token_is_fetched_by_the_client_that_makes_the_call(
          swink.AuthenticationError),
         (503, {"error": "temporarily_unavailable"}, swink.NetworkError),
         (200, ["no token"], swink.AuthenticationError),
+        (200, {"access_token": "t", "expires_in": "soon"}, swink.AuthenticationError),
     ],
 )  # fmt: skip
 async def test_a_sign_in_that_fails_over_http_says_so(
@@ -249,6 +253,29 @@ async def test_calls_that_begin_together_fetch_one_token(monkeypatch: pytest.Mon
     _sign_in(monkeypatch)
     http = await complete(_token("t1"), *(MemoryResponse([DONE]) for _ in range(5)), calls=5)
     assert [request.url.endswith("/token") for request in http.requests].count(True) == 1
+
+
+class _Numbered:
+    """Gives out tokens that are due at once, each after a turn of the event loop."""
+
+    def __init__(self) -> None:
+        self.fetched = 0
+
+    async def fetch(self, call: swink.Call) -> tuple[str, float]:
+        await asyncio.sleep(0)
+        self.fetched += 1
+        return f"token-{self.fetched}", 0.0
+
+
+def test_one_cache_serves_several_event_loops() -> None:
+    cache, source = TokenCache(), _Numbered()
+    call: Any = SimpleNamespace(clock=ManualClock(), secrets=set())
+
+    async def together() -> list[str]:
+        return await asyncio.gather(*(cache.get(source, call) for _ in range(3)))
+
+    assert asyncio.run(together()) == ["token-1", "token-2", "token-3"]
+    assert asyncio.run(together()) == ["token-4", "token-5", "token-6"]
 
 
 async def test_a_token_is_renewed_five_minutes_before_its_end(

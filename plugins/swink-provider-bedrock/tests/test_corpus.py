@@ -90,12 +90,15 @@ async def test_tool_calls_are_those_recorded(case: Case) -> None:
     ]
 
 
-async def test_a_call_that_bedrock_makes_itself_is_not_the_callers() -> None:
-    for case in [case for case in STREAMS if case.name == BY_THE_SERVER]:
-        use, result = [b for b in (await _message(case)).content if isinstance(b, ExtensionBlock)]
-        assert use.data["toolUse"]["input"] == {"snippet": "1234 * 5678"}
-        assert result.data["toolResult"]["content"][0]["json"]["stdOut"] == "7006652"
-        assert use.data["toolUse"]["toolUseId"] == result.data["toolResult"]["toolUseId"]
+SERVED = [case for case in STREAMS if case.name == BY_THE_SERVER]
+
+
+@pytest.mark.parametrize("case", SERVED, ids=ids)
+async def test_a_call_that_bedrock_makes_itself_is_not_the_callers(case: Case) -> None:
+    use, result = [b for b in (await _message(case)).content if isinstance(b, ExtensionBlock)]
+    assert use.data["toolUse"]["input"] == {"snippet": "1234 * 5678"}
+    assert result.data["toolResult"]["content"][0]["json"]["stdOut"] == "7006652"
+    assert use.data["toolUse"]["toolUseId"] == result.data["toolResult"]["toolUseId"]
 
 
 @pytest.mark.parametrize("case", STREAMS, ids=ids)

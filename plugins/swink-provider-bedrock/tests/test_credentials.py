@@ -231,6 +231,20 @@ async def test_a_process_is_left_to_botocore_and_asked_once(files: _Files) -> No
     assert count.read_text() == "xx"
 
 
+@needs_botocore
+def test_one_chain_serves_several_event_loops(files: _Files) -> None:
+    count = _process(files, LATE)
+    chain = CredentialChain(SharedFiles())
+
+    async def together() -> None:
+        chain.forget(files.environ)
+        await asyncio.gather(*(chain.get(files.environ) for _ in range(3)))
+
+    asyncio.run(together())
+    asyncio.run(together())
+    assert count.read_text() == "xx"
+
+
 async def test_keys_that_cannot_be_renewed_are_a_failure(files: _Files) -> None:
     _process(files, SOON)
     with pytest.raises(ProviderFailure) as caught:

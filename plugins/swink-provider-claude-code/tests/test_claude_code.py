@@ -17,6 +17,7 @@ import swink_core as swink
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import NDJSONDecoder
 from swink_provider_claude_code import ClaudeCodeProvider
+from swink_provider_claude_code.prompt import prompt_of
 from swink_testing.chunking import chunkings, frame_ends, truncations
 from swink_testing.corpus import Case, ids, stream_cases
 from swink_testing.driver import comparable_events, drive_bytes, fold
@@ -365,6 +366,14 @@ async def test_any_text_gets_there(command: Command, text: str, heard: str) -> N
     assert command.asked["system"] == heard
 
 
+async def test_any_name_of_a_document_gets_there(command: Command) -> None:
+    command.says(INIT, WHOLE, RESULT)
+    notes = swink.DocumentBlock(swink.Base64Source("text/plain", "SGk="), name="a\ud800.txt")
+    await run([swink.UserMessage([notes])])
+    [document] = command.asked["prompt"]
+    assert document["title"] == "a?.txt"
+
+
 async def test_a_session_that_no_command_line_holds_is_the_callers_mistake() -> None:
     with pytest.raises(swink.UsageError, match="resume"):
         await run(settings={"resume": "a\0b"})
@@ -405,6 +414,20 @@ async def test_a_conversation_goes_as_a_script(command: Command) -> None:
     assert command.asked["prompt"].splitlines()[2:] == [
         "User: One?", "", "Assistant: Two.", "[calls f {}]", "", "Tool f: 42", "", "User: Three?",
     ]  # fmt: skip
+
+
+def test_arguments_that_are_no_json_stand_in_the_script() -> None:
+    call = swink.ToolCallBlock("c1", "f", {}, '{"city": Paris}', "invalid")
+    context = swink.Context(
+        [
+            swink.UserMessage("Where?"),
+            swink.AssistantMessage([call]),
+            swink.ToolResultMessage("c1", "f", "That is no JSON."),
+        ]
+    )
+    assert '[calls f {"INVALID_JSON": "{\\"city\\": Paris}"}]' in str(
+        prompt_of(context, "claude-code", goes_on=False)
+    )
 
 
 async def test_an_answer_of_every_kind_is_kept_and_said_again_as_a_script(command: Command) -> None:
@@ -602,6 +625,29 @@ async def test_recorded_runs(case: Case) -> None:
     ]
     [result] = reference["results"]
     assert (message.stop_reason is swink.StopReason.ERROR) == result["is_error"]
+
+
+@pytest.mark.parametrize(
+    ("word", "reason", "notices"),
+    [
+        (None, swink.StopReason.STOP, []),
+        ("end_turn", swink.StopReason.STOP, []),
+        ("max_tokens", swink.StopReason.LENGTH, []),
+        ("model_context_window_exceeded", swink.StopReason.LENGTH, []),
+        ("refusal", swink.StopReason.CONTENT_FILTER, []),
+        ("pause_turn", swink.StopReason.PAUSE, []),
+        ("bored", swink.StopReason.STOP, ["stop_reason"]),
+    ],
+)
+async def test_why_an_answer_stopped(
+    word: str | None, reason: swink.StopReason, notices: list[str]
+) -> None:
+    lines = (INIT, WHOLE, {**RESULT, "stop_reason": word})
+    events = await drive_bytes(
+        PROVIDER, MODEL, [json.dumps(line).encode() + b"\n" for line in lines]
+    )
+    assert fold(events).stop_reason is reason
+    assert [event.code for event in events if isinstance(event, swink.Notice)] == notices
 
 
 @pytest.mark.parametrize("case", STREAMS, ids=ids)

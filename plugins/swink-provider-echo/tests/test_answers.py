@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
 import pytest
+from echo_calls import ADD, MULTIPLY, ask
 
 from swink_core import (
-    AssistantMessage,
-    Base64Source,
-    Client,
     StopReason,
     TextBlock,
     ThinkingBlock,
-    Tool,
     ToolCallBlock,
 )
-
-PIXEL = Base64Source("image/png", "QUJDRA==")  # four bytes
-
-ADD = Tool(
-    "add",
-    parameters={
-        "type": "object",
-        "properties": {"a": {"type": "integer"}, "note": {"type": "string"}},
-    },
-)
-MULTIPLY = Tool("multiply")
-
-
-def ask(model: str, context: Any, **options: Any) -> AssistantMessage:
-    async def run() -> AssistantMessage:
-        async with Client() as client:
-            return await client.complete(f"echo/{model}", context, **options)
-
-    return asyncio.run(run())
 
 
 def call(id: str, name: str, **arguments: Any) -> ToolCallBlock:

@@ -111,6 +111,13 @@ REFUSED: list[tuple[str, str, dict[str, Any], StreamErrorKind, str]] = [
     ("another model", "parrot", {}, StreamErrorKind.MODEL_NOT_FOUND, "no model 'parrot'"),
     ("another suffix", "echo-after-3", {}, StreamErrorKind.MODEL_NOT_FOUND, "no model"),
     (
+        "another model with a suffix",
+        "parrot-after-3",
+        {},
+        StreamErrorKind.MODEL_NOT_FOUND,
+        "no model",
+    ),
+    (
         "a direction that does not exist",
         "echo",
         {"settings": {"script": {"sing": True}}},

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
+from echo_calls import ADD, MULTIPLY, PIXEL, ask
 
 import swink_core as swink
 from swink_core import (
-    AssistantMessage,
     AudioBlock,
     Base64Source,
     Client,
@@ -20,32 +19,11 @@ from swink_core import (
     ImageBlock,
     Notice,
     TextBlock,
-    Tool,
     ToolResultMessage,
     UrlSource,
     Usage,
     UserMessage,
 )
-
-PIXEL = Base64Source("image/png", "QUJDRA==")  # four bytes
-
-ADD = Tool(
-    "add",
-    parameters={
-        "type": "object",
-        "properties": {"a": {"type": "integer"}, "note": {"type": "string"}},
-    },
-)
-MULTIPLY = Tool("multiply")
-
-
-def ask(model: str, context: Any, **options: Any) -> AssistantMessage:
-    async def run() -> AssistantMessage:
-        async with Client() as client:
-            return await client.complete(f"echo/{model}", context, **options)
-
-    return asyncio.run(run())
-
 
 MEDIA = [
     ("an image", ImageBlock(PIXEL), "[image image/png 4 bytes]"),

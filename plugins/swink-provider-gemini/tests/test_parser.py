@@ -13,6 +13,7 @@ from swink_core import (
     Block,
     Error,
     ExtensionBlock,
+    Notice,
     StopReason,
     TextBlock,
     ThinkingBlock,
@@ -157,6 +158,14 @@ async def test_parts_become_blocks(
     name: str, frames: list[dict[str, Any]], blocks: list[Block]
 ) -> None:
     assert (await _answer(*frames, finish="MAX_TOKENS")).content == blocks
+
+
+async def test_other_answers_are_left_out_with_one_notice() -> None:
+    first, second = ({"index": n, "content": {"parts": [text(f"{n}")]}} for n in range(2))
+    frames = [{"candidates": [first, second]}, {"candidates": [second]}, frame(finish="STOP")]
+    events = await _events(*frames)
+    assert fold(events).text == "0"
+    assert [e.code for e in events if isinstance(e, Notice)] == ["other_choices"]
 
 
 @pytest.mark.parametrize(("name", "frames", "blocks"), PARTS, ids=[name for name, *_ in PARTS])

@@ -10,6 +10,7 @@ from generate_content import SSE, body, frame, text
 
 from swink_core import AssistantMessage, Client, Done, Error, RetryPolicy
 from swink_core import StreamErrorKind as Kind
+from swink_provider_gemini import GeminiProvider
 from swink_testing.calls import client_with
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
@@ -98,6 +99,7 @@ async def test_credentials_in_headers_stand_for_a_key(name: str) -> None:
     request, events = await _ask(headers={name: "of-a-gateway"})
     found = {k for k in request.headers if k.lower() in ("authorization", "x-goog-api-key")}
     assert found == {name}
+    assert name.lower() in GeminiProvider.credential_headers  # and a cache knows the caller
     assert isinstance(events[-1], Done)
 
 

@@ -260,6 +260,16 @@ async def test_default_credentials_are_found_and_name_the_project(google: _Googl
     assert google.asked == [["https://www.googleapis.com/auth/cloud-platform"]]
 
 
+async def test_the_project_of_the_credentials_is_asked_in_the_location_of_the_call(
+    google: _GoogleAuth,
+) -> None:
+    http, _ = await _ask(settings={"location": "europe-west4"})
+    assert http.requests[0].url == (
+        "https://europe-west4-aiplatform.googleapis.com/v1"
+        f"/projects/of-the-credentials/locations/europe-west4/{MODEL}{METHOD}"
+    )
+
+
 async def test_the_variable_outranks_the_project_of_the_credentials(
     google: _GoogleAuth, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -286,6 +296,19 @@ async def test_calls_that_begin_together_ask_for_one_token(google: _GoogleAuth) 
     async with Client(http=http, retry=RetryPolicy.none()) as client:
         await asyncio.gather(*(client.complete("vertex/gemini-3.8-flash", "Hi") for _ in range(5)))
     assert (len(google.asked), google.credentials.refreshed) == (1, 1)
+
+
+def test_one_client_asks_for_tokens_in_several_event_loops(google: _GoogleAuth) -> None:
+    http = MemoryHTTPClient(*(_ok() for _ in range(6)))
+    client = Client(http=http, retry=RetryPolicy.none())
+
+    async def ask() -> None:
+        google.credentials.token = None
+        await asyncio.gather(*(client.complete("vertex/gemini-3.8-flash", "Hi") for _ in range(3)))
+
+    asyncio.run(ask())
+    asyncio.run(ask())
+    assert google.credentials.refreshed == 2
 
 
 async def test_a_token_that_is_refused_is_renewed_once(google: _GoogleAuth) -> None:

@@ -220,12 +220,12 @@ def test_an_error_line_ends_the_stream(error: str, kind: StreamErrorKind, wrap: 
 
 
 HTTP_ERRORS: list[tuple[int, Any, StreamErrorKind, str]] = [
-    (404, "model 'm' not found", StreamErrorKind.MODEL_NOT_FOUND, "ollama pull m"),
+    (404, "model 'm' not found", StreamErrorKind.MODEL_NOT_FOUND, "`ollama pull` downloads"),
     (
         404,
         'model "m" not found, try pulling it first',
         StreamErrorKind.MODEL_NOT_FOUND,
-        "ollama pull m",
+        "`ollama pull` downloads",
     ),
     (
         400,
@@ -284,6 +284,13 @@ async def test_http_errors(status: int, error: str, kind: StreamErrorKind, says:
     final = await _error(MemoryResponse.of_json({"error": error}, status))
     assert final.error_kind is kind
     assert says in final.error_message
+
+
+async def test_no_command_has_in_it_what_somebody_typed() -> None:
+    typed = "lama3; rm -rf ~"
+    final = await _error(MemoryResponse.of_json({"error": f"model '{typed}' not found"}, 404))
+    assert "ollama pull" in final.error_message
+    assert final.error_message.count(typed) == 1  # where the server says what it lacks
 
 
 async def test_a_wrong_path_is_not_a_missing_model() -> None:

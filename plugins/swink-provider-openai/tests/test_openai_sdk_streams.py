@@ -138,5 +138,6 @@ def test_the_sdk_reads_the_same(case: Case, server: CaptureServer, sdk: Any) -> 
     assert different == DIFFERENCES.get(case.name, {}).keys()
 
 
+@pytest.mark.skipif(not STREAMS, reason="the corpus is not here (SWINK_CORPUS)")
 def test_every_difference_is_that_of_a_case() -> None:
-    assert not STREAMS or DIFFERENCES.keys() <= {case.name for case in STREAMS}
+    assert DIFFERENCES.keys() <= {case.name for case in STREAMS}

@@ -323,6 +323,23 @@ CUSTOM: list[tuple[str, list[list[dict[str, Any]]], list[tuple[str, str]]]] = [
          [custom(0, input="1"), custom(1, input="2")]],
         [("a", "x1"), ("b", "y2")],
     ),
+    (
+        "another at the same place",
+        [[custom(0, "a", name="sql", input="x")], [custom(0, "b", name="sql", input="y")],
+         [custom(0, input="2")]],
+        [("a", "x"), ("b", "y2")],
+    ),
+    (
+        "without places",
+        [[{**custom(0, "a", name="sql", input="x"), "index": None}],
+         [{**custom(0, "b", name="sql", input="y"), "index": None}]],
+        [("a", "x"), ("b", "y")],
+    ),
+    (
+        "a first that says nothing",
+        [[custom(0, "a", name="sql")], [custom(0, "b", name="sql", input="y")]],
+        [("a", ""), ("b", "y")],
+    ),
 ]  # fmt: skip
 
 
@@ -422,6 +439,7 @@ async def test_an_unknown_finish_reason_is_a_stop_that_says_what_it_was() -> Non
     [
         ("insufficient_system_resource", Kind.OVERLOADED),
         ("error", Kind.NETWORK),
+        ("ERROR", Kind.NETWORK),
         ("abort", Kind.NETWORK),
     ],
 )

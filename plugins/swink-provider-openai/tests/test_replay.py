@@ -193,3 +193,14 @@ async def test_a_call_with_free_text_goes_back_as_one_over_either_api() -> None:
         {"type": "custom_tool_call", "call_id": "call_1", **custom},
         {"type": "custom_tool_call_output", "call_id": "call_1", "output": "1"},
     ]
+
+
+@pytest.mark.parametrize("text", ['SELECT "', "SELECT", ""])
+async def test_free_text_that_was_cut_short_goes_back_as_far_as_it_came(text: str) -> None:
+    custom = {"name": "sql", "input": text}
+    call = {"index": 0, "id": "call_1", "type": "custom", "custom": custom}
+    first = stream({"tool_calls": [call]}, finish="length")
+
+    _, messages = await replayed(first)
+
+    assert messages[1]["tool_calls"] == [{"id": "call_1", "type": "custom", "custom": custom}]

@@ -147,6 +147,45 @@ def test_the_output_of_the_last_event_repeats_nothing() -> None:
     assert answer.text == "Hello"
 
 
+ITEMS = [
+    {**MESSAGE, "content": [said("Hello")]},
+    {**CALL, "arguments": '{"a": 1}'},
+    {**CUSTOM, "call_id": "call_2", "input": "SELECT 1"},
+]
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        [text("Hello")],
+        [text("He"), added(1, CALL),
+         event("function_call_arguments.delta", output_index=1, delta='{"a"'),
+         added(2, {**CUSTOM, "call_id": "call_2"}),
+         event("custom_tool_call_input.delta", output_index=2, delta="SELECT")],
+        [added(7, MESSAGE), text("Hel", index=7), added(8, CALL)],
+    ],
+    ids=["deltas of one", "deltas of all", "places that are others"],
+)  # fmt: skip
+def test_items_that_are_never_done_are_those_of_the_last_event(
+    frames: list[dict[str, Any]],
+) -> None:
+    last = event("completed", response={"status": "completed", "output": ITEMS})
+    answer = fold(read(*frames, last))
+
+    assert answer.text == "Hello"
+    assert [call.arguments for call in answer.tool_calls] == [{"a": 1}, {"input": "SELECT 1"}]
+    assert answer.stop_reason is StopReason.TOOL_USE
+
+
+def test_a_failure_ends_no_item_that_was_cut() -> None:
+    pieces = event("custom_tool_call_input.delta", output_index=0, delta="DELETE FROM t")
+    item = {**CUSTOM, "input": "DELETE FROM t"}
+    failed = event("failed", response={"status": "failed", "output": [item]})
+    [call] = fold(read(added(0, CUSTOM), pieces, failed)).tool_calls
+
+    assert call.state != "complete"
+
+
 # -- blocks ------------------------------------------------------------------------------------
 
 
@@ -314,7 +353,8 @@ FAILURES: list[tuple[str, dict[str, Any], Kind, str]] = [
     ("failed by a limit", event("failed", response={"error": {
         "code": "rate_limit_exceeded", "message": "Please try again in 3s."}}),
      Kind.THROTTLED, "Please try again in 3s."),
-    ("failed without a word", event("failed", response={}), Kind.UNKNOWN, "the answer failed"),
+    ("failed without a word", event("failed", response={}), Kind.UNKNOWN,
+     "the answer's status is failed"),
     ("a bare error", {"type": "error", "code": "insufficient_quota", "message": "Pay.",
                       "param": None}, Kind.QUOTA_EXHAUSTED, "Pay."),
     ("a bare error of no kind", {"type": "error", "message": "Oh."}, Kind.UNKNOWN, "Oh."),

@@ -161,10 +161,11 @@ async def test_an_error_or_a_cut_ends_the_stream_with_its_kind(case: Case) -> No
     assert terminal.error_kind is FAILED[case.name]
 
 
+@pytest.mark.skipif(not STREAMS, reason="the corpus is not here (SWINK_CORPUS)")
 def test_where_two_readings_differ_it_is_said_which_is_right() -> None:
     found = {c.name for c in STREAMS if (c.expect.get("crosscheck") or {}).get("agree") is False}
 
-    assert not STREAMS or found == {TRIMMED}
+    assert found == {TRIMMED}
 
 
 @pytest.mark.parametrize("case", STREAMS, ids=ids)

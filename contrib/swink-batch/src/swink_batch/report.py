@@ -31,9 +31,10 @@ def lines(tally: Tally) -> list[str]:
         f"({tally.done / tally.seconds:,.1f} a second)"
     ]
     if tally.kept or tally.kept_failed:
+        retry = "; --retry-failed asks those that failed" if tally.kept_failed else ""
         told.append(
             f"{tally.kept:,} answered and {tally.kept_failed:,} failed in earlier runs, "
-            f"not asked again ({money(tally.kept_cost)})"
+            f"not asked again ({money(tally.kept_cost)}){retry}"
         )
     if tally.stopped:
         told.append(f"stopped: {tally.stopped}")

@@ -27,6 +27,10 @@ Rows: TypeAlias = str | Path | Iterable[Row]
 PARQUET_ROWS = 1024
 """Rows of a Parquet file that are read at a time."""
 
+MOST_FIELD = 2**31 - 1
+"""Characters of a field in a CSV file: as many as Python's reader can be told of everywhere. Its
+own limit, 131,072, is less than a long document has."""
+
 _SUFFIXES = (".jsonl", ".ndjson", ".csv", ".parquet")
 
 
@@ -44,8 +48,7 @@ def read_rows(source: Rows) -> Iterator[Row | BadRow]:
         return
     path = _checked(Path(source))
     if path.suffix == ".csv":
-        with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
-            yield from csv.DictReader(file)
+        yield from _csv_rows(path)
     elif path.suffix == ".parquet":
         for batch in _parquet(path).iter_batches(PARQUET_ROWS):
             yield from batch.to_pylist()
@@ -77,6 +80,22 @@ def _checked(path: Path) -> Path:
     if not path.is_file():
         raise MediaError(f"there is no file {path}", resolution="Name the file of requests.")
     return path
+
+
+def _csv_rows(path: Path) -> Iterator[Row | BadRow]:
+    csv.field_size_limit(MOST_FIELD)
+    with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
+        rows = csv.DictReader(file)
+        for row in rows:
+            named = len(rows.fieldnames or ())
+            if None in row:
+                many = named + len(row[None])  # where DictReader puts the rest
+                yield BadRow(f"line {rows.line_num} has {many} fields, and the first line {named}")
+            elif None in row.values():
+                few = named - [*row.values()].count(None)
+                yield BadRow(f"line {rows.line_num} has {few} fields, and the first line {named}")
+            else:
+                yield row
 
 
 def _json_lines(path: Path) -> Iterator[Row | BadRow]:

@@ -65,7 +65,7 @@ class SwinkCache:
         max_bytes: int = MOST_BYTES,
         shared: bool = False,
     ) -> None:
-        if (ttl is not None and ttl <= 0) or max_bytes <= 0:
+        if (ttl is not None and not ttl > 0) or max_bytes <= 0:
             raise swink.UsageError(
                 f"a cache with ttl={ttl} and max_bytes={max_bytes} keeps nothing",
                 resolution="Give seconds and bytes above 0, or leave the cache out.",

@@ -57,7 +57,7 @@ def _seconds(words: str) -> float | None:
 def _bytes(words: str) -> int:
     try:
         return int(float(words) * 1e6) if words.strip() else MOST_BYTES
-    except ValueError:
+    except (ValueError, OverflowError):
         raise UsageError(
             f"{SIZE_ENV} is {words!r}, which is no number", resolution="Write megabytes, as in 500."
         ) from None

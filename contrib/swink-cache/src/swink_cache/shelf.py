@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 from collections.abc import Callable
@@ -10,12 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from swink_recorder.sqlite_store import make_private
+
 __all__ = ["Shelf"]
 
 BUSY_SECONDS = 0.25
 """How long a call waits for another process that holds the file."""
-
-PRIVATE = 0o600
 
 T = TypeVar("T")
 
@@ -24,6 +23,8 @@ _SCHEMA = (
     "used REAL NOT NULL, size INTEGER NOT NULL, data BLOB NOT NULL)",
     "CREATE INDEX IF NOT EXISTS answers_used ON answers (used, size)",
 )
+
+_LEAST_USED = "SELECT key, size FROM answers ORDER BY used LIMIT 1"
 
 
 class Shelf:
@@ -79,10 +80,8 @@ class Shelf:
             row = (key, now, now, len(data), data)
             db.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?)", row)
             (size,) = db.execute("SELECT sum(size) FROM answers").fetchone()
-            oldest = db.execute("SELECT key, size FROM answers ORDER BY used").fetchall()
-            for old, its_size in oldest if size > self._max_bytes else ():
-                if size <= self._max_bytes:
-                    break
+            while size > self._max_bytes:
+                old, its_size = db.execute(_LEAST_USED).fetchone()
                 db.execute("DELETE FROM answers WHERE key = ?", (old,))
                 size -= its_size
 
@@ -102,7 +101,7 @@ class Shelf:
     def _open(self) -> sqlite3.Connection:
         if self._db is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, PRIVATE))
+            make_private(self.path)
             db = sqlite3.connect(self.path, timeout=BUSY_SECONDS)
             try:
                 db.execute("PRAGMA journal_mode = WAL")

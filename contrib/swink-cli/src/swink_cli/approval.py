@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sys
+from contextlib import suppress
 
 import click
 
@@ -48,16 +49,20 @@ class Approval:
             return call.name in self._always or await self._ask(call)
 
     async def _ask(self, call: swink.ToolCallBlock) -> bool | str:
-        arguments = json.dumps(call.arguments, ensure_ascii=False)
-        if len(arguments) > SHOWN:
-            arguments = f"{arguments[:SHOWN]}… ({len(arguments):,} characters)"
+        whole = shown = _in_sight(json.dumps(call.arguments, ensure_ascii=False))
+        if len(whole) > SHOWN:
+            shown = f"{whole[:SHOWN]}… ({len(whole):,} characters)"
         if self.sink is not None:
             self.sink.step_aside()
+        _forget_what_was_typed()
         while True:
-            say(f"Run {call.name} {arguments}?", fg="yellow")
-            click.echo("[y]es, [n]o, [a]lways, or why not: ", nl=False, err=True)
+            say(f"Run {call.name} {shown}?", fg="yellow")
+            more = "" if shown is whole else "[w]hole, "
+            click.echo(f"[y]es, [n]o, [a]lways, {more}or why not: ", nl=False, err=True)
             answer = (await _line()).strip()
             match answer.lower():
+                case "w" | "whole" if more:
+                    shown = whole
                 case "y" | "yes":
                     return True
                 case "a" | "always":
@@ -69,6 +74,19 @@ class Approval:
                     say("Say y, n or a; words are told to the model, and refuse the call.")
                 case _:
                     return f"{REFUSED} They say: {answer}"
+
+
+def _in_sight(text: str) -> str:
+    """Write as escapes what would hide a part of JSON, or show it in another order than it has."""
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+
+
+def _forget_what_was_typed() -> None:
+    """Have no answer that was typed before its question: nobody saw what it would allow."""
+    with suppress(ImportError):  # Windows
+        import termios
+
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
 def _asks() -> bool:

@@ -60,7 +60,7 @@ class Chat:
         name_broken_plugins(talk.client)
         if file is not None:
             self._load(file)
-        with Reader(_complete) as reader:
+        with Reader(_complete, keeps=talk.memory.keeps) as reader:
             try:
                 talk.begin()
                 self._interactive = reader.interactive

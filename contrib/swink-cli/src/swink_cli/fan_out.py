@@ -196,7 +196,7 @@ def _table(asked: list[_Asked], width: int) -> Table:
             cells.append(money(cost.total) if cost and cost.total is not None else "")
         style, words = "green" if terminal else "yellow", one.sink.end[-max(8, width // 3) :]
         if isinstance(terminal, swink.Error):
-            style, words = "red", terminal.error_message
+            style, words = "red", " ".join(printable(terminal.error_message).split())
         elif not words and one.display.first_token_at is not None:
             words = "thinking…"
         table.add_row(Text(one.name, style), *map(Text, cells), Text(words))

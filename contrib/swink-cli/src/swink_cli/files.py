@@ -6,6 +6,7 @@ import base64
 import json
 import mimetypes
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -162,9 +163,14 @@ _IMAGE_MARKS: dict[str, tuple[bytes, ...]] = {
 """How files of the kinds that models see begin; an unreadable one is found before it is sent."""
 
 
+_CONTROL = re.compile("[\x7f-\x9f]")
+"""Characters that drive terminals, and that JSON lets stand as they are."""
+
+
 def encode_json(data: Any, indent: int | None = None) -> bytes:
-    """Write JSON in UTF-8 with a line's end."""
+    """Write JSON in UTF-8 with a line's end, and every control character as its escape."""
     text = json.dumps(data, ensure_ascii=False, indent=indent)
+    text = _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     # a lone surrogate, which models do produce, becomes the escape that JSON has for it
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
@@ -181,6 +187,6 @@ def replace_file(path: Path, data: bytes) -> None:
         with open(handle, "wb") as file:
             file.write(data)
         os.replace(name, path)
-    except OSError:
+    except BaseException:  # Ctrl-C too leaves no file beside it, which may hold a key
         os.unlink(name)
         raise

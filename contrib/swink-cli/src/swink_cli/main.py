@@ -8,6 +8,7 @@ words for people and an exit code.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -209,6 +210,8 @@ click.Context.formatter_class = HelpFormatter  # of all commands, other distribu
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code; no exception leaves it."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if sys.stdout is None:  # closed by who started this
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # for as long as the process lives
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # models do produce lone surrogates
     try:
@@ -283,6 +286,9 @@ def _own_arguments(arguments: Sequence[str]) -> int:
 _WORDS = frozenset({"-h", "--help", "-V", "--version"})
 _OWN_OPTIONS = frozenset({"--debug", "--profile"}) | _WORDS
 
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""What writing fails with where the reader is a file; whatever else is written says so itself."""
+
 
 def _explain(error: Exception, debug: bool) -> int:
     from swink_core import SwinkError, UsageError
@@ -291,6 +297,15 @@ def _explain(error: Exception, debug: bool) -> int:
         import traceback
 
         traceback.print_exception(error)
+    if isinstance(error, OSError) and error.filename is None and error.errno in _NO_ROOM:
+        _forget_output()
+        with suppress(OSError):  # stderr may be the one
+            show_error("The output cannot be written", error.strerror or str(error))
+        return EXIT_FAILURE
+    if isinstance(error, OSError) and error.filename is not None:
+        advice = "Check that it may be there, and that you may read or write it."
+        show_error("A file cannot be used", f"{error.filename}: {error.strerror}", advice)
+        return EXIT_FAILURE
     if isinstance(error, SwinkError):
         show_error(error.title, error.message, error.resolution)
         return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILURE

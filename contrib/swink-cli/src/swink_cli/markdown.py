@@ -41,8 +41,8 @@ def last_block(text: str) -> int:
     starts = [token.map[0] for token in _parser.parse(text) if token.level == 0 and token.map]
     if len(starts) < 2:
         return 0
-    lines = text.splitlines(keepends=True)
-    return sum(map(len, lines[: starts[-1]]))
+    lines = text.split("\n")  # as the parser does; `splitlines` ends lines at U+2028 too
+    return sum(len(line) + 1 for line in lines[: starts[-1]])
 
 
 class LiveMarkdown:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import json
 import os
 import secrets
 from collections.abc import Iterable
@@ -112,6 +113,11 @@ class Memory:
         return other
 
     @property
+    def keeps(self) -> bool:
+        """Whether anything of this is kept."""
+        return self._path is not None
+
+    @property
     def plugins(self) -> list[Any]:
         """The recorder for a client; none where the environment has one record anyway."""
         if self._path is None or recorded_path() is not None:
@@ -164,8 +170,8 @@ class Memory:
     def _find(self, start: str) -> None:
         kept, data = _kept(self._path, start)
         try:
-            context = swink.load(swink.Context, data, allow_files=True)
-        except swink.CodecError as error:
+            context = swink.load(swink.Context, json.loads(data), allow_files=True)
+        except (swink.CodecError, ValueError, RecursionError) as error:
             raise swink.UsageError(
                 f"conversation {kept.id} in {self._path}: {error}",
                 title="The conversation cannot be read",
@@ -174,10 +180,8 @@ class Memory:
         self.id, self.found = kept.id, (context, kept.models)
 
 
-def _kept(path: Path | None, start: str) -> tuple[Any, Any]:
+def _kept(path: Path | None, start: str) -> tuple[Any, bytes]:
     """Return what is kept of the last conversation whose id begins so, and the conversation."""
-    import json
-
     from swink_recorder.store import open_store
 
     if path is None:
@@ -199,7 +203,7 @@ def _kept(path: Path | None, start: str) -> tuple[Any, Any]:
             title="Nothing to go on with",
             resolution="`swink log conversations` lists those there are.",
         )
-    return found[0], json.loads(store.read_conversation(found[0].id))
+    return found[0], store.read_conversation(found[0].id)
 
 
 def _beginning(context: swink.Context) -> str:

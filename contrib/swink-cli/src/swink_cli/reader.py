@@ -67,14 +67,16 @@ def _quoted(text: str, line: Callable[[bool], str]) -> str:
 
 
 class Reader:
-    """Reads turns from standard input. `complete` offers what a word may become at the Tab key."""
+    """Reads turns from standard input. `complete` offers what a word may become at the Tab key;
+    with `keeps`, what is typed is there again in the next chat."""
 
-    def __init__(self, complete: Completer) -> None:
+    def __init__(self, complete: Completer, *, keeps: bool) -> None:
         self.interactive = is_terminal(sys.stdin)
         self._editing: Any = None
         if self.interactive and is_terminal(sys.stdout):
             self._editing = _line_editing(complete)
         self._history = state_folder() / "history"
+        self._keeps = keeps
 
     def __enter__(self) -> Reader:
         if self._editing:
@@ -84,7 +86,7 @@ class Reader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if not self._editing:
+        if not (self._editing and self._keeps):
             return
         try:
             private_folder(self._history.parent)

@@ -12,6 +12,8 @@ from typing import IO, Any
 
 import click
 
+from swink_cli.known import distribution_of
+
 __all__ = [
     "ECHO",
     "HelpFormatter",
@@ -42,9 +44,8 @@ LEAST_TAIL = 16
 
 _CONTROL = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # a control sequence (ECMA-48 section 5.4)
-    r"|\x1b\].*?(?:\x07|\x1b\\)"  # an operating system command, such as a window's title
-    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]",
-    re.DOTALL,
+    r"|\x1b\][^\x07\x1b]*+(?:\x07|\x1b\\)"  # an operating system command, as for a window's title
+    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 )
 
 
@@ -105,8 +106,10 @@ def _wrap(line: str, width: int) -> str:
     )
 
 
+KEEP_A_KEY = "or keep one: swink keys set {}, or pass --api-key KEY"
+
 SPELLED_HERE = {
-    "or pass api_key=…": "or keep one: swink keys set PROVIDER, or pass --api-key KEY",
+    "or pass api_key=…": KEEP_A_KEY.format("PROVIDER"),
     "base_url=…": "--base-url URL",
     "timeouts=Timeouts(…)": "-o timeouts.NAME=SECONDS",
     "Options in extra=": "Options in -o extra.KEY=VALUE",
@@ -118,6 +121,11 @@ SPELLED_HERE = {
 
 def show_error(title: str, message: str, resolution: str = "") -> None:
     """Tell a person what went wrong and what to do."""
+    absent = re.match(r'no provider "([\w-]+)"', message)
+    if absent and (owner := distribution_of(absent[1])):
+        resolution = f"`pip install {owner}` brings it; if that is installed, see swink doctor."
+    if keyless := re.match(r"no API key for ([\w-]+):", message):
+        resolution = resolution.replace("or pass api_key=…", KEEP_A_KEY.format(keyless[1]))
     for python, here in SPELLED_HERE.items():
         resolution = resolution.replace(python, here)
         if "…" in python:  # other words may be a provider's own, which stay as they are
@@ -130,12 +138,13 @@ def show_error(title: str, message: str, resolution: str = "") -> None:
 
 
 def table(rows: Sequence[Sequence[str] | str], headings: Sequence[str] = ()) -> list[str]:
-    """Lay out rows as lines.
+    """Lay out rows as lines, without control characters, which no cell needs.
 
     A row that is a string is the title of those below it, which are indented then. On a terminal
     the last column wraps below itself, or goes below its row where there is no room for it, with
     those before it that have none either; elsewhere lines are as long as they need to be.
     """
+    rows = [row if isinstance(row, str) else tuple(map(printable, row)) for row in rows]
     cells = [row for row in (headings, *rows) if row and not isinstance(row, str)]
     if not cells:
         return []

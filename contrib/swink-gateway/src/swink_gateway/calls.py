@@ -234,6 +234,8 @@ class Calls:
 
     async def read(self, request: web.Request) -> bytes:
         """Return the body of a request. Raises Refused where it does not come in time."""
+        if request.content.is_eof():  # it has come
+            return await request.read()
         try:
             async with time_limit(self.limits.clock, self.limits.patience):
                 return await request.read()

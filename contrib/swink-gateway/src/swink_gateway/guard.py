@@ -11,10 +11,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 __all__ = ["Guard", "is_loopback"]
+
+MOST_HOSTS = 100
+"""Names of hosts that are remembered with what they mean: nearly all requests say the same."""
 
 
 class Guard:
@@ -53,7 +57,7 @@ class Guard:
             headers.get("x-goog-api-key", ""),
             query.get("key", ""),
         ]
-        known = {**self.owners, **self._digests}
+        known = {**self._digests, **self.owners}  # a name, and its limits, go before none
         shown = [_digest(key) for key in said if key]
         found = [o for d, o in known.items() for key in shown if hmac.compare_digest(key, d)]
         return found[-1] if found else None
@@ -68,6 +72,7 @@ class Guard:
         return origin is None or _place(origin) == host.lower()
 
 
+@lru_cache(MOST_HOSTS)
 def is_loopback(host: str) -> bool:
     """Tell whether an address or a name means this machine alone."""
     if host.lower() == "localhost":
@@ -86,6 +91,7 @@ def _place(origin: str) -> str | None:
         return None
 
 
+@lru_cache(MOST_HOSTS)
 def _name(url: str) -> str:
     try:
         return (urlsplit(url).hostname or "").lower()

@@ -36,6 +36,16 @@ class Pulse:
         """Take note that something was said."""
         self._last = self._clock.time()
 
+    @property
+    def is_beating(self) -> bool:
+        """Whether a beat is not over."""
+        return self._beating is not None and not self._beating.done()
+
+    async def beaten(self) -> None:
+        """Return when the beat is over."""
+        if self._beating is not None:
+            await asyncio.wait([self._beating])
+
     def __enter__(self) -> Self:
         self._arm()
         return self
@@ -57,6 +67,6 @@ class Pulse:
     def _look(self) -> None:
         if self._clock.time() - self._last >= SILENT_SECONDS:
             self.touch()
-            if self._beating is None or self._beating.done():
+            if not self.is_beating:
                 self._beating = asyncio.ensure_future(self._beat())
         self._arm()

@@ -90,11 +90,20 @@ class Line:
         """
         raise NotImplementedError
 
-    async def _wait(self, read: Callable[[], Any], transport: asyncio.Transport | None) -> None:
-        """Wait until the client has read, or leave one that reads nothing."""
-        if transport is not None and transport.get_write_buffer_size() > MOST_UNREAD_BYTES:
+    async def _wait(
+        self, read: Callable[[], Any], transport: asyncio.Transport | None, size: int = 0
+    ) -> None:
+        """Wait until the client has read, or leave one that reads nothing.
+
+        `size` is how many bytes are written by `read`, which waits for nobody where they are few.
+        """
+        unread = 0 if transport is None else transport.get_write_buffer_size()
+        if unread > MOST_UNREAD_BYTES:
             self.counters[BACKPRESSURE] += 1
         try:
+            if unread + 2 * size < MOST_UNREAD_BYTES and size:
+                await read()
+                return
             async with asyncio.timeout(self.limits.patience):
                 await read()
         except TimeoutError:
@@ -140,7 +149,7 @@ class StreamRelay(Line):
             await response.prepare(self._request)
         writer, transport = self._request.writer, self._request.transport
         if last:
-            await self._wait(lambda: response.write_eof(data), transport)
+            await self._wait(lambda: response.write_eof(data), transport, len(data))
             return
         await writer.write(data, drain=False)  # type: ignore[call-arg]  # aiohttp's own has it
         if transport is not None and transport.get_write_buffer_size() > MOST_UNREAD_BYTES:
@@ -180,15 +189,12 @@ async def relayed(
     `heard` is shown each batch first. A client that leaves after the end has had all there was.
     Raises ConnectionResetError for one that leaves earlier.
     """
-    writing = asyncio.Lock()
+    is_writing = False
 
     async def beat() -> None:
-        if writing.locked():
-            return  # it is the client that is waited for
-        async with writing:
-            if not encoder.ended:
-                with suppress(ConnectionResetError):  # the handler is told, too
-                    await line.send(encoder.alive(stream.call.attempt))
+        if not (is_writing or encoder.ended):  # or it is the client that is waited for
+            with suppress(ConnectionResetError):  # the handler is told, too
+                await line.send(encoder.alive(stream.call.attempt))
 
     def on_full() -> None:
         line.counters[BACKPRESSURE] += 1
@@ -199,16 +205,19 @@ async def relayed(
     with Pulse(line.limits.clock, beat) as pulse:
         async with aclosing(batches):
             async for batch in batches:
-                async with writing:
-                    heard(batch)
-                    data = _written(encoder, batch, stream, protocol)
-                    if data:
-                        pulse.touch()
-                        try:
-                            await line.send(data, last=encoder.ended)
-                        except ConnectionResetError:
-                            if not encoder.ended:
-                                raise
-                    if encoder.ended:
-                        return isinstance(batch[-1], Done)
+                is_writing = True
+                if pulse.is_beating:
+                    await pulse.beaten()
+                heard(batch)
+                data = _written(encoder, batch, stream, protocol)
+                if data:
+                    pulse.touch()
+                    try:
+                        await line.send(data, last=encoder.ended)
+                    except ConnectionResetError:
+                        if not encoder.ended:
+                            raise
+                is_writing = False
+                if encoder.ended:
+                    return isinstance(batch[-1], Done)
     return False

@@ -256,7 +256,10 @@ def _go_on(asked: Asked, size: int, most: int, kept: Kept, owner: object) -> int
         return size
     found = kept.find(previous, owner)
     if found is None:
-        why = f"previous_response_id: no answer {previous!r:.100} is kept here"
+        why = (
+            f"previous_response_id: no answer {previous!r:.100} is kept by this process; other "
+            "workers and gateways keep their own, so send the whole conversation"
+        )
         raise Refused(of_bad_request(why), 400, "previous_response_not_found")
     messages, before = found
     if before + size > most or len(messages) > MOST_BLOCKS:

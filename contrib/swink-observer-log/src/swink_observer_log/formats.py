@@ -13,6 +13,9 @@ __all__ = ["FORMATS", "JSONFormatter", "LogfmtFormatter"]
 _BARE = re.compile(r"[\w.:/@+-]+")
 """Values that logfmt needs no quotes for."""
 
+_BREAKING = re.compile("[\x7f-\x9f\u2028\u2029]")
+"""Characters that drive terminals or end lines, and that JSON lets stand as they are."""
+
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
     """Return what is to be told of a record, any library's."""
@@ -33,7 +36,7 @@ class JSONFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        return json.dumps(_fields(record), ensure_ascii=False, default=str)
+        return _json(_fields(record))
 
 
 class LogfmtFormatter(logging.Formatter):
@@ -56,4 +59,9 @@ def _value(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     text = str(value)
-    return text if _BARE.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+    return text if _BARE.fullmatch(text) else _json(text)
+
+
+def _json(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return _BREAKING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
@@ -19,11 +19,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from swink_cli.terminal import printable
+from swink_cli.terminal import printable, table
 from swink_observers.feed import Feed
 from swink_observers.rows import Calls, Row
 
-__all__ = ["HEADINGS", "SPENT_HEADINGS", "cells", "live", "spent_cells", "top"]
+__all__ = ["cells", "lines_of", "live", "spent_cells", "top"]
 
 HEADINGS = ("MODEL", "AGE", "FIRST", "TOKENS", "TOK/S", "RETRIES", "COST", "")
 
@@ -33,6 +33,9 @@ NARROW = 64
 """Columns below which a terminal is shown the columns of `FEW` alone."""
 
 FEW = (0, 1, 4, 6)
+
+FEW_OF_LAST = (0, 1, 6, 7)
+"""Of calls that have ended, and how is what matters."""
 
 FEW_SPENT = (0, 4, 5)
 """Of `SPENT_HEADINGS`, likewise."""
@@ -73,6 +76,23 @@ def spent_cells(row: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
+def lines_of(calls: Calls, spent: Sequence[dict[str, Any]], width: int | None) -> list[str]:
+    """Return calls as they are now, and what keys have spent, in lines of `width` columns.
+
+    `None`: as wide as they are.
+    """
+    is_narrow, now = width is not None and width < NARROW, time.monotonic()
+
+    def rows(told: Iterable[Sequence[str]], heads: Sequence[str], few: Sequence[int]) -> list[str]:
+        kept = few if is_narrow else range(len(heads))
+        return table([[row[at] for at in kept] for row in told], [heads[at] for at in kept])
+
+    lines = rows([cells(row, now) for row in calls.rows()], HEADINGS, FEW_OF_LAST)
+    if spent:
+        lines += ["", *rows(map(spent_cells, spent), SPENT_HEADINGS, FEW_SPENT)]
+    return lines
+
+
 def _seconds(value: float | None) -> str:
     if value is None:
         return ""
@@ -86,10 +106,10 @@ def live(calls: Calls, console: Console) -> Live:
         now, chosen = time.monotonic(), range(len(HEADINGS))
         if console.width < NARROW:
             chosen = FEW  # type: ignore[assignment]  # any sequence of numbers does
-        table = Table(box=None, expand=True, pad_edge=False)
+        shown_calls = Table(box=None, expand=True, pad_edge=False)
         for index in chosen:
             is_model = index == 0
-            table.add_column(
+            shown_calls.add_column(
                 HEADINGS[index],
                 ratio=1 if is_model else None,
                 justify="left" if is_model or not HEADINGS[index] else "right",
@@ -100,10 +120,10 @@ def live(calls: Calls, console: Console) -> Live:
         for row in calls.rows()[: max(0, min(room, MOST_SHOWN))]:
             shown = cells(row, now)
             style = "" if row.end is None else "dim"
-            table.add_row(*(Text(shown[index]) for index in chosen), style=style)
+            shown_calls.add_row(*(Text(shown[index]) for index in chosen), style=style)
         parts: list[Any] = [
             Text(f"{calls.running} under way; Ctrl-C ends this", style="bold"),
-            table,
+            shown_calls,
         ]
         if calls.spent:
             kept = FEW_SPENT if console.width < NARROW else range(len(SPENT_HEADINGS))

@@ -81,7 +81,7 @@ def read_document(data: bytes, where: str | Path) -> tuple[list[Take], dict[str,
             takes.append(take_from(attempt, body[:size], attempt.reads, events))
             body = body[size:]
         return takes, json.loads(first)["call"]
-    except (ValueError, RecursionError) as error:
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
         raise RecordingError(
             f"{where}: {error}",
             title="Broken recording",

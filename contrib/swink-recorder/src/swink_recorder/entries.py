@@ -33,13 +33,19 @@ Written: TypeAlias = "tuple[Entry, Sequence[Buffer]]"
 """A call, with its document."""
 
 
-class Entry(msgspec.Struct, kw_only=True, omit_defaults=True):
+class _Kept(msgspec.Struct, kw_only=True):
+    id: str
+    at: str
+
+    def __post_init__(self) -> None:
+        datetime.fromisoformat(self.at)  # or else it is none of ours: a ValueError refuses it
+
+
+class Entry(_Kept, kw_only=True, omit_defaults=True):
     """What a list shows of a call. `at` is when it began (ISO 8601, UTC); `outcome` is `done`, or
     the kind of its failure; `cost` is in US dollars; `conversation` is the id of the one that it is
     part of, if it is part of one."""
 
-    id: str
-    at: str
     model: str
     outcome: str
     seconds: float = 0.0
@@ -53,13 +59,11 @@ class Entry(msgspec.Struct, kw_only=True, omit_defaults=True):
     conversation: str = ""
 
 
-class KeptConversation(msgspec.Struct, kw_only=True):
+class KeptConversation(_Kept, kw_only=True):
     """What a list shows of a conversation. `at` is when it was last said something in (ISO 8601,
     UTC), `models` are those that were asked last, `messages` how many there are, `title` is how it
     began."""
 
-    id: str
-    at: str
     models: list[str]
     messages: int
     title: str = ""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,27 @@ import msgspec
 from swink_recorder.entries import PRIVATE, Buffer, Entry, Keep, KeptConversation, Written
 from swink_recorder.recording import RecordingError
 
-__all__ = ["SQLiteStore"]
+__all__ = ["SQLiteStore", "make_private"]
 
 PAGE = 16_384
 """Bytes of a SQLite page: a call is long, and has few."""
 
 BUSY_SECONDS = 5.0
 """How long a writer waits for another process that writes."""
+
+
+_making = threading.Lock()
+
+
+def make_private(path: Path) -> None:
+    """Make a file that its owner alone can read, if there is none.
+
+    One that is there is not opened: where any descriptor of a file is closed, POSIX drops the locks
+    that SQLite holds on it for other connections of the process, and two processes would write at
+    one time (https://www.sqlite.org/howtocorrupt.html, section 2.2).
+    """
+    with _making, suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, PRIVATE))
 
 
 class SQLiteStore:
@@ -32,7 +47,7 @@ class SQLiteStore:
 
     def add(self, calls: Sequence[Written]) -> None:
         """Keep calls, all of them in one transaction."""
-        with closing(self._made()) as db, db:
+        with self._used(made=True) as db:
             has_words = _has(db, "words")
             for entry, document in calls:
                 self._delete(db, "id = ?", entry.id)
@@ -59,7 +74,7 @@ class SQLiteStore:
         """Yield the entries in whose prompt or answer all words occur, the newest first."""
         if not self.path.exists():
             return
-        with closing(self._open()) as db:
+        with self._used() as db:
             indexed = _has(db, "words")
         if indexed:
             wanted = " ".join('"' + word.replace('"', '""') + '"' for word in words)
@@ -76,7 +91,7 @@ class SQLiteStore:
 
     def read(self, id: str) -> bytes:
         """Return a call's document."""
-        with closing(self._open()) as db:
+        with self._used() as db:
             rows = db.execute(
                 "SELECT data FROM parts JOIN calls ON calls.number = parts.call "
                 "WHERE calls.id = ? ORDER BY parts.number",
@@ -88,20 +103,20 @@ class SQLiteStore:
 
     def keep_conversation(self, kept: KeptConversation, context: bytes) -> None:
         """Keep a conversation as it is now, in the place of what was kept of it."""
-        with closing(self._made()) as db, db:
+        with self._used(made=True) as db:
             row = (kept.id, _moment(kept.at), msgspec.json.encode(kept).decode(), context)
             db.execute("INSERT OR REPLACE INTO conversations VALUES (?, ?, ?, ?)", row)
 
     def conversations(self) -> Iterator[KeptConversation]:
         """Yield the conversations, the one that was last gone on with first."""
         if self.path.exists():
-            with closing(self._open()) as db:
+            with self._used() as db:
                 for (kept,) in db.execute("SELECT kept FROM conversations ORDER BY at DESC"):
                     yield msgspec.json.decode(kept, type=KeptConversation)
 
     def read_conversation(self, id: str) -> bytes:
         """Return what was kept of a conversation."""
-        with closing(self._open()) as db:
+        with self._used() as db:
             found = db.execute("SELECT context FROM conversations WHERE id = ?", (id,)).fetchone()
         if found is None:
             raise FileNotFoundError(id)
@@ -110,12 +125,12 @@ class SQLiteStore:
 
     def delete(self, id: str) -> None:
         """Forget a call, and its conversation with the last one."""
-        with closing(self._open()) as db, db:
+        with self._used() as db:
             self._delete(db, "id = ?", id)
 
     def prune(self, keep: Keep) -> None:
         """Forget what is not to be kept."""
-        with closing(self._open()) as db, db:
+        with self._used() as db:
             size = 0
             rows = "SELECT number, at, size FROM calls ORDER BY at DESC, number DESC"
             for rank, (number, at, length) in enumerate(db.execute(rows).fetchall()):
@@ -140,30 +155,33 @@ class SQLiteStore:
 
     def _found(self, query: str, *values: Any) -> Iterator[Entry]:
         if self.path.exists():
-            with closing(self._open()) as db:
+            with self._used() as db:
                 for (entry,) in db.execute(query, values):
                     yield msgspec.json.decode(entry, type=Entry)
 
-    def _made(self) -> sqlite3.Connection:
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, PRIVATE))  # its companions follow it
-        return self._open()
-
-    def _open(self) -> sqlite3.Connection:
-        if not self.path.exists():
+    @contextmanager
+    def _used(self, made: bool = False) -> Iterator[sqlite3.Connection]:
+        """Open the file for a transaction. Raises RecordingError for what SQLite cannot do."""
+        if made:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self.path)  # its companions follow it
+        elif not self.path.exists():
             raise FileNotFoundError(self.path)
-        # who is to write says so first: two that have read would wait for each other to write
-        db = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level="IMMEDIATE")
         try:
-            self._prepare(db)
-        except sqlite3.Error as error:
-            db.close()
+            # who is to write says so first: two that have read would wait for each other to write
+            opened = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level="IMMEDIATE")
+            with closing(opened) as db, db:
+                self._prepare(db)
+                yield db
+        except (sqlite3.Error, msgspec.DecodeError) as error:
+            in_use = isinstance(error, sqlite3.OperationalError)
             raise RecordingError(
                 f"{self.path}: {error}",
-                title="Broken store",
-                resolution="Restore the file, or have calls recorded in another one.",
+                title="The store cannot be used" if in_use else "Broken store",
+                resolution="See that its disk has room and that no other program holds it."
+                if in_use
+                else "Restore the file, or have calls recorded in another one.",
             ) from error
-        return db
 
     def _prepare(self, db: sqlite3.Connection) -> None:
         if not _has(db, "calls"):

@@ -101,7 +101,7 @@ class FolderStore:
 
     def _write(self, name: str, document: Sequence[Buffer]) -> None:
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        beside = self.path / f".{name}"
+        beside = self.path / f".{name}.{os.getpid()}"  # another process may write it, too
         with open(os.open(beside, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, PRIVATE), "wb") as file:
             file.writelines(document)
         beside.replace(self.path / name)
@@ -113,7 +113,9 @@ class FolderStore:
     def _told(self, files: list[Path]) -> Iterator[Entry]:
         for file in files:
             with suppress(OSError, msgspec.DecodeError), file.open("rb") as document:
-                yield msgspec.json.decode(document.readline(), type=FirstLine).call
+                entry = msgspec.json.decode(document.readline(), type=FirstLine).call
+                if file.name.endswith(f"-{entry.id}.call"):  # by which it is found again
+                    yield entry
 
     def search(self, words: Sequence[str]) -> Iterator[Entry]:
         """Yield the entries in whose prompt or answer all words occur, the newest first."""
@@ -136,12 +138,14 @@ class FolderStore:
         found = []
         for file in self.path.glob(f"*{TALK}"):
             with suppress(OSError, msgspec.DecodeError), file.open("rb") as lines:
-                found.append(msgspec.json.decode(lines.readline(), type=KeptConversation))
+                kept = msgspec.json.decode(lines.readline(), type=KeptConversation)
+                if file.name == f"{kept.id}{TALK}":
+                    found.append(kept)
         yield from sorted(found, key=lambda kept: kept.at, reverse=True)
 
     def read_conversation(self, id: str) -> bytes:
         """Return what was kept of a conversation."""
-        return (self.path / f"{id}{TALK}").read_bytes().split(b"\n", 1)[1]
+        return (self.path / f"{id}{TALK}").read_bytes().partition(b"\n")[2]
 
     def delete(self, id: str) -> None:
         """Forget a call, and its conversation with the last one."""

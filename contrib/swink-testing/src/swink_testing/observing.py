@@ -255,8 +255,7 @@ def check_keeps_secrets(subject: PluginSubject) -> None:
 
 
 def check_silent_unless_configured(subject: PluginSubject) -> None:
-    """Installed, with nothing in the environment, it says nothing, writes no file and starts no
-    thread."""
+    """Installed and not configured, it says nothing, writes no file and starts no thread."""
     subject.observing()
     if subject.installed is None:
         raise DoesNotApply("nothing says how it is installed")

@@ -17,7 +17,10 @@ _HALF_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-fA-F]{0,3})?$")
 
 def json_in(text: str) -> Any:
     """Return the JSON data of an answer, which may stand between fences. Raises ValueError."""
-    return json.loads(_inside(text))
+    try:
+        return json.loads(_inside(text))
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
 
 
 def partial_json(text: str) -> Any:

@@ -57,7 +57,10 @@ class Schema(Generic[T]):
     def load(self, data: Any) -> T:
         """Return the value that JSON data stands for. Raises ValueError, which says what is wrong
         with it."""
-        value: T = self._load(data)
+        try:
+            value: T = self._load(data)
+        except RecursionError as error:
+            raise ValueError("it is nested too deeply") from error
         return value
 
 

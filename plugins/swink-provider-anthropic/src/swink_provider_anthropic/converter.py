@@ -51,9 +51,7 @@ from swink_provider_anthropic.parser import CONTAINER
 __all__ = ["conversation"]
 
 _CUT = (StopReason.ERROR, StopReason.ABORTED, StopReason.LENGTH)
-_UNMARKED = ("thinking", "redacted_thinking")
 _FOREIGN_CHARACTER = re.compile(r"[^a-zA-Z0-9_-]")
-
 
 IMAGES = {
     "image/gif": "image/gif",

@@ -108,6 +108,8 @@ class MessagesParser:
                 self._finish(out)
             case "error":
                 _fail(data.error, out)
+            case None if data.error is not None:  # of what stands before the API
+                _fail(data.error, out)
 
     def buffered(self, body: bytes, out: EventWriter) -> None:
         """Read an answer that was not streamed."""

@@ -27,8 +27,6 @@ VERSION = "2023-06-01"
 """https://platform.claude.com/docs/en/api/versioning; betas are asked for by the header
 `anthropic-beta`, which callers pass in `headers`."""
 
-_CREDENTIALS = ("x-api-key", "authorization")
-
 
 class AnthropicProvider(HTTPProvider):
     """The Messages API, Anthropic's own or another's that speaks it."""
@@ -46,6 +44,7 @@ class AnthropicProvider(HTTPProvider):
         }
     )  # fmt: skip
     api_name = "messages"
+    credential_headers = ("authorization", "x-api-key")
     buffered = True
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
@@ -104,5 +103,5 @@ class AnthropicProvider(HTTPProvider):
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
         """Add the key, unless the caller's headers carry credentials already."""
-        if not any(name.lower() in _CREDENTIALS for name in request.headers):
+        if not self.has_credentials(request):
             request.headers["x-api-key"] = self.api_key(options) or ""

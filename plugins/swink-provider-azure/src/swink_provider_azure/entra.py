@@ -42,7 +42,7 @@ TOKEN_BYTES = 64 * 1024
 
 class _Token(msgspec.Struct):
     access_token: str
-    expires_in: int | float | str = 3600
+    expires_in: float = 3600.0
 
 
 class _Refusal(msgspec.Struct):
@@ -103,10 +103,10 @@ class ClientCredentials:
         finally:
             response.close()
         try:
-            token = msgspec.json.decode(body, type=_Token)
+            token = msgspec.json.decode(body, type=_Token, strict=False)  # seconds, also as text
         except msgspec.DecodeError:
             raise ProviderFailure(_refused(response.status, body)) from None
-        return token.access_token, float(token.expires_in)
+        return token.access_token, token.expires_in
 
 
 def _refused(status: int, body: bytes) -> Failure:
@@ -131,16 +131,22 @@ class TokenCache:
     def __init__(self) -> None:
         self._token = ""
         self._good_until = 0.0
-        self._fetching = asyncio.Lock()
+        self._fetching: dict[asyncio.AbstractEventLoop, asyncio.Lock] = {}
 
     async def get(self, source: Any, call: Call) -> str:
         """Return the token, fetched by `source.fetch(call)` when it is due."""
-        async with self._fetching:
+        async with self._turn():
             if not self._token or call.clock.time() >= self._good_until:
                 token, seconds = await source.fetch(call)
                 self._token, self._good_until = token, call.clock.time() + seconds - EARLY
         call.secrets.add(self._token)
         return self._token
+
+    def _turn(self) -> asyncio.Lock:
+        """Return the running event loop's lock: one of asyncio's serves no other."""
+        for over in [loop for loop in self._fetching if loop.is_closed()]:
+            self._fetching.pop(over, None)
+        return self._fetching.setdefault(asyncio.get_running_loop(), asyncio.Lock())
 
     def forget(self) -> bool:
         """Drop the token and tell whether there was one."""

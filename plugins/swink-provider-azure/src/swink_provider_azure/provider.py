@@ -1,4 +1,4 @@
-"""`azure/<deployment>`: Chat Completions at a resource of one's own.
+"""`azure/<deployment>`: OpenAI's APIs at a resource of one's own.
 
 Two forms of address: with an API version `{resource}/openai/deployments/{deployment}/…`, without
 one `{resource}/openai/v1/…`, where the deployment is the body's `model`. It is called like the
@@ -44,7 +44,7 @@ class _Filtered(msgspec.Struct):
 
 
 class AzureProvider(OpenAIProvider):
-    """Azure OpenAI's chat endpoint, of a resource that `base_url` or the environment names."""
+    """Azure OpenAI's endpoints, of a resource that `base_url` or the environment names."""
 
     credential_headers = ("authorization", "api-key")
 

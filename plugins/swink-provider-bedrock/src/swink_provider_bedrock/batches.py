@@ -37,6 +37,7 @@ ENDED = frozenset({"Completed", "PartiallyCompleted", "Failed", "Stopped", "Expi
 Says: TypeAlias = Generator[HTTPRequest, bytes, Any]
 
 _LIKE = re.compile(r"(.*)/model/([^/]+)/converse$")
+_HOST = re.compile(r"bedrock-runtime(?:-fips)?\.([a-z0-9-]+)\.(?:vpce\.)?(.+)")
 
 
 class BedrockBatches:
@@ -123,9 +124,13 @@ def _s3(like: HTTPRequest, uri: str, method: str, body: bytes = b"") -> HTTPRequ
     bucket, _, key = uri.removeprefix("s3://").partition("/")
     if endpoint := os.environ.get(S3_ENDPOINT_ENV):
         url = f"{endpoint.rstrip('/')}/{bucket}/{key}"
+    elif (host := _HOST.search(urlsplit(like.url).hostname or "")) is not None:
+        url = f"https://{bucket}.s3.{host[1]}.{host[2]}/{key}"
     else:
-        region = (urlsplit(like.url).hostname or "").split(".")[1]
-        url = f"https://{bucket}.s3.{region}.amazonaws.com/{key}"
+        raise UsageError(
+            "the region of S3 is not in Bedrock's address, which is one of your own",
+            resolution=f"Set {S3_ENDPOINT_ENV} to the address of S3.",
+        )
     sent = {"x-amz-content-sha256": hashlib.sha256(body).hexdigest()}
     return HTTPRequest(url, body, sent, method)
 

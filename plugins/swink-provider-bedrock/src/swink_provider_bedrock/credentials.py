@@ -12,6 +12,7 @@ import asyncio
 import configparser
 import logging
 import os
+import threading
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -78,7 +79,7 @@ class CredentialChain:
         self._files = files
         self._source: Any = None  # botocore's credentials, which renew themselves
         self._source_profile: str | None = None
-        self._finding = asyncio.Lock()
+        self._finding = threading.Lock()
 
     async def get(self, environ: Mapping[str, str] | None = None) -> Credentials:
         """Return keys to sign with. Raises ProviderFailure (`auth`) without any."""
@@ -89,14 +90,20 @@ class CredentialChain:
         outranked = WEB_IDENTITY_ENV in environ or any(name in profile for name in BEFORE_KEYS)
         if not outranked and (found := _keys(profile, _PROFILE_KEYS)):
             return found
-        name = _first(PROFILE_ENV, environ)
-        async with self._finding:
-            if self._source is None or self._source_profile != name:
-                self._source = await asyncio.to_thread(_botocore_credentials, name)
-                self._source_profile = name
-            source = self._source
-        frozen = await asyncio.to_thread(_frozen, source)
+        frozen = await asyncio.to_thread(self._of_botocore, _first(PROFILE_ENV, environ))
         return Credentials(frozen.access_key, frozen.secret_key, frozen.token)
+
+    def _of_botocore(self, profile: str | None) -> Any:
+        """Find credentials once for all calls that wait, and renew them; it blocks.
+
+        The lock is one of threads, since a client may serve several event loops.
+        """
+        with self._finding:
+            if self._source is None or self._source_profile != profile:
+                self._source = _botocore_credentials(profile)
+                self._source_profile = profile
+            source = self._source
+        return _frozen(source)
 
     def forget(self, environ: Mapping[str, str] | None = None) -> bool:
         """Drop what may be renewed, and tell whether a new request could use others."""

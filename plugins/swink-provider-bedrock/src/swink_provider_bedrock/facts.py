@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from swink_core.providers import EventWriter
-from swink_provider_bedrock.wire import Answer, Payload
+from swink_provider_bedrock.wire import Facts
 
 __all__ = ["note_facts", "note_guardrail"]
 
-FACTS = ("metrics", "performanceConfig", "serviceTier", "additionalModelResponseFields")
+KEPT = ("metrics", "performanceConfig", "serviceTier", "additionalModelResponseFields")
 """What is said of the whole answer and goes to the message as it is."""
 
 
-def note_facts(data: Payload | Answer, out: EventWriter) -> None:
+def note_facts(data: Facts, out: EventWriter) -> None:
     """Keep what is said of the whole answer."""
-    said = {name: value for name in FACTS if (value := getattr(data, name))}
+    said = {name: value for name in KEPT if (value := getattr(data, name))}
     out.response(metadata=said)
 
 

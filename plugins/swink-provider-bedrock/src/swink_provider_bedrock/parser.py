@@ -20,9 +20,9 @@ from swink_provider_bedrock.eventstream import HeaderValue, message
 from swink_provider_bedrock.facts import note_facts, note_guardrail
 from swink_provider_bedrock.wire import (
     BY_SERVER,
-    Answer,
     Block,
     Delta,
+    Facts,
     Payload,
     Reasoning,
     ToolUse,
@@ -156,12 +156,14 @@ class ConverseParser:
             if reason is None:
                 out.notice("stop_reason", f"the answer stopped for an unknown reason: {word}")
             elif word == "model_context_window_exceeded":
-                out.notice("stop_reason", "the context window was full before max_tokens")
+                out.notice(
+                    "stop_reason", "the context window was full before max_tokens was reached"
+                )
             out.stop(reason or StopReason.STOP)
         if self._has_metadata:
             out.finish()
 
-    def _metadata(self, data: Payload | Answer, out: EventWriter) -> None:
+    def _metadata(self, data: Facts, out: EventWriter) -> None:
         note_facts(data, out)
         trace = data.trace
         if usage := data.usage:

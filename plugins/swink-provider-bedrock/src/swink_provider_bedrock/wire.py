@@ -19,6 +19,7 @@ __all__ = [
     "Answer",
     "Block",
     "Delta",
+    "Facts",
     "Payload",
     "Reasoning",
     "ToolUse",
@@ -107,12 +108,9 @@ class Trace(msgspec.Struct, gc=False):
     promptRouter: Router | None = None
 
 
-class Payload(msgspec.Struct, gc=False):
-    """The payload of an event or exception; its type is in the message's headers."""
+class Facts(msgspec.Struct, gc=False):
+    """What is said of an answer, by its last events or by the whole."""
 
-    contentBlockIndex: int | float | None = None
-    start: dict[str, dict[str, Any] | None] | None = None
-    delta: Delta | None = None
     stopReason: str | None = None
     usage: dict[str, Any] | None = None
     trace: Trace | None = None
@@ -120,6 +118,14 @@ class Payload(msgspec.Struct, gc=False):
     performanceConfig: Any = None
     serviceTier: Any = None
     additionalModelResponseFields: Any = None
+
+
+class Payload(Facts, gc=False):
+    """The payload of an event or exception; its type is in the message's headers."""
+
+    contentBlockIndex: int | float | None = None
+    start: dict[str, dict[str, Any] | None] | None = None
+    delta: Delta | None = None
     message: str | None = None
     originalMessage: str | None = None
 
@@ -136,17 +142,10 @@ class Output(msgspec.Struct, gc=False):
     message: Message | None = None
 
 
-class Answer(msgspec.Struct, gc=False):
+class Answer(Facts, gc=False):
     """The body of Converse."""
 
     output: Output | None = None
-    stopReason: str | None = None
-    usage: dict[str, Any] | None = None
-    trace: Trace | None = None
-    metrics: Any = None
-    performanceConfig: Any = None
-    serviceTier: Any = None
-    additionalModelResponseFields: Any = None
 
 
 _decode = msgspec.json.Decoder(Payload).decode

@@ -98,10 +98,16 @@ class _Line(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Line).decode
 
 STOPS = {
+    None: StopReason.STOP,  # many versions do not say
+    "end_turn": StopReason.STOP,
+    "stop_sequence": StopReason.STOP,
+    "tool_use": StopReason.STOP,  # of a tool of its own
     "max_tokens": StopReason.LENGTH,
+    "model_context_window_exceeded": StopReason.LENGTH,
     "refusal": StopReason.CONTENT_FILTER,
     "pause_turn": StopReason.PAUSE,
 }
+"""https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons"""
 
 
 SYNTHETIC = "<synthetic>"
@@ -208,7 +214,10 @@ class StreamJsonParser:
             out.text(msgspec.json.encode(line.structured_output).decode())
         elif line.result and (self._shaped or not out.has_answer):
             out.text(line.result)
-        out.stop(STOPS.get(line.stop_reason or "", StopReason.STOP))
+        if (reason := STOPS.get(line.stop_reason)) is None:
+            what = f"the answer stopped for an unknown reason: {line.stop_reason}"
+            out.notice("stop_reason", what)
+        out.stop(reason or StopReason.STOP)
         out.finish()
 
     def _cost(self, used: Mapping[str, _ModelUsage], whole: _Usage) -> float | None:

@@ -21,7 +21,14 @@ from swink_core import (
     ToolResultMessage,
     UserMessage,
 )
-from swink_core.providers import media_base64, media_form, normalise, text_of, unsupported
+from swink_core.providers import (
+    arguments_object,
+    media_base64,
+    media_form,
+    normalise,
+    text_of,
+    unsupported,
+)
 
 __all__ = ["prompt_of"]
 
@@ -61,8 +68,11 @@ def _joined(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
 
 
 def _text(text: str) -> dict[str, Any]:
-    whole = text.encode("utf-8", "replace").decode()  # half of a surrogate pair has no bytes
-    return {"type": "text", "text": whole}
+    return {"type": "text", "text": _whole(text)}
+
+
+def _whole(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()  # half of a surrogate pair has no bytes
 
 
 def _parts(content: str | Sequence[Block]) -> list[dict[str, Any]]:
@@ -93,14 +103,16 @@ def _part(block: Block) -> dict[str, Any] | None:
     if media_type == DOCUMENTS["text/*"]:
         text = base64.b64decode(data.data).decode("utf-8", "replace")
         said = {"type": "text", "media_type": media_type, "data": text}
-    title = {"title": block.name} if isinstance(block, DocumentBlock) and block.name else {}
+    named = isinstance(block, DocumentBlock) and block.name
+    title = {"title": _whole(named)} if named else {}
     return {"type": block.type, "source": said, **title}
 
 
 def _line(message: Message) -> str:
     """Write a message as a line of a script; instructions have become user turns."""
     if isinstance(message, AssistantMessage):
-        calls = [f"[calls {c.name} {json.dumps(c.arguments)}]" for c in message.tool_calls]
+        said = [(call.name, json.dumps(arguments_object(call))) for call in message.tool_calls]
+        calls = [f"[calls {name} {arguments}]" for name, arguments in said]
         return "Assistant: " + "\n".join([*filter(None, [message.text]), *calls])
     if isinstance(message, ToolResultMessage):
         failed = " failed" if message.is_error else ""

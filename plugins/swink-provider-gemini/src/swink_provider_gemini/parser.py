@@ -91,7 +91,7 @@ class GenerateContentParser:
         self._cited: dict[str, list[Any]] = {}  # of the block that is written
         self._facts: dict[str, Any] = {}  # of the answer so far
         self._logprobs: dict[str, Any] = {}
-        self._in_text = False
+        self._in_text = self._several = False
         self._usage: dict[str, Any] = {}  # what was told, and is not counted yet
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
@@ -130,7 +130,11 @@ class GenerateContentParser:
         feedback = chunk.prompt_feedback
         if feedback is not None and feedback.safety_ratings:
             out.response(metadata={"promptFeedback": {"safetyRatings": feedback.safety_ratings}})
-        candidate = next((c for c in chunk.candidates or () if not c.index), None)
+        candidates = chunk.candidates or ()
+        candidate = next((c for c in candidates if not c.index), None)
+        if not self._several and len(candidates) > (candidate is not None):
+            self._several = True
+            out.notice("other_choices", "several answers came; only the first is used")
         if candidate is not None:
             self._candidate(candidate, out)
         elif feedback is not None and feedback.block_reason:

@@ -28,12 +28,10 @@ from swink_provider_gemini.parameters import FIELDS, parameters, tool_config
 from swink_provider_gemini.parser import GenerateContentParser
 from swink_provider_gemini.wire import StreamDecoder
 
-__all__ = ["GeminiProvider", "has_credentials"]
+__all__ = ["GeminiProvider"]
 
 VERSIONS = ("/v1beta", "/v1alpha", "/v1")
 """What an address may end in, first the version of the API that is used otherwise."""
-
-_CREDENTIALS = ("x-goog-api-key", "authorization")
 
 
 class GeminiProvider(HTTPProvider):
@@ -48,6 +46,7 @@ class GeminiProvider(HTTPProvider):
     knobs = frozenset({*FIELDS, "thinking"})
     decoder = StreamDecoder
     api_name = "generateContent"
+    credential_headers = ("authorization", "x-goog-api-key")
     buffered = True
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
@@ -106,10 +105,5 @@ class GeminiProvider(HTTPProvider):
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
         """Add the key, unless the caller's headers carry credentials already."""
-        if not has_credentials(request):
+        if not self.has_credentials(request):
             request.headers["x-goog-api-key"] = self.api_key(options) or ""
-
-
-def has_credentials(request: HTTPRequest) -> bool:
-    """Tell whether the caller's own headers carry credentials."""
-    return any(name.lower() in _CREDENTIALS for name in request.headers)

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import re
+import threading
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
@@ -41,7 +41,7 @@ from swink_core.providers import (
     first_set,
     model_path,
 )
-from swink_provider_gemini.provider import GeminiProvider, has_credentials
+from swink_provider_gemini.provider import GeminiProvider
 
 __all__ = ["VertexProvider"]
 
@@ -89,22 +89,22 @@ class VertexProvider(GeminiProvider):
         self._speakers: dict[str, HTTPProvider] = {}
         self._credentials: Any = None
         self._default_project: str | None = None
-        self._finding = asyncio.Lock()
+        self._finding = threading.Lock()
 
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
         """Return the address up to the project's location.
 
         `base_url` may be a host, or already name a version, a project and a location.
         """
-        said = options.settings
-        location = said.get("location") or first_set([LOCATION_ENV], environ) or "global"
+        location = _location(options, environ)
         given = options.base_url or first_set(self.info.base_url_env, environ)
         base = (given or f"https://{_host(location)}").rstrip("/")
         if "/projects/" in base:
             return base
         if not base.endswith(VERSIONS):
             base += VERSIONS[0]
-        return _in_project(base, said.get("project") or first_set([PROJECT_ENV], environ), location)
+        project = options.settings.get("project") or first_set([PROJECT_ENV], environ)
+        return _in_project(base, project, location)
 
     def model_url(self, model: Model, options: StreamOptions) -> str:
         """Return the address of a model, which may be named with its collection."""
@@ -197,7 +197,7 @@ class VertexProvider(GeminiProvider):
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
         """Add a key or an access token, unless the caller's headers carry one."""
-        if has_credentials(request):
+        if self.has_credentials(request):
             return
         key = self.api_key(options)
         if key is not None and key.startswith(KEY_PREFIXES):
@@ -206,7 +206,7 @@ class VertexProvider(GeminiProvider):
         token = key or await self._token()
         request.headers["Authorization"] = f"Bearer {token}"
         if "/projects/" not in request.url:
-            self._add_project(request)
+            self._add_project(request, _location(options))
 
     async def refresh(self, call: Call) -> bool:
         """Renew the access token, if it is not the caller's own.
@@ -216,18 +216,17 @@ class VertexProvider(GeminiProvider):
         if self._credentials is None or self.api_key(call.options) is not None:
             return False
         try:
-            await self._renewed(self._credentials)
+            await asyncio.to_thread(_renew, self._credentials)
         except ProviderFailure as error:
             log.warning("%s: the access token was not renewed: %s", self.name, error)
             return False
         return True
 
-    def _add_project(self, request: HTTPRequest) -> None:
+    def _add_project(self, request: HTTPRequest, location: str) -> None:
         """Only keys know their project; that of other credentials may be known from them."""
         place = _AFTER_PROJECT.search(request.url)
         if self._default_project is not None and place is not None:
             base, rest = request.url[: place.start()], request.url[place.start() :]
-            location = os.environ.get(LOCATION_ENV) or "global"
             request.url = f"{_in_project(base, self._default_project, location)}{rest}"
         elif ".googleapis.com/" in request.url:
             raise ProviderFailure(
@@ -240,22 +239,23 @@ class VertexProvider(GeminiProvider):
             )
 
     async def _token(self) -> str:
-        async with self._finding:  # calls that begin together look for credentials once
-            if self._credentials is None:
-                self._credentials, self._default_project = await asyncio.to_thread(self._find)
-            if not _is_fresh(self._credentials):
-                await self._renewed(self._credentials)
-            return str(self._credentials.token)
+        credentials = self._credentials
+        if credentials is None or not _is_fresh(credentials):
+            credentials = await asyncio.to_thread(self._fresh)
+        return str(credentials.token)
 
-    async def _renewed(self, credentials: Any) -> None:
-        transport = import_module("google.auth.transport.requests")
-        exceptions = import_module("google.auth.exceptions")
-        try:
-            await asyncio.to_thread(credentials.refresh, transport.Request())
-        except exceptions.TransportError as error:
-            raise _failed(Kind.NETWORK, "token", str(error), error) from error
-        except exceptions.GoogleAuthError as error:
-            raise _failed(Kind.AUTH, "token", str(error), error) from error
+    def _fresh(self) -> Any:
+        """Find credentials, or renew them, once for all calls that wait; it blocks.
+
+        The lock is one of threads, since a client may serve several event loops.
+        """
+        with self._finding:
+            if self._credentials is None:
+                found, self._default_project = self._find()
+                self._credentials = found
+            if not _is_fresh(self._credentials):
+                _renew(self._credentials)
+            return self._credentials
 
     def _find(self) -> tuple[Any, str | None]:
         names = " or ".join(self.info.api_key_env)
@@ -279,10 +279,26 @@ def _family(id: str) -> str | None:
     return next((name for name, pattern in _FAMILIES.items() if pattern.search(id)), None)
 
 
+def _renew(credentials: Any) -> None:
+    transport = import_module("google.auth.transport.requests")
+    exceptions = import_module("google.auth.exceptions")
+    try:
+        credentials.refresh(transport.Request())
+    except exceptions.TransportError as error:
+        raise _failed(Kind.NETWORK, "token", str(error), error) from error
+    except exceptions.GoogleAuthError as error:
+        raise _failed(Kind.AUTH, "token", str(error), error) from error
+
+
 def _failed(kind: Kind, code: str, message: str, error: Exception) -> ProviderFailure:
     return ProviderFailure(
         Failure("request", kind=kind, code=code, message=message, exception=error)
     )
+
+
+def _location(options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
+    location: str | None = options.settings.get("location") or first_set([LOCATION_ENV], environ)
+    return location or "global"
 
 
 def _host(location: str) -> str:

@@ -14,10 +14,7 @@ from swink_core import (
     AssistantMessage,
     Block,
     Context,
-    Failure,
     ImageBlock,
-    ProviderFailure,
-    StreamErrorKind,
     Tool,
     ToolCallBlock,
     ToolResultMessage,
@@ -29,6 +26,7 @@ from swink_core.providers import (
     is_synthetic_id,
     media_base64,
     text_of,
+    unsupported,
     with_metadata,
 )
 
@@ -78,15 +76,8 @@ def _content(content: str | Sequence[Block]) -> dict[str, Any]:
 def _image(block: ImageBlock) -> str:
     source = media_base64(block.source)
     if source is None:
-        raise ProviderFailure(
-            Failure(
-                "request",
-                kind=StreamErrorKind.UNSUPPORTED,
-                code="image_url",
-                message="Ollama takes images as data, not by their address: pass a Base64Source "
-                "or a FileSource",
-            )
-        )
+        what = "Ollama takes images as data, not by their address"
+        raise unsupported("images", f"{what}: pass a Base64Source or a FileSource")
     return source.data
 
 

@@ -156,6 +156,7 @@ class OllamaProvider(HTTPProvider):
             shown = await self._ask("show", {"model": model.id}, Shown, options, call.http)
             if shown is not None:
                 self._shown[place] = shown
+                self.fit_anew()
 
     async def _ask(
         self,
@@ -183,11 +184,13 @@ class OllamaProvider(HTTPProvider):
         return by_tables(failure, CODES, WORDINGS)
 
     def error_facts(self, failure: Failure) -> None:
-        """Add to a missing model's message how to get it."""
+        """Add to a missing model's message how to get one; no command has the name in it, which
+        somebody typed."""
         super().error_facts(failure)
-        name = re.match(r"model ['\"](.+?)['\"] not found", failure.message or "")
-        if name:
-            failure.message = f"{name.group()}; to download it: ollama pull {name.group(1)}"
+        missing = re.match(r"model ['\"].+?['\"] not found", failure.message or "")
+        if missing:
+            failure.message = f"{missing[0]}; `ollama list` shows those that are there, and "
+            failure.message += "`ollama pull` downloads one of https://ollama.com/library"
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
         """Add a key if there is one, and note that a server of one's own costs nothing."""

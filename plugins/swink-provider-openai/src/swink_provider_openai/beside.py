@@ -35,6 +35,7 @@ class Beside:
     """Collects what comes beside the text of one answer."""
 
     def __init__(self) -> None:
+        self._facts = _NO_FACTS
         self._sources: dict[str, Any] = {}
         self._logprobs: dict[str, list[Any]] = {}
         self._filters: dict[bytes, None] = {}
@@ -46,8 +47,9 @@ class Beside:
     def note_facts(self, frame: bytes, out: EventWriter) -> None:
         """Keep what a frame says of the whole answer; the last word counts."""
         facts = _decode_facts(frame)
-        if facts == _NO_FACTS:
-            return
+        if facts == self._facts:
+            return  # most frames say the same
+        self._facts = facts
         said = msgspec.structs.asdict(facts)
         if (groq := said.pop("x_groq")) is not None:
             self._groq |= {n: v for n, v in groq.items() if n not in ("usage", "error")}

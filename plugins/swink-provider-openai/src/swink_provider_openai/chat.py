@@ -46,15 +46,10 @@ class ChatAPI:
         self._dialect = dialect
         self._converter = converter
         self._reader = reader
+        self._last: Any = (None, None, {})
         self.path = dialect.path.strip("/")
         self.features = FEATURES | (dialect.adds & {"file_ids"})
-        self.knobs = KNOBS | dialect.adds
-        if dialect.cache_key is not None:
-            self.knobs |= {"session_id", "cache"}
-        if dialect.user is not None:
-            self.knobs |= {"user"}
-        if dialect.gateway:
-            self.knobs |= {"cache", "user"}
+        self.knobs = KNOBS | dialect.adds | dialect.knobs
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Return `messages` and `tools`."""
@@ -70,11 +65,20 @@ class ChatAPI:
         defaults: dict[str, Any] = {**self._dialect.always}
         if streamed and self._dialect.include_usage:
             defaults["stream_options"] = {"include_usage": True}
-        fields = {**payload, **parameters(model, options, self._dialect), "stream": streamed}
+        fields = {**payload, **self._told(model, options), "stream": streamed}
         body = with_extra(options.extra, fields, defaults)
         if not streamed:
             body.pop("stream_options", None)
         return body
+
+    def _told(self, model: Model, options: StreamOptions) -> dict[str, Any]:
+        """Return the fields for options, which are those of the last call as a rule."""
+        last = self._last
+        if last[0] is not model or last[1] is not options:
+            found = parameters(model, options, self._dialect)
+            last = self._last = model, options, found
+        told: dict[str, Any] = last[2]
+        return told
 
     def parser(self, model: Model) -> Any:
         """Make a parser for one response."""

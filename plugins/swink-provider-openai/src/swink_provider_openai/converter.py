@@ -18,7 +18,6 @@ from swink_core import (
     Context,
     DocumentBlock,
     ExtensionBlock,
-    Failure,
     FileIdSource,
     ImageBlock,
     Model,
@@ -32,7 +31,6 @@ from swink_core import (
     UrlSource,
     UserMessage,
 )
-from swink_core import StreamErrorKind as Kind
 from swink_core.providers import (
     MessageConverter,
     arguments_object,
@@ -43,6 +41,7 @@ from swink_core.providers import (
     text_of,
     with_metadata,
 )
+from swink_core.providers import unsupported as refused
 from swink_provider_openai.beside import media_said
 from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.free_text import is_free_text, said
@@ -307,7 +306,4 @@ def media_url(block: ImageBlock | DocumentBlock | AudioBlock) -> str:
 
 def unsupported(api: str, what: str) -> ProviderFailure:
     """Return the failure of a call that needs what the API has no place for."""
-    message = f"{api} has no place for {what}"
-    return ProviderFailure(
-        Failure("request", kind=Kind.UNSUPPORTED, code="content", message=message)
-    )
+    return refused("content", f"{api} has no place for {what}")

@@ -129,6 +129,14 @@ class Dialect:
     prefix: str | None = None
     adds: frozenset[str] = field(default=frozenset(), converter=frozenset)
 
+    @property
+    def knobs(self) -> frozenset[str]:
+        """The tuning options that its own fields have a place for, whichever the API."""
+        cached = self.gateway or self.cache_key is not None
+        named = self.gateway or self.user is not None
+        places = {"session_id": self.cache_key is not None, "cache": cached, "user": named}
+        return frozenset(name for name, is_there in places.items() if is_there)
+
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
         """Return what a row of models.toml declares. Raises PluginError for what no dialect has."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from swink_core import Failure, StopReason
-from swink_provider_openai.wire import Choice, Delta, WholeChoice
+from swink_provider_openai.wire import AnyChoice, Delta
 
 __all__ = ["BROKEN_OFF", "ERROR_FINISH", "FINISH", "error_finish", "reason_of"]
 
@@ -32,7 +32,7 @@ ERROR_FINISH = "error_finish"
 """The finish reason of a chunk whose text is an error's (Qwen)."""
 
 
-def reason_of(choice: Choice | WholeChoice) -> str:
+def reason_of(choice: AnyChoice) -> str:
     """Return the reason that was given, or OpenRouter's upstream's if that was the limit: of a
     tool call that it cut off OpenRouter itself says `tool_calls`."""
     given, native = choice.finish_reason or "", choice.native_finish_reason or ""

@@ -7,18 +7,16 @@ Source: OpenAI's guide "Function calling", custom tools.
 from __future__ import annotations
 
 import json
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 from swink_core import ToolCallBlock
+from swink_core.providers import EventWriter
+from swink_provider_openai.wire import Custom
 
-__all__ = ["FREE_TEXT", "begun", "ended", "is_free_text", "mark", "said"]
+__all__ = ["FREE_TEXT", "FreeTexts", "begun", "ended", "is_free_text", "said"]
 
 FREE_TEXT = "custom_tool_call"
-
-
-def mark() -> dict[str, Any]:
-    """Return the metadata of such a call that came from elsewhere than the Responses API."""
-    return {"item": {"type": FREE_TEXT}}
 
 
 def begun(text: str, opened: bool) -> str:
@@ -39,4 +37,42 @@ def is_free_text(call: ToolCallBlock) -> bool:
 
 def said(call: ToolCallBlock) -> str:
     """Return the text of a call, also of one that was cut short."""
-    return str(call.arguments.get("input", call.raw_arguments or ""))
+    if (text := call.arguments.get("input")) is not None:
+        return str(text)
+    raw = call.raw_arguments or ""
+    with suppress(ValueError, LookupError, TypeError):
+        return str(json.loads(raw + ended(True))["input"])
+    return raw
+
+
+class _Text(NamedTuple):
+    id: str | None = None
+    name: str | None = None
+    opened: bool = False
+
+
+class FreeTexts:
+    """The calls of one answer whose text is being written, of Chat Completions."""
+
+    def __init__(self) -> None:
+        self._open: dict[Any, _Text] = {}
+
+    def add(self, key: Any, id: str | None, piece: Custom, out: EventWriter) -> None:
+        """Write a piece. Another id or name at the same key begins another call."""
+        text = self._open.get(key, _Text())
+        if (id and text.id and id != text.id) or (
+            piece.name and text.name and piece.name != text.name
+        ):
+            out.tool_call(key, arguments=ended(text.opened))
+            text = _Text()
+        arguments = begun(piece.input, text.opened) if piece.input else None
+        metadata = None if text.opened else {"item": {"type": FREE_TEXT}}
+        out.tool_call(key, id, piece.name, arguments, metadata)
+        opened = text.opened or arguments is not None
+        self._open[key] = _Text(id or text.id, piece.name or text.name, opened)
+
+    def end(self, cut: bool, out: EventWriter) -> None:
+        """End the texts, unless they were cut short."""
+        for key, text in self._open.items() if not cut else ():
+            out.tool_call(key, arguments=ended(text.opened))
+        self._open.clear()

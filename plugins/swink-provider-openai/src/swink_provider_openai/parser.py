@@ -26,20 +26,18 @@ from swink_provider_openai.beside import IMAGE, Beside
 from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.errors import read_error
 from swink_provider_openai.finish import BROKEN_OFF, ERROR_FINISH, FINISH, error_finish, reason_of
-from swink_provider_openai.free_text import begun, ended, mark
+from swink_provider_openai.free_text import FreeTexts
 from swink_provider_openai.pieces import said_alone
 from swink_provider_openai.reasoning import ReasoningDetails, ThinkTags
 from swink_provider_openai.usage import report_usage
 from swink_provider_openai.wire import (
     Answer,
-    Choice,
+    AnyChoice,
     Chunk,
-    Custom,
     Delta,
     FirstChunk,
     Part,
     ToolCall,
-    WholeChoice,
 )
 
 __all__ = ["ChatParser"]
@@ -65,7 +63,7 @@ class ChatParser:
         self._details = ReasoningDetails()
         self._beside = Beside()
         self._filters = msgspec.Raw()
-        self._texts: dict[Any, bool] = {}
+        self._texts = FreeTexts()
         self._text_over = self._refused = self._several = self._counted = False
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
@@ -177,7 +175,7 @@ class ChatParser:
             self._details or self._beside.is_about_reasoning or self._tags or not self._identified
         )
 
-    def _note(self, choice: Choice | WholeChoice, out: EventWriter) -> None:
+    def _note(self, choice: AnyChoice, out: EventWriter) -> None:
         """Keep what stands beside a piece."""
         if choice.logprobs is not None:
             self._beside.note_logprobs(choice.logprobs, out)
@@ -240,26 +238,19 @@ class ChatParser:
 
     def _call(self, key: Any, call: ToolCall, out: EventWriter) -> None:
         function = call.function
-        if call.custom is not None:
-            self._free_text(key, call, call.custom, out)
-            return
-        if function is None and not call.id:
+        if function is None and call.custom is None and not call.id:
             return
         self._settle(out)
         self._text_over = True
+        if call.custom is not None:
+            self._texts.add(key, _word(call.id), call.custom, out)
+            return
         name = arguments = None
         if function is not None:
             name, given = function.name, function.arguments
             arguments = msgspec.json.encode(given).decode() if isinstance(given, dict) else given
         extra = None if call.extra_content is None else {"extra_content": call.extra_content}
         out.tool_call(key, _word(call.id), name, arguments, extra)
-
-    def _free_text(self, key: Any, call: ToolCall, custom: Custom, out: EventWriter) -> None:
-        self._settle(out)
-        opened = self._texts.setdefault(key, False)
-        piece = begun(custom.input, opened) if custom.input else None
-        out.tool_call(key, _word(call.id), custom.name, piece, None if opened else mark())
-        self._text_over, self._texts[key] = True, opened or piece is not None
 
     def _settle(self, out: EventWriter) -> None:
         """Write what belongs to the blocks so far, before another or the end."""
@@ -283,20 +274,18 @@ class ChatParser:
 
     def _stop(self, word: str, out: EventWriter) -> None:
         self._settle(out)
-        if word in BROKEN_OFF:
+        lower = word.lower()
+        if lower in BROKEN_OFF:
             message = f"the provider broke the answer off: {word}"
-            out.fail(Failure("streaming", code=word, message=message))
+            out.fail(Failure("streaming", code=lower, message=message))
             return
-        reason = FINISH.get(word.lower())
+        reason = FINISH.get(lower)
         if reason is None:
             out.notice("stop_reason", f"the answer stopped for an unknown reason: {word}")
             reason = StopReason.STOP
         if reason is StopReason.STOP and self._refused:
             reason = StopReason.CONTENT_FILTER
-        if reason is not StopReason.LENGTH:
-            for key, opened in self._texts.items():
-                out.tool_call(key, arguments=ended(opened))
-        self._texts.clear()
+        self._texts.end(reason is StopReason.LENGTH, out)
         out.stop(reason)
 
     def _done(self, out: EventWriter) -> None:

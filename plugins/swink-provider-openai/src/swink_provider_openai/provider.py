@@ -242,6 +242,7 @@ class OpenAIProvider(HTTPProvider):
         response = await super().respond(model, payload, options, call)
         self._chat_only.add(self.base_url(options))
         self._last = None
+        self.fit_anew()
         call.notice("chat_completions", f"{model}: the server has no Responses API")
         for notice in fit.notices:
             call.notice(notice.code, notice.detail)

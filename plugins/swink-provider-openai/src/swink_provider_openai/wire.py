@@ -13,8 +13,8 @@ from typing import Any
 from msgspec import Raw, Struct
 
 __all__ = [
-    "Answer", "Audio", "Choice", "Chunk", "Custom", "Delta", "Facts", "FirstChunk", "Function",
-    "Part", "ToolCall", "WholeChoice",
+    "Answer", "AnyChoice", "Audio", "Choice", "Chunk", "Custom", "Delta", "Facts", "FirstChunk",
+    "Function", "Part", "ToolCall", "WholeChoice",
 ]  # fmt: skip
 
 
@@ -79,10 +79,9 @@ class Delta(Struct, gc=False):
     provider_metadata: Any = None
 
 
-class Choice(Struct, gc=False):
-    """One of the answers that were asked for with `n`."""
+class AnyChoice(Struct, gc=False):
+    """One of the answers that were asked for with `n`, beside what it says."""
 
-    delta: Delta | None = None
     finish_reason: str | None = None
     native_finish_reason: str | None = None
     index: int | float | None = None
@@ -90,6 +89,12 @@ class Choice(Struct, gc=False):
     content_filter_results: Raw = Raw()
     stop_reason: Any = None
     seed: Any = None
+
+
+class Choice(AnyChoice, gc=False):
+    """A piece of one of the answers."""
+
+    delta: Delta | None = None
 
 
 class Chunk(Struct, gc=False):
@@ -111,17 +116,10 @@ class FirstChunk(Chunk, gc=False):
     model: str | None = None
 
 
-class WholeChoice(Struct, gc=False):
+class WholeChoice(AnyChoice, gc=False):
     """One of the answers of a response that is not streamed."""
 
     message: Delta | None = None
-    finish_reason: str | None = None
-    native_finish_reason: str | None = None
-    index: int | float | None = None
-    logprobs: Any = None
-    content_filter_results: Raw = Raw()
-    stop_reason: Any = None
-    seed: Any = None
 
 
 class Answer(Struct, gc=False):

@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Protocol
 
-from swink_core import UsageError
+from swink_core import SwinkError, UsageError
 
 __all__ = ["Engine", "FileEngine", "SQLiteEngine", "engine_of"]
 
@@ -110,7 +111,7 @@ class SQLiteEngine:
     def __init__(self, path: Path, shard: str = "all") -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = _locked(path.with_name(f"{path.name}.{shard}.lock"))
-        self._read_to = 0
+        self._read_to, self._path = 0, path
         try:
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA busy_timeout=60000")
@@ -126,24 +127,41 @@ class SQLiteEngine:
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield all lines with their places that it has not yielded yet."""
         new = "SELECT rowid, line FROM lines WHERE rowid > ? ORDER BY rowid"
-        for place, line in self._db.execute(new, (self._read_to,)):
-            self._read_to = place
-            yield place, line
+        with self._used():
+            for place, line in self._db.execute(new, (self._read_to,)):
+                self._read_to = place
+                yield place, line
 
     def append(self, line: bytes) -> int:
         """Write a line and return its place."""
-        return int(self._db.execute("INSERT INTO lines VALUES (?)", (line,)).lastrowid or 0)
+        with self._used():
+            return int(self._db.execute("INSERT INTO lines VALUES (?)", (line,)).lastrowid or 0)
 
     def read(self, place: int) -> bytes:
         """Return a line."""
-        row = self._db.execute("SELECT line FROM lines WHERE rowid = ?", (place,)).fetchone()
-        return bytes(row[0])
+        with self._used():
+            row = self._db.execute("SELECT line FROM lines WHERE rowid = ?", (place,)).fetchone()
+            return bytes(row[0])
 
     def close(self) -> None:
         """Have all written to the disk, and close the database."""
-        self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        with suppress(sqlite3.Error):  # what could not be written was told by then
+            self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
         self._db.close()
         self._lock.close()
+
+    @contextmanager
+    def _used(self) -> Iterator[None]:
+        """Name what SQLite cannot do. Raises SwinkError."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise SwinkError(
+                f"{self._path}: {error}",
+                title="The journal cannot be used",
+                resolution="See that its disk has room and that the file is whole. The next run "
+                "goes on from what it holds.",
+            ) from error
 
 
 def _locked(path: Path) -> IO[bytes]:

@@ -76,11 +76,11 @@ class Journal:
         lines = 0
         for place, line in self._engine.lines():
             lines += 1
-            if line.startswith(b"{"):
-                self._expect(line)
-                continue
             try:
-                head, _ = _read_head(line[17:]), int(line[:16], 16)
+                if line.startswith(b"{"):
+                    written = _read_job(line).job
+                else:
+                    written, head, _ = None, _read_head(line[17:]), int(line[:16], 16)
             except (msgspec.DecodeError, ValueError) as error:
                 raise SwinkError(
                     f"line {lines} is no answer: {error}",
@@ -88,13 +88,16 @@ class Journal:
                     resolution="Nothing that swink writes looks so. Restore the journal, or take "
                     "the line out: its row is asked again.",
                 ) from error
+            if written is not None:
+                self._expect(written)
+                continue
             self._put(digest(head.id.encode()), place, head.error is not None)
             self.cost += head.cost or 0.0
             self.dearest = max(self.dearest, head.cost or 0.0)
         return lines
 
-    def _expect(self, line: bytes) -> None:
-        job, written = self._job, _read_job(line).job
+    def _expect(self, written: dict[str, Any]) -> None:
+        job = self._job
         differ = [name for name in {**written, **job} if written.get(name) != job.get(name)]
         if differ:
             name = differ[0]

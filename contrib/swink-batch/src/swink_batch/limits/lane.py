@@ -35,8 +35,14 @@ LONGEST_HOLD = 60.0
 LONGEST_PERIOD = 120.0
 """Seconds of a limit that is spread over its period; of a longer one only the end counts."""
 
-SPREAD = 2.0
+SPREAD = 1.25
 """How much faster than answers come calls begin at most, so that they do not come in volleys."""
+
+VOLLEY_FREE = 200.0
+"""Calls a second up to which few have begun before it is known that the first was refused."""
+
+CAUTION = 0.25
+"""By how much an answer widens the window from there on: by a quarter a round, not to twice it."""
 
 BURST = 0.05
 """Seconds that may be caught up with, so that a timer's grain costs nothing."""
@@ -72,6 +78,7 @@ class Lane:
         """Let a call begin."""
         self.busy += 1
         self.rate.begin(now, self._due > now - BURST)
+        self._shut_until = max(self._shut_until, now + self.rate.pause)
         pace = min(self.rate.value, self._allowed)
         if self._latency:
             pace = min(pace, SPREAD * self.window.size / self._latency)
@@ -87,7 +94,8 @@ class Lane:
         if isinstance(terminal, Error) and kind is StreamErrorKind.THROTTLED:
             self._refuse(began, now, terminal.retry_after)
         else:
-            self.window.end(kind not in CAUSES, self.busy)
+            is_fast = bool(self._latency) and self.window.size > VOLLEY_FREE * self._latency
+            self.window.end(kind not in CAUSES, self.busy, CAUTION if is_fast else 1.0)
             self._latency += (now - began - self._latency) * (0.1 if self._latency else 1)
         self.busy -= 1
 
@@ -110,7 +118,7 @@ class Lane:
 
     def _refuse(self, began: float, now: float, wait: float | None) -> None:
         self.refused += 1
-        if self.rate.refuse(began, now):
+        if hold := self.rate.refuse(began, now):
             self._belief = LONGEST_HOLD
-            self._shut_until = now + min(wait or 1.0 / self.rate.value, LONGEST_HOLD)
+            self._shut_until = now + min(max(wait or 0.0, hold), LONGEST_HOLD)
         self._due = max(self._due, now + 1.0 / self.rate.value)

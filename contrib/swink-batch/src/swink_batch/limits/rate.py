@@ -48,6 +48,24 @@ SHORTEST_SPAN = 0.05
 NEAR = 0.8
 """A measured rate that is so near to the one that was tried is the limit."""
 
+FIRST = 0.6
+"""What is kept of the rate at which the first call was refused: some had been saved up for it."""
+
+LONGEST_HOLD = 20.0
+"""Seconds after which at the latest one is tried again where nothing at all gets through."""
+
+LEAST_HOLD = 0.02
+"""Seconds before the first such try; each wait after it is twice as long."""
+
+MOSTLY = 0.5
+"""Where nothing got through for so much of a period, it is the limit that ended it."""
+
+PATIENT = 3.0
+"""How many times the lag it is waited what becomes of a call that is tried."""
+
+ALIKE = 0.2
+"""Two periods that differ by less say the same of a limit."""
+
 SOON = 30
 """So few calls between two refusals say that slowing down has not helped."""
 
@@ -62,9 +80,13 @@ class Rate:
     """Unknown until a call is refused; then that of the calls that were not. From there it feels
     its way up, slowly once the limit has been met, and faster the longer nothing is refused.
 
-    What counts is when calls begin: an answer may take long, a refusal does not. Some servers
-    refuse a share of calls however slowly they come: where slowing down does not help though most
-    calls get through, that share is taken for noise, and the rate goes up again.
+    What counts is when calls begin: an answer may take long, a refusal does not. Where nothing at
+    all gets through, as when a server counts calls by the minute and a minute's are used up, calls
+    are tried one at a time, after ever longer waits, until one is let through; what got through
+    since the last time that happened, by the time that went by, is the rate.
+
+    Some servers refuse a share of calls however slowly they come: where slowing down does not help
+    though most calls get through, that share is taken for noise, and the rate goes up again.
     """
 
     def __init__(self) -> None:
@@ -80,31 +102,64 @@ class Rate:
         self._top = inf  # the rate after the first of refusals that came soon after each other
         self._top_share = 0.0  # of calls that were refused then
         self._noise = 0.0
+        self._hold = 0.0  # seconds; 0: calls get through
+        self._held_at = -inf  # since when nothing got through
+        self._tried_at: float | None = None  # when what is tried after a hold began
+        self._period: list[float] = []  # when it began, calls in it, refusals, the last one's rate
 
     def begin(self, now: float, is_used: bool) -> None:
         """Count a call; `is_used` says whether calls begin as fast as the rate allows."""
         self._begun.append(now)
         _forget(self._begun, now)
+        if not self._period:
+            self._period = [now, 0, 0, 0.0]
+        if self._hold and self._tried_at is not None:
+            self._release(self._tried_at)
+        self._period[1] += 1
+        if self._hold:
+            self._tried_at = now
         if self.value != inf and is_used:
             self._clean += 1
             if self._clean % (3 * SOON) == 0:
                 self._noise = self._noise / 2 if self._noise > QUIET else 0.0
             self.value *= 1.0 + self._climb()
 
-    def refuse(self, began: float, now: float) -> bool:
-        """Count a refusal of a call that began then; tell whether nothing at all gets through."""
+    @property
+    def pause(self) -> float:
+        """Seconds for which no call begins, to see what becomes of one that is tried."""
+        return PATIENT * min(self._lag, LONGEST_LAG) if self._hold else 0.0
+
+    def _release(self, tried_at: float) -> None:
+        """Go on: what was tried after a hold got through."""
+        began, calls, refused, last = self._period
+        self._hold, self._tried_at = 0.0, None
+        passed, seconds = calls - refused - 1, tried_at - began
+        if passed < LEAST_SAMPLE or seconds < SHORTEST_SPAN:
+            return
+        rate = passed / seconds
+        was_held = tried_at - self._held_at > MOSTLY * seconds
+        is_near = bool(last) and rate >= NEAR * self.value
+        self._is_found = was_held or is_near or abs(rate - last) <= ALIKE * rate
+        self._is_measured, self.value = True, max(LOWEST, BELOW * min(self.value, rate))
+        self._since, self._eased_at, self._clean = tried_at, tried_at, 0
+        self._period = [tried_at, 1, 0, rate]
+
+    def refuse(self, began: float, now: float) -> float:
+        """Count a refusal of a call that began then; return for how many seconds none may begin:
+        where nothing at all gets through."""
         self._refused.append(began)
         _forget(self._refused, now)
         _forget(self._begun, now)
+        self._period[2] += 1
         self._lag += (now - began - self._lag) * (0.1 if self._lag else 1)
         if began <= self._eased_at:
-            return False  # it had begun before the rate was lowered
+            return 0.0  # it had begun before the rate was lowered
         is_first = self.value == inf
         passed, refused, since = self._got_through(self._since, began)
         share = refused / (passed + refused)
         if passed and self._noise and share <= 2 * self._noise + 0.05:
             self.value *= 1.02
-            return False
+            return 0.0
         nothing = not self._got_through(self._eased_at, began)[0]
         if self._clean >= 3 * SOON or is_first:
             self._top = inf
@@ -112,17 +167,21 @@ class Rate:
         if not nothing and is_slow and UNHELPED * self._top_share <= share < 0.5:
             self._noise, self.value = share, 2 * self._top
         elif passed >= LEAST_SAMPLE:
-            measured = min(self.value, passed / max(began - since, SHORTEST_SPAN)) * BELOW
+            kept = FIRST if is_first else BELOW
+            measured = min(self.value, passed / max(began - since, SHORTEST_SPAN)) * kept
             self._is_found = measured >= NEAR * self.value
             self._is_measured, self.value, self._since = True, measured, now
         else:
-            eased = self.value * (0.5 if nothing else BELOW)
+            eased = self.value * (1.0 if nothing else BELOW)
             self.value = min(eased, self.value if self._is_measured else GUESS)
         self.value = max(self.value, LOWEST)
         if self._top == inf and not is_first:  # what got through at first was saved up
             self._top, self._top_share = self.value, share
-        self._eased_at, self._clean = now, 0
-        return nothing
+        self._eased_at, self._clean, self._tried_at = now, 0, None
+        if nothing:
+            self._held_at = self._held_at if self._hold else began
+            self._hold = min(2.0 * self._hold or max(LEAST_HOLD, self._lag), LONGEST_HOLD)
+        return self._hold
 
     def _got_through(self, since: float, began: float) -> tuple[int, int, float]:
         """Return how many calls got through and how many did not, and when the first one began: of

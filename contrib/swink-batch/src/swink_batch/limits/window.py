@@ -26,13 +26,14 @@ class Window:
         self._ended = self._bad = 0
         self._full = False
 
-    def end(self, good: bool, busy: int) -> None:
-        """Count the end of a call; `busy` were under way with it."""
+    def end(self, good: bool, busy: int, step: float = 1.0) -> None:
+        """Count the end of a call; `busy` were under way with it. At first, a good one lets so many
+        more be so."""
         self._ended += 1
         self._bad += not good
         self._full = self._full or busy >= int(self.size)
         if self._slow_start and good and 2 * busy > int(self.size):  # calls that are spread lag
-            self.size = min(self.size + 1, self._most)  # one by one: no volley at a round's end
+            self.size = min(self.size + step, self._most)  # one by one: no volley at a round's end
         if self._ended < max(LEAST_ROUND, int(self.size)):
             return
         share = self._bad / self._ended

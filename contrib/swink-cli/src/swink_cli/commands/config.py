@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -14,6 +15,7 @@ from swink_cli.listing import print_lines
 from swink_cli.settings import change, configured, read_settings, settings_path
 from swink_cli.terminal import say, table
 from swink_core import UsageError
+from swink_recorder.scrub import scrub_url
 
 __all__ = ["command"]
 
@@ -122,8 +124,12 @@ def _value_of(key: str) -> Any:
 
 def _shown(name: str, value: Any) -> str:
     """Write a value for everybody's eyes: without those that may be credentials."""
-    hides = _HIDDEN.intersection(name.split(".")[:-1])
-    return f"(not shown: swink config get {name})" if hides else _written(value)
+    if _HIDDEN.intersection(name.split(".")[:-1]):
+        return f"(not shown: swink config get {name})"
+    text = _written(value)
+    with suppress(ValueError):  # what only looks like an address is shown as it is
+        return scrub_url(text) if "://" in text else text
+    return text
 
 
 def _written(value: Any) -> str:

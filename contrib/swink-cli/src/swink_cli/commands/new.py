@@ -9,16 +9,15 @@ from pathlib import Path
 import click
 
 import swink_core as swink
+from swink_cli.known import distribution_of
 from swink_cli.terminal import is_terminal, say
 
 __all__ = ["command"]
 
-PACKAGE = Path(__file__).resolve().parent.parent
-TEMPLATE = PACKAGE / "template"
-KNOWN = PACKAGE / "known_providers.txt"
-"""A line for each provider of swink's own, installed or not: its name and its distribution."""
+TEMPLATE = Path(__file__).resolve().parent.parent / "template"
 
 NAME = re.compile(r"[a-z][a-z0-9_-]*")
+UNFIT = frozenset("\\{}")
 KINDS = ("sse", "ndjson", "openai", "stream", "observer", "wrapper")
 
 
@@ -29,6 +28,17 @@ def _check_name(_: click.Context, __: click.Parameter, name: str) -> str:
             "Use lower-case letters, digits, - and _, and begin with a letter.",
         )
     return name
+
+
+def _check_words(_: click.Context, parameter: click.Parameter, words: str | None) -> str | None:
+    """Refuse what would be more than words in the TOML, the Python and the template around it."""
+    unfit = UNFIT if parameter.name == "author" else UNFIT | {'"'}  # which the template escapes
+    if words is not None and (unfit.intersection(words) or not words.isprintable()):
+        raise _failed(
+            f"{parameter.opts[0]} {words!r} cannot stand in a package's files",
+            "Write it without backslashes and braces, and quotes in an author's name alone.",
+        )
+    return words
 
 
 def _ask_kind(context: click.Context, _: click.Parameter, kind: str | None) -> str:
@@ -57,9 +67,13 @@ def _ask_kind(context: click.Context, _: click.Parameter, kind: str | None) -> s
     show_default=True,
     help="How the key travels: Authorization: Bearer, an x-api-key header, or not at all.",
 )
-@click.option("--title", help="The name for people. Default: NAME, capitalised.")
-@click.option("--base-url", help="The address of the API.")
-@click.option("--author", help="Who writes it, for pyproject.toml and the licence.")
+@click.option(
+    "--title", callback=_check_words, help="The name for people. Default: NAME, capitalised."
+)
+@click.option("--base-url", callback=_check_words, help="The address of the API.")
+@click.option(
+    "--author", callback=_check_words, help="Who writes it, for pyproject.toml and the licence."
+)
 @click.option(
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
@@ -122,8 +136,7 @@ def _owner(name: str) -> str | None:
     host = swink.Host(environ={})
     if name in host.provider_names():
         return host.entry(name).distribution
-    known = dict(line.split() for line in KNOWN.read_text("utf-8").splitlines())
-    return known.get(name)
+    return distribution_of(name)
 
 
 def _failed(message: str, resolution: str) -> swink.UsageError:

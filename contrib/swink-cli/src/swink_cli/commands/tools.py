@@ -10,7 +10,7 @@ import click
 from swink_cli.exits import EXIT_FAILURE
 from swink_cli.listing import print_json, print_lines
 from swink_cli.options import apply_options
-from swink_cli.terminal import printable, show_error, table
+from swink_cli.terminal import show_error, table
 from swink_cli.tools import TOOL_SOURCES, ToolOptions, installed_tools, plugin_tools
 from swink_core import PluginError, Tool, dump
 
@@ -40,7 +40,7 @@ def command(
     if as_json:
         print_json(dump(tool) for tool in tools)
         return code
-    rows = [(tool.name, " ".join(printable(tool.description).split())) for tool in tools]
+    rows = [(tool.name, " ".join(tool.description.split())) for tool in tools]
     print_lines(table(rows) or ["No plugin brings tools. --functions FILE has those of a file."])
     return code
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -113,15 +114,17 @@ def command(
 
     Models are named provider/model, or by their bare names. Only this machine is served, unless
     SWINK_GATEWAY_KEY holds a key that clients have to show; several are separated by spaces. So do
-    the keys of a --config.
+    the keys of a --config, which may name that variable, too: then its key is the one of that name.
     """
     if check is not None:
         return asyncio.run(_check(check))
+    _say_what_is_logged()
+    environ = dict(os.environ)
     keys = os.environ.pop(KEY_ENV, "").split()  # programs that providers start do not get it
     given: dict[str, Any] = {"hosts": names, "keys": keys, "settings": settings}
     given["limits"] = Limits(streams=streams, coalesce=coalesce)
     given |= {"host": host, "port": port, "routes": dict(map(_route, routes))}
-    store = Store() if file is None else Source.of(file).config(os.environ).store
+    store = Store() if file is None else Source.of(file).config(environ).store
     worker = None
     with suppress(KeyboardInterrupt), ExitStack() as of_all, ExitStack() as of_parent:
         if workers > 1:
@@ -134,12 +137,36 @@ def command(
                 store = evolve(store, path=Path(folder))
             with _told_why(host, port):
                 sock = given["sock"] = of_all.enter_context(listen(host, port))
-            worker = fork_workers(workers, sock, _forget)
+            try:
+                worker = fork_workers(workers, sock, _forget)
+            except SystemExit as ended:
+                if not ended.code:
+                    _say_stopped()
+                raise
             of_parent.pop_all()
-        asyncio.run(_serve(given, file, store, Lifetime(drain, notice), worker))
+        asyncio.run(_serve(given, file, environ, store, Lifetime(drain, notice), worker))
     if worker is None:
-        say("\nstopped" if is_terminal(sys.stderr) else "stopped")  # below the ^C of a terminal
+        _say_stopped()
     return 0
+
+
+def _say_stopped() -> None:
+    say("\nstopped" if is_terminal(sys.stderr) else "stopped")  # below the ^C of a terminal
+
+
+class _Saying(logging.Handler):
+    """Says what is logged: while it serves, a gateway has nobody else to tell."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            say(self.format(record))
+        except Exception:  # nobody reads: what was to be told fails for no such reason
+            self.handleError(record)
+
+
+def _say_what_is_logged() -> None:
+    if all(isinstance(one, logging.NullHandler) for one in logging.getLogger().handlers):
+        logging.getLogger("swink_gateway").addHandler(_Saying(logging.WARNING))
 
 
 def _route(text: str) -> tuple[str, list[str]]:
@@ -169,13 +196,14 @@ async def _check(file: Path) -> int:
 async def _serve(
     given: dict[str, Any],
     file: Path | None,
+    environ: dict[str, str],
     store: Store,
     lifetime: Lifetime,
     worker: Worker | None,
 ) -> None:
     from swink_gateway.monitoring import Monitor  # what it imports reads TOGETHER_ENV
 
-    environ, monitor = dict(os.environ), Monitor()
+    monitor = Monitor()
     async with aclosing(open_ledger(store)) as ledger:
         parts = client_parts(None, monitor.plugins)
         async with swink.Client(**parts, breaker=False, gates=[Cooldowns(ledger)]) as client:
@@ -185,7 +213,7 @@ async def _serve(
                 source = Source.of(file)
                 config = usable(client, source, environ)
                 for name in source.variables_of_keys():
-                    del os.environ[name]  # programs that providers start do not get it
+                    os.environ.pop(name, None)  # programs that providers start do not get it
             await ledger.spending([*config.keys])  # so that it knows them if its server is lost
             gateway = Gateway(client, **given, config=config, ledger=ledger, monitor=monitor)
             if file is not None:

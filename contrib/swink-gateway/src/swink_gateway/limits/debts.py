@@ -1,20 +1,23 @@
 """What a process owes the shared ledger, which it takes down so that a sudden end loses nothing.
 
 Processes of one machine share a folder: what one that died owed is paid by whoever comes first.
+Each debt has an id, by which it counts once, however often somebody tries to pay it.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from secrets import token_hex
 
 from msgspec import json
 
-__all__ = ["Debts", "is_running"]
+__all__ = ["Debt", "Debts", "is_running"]
 
-Debt = tuple[str, int, int, int, float]
-"""A key, the second of it, requests, tokens and dollars."""
+Debt = tuple[str, str, int, int, int, float]
+"""An id, a key, the second of it, requests, tokens and dollars."""
 
 
 class Debts:
@@ -25,25 +28,32 @@ class Debts:
         self._file = folder and folder / f"owed-{os.getpid()}"
         self._owed: list[Debt] = []
 
-    def add(self, debt: Debt) -> None:
+    def add(self, key: str, at: float, requests: int, tokens: int, dollars: float) -> None:
         """Take down a debt."""
+        debt = (token_hex(8), key, int(at), requests, tokens, dollars)
         self._owed.append(debt)
         if self._file is not None:
             with self._file.open("ab") as file:
                 file.write(json.encode(debt) + b"\n")
 
-    def take(self) -> list[Debt]:
-        """Return all debts, of which this process now knows no more."""
-        taken, self._owed = self._owed, []
+    async def pay(self, pays: Callable[[Debt], Awaitable[object]]) -> None:
+        """Have `pays` pay all debts; what it could not pay is owed on."""
+        for file in self._of_the_dead():
+            with suppress(FileNotFoundError):  # another one was first
+                for line in file.read_bytes().splitlines(keepends=True):
+                    if line.endswith(b"\n"):
+                        await pays(json.decode(line, type=Debt))
+                file.unlink()
+        while self._owed:
+            await pays(self._owed[0])
+            del self._owed[0]
         if self._file is not None:
             self._file.unlink(missing_ok=True)
-            for file in self._file.parent.glob("owed-*"):
-                if not is_running(file.name.removeprefix("owed-")):
-                    taken += _claimed(file, self._file.with_name(f"claimed-{os.getpid()}"))
-        return taken
 
-    def __bool__(self) -> bool:
-        return bool(self._owed)
+    def _of_the_dead(self) -> Iterator[Path]:
+        for file in () if self._folder is None else self._folder.glob("owed-*"):
+            if not is_running(file.name.removeprefix("owed-")):
+                yield file
 
 
 def is_running(process: str) -> bool:
@@ -55,12 +65,3 @@ def is_running(process: str) -> bool:
     except PermissionError:
         return True
     return True
-
-
-def _claimed(file: Path, mine: Path) -> list[Debt]:
-    with suppress(FileNotFoundError):  # another one was first
-        file.rename(mine)
-        lines = mine.read_bytes().splitlines(keepends=True)
-        mine.unlink()
-        return [json.decode(line, type=Debt) for line in lines if line.endswith(b"\n")]
-    return []

@@ -1,29 +1,33 @@
 """The ledger of several machines: a Redis server, and what is done while it cannot be reached.
 
-Each request is one script, which Redis runs in one step. While Redis is lost, each process keeps to
-its share: what was taken when it was last seen, and the limits, divided by how many processes there
-were. Of a key that a process has not seen yet it does not know what is left, and lets nothing
-through. What is taken meanwhile is owed, and paid when Redis is back; if Redis forgot what it knew,
-it is told again.
+Each request is one script, which Redis runs in one step. Half of what is left of each limit is
+leased to the processes, in equal parts, which Redis counts as taken for all others: every second a
+process says what it holds, and is told what it holds from then on. While Redis is lost, each lets
+through what it holds, so that all together pass no limit, however late who notices; after a minute
+without Redis, its part of what a minute allows. What is taken meanwhile is owed, and paid when
+Redis is back; if Redis forgot what it knew, it is told again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import secrets
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from attrs import evolve
+
 from swink_core import UsageError
 from swink_core.providers import Clock
 from swink_gateway.limits import scripts
 from swink_gateway.limits.account import Account
-from swink_gateway.limits.debts import Debts
+from swink_gateway.limits.debts import Debt, Debts
 from swink_gateway.limits.ledger import (
     Allowance,
     Circuit,
@@ -50,6 +54,15 @@ ANSWER_SECONDS = 1.0
 """After which a server that does not answer is lost."""
 
 MOST_CONNECTIONS = 16
+
+MOST_LOOKS = 6
+"""For how many half seconds a call waits for what others hold and do not need."""
+
+_Numbers = tuple[float, ...]
+"""Of one account: requests, tokens, streams, dollars of the day, dollars of the month."""
+
+_NOTHING = (0.0,) * 5
+_NO_BOUND = (math.inf,) * 5
 
 
 class RedisLedger:
@@ -93,8 +106,12 @@ class RedisLedger:
         self._name = secrets.token_hex(8)
         self._local = MemoryLedger(clock)
         self._is_lost = False
+        self._losses = 0
         self._members = 1
         self._seen: dict[str, Spending] = {}
+        self._leases: dict[str, _Numbers] = {}
+        self._rooms: dict[str, _Numbers] = {}
+        self._looking = asyncio.Lock()
         self._streams: Counter[str] = Counter()
         self._debts = Debts(folder)
         self._watching: asyncio.Task[None] | None = None
@@ -106,31 +123,45 @@ class RedisLedger:
             allowance.requests, allowance.tokens, allowance.streams,
             allowance.dollars_a_day, allowance.dollars_a_month,
         )  # fmt: skip
-        mine = self._name, self._streams[key], tokens, dollars
+        mine = self._name, tokens, dollars
         said = ["" if limit is None else limit for limit in limits]
-        reply = await self._ask(scripts.ADMIT, [MEMBERS, *_account(key)], *mine, *said)
-        if reply is None:
-            return await self._admit_alone(key, allowance, tokens, dollars)
-        admitted, self._members, row = reply
-        taken = self._seen[key] = _spending(key, row)
-        if not admitted:
+        for look in range(MOST_LOOKS):
+            if look:
+                await asyncio.sleep(SIGN_SECONDS / 2)
+            keys = [MEMBERS, *_account(key), _leases(key)]
+            reply = await self._ask(scripts.ADMIT, keys, *mine, *said)
+            if reply is None:
+                return await self._admit_alone(key, allowance, tokens, dollars)
+            admitted, self._members, row, room = reply
+            taken = _spending(key, row)
+            if admitted >= 0:
+                self._seen[key] = taken
+                break
+        if admitted < 1:
             refused = refusal(allowance, taken)
             assert refused is not None  # the script compared the same numbers
-            return refused
+            return refused if admitted == 0 else evolve(refused, retry_after=1.0, spent=False)
+        left = [max(0.0, float(number)) for number in room]
+        self._leases[key] = _least(self._leases.get(key, _NOTHING), left)
+        self._rooms[key] = _least(self._rooms.get(key, left), left)
         self._streams[key] += 1
         return Ticket(key, taken.at, tokens, dollars)
 
     async def settle(self, ticket: Ticket, tokens: int, dollars: float) -> None:
         self._streams[ticket.key] -= 1
         more = tokens - ticket.tokens, dollars - ticket.dollars
-        if not await self._charge(ticket.key, ticket.at, 0, *more):
-            await self._local.settle(ticket, tokens, dollars)
-            self._debts.add((ticket.key, int(ticket.at), 0, *more))
+        was_lost = self._is_lost
+        charged = self._name, "HINCRBY", -1, ticket.at, 0, *more, 0, 0
+        if await self._ask(scripts.CHARGE, _account(ticket.key), *charged) is None:
+            if ticket.key in self._local.accounts:
+                await self._local.settle(ticket, tokens, dollars)
+            if not was_lost:  # it may have heard: what is paid back would be so twice
+                more = max(0, more[0]), max(0.0, more[1])
+            self._debts.add(ticket.key, ticket.at, 0, *more)
 
     async def spending(self, keys: Sequence[str]) -> list[Spending]:
-        if not await self._look(keys):
-            return [self._seen.get(key, Spending(key)) for key in keys]
-        return [self._seen[key] for key in keys]
+        await self._look(keys)
+        return [self._seen.get(key, Spending(key)) for key in keys]
 
     async def circuit(self, target: str, rest: float) -> Circuit | None:
         reply = await self._ask(scripts.ENTER, [_target(target)], rest)
@@ -170,33 +201,37 @@ class RedisLedger:
             self._watching = asyncio.ensure_future(self._watch())
         if self._is_lost:
             return None
+        losses = self._losses
         try:
-            return await self._run(script, keys, *arguments)
+            reply = await self._run(script, keys, *arguments)
         except self._failures as error:
             self._lose(error)
-            return None
+        return reply if losses == self._losses else None  # what comes too late is not heard
 
     async def _run(self, script: str, keys: Sequence[str], *arguments: Any) -> Any:
         now = "" if self._now is None else self._now().timestamp()
         reply = await self._scripts[script](keys=keys, args=[now, *arguments])
         return reply if reply is not None else []
 
-    async def _look(self, keys: Sequence[str]) -> bool:
-        """See what keys have taken, and give a sign; tell whether there was an answer."""
-        names = [name for key in keys for name in _account(key)]
-        reply = await self._ask(scripts.LOOK, [MEMBERS, *names], self._name)
-        if reply is None:
-            return False
-        self._members = reply[0]
-        for key, row in zip(keys, reply[1:], strict=True):
-            self._seen[key] = _spending(key, row)
-        return True
-
-    async def _charge(
-        self, key: str, at: float, requests: int, tokens: int, dollars: float
-    ) -> bool:
-        arguments = self._name, self._streams[key], at, requests, tokens, dollars, 0, 0
-        return await self._ask(scripts.CHARGE, _account(key), *arguments) is not None
+    async def _look(self, keys: Sequence[str]) -> None:
+        """Give a sign, see what keys have taken, and be told what to hold of each."""
+        names = [name for key in keys for name in (*_account(key), _leases(key))]
+        async with self._looking:
+            for _ in range(2):  # what is held no more is said at once: others may wait for it
+                before = [self._leases.get(key, _NOTHING) for key in keys]
+                self._rooms.clear()
+                said = [self._name, *(number for lease in before for number in lease)]
+                reply = await self._ask(scripts.LOOK, [MEMBERS, *names], *said)
+                if reply is None:
+                    return
+                self._members = reply[0]
+                for key, (row, lease) in zip(keys, reply[1:], strict=True):
+                    self._seen[key] = _spending(key, row)
+                    room = self._rooms.get(key, _NO_BOUND)
+                    self._leases[key] = _least(room, map(float, lease))
+                now = [self._leases[key] for key in keys]
+                if all(_least(*two) == two[0] for two in zip(before, now, strict=True)):
+                    return
 
     # -- while the server is lost --------------------------------------------------------------
 
@@ -204,6 +239,7 @@ class RedisLedger:
         if self._is_lost:
             return
         self._is_lost = True
+        self._losses += 1
         self._local.accounts.clear()
         log.warning(
             "Redis at %s cannot be reached (%s): this process keeps its share, one of %d, of all "
@@ -220,34 +256,32 @@ class RedisLedger:
         ticket = await self._local.admit(key, share, tokens, dollars)
         if isinstance(ticket, Ticket):
             self._streams[key] += 1
-            self._debts.add((key, int(ticket.at), 1, tokens, dollars))
+            self._debts.add(key, ticket.at, 1, tokens, dollars)
         return ticket
 
     def _supposed(self, key: str, share: Allowance) -> Account:
-        """Return what this process has to take as its part of what was taken."""
-        account = Account(streams={SELF: self._streams[key]})
-        now, seen = self._local.now(), self._seen.get(key)
-        if seen is None:
-            account.seconds[int(now)] = share.requests or 0.0, share.tokens or 0.0
-            day, month = periods(now)
-            account.dollars[day] = share.dollars_a_day or 0.0
-            account.dollars[month] = share.dollars_a_month or 0.0
-        else:
-            part = seen.requests / self._members, seen.tokens / self._members
-            account.seconds[int(seen.at)] = part
-            day, month = periods(seen.at)
-            account.dollars[day] = seen.dollars_today / self._members
-            account.dollars[month] = seen.dollars_this_month / self._members
-        return account
+        """Return an account that leaves to this process what it holds of a key."""
+        requests, tokens, streams, today, this_month = self._leases.get(key, _NOTHING)
+        now, own = self._local.now(), self._streams[key]
+        day, month = periods(now)
+        return Account(
+            {int(now): ((share.requests or 0.0) - requests, (share.tokens or 0.0) - tokens)},
+            {
+                day: (share.dollars_a_day or 0.0) - today,
+                month: (share.dollars_a_month or 0.0) - this_month,
+            },
+            {SELF: own, "others": math.ceil((share.streams or 0.0) - own - streams)},
+        )
 
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(SIGN_SECONDS)
-            if not self._is_lost:
-                await self._look([*self._seen])
-            else:
-                with suppress(*self._failures):
+            with suppress(*self._failures):
+                if self._is_lost:
                     await self._come_back()
+                else:
+                    await self._debts.pay(self._pay)
+            await self._look([*self._seen])
 
     async def _come_back(self) -> None:
         """Pay what is owed, and tell what may have been forgotten; then ask the server again."""
@@ -255,24 +289,29 @@ class RedisLedger:
         for key, seen in [*self._seen.items()]:
             if periods(seen.at) == periods(self._local.now()):
                 least = seen.dollars_today, seen.dollars_this_month
-                mine = self._name, self._streams[key]
-                await self._run(scripts.CHARGE, _account(key), *mine, seen.at, 0, 0, 0.0, *least)
-        debts = self._debts.take()
-        try:
-            while debts or (debts := self._debts.take()):
-                key, *owed = debts[-1]
-                mine = self._name, self._streams[key]
-                await self._run(scripts.CHARGE, _account(key), *mine, *owed, 0, 0)
-                debts.pop()
-        finally:
-            for debt in debts:
-                self._debts.add(debt)
+                await self._pay(("", key, int(seen.at), 0, 0, 0.0), *least)
+        await self._debts.pay(self._pay)
+        self._leases.clear()
         self._is_lost = False
         log.warning("Redis at %s is back: limits are shared again", self._where)
+
+    async def _pay(self, debt: Debt, today: float = 0, this_month: float = 0) -> None:
+        id, key, *owed = debt
+        keys = [*_account(key), f"{PREFIX}paid:{id}"]
+        streams = ("HSET", self._streams[key]) if self._is_lost else ("HINCRBY", 0)
+        await self._run(scripts.CHARGE, keys, self._name, *streams, *owed, today, this_month)
 
 
 def _account(key: str) -> list[str]:
     return [f"{PREFIX}{what}:{key}" for what in ("seconds", "dollars", "streams")]
+
+
+def _leases(key: str) -> str:
+    return f"{PREFIX}leases:{key}"
+
+
+def _least(one: Iterable[float], other: Iterable[float]) -> _Numbers:
+    return tuple(map(min, one, other))
 
 
 def _target(target: str) -> str:

@@ -65,7 +65,7 @@ local function taken(members, seconds, dollars, streams)
   for i = 1, #counts, 2 do
     if redis.call('ZSCORE', members, counts[i]) then
       under_way = under_way + counts[i + 1]
-    else
+    elseif counts[i + 1] == '0' then
       redis.call('HDEL', streams, counts[i])
     end
   end
@@ -78,6 +78,28 @@ end
 local function told(row)
   return {{row[1], row[2], row[3], string.format('%.17g', row[4]), string.format('%.17g', row[5]),
     row[6], string.format('%.6f', now)}}
+end
+"""
+
+# Numbers of one account stand in the order of `taken`. What others hold is as good as taken.
+_HELD = """
+local function held(members, leases, me)
+  local sums, allowance, kept = {0, 0, 0, 0, 0}, nil, redis.call('HGETALL', leases)
+  for i = 1, #kept, 2 do
+    local numbers = cjson.decode(kept[i + 1])
+    if kept[i] == 'allowance' then
+      allowance = numbers
+    elseif not redis.call('ZSCORE', members, kept[i]) then
+      redis.call('HDEL', leases, kept[i])
+    elseif kept[i] ~= me then
+      for j = 1, 5 do sums[j] = sums[j] + numbers[j] end
+    end
+  end
+  return sums, allowance
+end
+local function exact(numbers)
+  for j = 1, 5 do numbers[j] = string.format('%.17g', numbers[j]) end
+  return numbers
 end
 """
 
@@ -97,53 +119,85 @@ end
 """
 
 LOOK = (
-    _NOW + _PERIODS + _SIGN + _TAKEN + """
+    _NOW + _PERIODS + _SIGN + _TAKEN + _HELD + f"""
 sign(KEYS[1], ARGV[2])
-local rows = {redis.call('ZCARD', KEYS[1])}
-for i = 2, #KEYS, 3 do
-  rows[#rows + 1] = told(taken(KEYS[1], KEYS[i], KEYS[i + 1], KEYS[i + 2]))
+local members = redis.call('ZCARD', KEYS[1])
+local rows = {{members}}
+for i = 2, #KEYS, 4 do
+  local row = taken(KEYS[1], KEYS[i], KEYS[i + 1], KEYS[i + 2])
+  local others, allowance = held(KEYS[1], KEYS[i + 3], ARGV[2])
+  local lease, kept = {{0, 0, 0, 0, 0}}, {{}}
+  for j = 1, 5 do
+    local limit = allowance and tonumber(allowance[j])
+    if limit then
+      local left = limit - row[j]
+      lease[j] = math.max(0, math.min(left / (2 * members), left - others[j]))
+    end
+    kept[j] = math.max(lease[j], tonumber(ARGV[2 + (i - 2) / 4 * 5 + j]))
+  end
+  if allowance then
+    redis.call('HSET', KEYS[i + 3], ARGV[2], cjson.encode(kept))
+    redis.call('EXPIRE', KEYS[i + 3], {MONTH_SECONDS})
+  end
+  rows[#rows + 1] = {{told(row), exact(lease)}}
 end
 return rows
 """
 )  # fmt: skip
-"""Give a sign (now, me), and return how many there are and what each account has taken."""
+"""Give a sign (now, me, and five numbers that I hold of each account), and return how many there
+are, and what each account has taken, and what I may hold of it from now on."""
 
 ADMIT = (
-    _NOW + _PERIODS + _SIGN + _TAKEN + _ADD + """
+    _NOW + _PERIODS + _SIGN + _TAKEN + _HELD + _ADD + """
 sign(KEYS[1], ARGV[2])
 local row = taken(KEYS[1], KEYS[2], KEYS[3], KEYS[4])
-local admitted = 1
+local others = held(KEYS[1], KEYS[5], ARGV[2])
+local admitted, room = 1, {}
+local more = {1, ARGV[3], 1, ARGV[4], ARGV[4]}
 for i = 1, 5 do
-  local limit = tonumber(ARGV[5 + i])
-  if limit and row[i] >= limit then admitted = 0 end
+  local limit = tonumber(ARGV[4 + i])
+  if limit and row[i] >= limit then
+    admitted = 0
+  elseif limit and admitted == 1 and row[i] + others[i] >= limit then
+    admitted = -1
+  end
+  room[i] = limit and limit - row[i] - more[i] - others[i] or math.huge
 end
 if admitted == 1 then
   local day, month = periods(now)
   for _, name in ipairs(redis.call('HKEYS', KEYS[3])) do
     if name ~= day and name ~= month then redis.call('HDEL', KEYS[3], name) end
   end
-  add(KEYS[2], KEYS[3], now, 1, ARGV[4], ARGV[5])
-  redis.call('HSET', KEYS[4], ARGV[2], ARGV[3] + 1)
+  add(KEYS[2], KEYS[3], now, 1, ARGV[3], ARGV[4])
+  redis.call('HINCRBY', KEYS[4], ARGV[2], 1)
   redis.call('EXPIRE', KEYS[4], 86400)
+  redis.call('HSET', KEYS[5], 'allowance', cjson.encode({unpack(ARGV, 5, 9)}))
+elseif admitted == -1 then
+  for i = 1, 5 do row[i] = row[i] + (i < 4 and math.ceil(others[i]) or others[i]) end
 end
-return {admitted, redis.call('ZCARD', KEYS[1]), told(row)}
+return {admitted, redis.call('ZCARD', KEYS[1]), told(row), exact(room)}
 """
 )  # fmt: skip
-"""Charge a call (now, me, streams of mine, tokens, dollars, and five limits), or do not."""
+"""Charge a call (now, me, tokens, dollars, and five limits), or do not.
+
+Return 1 if it was admitted, 0 if a limit is reached, -1 if it is by what others hold; how many
+there are, what the account had taken (with -1, others hold, too), and what I may hold at most."""
 
 CHARGE = (
     _NOW + _PERIODS + _ADD + """
-local at = tonumber(ARGV[4])
 local day, month = periods(now)
 for i, name in ipairs({day, month}) do
-  if tonumber(ARGV[7 + i]) > 0 then redis.call('HSETNX', KEYS[2], name, ARGV[7 + i]) end
+  if tonumber(ARGV[8 + i]) > 0 then redis.call('HSETNX', KEYS[2], name, ARGV[8 + i]) end
 end
-add(KEYS[1], KEYS[2], at, ARGV[5], ARGV[6], ARGV[7])
-redis.call('HSET', KEYS[3], ARGV[2], ARGV[3])
+redis.call(ARGV[3], KEYS[3], ARGV[2], ARGV[4])
+if not KEYS[4] or redis.call('SET', KEYS[4], 1, 'NX', 'EX', 86400) then
+  add(KEYS[1], KEYS[2], tonumber(ARGV[5]), ARGV[6], ARGV[7], ARGV[8])
+end
 """
 )  # fmt: skip
-"""Add (now, me, streams of mine, at, requests, tokens, dollars) to an account, which is told what
-it held for the day and the month where it has forgotten that."""
+"""Add to an account (now, me, how to count streams of mine, and how many, at, requests, tokens,
+dollars), which is told what it held for the day and the month where it has forgotten that; what a
+debt's key names, once."""
 
 ENTER = (
     _NOW + """

@@ -45,19 +45,20 @@ class EventEncoder:
         out: list[bytes] = []
         if batch and type(batch[-1]) is Error:
             batch = _cut_short(batch)
+        event: Any
         for event in batch:
             if self.ended:
                 break
-            if not self._begun and type(event) in self._saying:
+            kind = type(event)
+            if not self._begun and kind in self._saying:
                 self._begin(known, batch, out)
-            match event:
-                case ToolCallStart():
-                    self._silent.add(event.content_index)
-                case ToolCallDelta():
-                    self._silent.discard(event.content_index)
-                case ToolCallEnd() if event.content_index in self._silent:
-                    self._kept.append(event)
-                    continue
+            if kind is ToolCallStart:
+                self._silent.add(event.content_index)
+            elif kind is ToolCallDelta:
+                self._silent.discard(event.content_index)
+            elif kind is ToolCallEnd and event.content_index in self._silent:
+                self._kept.append(event)
+                continue
             if self._kept:
                 self._end_silent(event, batch, out)
             self._write(event, batch, out)

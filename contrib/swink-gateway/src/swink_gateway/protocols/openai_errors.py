@@ -86,7 +86,8 @@ def error_data(error: Error, final: Words | None = None) -> dict[str, Any]:
     kind, code = final or known
     text = text_of(error)
     if error.retry_after is not None and error.error_kind is Kind.THROTTLED:
-        text = f"{text} Please try again in {error.retry_after:g}s."  # Codex reads this, and waits
+        text += "" if text.endswith((".", "!", "?")) else "."
+        text += f" Please try again in {error.retry_after:g}s."  # Codex reads this, and waits
     data: dict[str, Any] = {"message": text, "type": kind, "param": None, "code": code}
     if error.retry_after is not None:
         data["retry_after"] = error.retry_after

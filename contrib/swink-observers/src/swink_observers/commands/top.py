@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sys
 import time
 from contextlib import aclosing, nullcontext
@@ -10,7 +11,7 @@ from contextlib import aclosing, nullcontext
 import click
 
 from swink_cli.listing import print_lines
-from swink_cli.terminal import is_terminal, table
+from swink_cli.terminal import is_terminal
 from swink_observers.following import DEFAULT_GATEWAY, DEFAULT_URL, Place, following, spending
 from swink_observers.rows import Calls
 
@@ -50,21 +51,23 @@ async def _keep_spending(place: Place, calls: Calls) -> None:
 async def _top(place: Place, once: bool) -> int:
     from rich.console import Console
 
-    from swink_observers.top import HEADINGS, SPENT_HEADINGS, cells, live, spent_cells
+    from swink_observers.top import lines_of, live
 
+    width = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
     calls, show = Calls(), nullcontext() if once else None
     async with aclosing(following(place, LAST, lambda: None)) as records:
         name, data = await anext(records)  # who finds no feed is told so on the screen as it is
-        with show or live(calls, Console()):
-            keeping = asyncio.ensure_future(_keep_spending(place, calls))
-            try:
-                while not (once and name == "now"):
-                    calls.take(name, data, time.monotonic())
-                    name, data = await anext(records)
-            finally:
-                keeping.cancel()
-    now = time.monotonic()
-    print_lines(table([cells(row, now) for row in calls.rows()], HEADINGS))
-    if spent := await spending(place):
-        print_lines(["", *table([*map(spent_cells, spent)], SPENT_HEADINGS)])
+        try:
+            with show or live(calls, Console()):
+                keeping = asyncio.ensure_future(_keep_spending(place, calls))
+                try:
+                    while not (once and name == "now"):
+                        calls.take(name, data, time.monotonic())
+                        name, data = await anext(records)
+                finally:
+                    keeping.cancel()
+        except asyncio.CancelledError:  # Ctrl-C: what was shown stays
+            print_lines(lines_of(calls, calls.spent, width))
+            raise
+    print_lines(lines_of(calls, await spending(place), width))
     return 0

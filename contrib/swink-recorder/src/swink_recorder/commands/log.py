@@ -190,7 +190,7 @@ def show(id: str | None, as_json: bool) -> None:
         ("cost", "-" if entry.cost is None else money(entry.cost)),
         ("notices", ", ".join(entry.notices) or "-"),
     ]
-    print_lines(table([(name, printable(value)) for name, value in rows]))
+    print_lines(table(rows))
     for take in takes:
         print_lines(["", *table([_attempt(take)])])
     for name, text in (("prompt", entry.prompt), ("answer", entry.answer)):
@@ -323,4 +323,4 @@ def _attempt(take: Take) -> tuple[str, str]:
     if not recording.chunks:
         came = f"{len(take.events)} events"
     model = f"{recording.provider}/{recording.model}"
-    return "attempt", printable(f"{model}: {status}{came}{told}")
+    return "attempt", f"{model}: {status}{came}{told}"

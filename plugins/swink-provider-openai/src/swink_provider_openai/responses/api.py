@@ -53,13 +53,7 @@ class ResponsesAPI:
         self._dialect = dialect
         self.websocket = dialect.websocket != "none"
         self.features = FEATURES | (dialect.adds & {"file_ids"})
-        self.knobs = KNOBS | (dialect.adds & {"system_messages"})
-        if dialect.cache_key is not None:
-            self.knobs |= {"session_id", "cache"}
-        if dialect.user is not None:
-            self.knobs |= {"user"}
-        if dialect.gateway:
-            self.knobs |= {"cache", "user"}
+        self.knobs = KNOBS | (dialect.adds & {"system_messages"}) | dialect.knobs
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Return `input`, `instructions` and `tools`."""

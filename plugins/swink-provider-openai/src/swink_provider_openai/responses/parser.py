@@ -43,7 +43,7 @@ _decode_output = msgspec.json.Decoder(list[dict[str, Any]]).decode
 DONE = b"[DONE]"
 """Sent by OpenRouter after the last event."""
 
-MESSAGE_REST = ("id", "phase")
+MESSAGE_REST, ANSWERED = ("id", "phase"), ("completed", "incomplete")
 
 PARAGRAPH = "\n\n"
 """Between the parts of one item's reasoning."""
@@ -246,6 +246,14 @@ class ResponsesParser:
             item.data = data or item.data
             self._finish(item, out)
 
+    def _take_whole(self, place: int, data: dict[str, Any], out: EventWriter) -> None:
+        """Finish an item that the last event has, unless its own events did."""
+        item = self._named.get(word(data.get("id"))) or self._items.get(place)
+        item = item or self._begin_item(place, data)
+        if not item.done and item.kind in ("", data.get("type")):
+            item.done, item.data = True, data
+            self._finish(item, out)
+
     def _finish(self, item: Item, out: EventWriter) -> None:
         """Write what an item says in the end that its events have not said."""
         data = item.data
@@ -287,9 +295,10 @@ class ResponsesParser:
     def _end(self, response: Response, status: str, out: EventWriter) -> None:
         out.response(word(response.id), response.model)
         note_facts(response, out)
-        if not self._items and response.output:
-            for number, data in enumerate(_decode_output(response.output) or ()):
-                self._finish(Item(number, data), out)
+        undone = not all(item.done for item in self._items.values()) and status in ANSWERED
+        if response.output and (undone or not self._items):
+            for place, data in enumerate(_decode_output(response.output) or ()):
+                self._take_whole(place, data, out)
         if response.usage:
             counts = {**response.usage, **self._asked.billed, **kept_long(response)}
             report_usage(counts, out, response.service_tier)
@@ -300,7 +309,8 @@ class ResponsesParser:
             case "incomplete":
                 out.stop(cut_short(response, out))
             case _:
-                self._fail({"error": response.error or {"message": f"the answer {status}"}}, out)
+                told = {"message": f"the answer's status is {status}"}
+                self._fail({"error": response.error or told}, out)
         out.finish()
 
     def _error(self, event: Event, out: EventWriter) -> None:

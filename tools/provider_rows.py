@@ -1,0 +1,198 @@
+"""What the installed providers are, and how they ask and answer: a row each, for the page of them.
+
+Names, addresses, variables and models are those of the catalogues; features, options, framing,
+requests and headers are those of the code, which is asked for a request that is never sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from attrs import define, evolve
+
+import swink_core as swink
+from swink_core import ProviderInfo
+from swink_core.providers import Catalog, HTTPProvider, HTTPRequest, rule_of
+from swink_recorder.recording import Recording, bundled_recordings
+from swink_testing.calls import call_of
+from swink_testing.driver import run_bytes
+
+FRAMINGS = {
+    "SSEDecoder": "SSE", "NDJSONDecoder": "lines of JSON",
+    "EventStreamDecoder": "AWS event stream", "StreamDecoder": "SSE, or a JSON array",
+}  # fmt: skip
+RESPONSES = "openai-responses"
+NOTHING = "-"
+BASE, KEY = "https://base.example", "AIza-or-any-key"  # Vertex AI takes others for access tokens
+
+
+@define
+class Row:
+    """A provider, or another of its APIs."""
+
+    title: str
+    name: str
+    distribution: str
+    package: str
+    info: ProviderInfo
+    provider: Any
+    models: Sequence[swink.Model]
+    wire: str
+    rules: tuple[Any, ...] = ()
+    asked: swink.Model | None = None
+
+    @property
+    def takes(self) -> set[str]:
+        """What calls may need and what tunes them, of one model or another."""
+        found: set[str] = set()
+        for model in (self.model, *self.models):
+            rule = rule_of(model, self.api)
+            refused = {name for name, taken in rule.takes.items() if not taken}
+            found |= {*self.api.features, *self.api.knobs} - refused
+        return found
+
+    @property
+    def model(self) -> swink.Model:
+        return self.asked or swink.Model(self.name, "MODEL", rules=self.rules)
+
+    @property
+    def options(self) -> swink.StreamOptions:
+        settings = {"api": "responses"} if self.wire == RESPONSES else {}
+        return swink.StreamOptions(base_url=BASE, api_key=KEY, settings=settings)
+
+    @property
+    def api(self) -> Any:
+        """What has the features and options."""
+        if isinstance(self.provider, HTTPProvider):
+            return self.provider.api(self.model, self.options)
+        return self.provider
+
+
+def rows() -> Iterator[Row]:
+    """Yield the installed providers by name, Responses beside Chat Completions."""
+    host = swink.Host()
+    catalog = Catalog(host, environ={})
+    for name in host.provider_names():
+        info = catalog.provider(name)
+        assert info is not None
+        provider = host.bind(name).provider
+        models = [catalog.resolve(swink.Model(name, row.id)) for row in catalog.models(name)]
+        entry = host.entry(name)
+        others = [model for model in models if asks_responses(provider, model)]
+        chat = [model for model in models if model not in others]
+        known = (name, entry.distribution, entry.package, info, provider)
+        rules = catalog.rules(name, "MODEL")
+        yield Row(f"`{name}`", *known, chat, info.wire_format, rules)
+        if others or "websocket" in info.dialect:
+            yield Row(f"`{name}`, Responses", *known, others, RESPONSES, rules)
+
+
+def asks_responses(provider: Any, model: swink.Model) -> bool:
+    """Tell whether a model is asked through the Responses API."""
+    if not isinstance(provider, HTTPProvider):
+        return False
+    return provider.api(model, swink.StreamOptions(base_url=BASE)).api_name == "responses"
+
+
+def code(words: Iterable[str]) -> str:
+    """Write names as code, or that there are none."""
+    return ", ".join(f"`{word}`" for word in words) or NOTHING
+
+
+def request_of(row: Row, **options: Any) -> HTTPRequest | None:
+    """Return the request of a call; `None` where answers do not come over HTTP."""
+    if not hasattr(row.provider, "request"):
+        return None
+    context = swink.Context([swink.UserMessage("Hello")])
+    asked = evolve(row.options, **options)
+    try:
+        if isinstance(row.provider, HTTPProvider):
+            asked = row.provider.fit(row.model, context, asked).options
+        payload = row.provider.convert(row.model, context, asked)
+        request: HTTPRequest = row.provider.request(row.model, payload, asked)
+    except NotImplementedError:
+        return None
+    return request
+
+
+def sent(row: Row) -> tuple[str, str]:
+    """Return where a row's request goes, and the header that holds the key."""
+    request = request_of(row)
+    if request is None:
+        return NOTHING, NOTHING
+    asyncio.run(row.provider.authorize(request, row.options, call_of(row.provider, row.model)))
+    headers = [name for name, value in request.headers.items() if KEY in value]
+    address = urlsplit(request.url)
+    path = address.path + (f"?{address.query}" if address.query else "")
+    return f"`{request.method} {path}`", code(headers)
+
+
+def framing(row: Row) -> str:
+    """Say how a row's answers come."""
+    if not isinstance(row.provider, HTTPProvider):
+        return NOTHING
+    decoder = type(row.provider.decoder()).__name__
+    words = [FRAMINGS[decoder]]
+    if row.api.buffered:
+        words.append("whole")
+    if row.api.websocket:
+        words.append("WebSocket")
+    return ", ".join(words)
+
+
+def credentials(info: ProviderInfo) -> str:
+    """Say which variables hold a key, and what else signs in."""
+    if info.auth == "none":
+        return "none"
+    ways = {"key": [], "optional": ["none"]}.get(info.auth, [info.auth])
+    return " or ".join([*(f"`{name}`" for name in info.api_key_env), *ways])
+
+
+def thinking(row: Row) -> str:
+    """Name the fields of the request by which the listed models are asked to think."""
+    if "thinking" not in row.takes:
+        return NOTHING
+    fields: set[str] = set()
+    listed = [m for m in row.models if m.info and "thinking" in (m.info.capabilities or ())]
+    for model in listed or [row.model]:
+        asked = evolve(row, asked=model)
+        bodies = [request_of(asked, thinking=level) for level in (None, swink.ThinkingLevel.HIGH)]
+        plain, thoughtful = (msgspec.json.decode(body.body) if body else {} for body in bodies)
+        fields.update(_new(plain, thoughtful))
+    return code(sorted(fields))
+
+
+def _new(old: Any, new: Any, place: str = "") -> Iterator[str]:
+    for name, value in new.items():
+        if isinstance(value, dict):
+            yield from _new(old.get(name, {}), value, f"{place}{name}.")
+        elif name not in old:
+            yield place + name
+
+
+def tool_calls() -> dict[str, str]:
+    """Tell by wire format how the arguments of calls come, as the recordings show it."""
+    found: dict[str, set[str]] = {}
+    for row in rows():
+        if not isinstance(row.provider, HTTPProvider) or row.wire == RESPONSES:
+            continue
+        for folder in bundled_recordings(row.package):
+            recording = Recording.load(folder)
+            if recording.provider == row.name and recording.status == 200:
+                ways = _ways(row.provider, recording)
+                found.setdefault(row.wire, set()).update(ways)
+    return {wire: " or ".join(sorted(ways)) for wire, ways in found.items() if ways}
+
+
+def _ways(provider: Any, recording: Recording) -> Iterator[str]:
+    pieces = [piece for _, piece in recording.pieces()]
+    deltas: dict[int, int] = {}
+    for event in run_bytes(provider, recording.model, pieces):
+        if isinstance(event, swink.ToolCallDelta):
+            deltas[event.content_index] = deltas.get(event.content_index, 0) + 1
+    for number in deltas.values():
+        yield "in pieces" if number > 1 else "whole"
