@@ -57,6 +57,7 @@ __all__ = [
     "drive_bytes",
     "fold",
     "run_bytes",
+    "source_of",
 ]
 
 
@@ -87,15 +88,27 @@ async def drive_bytes(
     context: Context | str = "Hello",
 ) -> list[Event]:
     """Return all events that a body makes, read in these pieces and then ended."""
+    source = source_of(provider, model, chunks, options=options, context=context)
+    return [event async for event in source]
+
+
+def source_of(
+    provider: ParsingProvider,
+    model: str | Model,
+    chunks: Iterable[bytes],
+    *,
+    options: StreamOptions | None = None,
+    context: Context | str = "Hello",
+) -> EventSource:
+    """Return what yields the events of a body."""
     call = call_of(provider, model, options=options, context=context, id="memory")
-    source = EventSource(
+    return EventSource(
         call,
         _pieces(chunks),
         type(provider).decoder(),
         provider.parser(call.model),
         malformed=call.options.malformed or provider.malformed,
     )
-    return [event async for event in source]
 
 
 def run_bytes(

@@ -223,6 +223,9 @@ def _at(tree: ast.AST, path: _Path) -> ast.AST:
 class _Loader(SourceFileLoader):
     source = ""
 
+    def get_source(self, fullname: str) -> str:
+        return self.source
+
     def get_code(self, fullname: str) -> CodeType:
         return compile(self.source, self.path, "exec", dont_inherit=True)
 

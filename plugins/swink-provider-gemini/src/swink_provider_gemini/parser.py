@@ -169,8 +169,7 @@ class GenerateContentParser:
         if candidate.avg_logprobs is not None:
             self._facts["avgLogprobs"] = candidate.avg_logprobs
         for name, piece in (candidate.logprobs_result or {}).items():
-            known = self._logprobs.get(name)
-            self._logprobs[name] = piece if known is None else known + piece  # lists, and a sum
+            self._logprobs[name] = _summed(self._logprobs.get(name), piece)
         if candidate.finish_reason:
             self._end(candidate.finish_reason, candidate, out)
 
@@ -303,3 +302,12 @@ class GenerateContentParser:
 def _blocked(candidate: Candidate) -> str:
     ratings = candidate.safety_ratings or ()
     return ", ".join(str(rating.get("category")) for rating in ratings if rating.get("blocked"))
+
+
+def _summed(known: Any, piece: Any) -> Any:
+    """Return two lists as one, or a sum; of anything else the later."""
+    if isinstance(known, list) and isinstance(piece, list):
+        return known + piece
+    if isinstance(known, int | float) and isinstance(piece, int | float):
+        return known + piece
+    return piece

@@ -122,7 +122,8 @@ class ProxyProvider(HTTPProvider):
         if options.cache is not None:
             sent["cache"] = asdict(options.cache)
         body = {"model": model.id, **payload, "options": sent}
-        return self.json_request(f"{self.base_url(options)}/v1/stream", body)
+        base = self.base_url(options).removesuffix("/v1")
+        return self.json_request(f"{base}/v1/stream", body)
 
     async def respond(
         self, model: Model, payload: Any, options: StreamOptions, call: Call

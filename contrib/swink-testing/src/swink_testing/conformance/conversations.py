@@ -39,6 +39,8 @@ _UNICODE = (
     '👩‍👩‍👧‍👦 🇪🇺, e\u0301, \u200b, \u2028, \ufeff, \U0001f600, tab\t, quote " and \\ backslash'
 )
 
+_BLANKS = "\n\t  \n"
+
 _FOREIGN_SIGNATURE = "signature-of-elsewhere-5b1d"
 _FOREIGN_METADATA = "metadata-of-elsewhere-83ac"
 
@@ -63,6 +65,7 @@ def conversations() -> Iterator[Conversation]:
     yield Conversation("with orphaned tool results", _orphans(), ("the question", "lost result"))
     rules = ("first rule", "second rule", "third rule", "last rule")
     yield Conversation("with system messages", _instructed(), rules)
+    yield Conversation("with blanks at the ends", _blank(), (f"{_BLANKS}asked{_BLANKS}", _BLANKS))
     yield Conversation("cut short", _cut(), ("half an answer", "go on"))
 
 
@@ -164,6 +167,10 @@ def _instructed() -> Context:
         system_prompt="first rule",
         tools=[LOOK_UP],
     )
+
+
+def _blank() -> Context:
+    return Context([UserMessage(f"{_BLANKS}asked{_BLANKS}")], f"{_BLANKS}ruled{_BLANKS}")
 
 
 def _cut() -> Context:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import unquote
@@ -31,11 +32,15 @@ from swink_testing.request_readers import strings_of
 
 __all__ = ["check_nothing_dropped", "check_other_models"]
 
+_REMOVED = {"nonce_removed": None}
+
 _MORE: tuple[tuple[str, dict[str, Any]], ...] = (
     ("plain", {"temperature": 0.25, "extra": {"temperature": 0.75}}),
-    ("plain", {"extra": {"nonce_extra": {"nonce_name": ["nonce_value", False, 0]}}}),
+    ("plain", {"extra": {"nonce_extra": {"nonce_name": ["nonce_value", False, 0]}, **_REMOVED}}),
+    ("tools", {"extra": {"tools": [{"type": "nonce_of_the_caller"}]}}),
 )
-"""What is asked besides: a field of the caller's own, and one that is set twice."""
+"""What is asked besides: a field that is set twice, one of the caller's own and one that is
+removed, and a tool beside those of the conversation."""
 
 _OF_A_MODEL = ("thinking", "tool_choice", "response_format")
 """Options of which one model may take what another does not."""
@@ -139,8 +144,13 @@ class _Session:
             kept = body.get("nonce_extra", _found(body, "nonce_extra"))
             if kept != case.options["extra"]["nonce_extra"]:
                 yield "extra"
-        asked_for = case.options.get("response_format")
         texts = "\n".join(strings_of(body))
+        own_tools = "tools" in case.options.get("extra", ()) and isinstance(body.get("tools"), list)
+        if own_tools and "nonce_of_the_caller" not in texts:
+            yield "the tool in extra"
+        if "nonce_removed" in body:
+            yield "the removal of a field, which is what None in extra means,"
+        asked_for = case.options.get("response_format")
         yield from (f"{v} of the schema" for v in _properties(asked_for) if v not in texts)
         if case.options.get("thinking") == "off" and self.thinks and same:
             yield "thinking=off, on a model that thinks,"
@@ -152,6 +162,16 @@ class _Session:
 def _properties(schema: Any) -> Iterable[str]:
     """Return the names of the properties that a schema asks for."""
     return schema.get("properties", ()) if isinstance(schema, dict) else ()
+
+
+def _ids_told_twice(data: Any) -> Iterator[str]:
+    """Yield ids that several objects of one list bear."""
+    if isinstance(data, list):
+        ids = Counter(each["id"] for each in data if isinstance(each, dict) and "id" in each)
+        yield from (id for id, count in ids.items() if count > 1)
+    for each in data.values() if isinstance(data, dict) else data:
+        if isinstance(each, dict | list):
+            yield from _ids_told_twice(each)
 
 
 def _found(data: Any, name: str) -> Any:
@@ -182,6 +202,12 @@ async def _ask(
                 continue
             if judge is not None:
                 require_accepted(judge, case, outcome.asked)
+            if case.conversation != "same id twice":
+                for id in _ids_told_twice(outcome.asked.body):
+                    fail(
+                        f"the id {id!r} stands for two things of one list: {case}",
+                        outcome.asked.body,
+                    )
             if case.conversation not in asked.plain:
                 without = Case(case.provider, case.model, case.conversation, {})
                 held = await asker.outcome(without) if case.options else outcome

@@ -26,6 +26,8 @@ _PLACES: dict[str, Callable[[Subject], Any]] = {
     "parser": lambda subject: type(subject.provider.parser(subject.model)).feed,
     "classify": lambda subject: subject.provider.classify,
     "stream": lambda subject: subject.provider.stream,
+    "error_facts": lambda subject: subject.provider.error_facts,
+    "authorize": lambda subject: subject.provider.authorize,
 }
 
 _ABOUT = {
@@ -33,7 +35,12 @@ _ABOUT = {
     "cancelling_closes": ("stream",),
     "same_events_however_cut": ("parser",), "expected_message": ("parser",),
     "truncation": ("parser",), "unknown_frames": ("parser",), "stop_reasons": ("parser",),
-    "missing_usage": ("parser",),
+    "pieces": ("parser",), "side_by_side": ("parser",), "damaged_frames": ("parser",),
+    "error_bodies": ("error_facts", "classify"), "error_wordings": ("classify",),
+    "retries_are_alike": ("request", "authorize"), "same_requests": ("request", "convert"),
+    "order_is_kept": ("convert", "request"),
+    "missing_usage": ("parser",), "counts": ("parser",), "unknown_fields": ("parser",),
+    "calls_are_apart": ("request", "authorize"),
     "in_stream_errors": ("parser",), "standard_faults": ("parser",), "large_input": ("parser",),
     "whole_answers": ("parser",), "http_errors": ("classify",), "listed_errors": ("classify",),
     "conversations": ("convert",), "nothing_foreign_sent": ("convert",),

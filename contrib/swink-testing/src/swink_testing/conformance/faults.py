@@ -36,6 +36,9 @@ STATUSES = {
 }
 """What a status means where the body says nothing more (RFC 9110; 529 is common for overload)."""
 
+WAITS = (429, 503, 529)
+"""Statuses that come with Retry-After, here."""
+
 RETRY_AFTER = 7
 
 
@@ -108,10 +111,10 @@ def check_http_errors(subject: Subject) -> None:
                 f"{error.error_message}",
             )
             require(error.status == status, f"HTTP {status} is reported as {error.status}")
-            if status == 429:
+            if status in WAITS:
                 require(
                     error.retry_after == RETRY_AFTER,
-                    f"Retry-After: {RETRY_AFTER} is read as {error.retry_after}",
+                    f"HTTP {status}: Retry-After: {RETRY_AFTER} is read as {error.retry_after}",
                 )
         for recording in subject.failures():
             if recording.status == 200:
@@ -192,7 +195,7 @@ class _ErrorServer(LoopbackServer):
 
     async def respond(self, exchange: Exchange) -> None:
         headers = {"Content-Type": "application/json"}
-        if self._status == 429:
+        if self._status in WAITS:
             headers["Retry-After"] = str(RETRY_AFTER)
         await exchange.start(self._status, headers)
         await exchange.write(b'{"error": {"message": "a check of the conformance kit"}}')

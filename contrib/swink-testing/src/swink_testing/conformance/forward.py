@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from attrs import evolve
@@ -13,6 +14,7 @@ from swink_core import (
     AssistantMessage,
     Block,
     Context,
+    Error,
     Message,
     Model,
     ProviderFailure,
@@ -27,15 +29,16 @@ from swink_core import (
     UserMessage,
 )
 from swink_testing.beginnings import BY_API, beginning
+from swink_testing.chaos_answers import Answer
 from swink_testing.conformance.check import DoesNotApply, fail, require
-from swink_testing.conformance.edited import Place, answers, edited, places, remove
+from swink_testing.conformance.edited import Place, answers, data_of, edited
 from swink_testing.conformance.subject import Subject
 from swink_testing.driver import comparable, fold
 from swink_testing.request_readers import strings_of
 
 __all__ = [
     "check_answers_go_back",
-    "check_missing_usage",
+    "check_unknown_fields",
     "check_unknown_frames",
 ]
 
@@ -63,33 +66,54 @@ def check_unknown_frames(subject: Subject) -> None:
     asyncio.run(compare())
 
 
-def check_missing_usage(subject: Subject) -> None:
-    """An answer that counts no tokens is the same message, whose counts are unknown, not 0."""
+def check_unknown_fields(subject: Subject) -> None:
+    """A field that nobody knows yet, in a frame that is known, makes no error."""
 
-    async def compare() -> None:
-        counted = False
+    async def read() -> None:
+        seen: set[tuple[str, ...]] = set()
         for recording, answer in answers(subject):
-            if (body := edited(answer, _counts, remove)) is None:
-                continue
-            counted = True
-            whole = comparable(fold(await subject.parse(recording)))
-            found = comparable(fold(await subject.parse(recording, [body])))
-            where = f"recording {recording.name}: where no tokens are counted"
-            if found.stop_reason is StopReason.ERROR:
-                fail(f"{where}, it fails: {found.error_message}", body)
-            for name in ("input", "output"):
-                told = getattr(found.usage, name, None)
-                require(
-                    told in (None, getattr(whole.usage, name, None)),
-                    f"{where}, {name} tokens are said to be {told}",
-                    body,
-                )
-            same = evolve(found, usage=whole.usage) == whole
-            require(same, f"{where}, the message is another", body)
-        if not counted:
-            raise DoesNotApply("no recording counts tokens")
+            for path in [path for path in _objects(answer) if path not in seen]:
+                seen.add(path)
+                body = edited(answer, partial(_object_at, path), _add)
+                assert body is not None  # the path is of this answer
+                last = (await subject.parse(recording, [body]))[-1]
+                if isinstance(last, Error):
+                    where = f"recording {recording.name}: with a new field in {'.'.join(path)}"
+                    fail(f"{where}, it fails: {last.error_message}", body)
 
-    asyncio.run(compare())
+    asyncio.run(read())
+
+
+def _objects(answer: Answer) -> list[tuple[str, ...]]:
+    found = [
+        path
+        for frame in answer.frames
+        for data in data_of(answer, frame)
+        for path, _ in _walk(data, ())
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _walk(data: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    """Yield the objects in JSON data, with the names that lead to each."""
+    if isinstance(data, dict):
+        yield path, data
+        for name, value in data.items():
+            yield from _walk(value, (*path, name))
+    elif isinstance(data, list):
+        for value in data:
+            yield from _walk(value, path)
+
+
+def _object_at(wanted: tuple[str, ...], data: Any) -> Iterator[Place]:
+    for path, holder in _walk(data, ()):
+        if path == wanted:
+            yield holder, "swink_unknown"
+
+
+def _add(holder: dict[str, Any], name: str) -> None:
+    numbers = all(isinstance(value, int | float) for value in holder.values())
+    holder[name] = 1 if holder and numbers else {"a": [1, "b", None]}
 
 
 def check_answers_go_back(subject: Subject) -> None:
@@ -165,7 +189,3 @@ def _said(message: AssistantMessage) -> Iterator[str]:
             case ToolCallBlock(name=name, arguments=arguments):
                 yield name
                 yield from (value for value in strings_of(arguments) if value.strip())
-
-
-def _counts(data: Any) -> Iterator[Place]:
-    return places(data, lambda name, value: "usage" in name or name.endswith("evalcount"))

@@ -6,7 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from swink_testing.conformance.again import (
+    check_order_is_kept,
+    check_retries_are_alike,
+    check_same_requests,
+    check_side_by_side,
+)
+from swink_testing.conformance.apart import check_calls_are_apart
 from swink_testing.conformance.check import Check
+from swink_testing.conformance.counts import check_counts, check_missing_usage
 from swink_testing.conformance.damaged import check_damaged_frames
 from swink_testing.conformance.dropped import check_nothing_dropped, check_other_models
 from swink_testing.conformance.faults import (
@@ -17,7 +25,7 @@ from swink_testing.conformance.faults import (
 )
 from swink_testing.conformance.forward import (
     check_answers_go_back,
-    check_missing_usage,
+    check_unknown_fields,
     check_unknown_frames,
 )
 from swink_testing.conformance.judged import check_requests_are_accepted
@@ -28,7 +36,9 @@ from swink_testing.conformance.package import (
     check_imports_are_light,
     check_provider_info,
 )
+from swink_testing.conformance.pieces import check_pieces
 from swink_testing.conformance.reasons import check_stop_reasons
+from swink_testing.conformance.refusals import check_error_bodies, check_error_wordings
 from swink_testing.conformance.requests import (
     check_conversations,
     check_nothing_foreign_sent,
@@ -63,13 +73,20 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(1, check_expected_message),
     Check(2, check_truncation),
     Check(2, check_damaged_frames),
+    Check(2, check_pieces),
+    Check(2, check_side_by_side),
     Check(2, check_unknown_frames),
+    Check(2, check_unknown_fields),
     Check(2, check_stop_reasons),
     Check(2, check_missing_usage),
+    Check(2, check_counts),
     Check(2, check_in_stream_errors),
     Check(2, check_http_errors),
+    Check(2, check_error_bodies),
+    Check(2, check_error_wordings),
     Check(2, check_listed_errors),
     Check(2, check_whole_answers),
+    Check(2, check_retries_are_alike),
     Check(2, check_standard_faults),
     Check(2, check_large_input),
     Check(2, check_cancelling_closes, needed=True),
@@ -77,6 +94,9 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(3, check_nothing_foreign_sent),
     Check(3, check_answers_go_back),
     Check(3, check_unsupported_features),
+    Check(3, check_same_requests),
+    Check(3, check_order_is_kept),
+    Check(3, check_calls_are_apart),
     Check(3, check_nothing_dropped),
     Check(3, check_other_models),
     Check(3, check_capabilities_are_used),

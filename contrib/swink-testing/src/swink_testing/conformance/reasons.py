@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from types import FunctionType
 from typing import Any, TypeAlias
 
-from swink_core import Event, Notice, StopReason
+from attrs import evolve, fields
+
+from swink_core import AssistantMessage, Block, Event, ExtensionBlock, Notice, StopReason
 from swink_recorder.recording import Recording
 from swink_testing.chaos_answers import Answer
 from swink_testing.conformance.check import DoesNotApply, require
@@ -34,17 +38,19 @@ def check_stop_reasons(subject: Subject) -> None:
 
     That it may be missing, a recording shows that has none. It is what is called so
     ("…reason"), or where nothing is, the string whose change makes the same answer stop for
-    another reason.
+    another reason. The rest of the message stays as it is, and a word that says that the answer was
+    cut off, refused or broken off is no clean end.
     """
 
     async def compare() -> None:
         recorded = list(answers(subject))
-        fields = await _fields(subject, recorded)
-        find = partial(_at, fields)
+        find = partial(_at, await _fields(subject, recorded))
         without = {r.wire_format for r, answer in recorded if edited(answer, find, remove) is None}
         named = known = False
+        await _require_meant(subject, recorded, find)
         for recording, answer in recorded:
-            before = _told(await subject.parse(recording))
+            whole = await subject.parse(recording)
+            before = _told(whole)
             for what, change in (("unknown", _set(UNHEARD)), ("missing", remove)):
                 body = edited(answer, find, change)
                 if body is None or (what == "missing" and recording.wire_format in without):
@@ -63,11 +69,96 @@ def check_stop_reasons(subject: Subject) -> None:
                     or any(UNHEARD in n for n in told),
                     f"{where}, the Notice does not name it: {', '.join(told)}",
                 )
+                lost = _lost(events, whole)
+                require(
+                    reason is StopReason.ERROR or lost is None, f"{where}, {lost} is another", body
+                )
         if not named:
             raise DoesNotApply("no recording names a reason to stop")
         require(known, "each recorded reason to stop is told in a Notice, as if it were unknown")
 
     asyncio.run(compare())
+
+
+def _lost(events: Sequence[Event], whole: Sequence[Event]) -> str | None:
+    """Name what of a message is another than it was, besides the reason and what belongs to it."""
+    found, expected = _without_reason(events), _without_reason(whole)
+    names = [field.name for field in fields(AssistantMessage) if field.eq]
+    return next((n for n in names if getattr(found, n) != getattr(expected, n)), None)
+
+
+def _without_reason(events: Sequence[Event]) -> AssistantMessage:
+    message = comparable(fold(events))
+    blocks = [block for block in message.content if not isinstance(block, ExtensionBlock)]
+    content: list[Block] = [evolve(block, metadata=None) for block in blocks]
+    return evolve(message, content=content, stop_reason=None, metadata=None)
+
+
+async def _require_meant(
+    subject: Subject,
+    recorded: Sequence[tuple[Recording, Answer]],
+    find: Callable[[Any], Iterator[Place]],
+) -> None:
+    """No word for an answer that is not whole is a clean end, neither the API's nor another's."""
+    smallest = {
+        recording.wire_format: (recording, answer)
+        for recording, answer in sorted(recorded, key=lambda pair: -len(pair[0].body))
+        if edited(answer, find, remove) is not None
+    }
+    for recording, answer in smallest.values():
+        parser = subject.provider.parser(subject.model_of(recording))
+        before = _told(await subject.parse(recording))
+        for word in dict.fromkeys([*NOT_WHOLE, *filter(_NOT_WHOLE.search, _vocabulary(parser))]):
+            body = edited(answer, find, _set(word))
+            assert body is not None  # only such are the smallest
+            events = await subject.parse(recording, [body])
+            reason = fold(events).stop_reason
+            require(
+                reason not in (StopReason.STOP, StopReason.TOOL_USE)
+                or {*_told(events)} - {*before},
+                f"recording {recording.name}: where the reason to stop is {word!r}, it is said to "
+                f"be {reason}, and no Notice tells of it",
+                body,
+            )
+
+
+NOT_WHOLE = (
+    "length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "model_length", "context_length",
+    "context_limit", "model_context_window_exceeded", "token_limit", "ERROR_LIMIT", "truncated",
+    "incomplete", "content_filter", "content_filtered", "SAFETY", "refusal", "blocked", "guardrail",
+    "PROHIBITED_CONTENT", "ERROR_TOXIC", "sensitive", "error", "ERROR", "failed", "cancelled",
+    "abort", "timeout", "network_error", "overloaded", "insufficient_system_resource",
+)  # fmt: skip
+"""What several APIs call the reason of an answer that is not whole."""
+
+_NOT_WHOLE = re.compile(
+    r"max|length|limit|window|truncat|incomplete|filter|safety|refus|block|prohibit|toxic|guardrail|"
+    r"error|fail|cancel|abort|timeout|overload|insufficient|malformed|recitation",
+    re.IGNORECASE,
+)
+
+
+def _vocabulary(parser: Any) -> Iterator[str]:
+    """Yield the words that a parser's modules hold in tables and functions."""
+    for made in type(parser).__mro__[:-1]:
+        for value in vars(sys.modules[made.__module__]).values():
+            yield from _words(value, made.__module__)
+
+
+def _words(value: Any, module: str) -> Iterator[str]:
+    match value:
+        case str():
+            if _WORD.fullmatch(value):
+                yield value
+        case dict() | tuple() | list() | set() | frozenset():
+            for each in value:
+                yield from _words(each, module)
+        case type(__module__=where) if where == module:
+            for each in vars(value).values():
+                yield from _words(each, module)
+        case FunctionType(__code__=code):
+            for each in code.co_consts:
+                yield from _words(each, module)
 
 
 async def _fields(subject: Subject, recorded: Sequence[tuple[Recording, Answer]]) -> set[_Path]:
@@ -130,8 +221,12 @@ def _strings(answer: Answer) -> Iterator[tuple[_Path, str]]:
 
 def _at(fields: set[_Path], data: Any) -> Iterator[Place]:
     for path, holder, name in _walk(data):
-        if path in fields:
+        if path in fields and holder[name] not in _NONE_YET:
             yield holder, name
+
+
+_NONE_YET = ("null", "")
+"""What an API may call the reason of an answer that goes on."""
 
 
 def _walk(data: Any, path: _Path = ()) -> Iterator[tuple[_Path, dict[str, Any], str]]:

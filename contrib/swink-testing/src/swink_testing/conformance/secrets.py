@@ -8,7 +8,8 @@ import os
 import tempfile
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -26,7 +27,7 @@ _REFUSAL = {"error": {"message": f"Incorrect API key provided: {CANARY_KEY}", "c
 
 
 def check_no_secret_leaks(subject: Subject) -> None:
-    """The key never shows in a repr, log line, event, exception, traceback or recording."""
+    """The key never shows in a repr, log, print, event, exception, traceback or recording."""
     for recording in subject.recordings:
         request = recording.request
         require(
@@ -46,7 +47,7 @@ def check_no_secret_leaks(subject: Subject) -> None:
 
 
 async def _look(subject: Subject, options: Mapping[str, Any]) -> None:
-    with _logged() as lines:
+    with _logged() as lines, redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
         for what, http in _answers(subject):
             shown = await _shown(subject, http, options)
             for where, text in shown.items():
@@ -54,6 +55,8 @@ async def _look(subject: Subject, options: Mapping[str, Any]) -> None:
             if http.requests:
                 written = _recorded(subject, http)
                 require(CANARY_KEY not in written, f"{what}: the key shows in a recording")
+    for name, printed in (("out", out), ("err", err)):
+        require(CANARY_KEY not in printed.getvalue(), f"the key is printed to std{name}")
     for line in lines:
         require(CANARY_KEY not in line, f"the key is logged: {line.replace(CANARY_KEY, '…')}")
 

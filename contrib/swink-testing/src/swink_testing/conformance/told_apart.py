@@ -14,6 +14,7 @@ from swink_core import (
     Base64Source,
     Context,
     DocumentBlock,
+    ImageBlock,
     Message,
     StopReason,
     TextBlock,
@@ -34,6 +35,19 @@ from swink_testing.matrix.said import Said, encoded
 __all__ = ["check_capabilities_are_used", "check_differences_are_sent", "further_conversations"]
 
 _ELSEWHERE = "https://nonce.example/"
+
+_PNG = b"\x89PNG\r\n\x1a\n nonce of "
+
+_LONG = f"nonce_long{' word' * 10_000}."
+
+_FALSY: dict[str, Any] = {
+    "nonce_word": "",
+    "nonce_zero": 0,
+    "nonce_false": False,
+    "nonce_null": None,
+    "nonce_list": [],
+    "nonce_object": {},
+}
 
 _SHOWN: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
     "tools": (("tools", {}),),
@@ -150,9 +164,13 @@ def _document(name: str | None = "nonceFile") -> DocumentBlock:
 
 
 def _answered(
-    content: Any = "nonce_result", *, is_error: bool = False, id: str = "call_nonceA"
+    content: Any = "nonce_result",
+    *,
+    is_error: bool = False,
+    id: str = "call_nonceA",
+    arguments: dict[str, Any] | None = None,
 ) -> Context:
-    call = ToolCallBlock(id, LOOK_UP.name, {"nonce_word": "nonce_argument"})
+    call = ToolCallBlock(id, LOOK_UP.name, arguments or {"nonce_word": "nonce_argument"})
     said: list[Message] = [
         UserMessage("nonce_question"),
         AssistantMessage([call], stop_reason=StopReason.TOOL_USE),
@@ -182,7 +200,20 @@ def _differences() -> Iterator[_Difference]:
 
 
 def further_conversations() -> Iterator[Said]:
-    """Yield conversations whose parts stand where they seldom do."""
+    """Yield conversations whose parts stand where they seldom do, or are many, long, or falsy."""
+    images = [ImageBlock(Base64Source("image/png", encoded(_PNG + n))) for n in (b"one", b"other")]
+    yield Said("two images", _asked(*images))
+    yield Said(
+        "a result of two texts", _answered([TextBlock("nonce_result"), TextBlock("nonce_more")])
+    )
+    yield Said("falsy arguments", _answered(arguments=_FALSY))
+    long = evolve(_answered(_LONG), system_prompt=_LONG)
+    yield Said("long texts", evolve(long, messages=[UserMessage(_LONG), *long.messages[1:]]))
+    turns: list[Message] = [UserMessage("nonce_first")]
+    for number in range(40):
+        said = AssistantMessage([TextBlock(f"nonce_said{number}.")], stop_reason=StopReason.STOP)
+        turns += [said, UserMessage(f"nonce_asked{number}.")]
+    yield Said("many turns", Context(turns))
     yield Said("a named document", _asked(_document("nonceNamed")), also=("nonceNamed",))
     yield Said("a call's id of nine letters", _answered(id="nonceid01"))
     yield Said("two documents", _asked(_document(), _document("nonceOther")))

@@ -1,0 +1,72 @@
+"""Calls of one provider that differ in what is the caller's own: address, key and headers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from typing import Any
+from unittest.mock import patch
+
+from swink_testing.conformance.check import DoesNotApply, require
+from swink_testing.conformance.subject import CANARY_KEY, NOWHERE, Subject
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.quiet import quiet
+
+__all__ = ["check_calls_are_apart"]
+
+_OTHER_KEY = "sk-swink-of-another-call-51b0c7"
+
+_ENVIRONMENT_KEY = "sk-swink-of-the-environment-9d2e"
+
+
+def check_calls_are_apart(subject: Subject) -> None:
+    """Each call goes to its own address, with its own key and headers, whatever others had."""
+    if not subject.speaks_http:
+        raise DoesNotApply("it does not speak HTTP")
+
+    async def ask() -> None:
+        calls: tuple[dict[str, Any], ...] = (
+            {"headers": {"X-Nonce": "nonce_first"}},
+            {"api_key": _OTHER_KEY, "base_url": "http://another.invalid/v1"},
+            {},
+        )
+        http = MemoryHTTPClient(*[MemoryResponse(status=400)] * len(calls))
+        async with subject.client(http) as client:
+            for more in calls:
+                async with client.stream(
+                    subject.model, "Hello", **subject.call_options(**more)
+                ) as stream:
+                    async for _ in stream:
+                        pass
+        first, other, last = http.requests
+        require(first.headers.get("X-Nonce") == "nonce_first", "a call's headers are not sent")
+        require("X-Nonce" not in other.headers, "headers of one call go out with another")
+        require(
+            other.url.startswith("http://another.invalid/v1"),
+            f"a call with a base_url of its own goes to {other.url}",
+        )
+        there = last.url.startswith(NOWHERE)
+        require(there, f"a call goes to {last.url}, as the one before it, not to its own base_url")
+        sent = [f"{request.url} {dict(request.headers)}" for request in (first, other, last)]
+        if CANARY_KEY in sent[0]:
+            require(_OTHER_KEY in sent[1], "a call's own key is not sent after another call")
+            require(CANARY_KEY not in sent[1], "the key of one call goes out with another")
+            require(CANARY_KEY in sent[2], "the key of one call goes out with another")
+
+        path = other.url.removeprefix("http://another.invalid/v1").partition("?")[0]
+        if version := re.match(r"/v\d\w*(?=/)", path):
+            http = MemoryHTTPClient(MemoryResponse(status=400))
+            address = f"http://another.invalid{version[0]}"
+            async with subject.client(http) as client:
+                options = subject.call_options(base_url=address)
+                async with client.stream(subject.model, "Hello", **options) as stream:
+                    async for _ in stream:
+                        pass
+            url = http.requests[0].url
+            twice = url.startswith(address + version[0])
+            require(not twice, f"a base_url that ends with {version[0]} goes to {url}")
+
+    names = subject.info.api_key_env if subject.info is not None else ()
+    with quiet(), patch.dict(os.environ, dict.fromkeys(names, _ENVIRONMENT_KEY)):
+        asyncio.run(ask())
