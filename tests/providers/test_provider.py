@@ -102,6 +102,30 @@ async def test_every_such_text_is_told_what_was_left_out() -> None:
             assert [e.code for e in events if isinstance(e, swink.Notice)] == ["option_ignored"]
 
 
+async def test_a_provider_is_asked_with_the_options_that_are_left() -> None:
+    seen: dict[str, float | None] = {}
+
+    class Plain(Toy):
+        knobs = frozenset[str]()
+
+        def buffers(self, model: Any, context: Context, options: StreamOptions) -> bool:
+            seen["buffers"] = options.temperature
+            return False
+
+        def convert(self, model: Any, context: Context, options: StreamOptions) -> Any:
+            seen["convert"] = options.temperature
+            return super().convert(model, context, options)
+
+        def request(self, model: Any, payload: Any, options: StreamOptions) -> HTTPRequest:
+            seen["request"] = options.temperature
+            return super().request(model, payload, options)
+
+    http = PipeClient(Pipe(*HELLO))
+    async with client_of(providers={"toy": Plain}, api_key="k", http=http) as client:
+        await client.complete(MODEL, "Hi", temperature=0.5)
+    assert seen == {"buffers": None, "convert": None, "request": None}
+
+
 # -- features and knobs --------------------------------------------------------------------------
 
 NO_TOOLS = swink.Model("toy", "small", ModelInfo("small", capabilities=frozenset({"images"})))
@@ -445,6 +469,10 @@ NO_STREAM: list[tuple[str, Pipe, Kind, str, str]] = [
      Kind.OVERLOADED, "code:busy", ""),
     ("prose", answered(b"upstream connect error", 503), Kind.OVERLOADED, "status:503",
      "HTTP 503: 'upstream connect error'"),
+    ("long_prose", answered(b"x" * 999, 503), Kind.OVERLOADED, "status:503",
+     f"HTTP 503: '{'x' * 200}'"),
+    ("a_long_page", answered(b"x" * 999, Content_Type="text/html"),
+     Kind.PROTOCOL, "core:content_type", f"not a stream: '{'x' * 80}'"),
     ("nothing", answered(b"", 500), Kind.NETWORK, "status:500", "HTTP 500"),
     ("bytes", answered(b"\xff\xfe\x00", 500), Kind.NETWORK, "status:500", "HTTP 500"),
     ("json_that_is_no_object", answered(b"5", 500), Kind.NETWORK, "status:500", "HTTP 500: '5'"),

@@ -572,6 +572,26 @@ async def test_the_retries_of_each_target_are_its_own_and_the_waits_are_the_call
     assert clock.sleeps == [4.0, 4.0, 0.0]
 
 
+async def test_attempts_are_counted_anew_on_each_target() -> None:
+    twice = RetryPolicy(base=0.0, retries={Kind.OVERLOADED: 2})
+    client, _ = chain_client(*[refused(503)] * 5, good(), retry=twice)
+    async with client.stream(chain(), "Hi") as stream:
+        retries = [event for event in await collect(stream) if isinstance(event, Retry)]
+    numbered = [(r.model, r.attempt) for r in retries]
+    large = [(MODEL, 2), (MODEL, 3)]
+    assert numbered == [*large, ("spare/small", 1), ("spare/small", 2), ("spare/small", 3)]
+
+
+async def test_what_was_seen_of_one_attempt_does_not_make_the_end_of_another_final() -> None:
+    restarts = RetryPolicy(base=0.0, retries={Kind.NETWORK: 0}, restart_after_output=True)
+    models = [(MODEL, {"api_key": "a", "retry": restarts}), chain()[1]]
+    answers = [cut_after(frame(text="Hel")), refused(503), good()]
+    client, http = chain_client(*answers, retry=RetryPolicy(base=0.0))
+    events = await ask(client, models)
+    assert types(events)[-1] == "done"
+    assert len(http.requests) == 3
+
+
 async def test_each_target_has_its_own_key_address_headers_and_options() -> None:
     client, http = chain_client(refused(404), good())
     await client.complete(

@@ -243,6 +243,25 @@ async def test_each_attempt_has_its_limits_anew() -> None:
     assert types(events)[-1] == "done"
 
 
+@pytest.mark.parametrize("name", ["first_event", "idle", "no_progress"])
+async def test_the_limits_of_an_attempt_begin_with_it(name: str) -> None:
+    clock, pipes = ManualClock(), [Pipe(), Pipe()]
+    busy = swink.Failure("connect", kind=StreamErrorKind.OVERLOADED, retry_after=50)
+    given: dict[str, Any] = {"clock": clock, "timeouts": limits(**{name: 10}), "retry": AT_ONCE}
+    async with client_of(http=PipeClient(busy, *pipes), **given) as client:
+        stream = client.stream(MODEL, "Hi")
+        reader = asyncio.create_task(collect(stream))
+        await clock.advance(51)
+        if name != "first_event":
+            pipes[0].send(frame(text="a"))
+        await clock.advance(8)
+        assert not pipes[0].closed
+        await clock.advance(3)
+        assert pipes[0].closed
+        await stream.aclose()
+        await reader
+
+
 # -- the throughput floor ------------------------------------------------------------------------
 
 

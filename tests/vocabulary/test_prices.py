@@ -10,7 +10,7 @@ import pytest
 
 from swink_core import Usage
 from swink_core.providers import is_own_address
-from swink_core.vocabulary.prices import PriceCase, Prices, cost_of
+from swink_core.vocabulary.prices import PriceCase, Prices, Rates, cost_of
 
 M = 1_000_000
 SATURDAY = datetime(2026, 11, 21, 2, tzinfo=UTC)
@@ -144,6 +144,7 @@ def test_not_a_token_is_priced_that_was_not_used(usage: Usage, dollars: float | 
         2 * each,
         cache_read=each / 2,
         cache_write=each * 1.25,
+        cache_write_long=each * 4,
         input_audio=7 * each,
         reasoning=3 * each,
         cases=(PriceCase(above=10, factor=9.0),),
@@ -153,8 +154,19 @@ def test_not_a_token_is_priced_that_was_not_used(usage: Usage, dollars: float | 
     assert cost.total == (None if dollars is None else pytest.approx(dollars))
 
 
+@pytest.mark.parametrize(("prompt", "dollars"), [(None, 2.0), (0, 2.0), (1, 3.0)])
+def test_a_case_for_any_prompt_does_not_hold_without_one(
+    prompt: int | None, dollars: float
+) -> None:
+    prices = Prices(2.0, 2.0, cases=(PriceCase(above=0, output=3.0),))
+    cost = cost_of(Usage(prompt, M), prices, SATURDAY)
+    assert cost is not None
+    assert cost.output == pytest.approx(dollars)
+
+
 def test_prices_are_values_whose_names_are_checked() -> None:
     with pytest.raises(msgspec.ValidationError, match="inptu"):
         msgspec.toml.decode("inptu = 2.0", type=Prices)
-    with pytest.raises(AttributeError):
-        Prices(2.0).input = 3.0  # type: ignore[misc]  # on purpose
+    for prices in (Rates(2.0), PriceCase(2.0), Prices(2.0)):
+        with pytest.raises(AttributeError):
+            prices.input = 3.0  # type: ignore[misc]  # on purpose
