@@ -459,6 +459,19 @@ def test_a_mistake_in_the_options_of_a_provider_is_told_at_once(providers: Any, 
     assert CANARY not in str(raised.value)
 
 
+async def test_settings_are_laid_over_one_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "mine.toml"
+    settings = '{ region = "string", project = "string" }'
+    file.write_text(f'[[providers]]\nname = "one"\nsettings = {settings}\n')
+    monkeypatch.setenv("SWINK_MODELS", str(file))
+    given = {"one": {"region": "eu", "project": "blue"}}
+    async with swink.Client(host=host_of(one=Toy), providers=given) as client:
+        stream = client.stream("one/a", "Hi", settings={"region": "us"})
+        assert stream.call.options.settings == {"region": "us", "project": "blue"}
+
+
 async def test_options_are_laid_over_one_another() -> None:
     http = PipeClient(Pipe(*HELLO))
     providers = {

@@ -285,7 +285,7 @@ class Call:
 
     def explain(self, error: Error, failure: Failure | None = None) -> None:
         """Add title and resolution, which an error that a plugin made lacks, and hide secrets."""
-        failure = failure or Failure("streaming", error.status)
+        failure = failure or Failure("streaming")
         kind, wait = error.error_kind or StreamErrorKind.UNKNOWN, error.retry_after
         advice = advise(kind, failure, self.model, self.provider_info, self.endpoint, wait)
         error.error_message = redact(error.error_message or advice.title, self.secrets)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from swink_core import StreamErrorKind as Kind
-from swink_core.failures.kinds import KINDS
+from swink_core.failures.kinds import CODES, KINDS, NOT_ASKED
 
 # (retries, whether the next model is tried, what it says of the target's health, HTTP statuses)
 MEANS: dict[Kind, tuple[int, bool, bool | None, set[int]]] = {
@@ -36,9 +36,15 @@ def test_a_kind_means_what_the_table_says(kind: Kind) -> None:
     assert (row.retries, row.falls_back, row.healthy, {*row.statuses}) == MEANS[kind]
 
 
-@pytest.mark.parametrize("kind", list(Kind), ids=str)
-def test_people_are_told_of_each_kind_what_happened_and_what_to_do(kind: Kind) -> None:
-    title, resolution = KINDS[kind].title, KINDS[kind].resolution
+TOLD = [
+    *((kind, row.title, row.resolution) for kind, row in KINDS.items()),
+    *((code, row.title, row.resolution) for code, row in CODES.items() if row.title),
+    ("not asked", NOT_ASKED.title, NOT_ASKED.resolution),
+]
+
+
+@pytest.mark.parametrize(("title", "resolution"), [r[1:] for r in TOLD], ids=[r[0] for r in TOLD])
+def test_people_are_told_of_each_what_happened_and_what_to_do(title: str, resolution: str) -> None:
     assert title
     assert title[-1] not in ".!"
     assert resolution.endswith(".")

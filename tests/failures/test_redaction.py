@@ -24,6 +24,9 @@ ECHOED: list[tuple[str, dict[str, str], list[str]]] = [
     ("cookies_without_blanks", {"cookie": f"a=1;session={CANARY};b=2"}, [CANARY]),
     ("a_quoted_cookie", {"cookie": f'session="{CANARY}"'}, [CANARY]),
     ("parameters", {"Authorization": f'Digest user="me", response="{CANARY}"'}, [CANARY]),
+    ("a_secret", {"X-Client-Secret": CANARY}, [CANARY]),
+    ("a_password", {"X-Password": CANARY}, [CANARY]),
+    ("a_token", {"X-Session-Token": CANARY}, [CANARY]),
     ("two_keys", {"X-Keys": f"{CANARY}, other-key"}, [CANARY]),
     ("padding", {"Authorization": f"Basic {CANARY}=="}, [f"{CANARY}=="]),
 ]
@@ -37,6 +40,11 @@ def test_every_word_of_a_credential_header_is_a_secret(
 ) -> None:
     for text in texts:
         assert "canary" not in redact(f"no: {text}!", credentials_in(headers))
+
+
+def test_a_quoted_secret_is_one_without_its_quotes_alone() -> None:
+    found = credentials_in({"Cookie": 'session="_key_"'})
+    assert found == {'session="_key_"', "_key_"}
 
 
 def test_the_name_of_a_scheme_and_other_headers_are_no_secrets() -> None:

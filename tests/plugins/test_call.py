@@ -145,6 +145,7 @@ def test_where_the_hook_fails_a_failure_is_classified_by_the_core() -> None:
 def test_a_call_answers_for_its_attempt() -> None:
     call = call_with()
     first = call.attempt
+    assert first.number == 1
     first.ask(HTTPRequest("https://user:word@acme.invalid/v1?key=k"))
     first.answer(ResponseHead(200, {"x-left": "7"}, 3.5), "q1")
     first.learn("r1", "large-2", None)

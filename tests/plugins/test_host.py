@@ -313,6 +313,32 @@ async def test_a_plugin_may_bear_a_providers_name_and_two_may_share_one() -> Non
     assert first.events == second.events == third.events == events
 
 
+async def test_a_host_closes_what_it_loaded_with_its_last_client_and_makes_it_anew() -> None:
+    made: list[Any] = []
+
+    class Plugin(Observer):
+        closed = False
+
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(self)
+
+        async def aclose(self) -> None:
+            self.closed = True
+
+    given = Plugin()
+    point = entry_point("log", Plugin, group="swink.plugins")
+    host = host_with(entry_point("toy", Toy), point, plugins=(given,))
+    for number in (1, 2):
+        async with client_with(host=host, http=PipeClient(Pipe(*HELLO)), api_key="k") as client:
+            events = await collect(client.stream(MODEL, "Hi"))
+            assert (len(made), made[number].events, made[number].closed) == (
+                number + 1, events, False
+            )  # fmt: skip
+        assert made[number].closed
+    assert not given.closed  # which is its owner's to close
+
+
 async def test_the_same_object_given_twice_is_one_plugin() -> None:
     observer = Observer()
     events = await events_with(plugins=(observer, observer))

@@ -608,6 +608,13 @@ async def test_a_renewal_that_fails_leaves_no_response_open() -> None:
     assert (types(events)[-1], expired.closed) == ("error", True)
 
 
+async def test_credentials_that_nobody_renews_are_not_sent_again() -> None:
+    http = PipeClient(answered(b"", 401), Pipe(*HELLO))
+    async with client_of(http=http) as client:
+        events = await collect(client.stream(MODEL, "Hi"))
+    assert (events[-1].error_kind, len(http.requests)) == (Kind.AUTH, 1)
+
+
 async def test_credentials_that_stay_refused_are_an_error() -> None:
     http = PipeClient(answered(b"", 401), answered(b"", 401))
     async with client_of(providers={"toy": Renewing}, http=http, retry=AT_ONCE) as client:
@@ -685,15 +692,23 @@ async def test_a_whole_answer_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 async def test_a_provider_may_ask_for_a_whole_answer_itself_and_says_so() -> None:
+    asked: list[tuple[str, str]] = []
+
     class Broken(Toy):
         def buffers(self, model: swink.Model, context: Context, options: StreamOptions) -> bool:
-            return True
+            return (str(model), context.messages[0].content) == (MODEL, "Hi")
+
+        def api(self, model: swink.Model, options: StreamOptions) -> Any:
+            asked.append((str(model), options.transport))
+            return self
 
     observer, pipe = Observer(), Pipe(WHOLE, headers=JSON, end=True)
     async with client_of(observer, providers={"toy": Broken}, http=PipeClient(pipe)) as client:
         message = await client.complete(MODEL, "Hi", api_key="k")
     assert message.text == "Hello"
     assert [e.code for e in observer.events if isinstance(e, Notice)] == ["buffered"]
+    assert {*asked[:-1]} == {(MODEL, "auto")}
+    assert asked[-1] == (MODEL, "buffered")
 
 
 # -- secrets -------------------------------------------------------------------------------------
@@ -818,6 +833,10 @@ def test_failures_of_the_cores_own_are_not_the_providers_to_classify() -> None:
 def test_a_provider_that_says_nothing_has_what_nearly_all_have() -> None:
     assert HTTPProvider.features == {"tools", "tool_choice", "stop"}
     assert HTTPProvider.knobs == {"temperature", "top_p", "max_tokens"}
+    provider = HTTPProvider("plain")
+    model, options = swink.Model("plain", "large"), StreamOptions()
+    assert provider.buffers(model, IMAGE, options) is False
+    assert provider.api(model, options) is provider
 
 
 @pytest.mark.parametrize("name", ["convert", "request", "parser"])

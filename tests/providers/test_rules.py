@@ -78,6 +78,7 @@ OPTIONS: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
     ("most = { session_id = 64 }", {"session_id": "s" * 64}, {"session_id": "s" * 64}, []),
     ("most = { session_id = 64 }", {"session_id": ""}, {"session_id": ""}, []),
     ('change = { thinking = "off" }', {"thinking": "off"}, {"thinking": "off"}, []),
+    ("takes = { thinking = false }", {"thinking": 0}, {"thinking": None}, []),
     ("takes = { thinking = true }", {"thinking": "high"}, {"thinking": "high"}, []),
     ('change = { thinking = "off" }', {}, {"thinking": "off"},
      ["option_changed: thinking is off here, not unset"]),

@@ -188,6 +188,11 @@ FRAGMENTS: list[tuple[str, list[dict[str, Any]], list[tuple[str, str, str, str]]
         ],
     ),
     (
+        "a_fragment_without_anything_new",
+        [said(0, "a", "weather", '{"city": '), said(0, "a", "", ""), said(0, args='"Paris"}')],
+        [PARIS],
+    ),
+    (
         "empty_strings_for_what_was_said_before",
         [
             said(0, "a", "weather", ""),

@@ -101,6 +101,7 @@ KEPT: list[tuple[str, Callable[[EventWriter], Any], int]] = [
         lambda out: _each(lambda s: out.text("", metadata={"a": s}), "1" * 90, "12345"),
         8,
     ),
+    ("metadata_of_thinking", lambda out: out.thinking("", metadata={"a": "12345"}), 8),
     ("metadata_of_a_call", lambda out: out.tool_call(0, metadata={"a": "12345"}), 8),
     ("figures_of_usage", lambda out: out.usage(extra={"a": "12345"}), 8),
     (

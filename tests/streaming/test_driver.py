@@ -46,6 +46,7 @@ from swink_core import (
 )
 from swink_core import StreamErrorKind as Kind
 from swink_core.vocabulary.prices import Prices
+from swink_testing.clock import ManualClock
 
 ANSWER: list[Any] = [
     Start(),
@@ -273,6 +274,15 @@ async def goes_on() -> AsyncIterator[Any]:
     await asyncio.Event().wait()
 
 
+async def completes() -> AsyncIterator[Any]:
+    yield Start()
+    yield TextStart(0)
+    with suppress(asyncio.CancelledError):
+        await asyncio.Event().wait()
+    yield TextEnd(0)
+    yield Done(StopReason.STOP)
+
+
 async def wraps() -> AsyncIterator[Any]:
     yield Start()
     try:
@@ -281,7 +291,7 @@ async def wraps() -> AsyncIterator[Any]:
         raise ZeroDivisionError from error
 
 
-@pytest.mark.parametrize("make", [swallows, goes_on, wraps])
+@pytest.mark.parametrize("make", [swallows, goes_on, completes, wraps])
 async def test_a_plugin_cannot_keep_a_stream_from_being_closed(make: Callable[[], Any]) -> None:
     observer = Observer()
     async with client_of(observer, providers={"toy": Yielding(make)}, retry=AT_ONCE) as client:
@@ -294,6 +304,25 @@ async def test_a_plugin_cannot_keep_a_stream_from_being_closed(make: Callable[[]
     assert broken_rules(observer.events) == []
     assert events == observer.events
     assert events[-1].stop_reason is StopReason.ABORTED
+
+
+async def test_a_cancellation_by_others_stays_counted_by_the_task() -> None:
+    counted = []
+
+    async def read(stream: swink.EventStream) -> None:
+        try:
+            await collect(stream)
+        except asyncio.CancelledError:
+            counted.append(reader.cancelling())
+            raise
+
+    async with client_of(http=PipeClient(Pipe(frame(text="a")))) as client:
+        reader = asyncio.create_task(read(client.stream(MODEL, "Hi")))
+        await settled()
+        reader.cancel()
+        with suppress(asyncio.CancelledError):
+            await reader
+    assert counted == [1]
 
 
 async def test_closing_an_inner_stream_is_not_mistaken_for_a_cancellation_by_others() -> None:
@@ -828,6 +857,19 @@ async def test_a_retry_event_names_the_model_that_comes_next() -> None:
     retry = next(event for event in events if isinstance(event, Retry))
     assert (retry.model, retry.attempt, retry.error_kind) == ("two/b", 1, Kind.MODEL_NOT_FOUND)
     assert (stream.message.provider, stream.message.model) == ("two", "large-2")
+
+
+async def test_a_call_knows_when_content_first_came() -> None:
+    clock, pipe = ManualClock(), Pipe(HELLO[0])
+    async with client_of(http=PipeClient(pipe), clock=clock) as client:
+        stream = client.stream(MODEL, "Hi")
+        reader = asyncio.create_task(collect(stream))
+        for piece in HELLO[1:]:
+            await clock.advance(3)
+            assert stream.call.first_event_at == (None if piece is HELLO[1] else 3)
+            pipe.send(piece)
+            await settled()
+        await reader
 
 
 # -- what is left of a call ----------------------------------------------------------------------

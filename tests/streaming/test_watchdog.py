@@ -21,6 +21,7 @@ from fakes import (
     broken_rules,
     client_of,
     collect,
+    dropped,
     frame,
     serving,
     settled,
@@ -285,6 +286,24 @@ async def test_an_answer_above_the_floor_goes_on() -> None:
             await scene.clock.advance(1)
             await scene.send(frame(text="xxxxxx"))
         assert not scene.ended
+
+
+async def test_the_floor_counts_what_came_of_its_own_attempt() -> None:
+    clock, cut, pipe = ManualClock(), Pipe(frame(text="x" * 500)), Pipe(frame(text="x"))
+    given: dict[str, Any] = {"clock": clock, "retry": AT_ONCE}
+    floor = limits(min_chars_per_second=5, window=10)
+    async with client_of(http=PipeClient(cut, pipe), timeouts=floor, **given) as client:
+        reader = asyncio.create_task(client.complete(MODEL, "Hi"))
+        await clock.advance(11)  # the window of the first attempt: more than enough
+        cut.send(dropped())
+        await settled()
+        for _ in range(5):
+            await clock.advance(4)
+            assert not reader.done()
+            pipe.send(frame(text="x" * 40))
+        for piece in HELLO[-2:]:
+            pipe.send(piece)
+        assert (await reader).text == "x" * 201
 
 
 async def test_the_floor_does_not_put_the_idle_limit_off() -> None:

@@ -95,6 +95,10 @@ def test_an_option_that_some_provider_could_take_is_kept(name: str, value: Any, 
     assert getattr(StreamOptions(**{name: value}), name) == kept
 
 
+def test_an_answer_may_have_32_mebi_characters_unless_more_is_asked_for() -> None:
+    assert StreamOptions().max_output_chars == 33_554_432
+
+
 @pytest.mark.parametrize("name", sorted(StreamOptions.names() - {"max_output_chars"}))
 def test_none_stands_for_the_default_of_every_option(name: str) -> None:
     assert StreamOptions(**{name: None}) == StreamOptions()

@@ -24,7 +24,10 @@ cache_write = 2.5
 cache_write_long = 4.0
 input_audio = 32.0
 cache_read_audio = 3.0
+input_image = 6.0
+output_audio = 80.0
 output_image = 60.0
+citation = 5.0
 reasoning = 3.0
 fees = { searches = 0.01, requests = 0.005 }
 cases = [
@@ -60,7 +63,10 @@ CASES: list[tuple[str, Usage, datetime, float]] = [
         SATURDAY,
         0.5 + 8.0 + 0.05 + 0.75,
     ),
+    ("shown_images", Usage(M, 0, extra={"input_image": M // 2}), SATURDAY, 4.0),
     ("images", Usage(0, M, extra={"output_image": M // 2}), SATURDAY, 35.0),
+    ("spoken", Usage(0, M, extra={"output_audio": M // 2}), SATURDAY, 45.0),
+    ("cited", Usage(0, M, extra={"citation": M // 2}), SATURDAY, 7.5),
     ("reasoning", Usage(0, M, reasoning=M // 2), SATURDAY, 6.5),
     ("searches", Usage(M, 0, extra={"searches": 3}), SATURDAY, 2.03),
     ("billed", Usage(M, M, extra={"billed_input": 10, "billed_output": 0}), SATURDAY, 0.00002),
