@@ -57,18 +57,18 @@ class ToolCall(OpenBlock):
     is_open: bool = True
     _extent: _Extent = field(factory=_Extent)
     _followed: int = 0  # parts
-    _whole: bool = False  # known when the outermost bracket was closed
+    _whole: bool | None = None  # known when the outermost bracket was closed
 
     def is_complete(self) -> bool:
-        """Tell whether the arguments are a whole object, where its outermost bracket is closed."""
+        """Tell whether the arguments are a whole object where its outermost bracket is closed."""
         fresh = self.parts[self._followed :]
         self._followed += len(fresh)
-        if not self._extent.ended:
+        if self._whole is None:
             for part in fresh:
                 self._extent.feed(part)
             if self._extent.ended:
                 self._whole = parse_arguments("".join(self.parts)) is not None
-        return self._whole
+        return bool(self._whole)
 
 
 class OpenCalls:

@@ -277,9 +277,10 @@ async def goes_on() -> AsyncIterator[Any]:
 async def completes() -> AsyncIterator[Any]:
     yield Start()
     yield TextStart(0)
+    yield TextDelta(0, "all")
+    yield TextEnd(0)
     with suppress(asyncio.CancelledError):
         await asyncio.Event().wait()
-    yield TextEnd(0)
     yield Done(StopReason.STOP)
 
 
