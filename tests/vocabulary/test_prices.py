@@ -176,3 +176,5 @@ def test_prices_are_values_whose_names_are_checked() -> None:
     for prices in (Rates(2.0), PriceCase(2.0), Prices(2.0)):
         with pytest.raises(AttributeError):
             prices.input = 3.0  # type: ignore[misc]  # on purpose
+    with pytest.raises(TypeError):
+        PriceCase(*[1.0] * len(Rates.__struct_fields__), 200_000)  # what a case is has a name
