@@ -45,6 +45,7 @@ _ELSEWHERE = {
     "max_output_tokens": "max_tokens",
     "max_retries": "retry",
     "messages": "context",
+    "num_retries": "retry",
     "reasoning_effort": "thinking",
     "stop_sequences": "stop",
 }

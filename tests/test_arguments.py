@@ -30,9 +30,11 @@ from swink_core import (
     ToolCallBlock,
     ToolResultMessage,
     UrlSource,
+    Usage,
     UserMessage,
+    dump,
 )
-from swink_core.arguments import check_context, check_options, check_settings
+from swink_core.arguments import check_context, check_options, check_settings, context_of
 
 HI = UserMessage("Hi")
 NOTHING: Any = None
@@ -382,3 +384,46 @@ def test_a_provider_that_declares_nothing_has_no_settings(info: ProviderInfo | N
 
 def test_one_that_hands_them_on_takes_any() -> None:
     check_settings("remote", ProviderInfo("remote", settings={"*": "any"}), {"api": 1})
+
+
+# -- messages given as objects -------------------------------------------------------------------
+
+CALLED = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+
+FOREIGN: list[tuple[str, dict[str, Any], str]] = [
+    (
+        "calls_beside_the_content",
+        {"role": "assistant", "content": "", "tool_calls": [CALLED]},
+        "extra fields found (tool_calls)",
+    ),
+    ("name", {"role": "user", "content": "Hi", "name": "Bob"}, "extra fields found (name)"),
+    (
+        "field_of_a_block",
+        {"role": "user", "content": [{"type": "text", "text": "Hi", "cache_control": {}}]},
+        "extra fields found (cache_control) @ $.content[0]",
+    ),
+    (
+        "block_of_another_api",
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://x"}}]},
+        "unknown type 'image_url'",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("message", "what"), [row[1:] for row in FOREIGN], ids=[row[0] for row in FOREIGN]
+)
+def test_what_a_message_of_another_library_says_is_not_dropped(
+    message: dict[str, Any], what: str
+) -> None:
+    with pytest.raises(InvalidContext) as caught:
+        context_of([message], None, None)
+    assert what in caught.value.message
+
+
+def test_messages_as_they_are_stored_are_given_as_objects() -> None:
+    call = ToolCallBlock("1", "f", {"a": 1})
+    answer = AssistantMessage([TextBlock("Wait."), call], usage=Usage(1, 2), model="large")
+    picture = ImageBlock(UrlSource("https://x/y.png"))
+    talk = [UserMessage([picture]), answer, ToolResultMessage("1", "f", "b")]
+    assert context_of([dump(message) for message in talk], None, None).messages == talk

@@ -115,7 +115,7 @@ def test_the_report_has_latency_tokens_cost_and_kinds() -> None:
     assert report["retries"] == 2
     assert report["latency"]["p50"] == pytest.approx(1.4, rel=0.1)
     text = "\n".join(lines(tally()))
-    for part in ("20 answered, 1 failed in 21.0 s", "300 total", "cost: $5.00", "1 timeout"):
+    for part in ("20 answered, 1 failed in 21.0 s", "300 total", "cost: $5.00", "1 timeout: late"):
         assert part in text
 
 

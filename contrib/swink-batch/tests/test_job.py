@@ -94,6 +94,18 @@ async def test_failures_are_kept_with_their_kind_and_asked_again_on_demand(tmp_p
     assert len(written(output)) == 3
 
 
+@pytest.mark.parametrize("models", ["nobody/large", ["echo/echo", "nobody/large"], "large"])
+async def test_a_model_that_nobody_has_ends_the_run_before_it_begins(
+    models: str | list[str], tmp_path: Path
+) -> None:
+    output = tmp_path / "answers.jsonl"
+    output.write_text("of an earlier run")
+    with pytest.raises(UsageError, match=r"no provider|is not a model name"):
+        await run(models, some(3), output, prompt="{text}")
+    assert output.read_text() == "of an earlier run"
+    assert (await run("echo/echo", some(3), output, prompt="{text}")).answered == 3
+
+
 async def test_a_first_row_that_cannot_be_asked_ends_the_run_before_it_begins() -> None:
     with pytest.raises(UsageError, match="the row has no 'txt', which the prompt names"):
         await run("echo/echo", some(3), "/dev/null", prompt="{txt}", journal=None)

@@ -18,7 +18,7 @@ from swink_batch.rows import Rows
 from swink_batch.runner import Deliver, Runner, Watch
 from swink_batch.tally import Tally
 from swink_batch.via_batch import BatchRunner
-from swink_core import RetryPolicy, StreamErrorKind, UsageError
+from swink_core import Model, RetryPolicy, StreamErrorKind, UsageError
 from swink_core.providers import Clock, LoopClock
 
 __all__ = ["CONCURRENCY", "RETRIES", "Job", "Order", "answers", "run"]
@@ -110,6 +110,11 @@ class Job:
         options = {name: value for name, value in self.options.items() if name not in unsaid}
         return {**told, "options": options, "type": repr(self.type) if self.type else None}
 
+    def each_model(self) -> list[str | Model]:
+        """Return the models of the chain, without their options."""
+        chain = [self.models] if isinstance(self.models, str | Model) else self.models
+        return [model[0] if isinstance(model, tuple) else model for model in chain]
+
     async def answers(self, rows: Rows, watch: Watch | None = None) -> AsyncGenerator[Answer, None]:
         """Yield what becomes of each row as it does, or has become of it in an earlier run.
 
@@ -153,13 +158,13 @@ class Job:
         if order == "input" and not isinstance(rows, str | Path):
             rows = [*rows]  # they are gone through once more at the end
         path = Path(output)
-        with opened(path, whole=order == "input") as file:
 
-            async def deliver(line: bytes) -> None:
-                if order == "completion":
-                    file.write(line + b"\n")
+        async def deliver(line: bytes) -> None:
+            if order == "completion":
+                file.write(line + b"\n")
 
-            async with job._runner(rows, deliver, watch) as runner:
+        async with job._runner(rows, deliver, watch) as runner:
+            with opened(path, whole=order == "input") as file:
                 await runner.run()
                 if order == "input":
                     for line in runner.lines():
@@ -171,9 +176,12 @@ class Job:
         limiter = Limiter(clock, self.concurrency, rpm=self.rpm, tpm=self.tpm, turns=self.turns)
         gates = [limiter, *self.client.get("gates", ())]
         given = {"retry": RETRIES, **self.client, "gates": gates, "clock": clock}
+        client = Client(**given)
+        for model in self.each_model():
+            client.catalog.resolve(model)
         journal = self.open_journal()
         kind = BatchRunner if self.via == "batch" else Runner
-        return kind(self, Client(**given), limiter, journal, clock, rows, deliver, watch)
+        return kind(self, client, limiter, journal, clock, rows, deliver, watch)
 
 
 @contextmanager

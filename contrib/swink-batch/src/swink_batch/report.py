@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import exp
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import msgspec
@@ -23,6 +24,9 @@ FORMS = (".svg", ".json")
 BAR = 30
 """Columns of the longest bar."""
 
+MOST_WORDS = 200
+"""Characters of a failure's message that the report has."""
+
 
 def lines(tally: Tally) -> list[str]:
     """Return the report as lines of text."""
@@ -38,7 +42,8 @@ def lines(tally: Tally) -> list[str]:
         )
     if tally.stopped:
         told.append(f"stopped: {tally.stopped}")
-    told += [f"  {count:,} {kind}" for kind, count in tally.kinds.most_common()]
+    for kind, count in tally.kinds.most_common():
+        told.append(f"  {count:,} {kind}: {shorten(tally.told[kind], MOST_WORDS, placeholder='…')}")
     used = ", ".join(f"{count:,} {name}" for name, count in tally.tokens.items() if count)
     told.append(f"tokens: {used or 'none that were told'}")
     unpriced = f", and {tally.unpriced:,} answers whose price is not known"

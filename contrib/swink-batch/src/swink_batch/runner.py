@@ -95,16 +95,14 @@ class Runner:
 
     async def run(self) -> None:
         """Ask all rows. Raises UsageError where the first cannot be asked, or two have one id."""
+        if self._budget is not None:
+            for model in self._job.each_model():
+                known = self._client.catalog.resolve(model)
+                self._budget.expect(known, self._job.options.get("max_tokens"))
         self.tally.total = self._count()
         if self._watch is not None:
             self._watch(self.tally)
         await self._limiter.join()
-        if self._budget is not None:
-            models = [self._job.models] if self._is_one_model() else self._job.models
-            for model in models:
-                name = model[0] if isinstance(model, tuple) else model
-                known = self._client.catalog.resolve(name)
-                self._budget.expect(known, self._job.options.get("max_tokens"))
         workers = [asyncio.ensure_future(self._work()) for _ in range(self._job.concurrency)]
         try:
             await asyncio.gather(*workers)

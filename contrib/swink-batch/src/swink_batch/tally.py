@@ -53,9 +53,10 @@ class Tally:
 
     `total` is the number of rows (`None`: not known before the end); `answered` and `failed` count
     those of this run, `kept` and `kept_failed` those of earlier ones, which were not asked again;
-    `kinds` counts failures by kind, `models` answers by model. `cost` is in US dollars, of this run
-    alone, `kept_cost` that of earlier ones; `unpriced` counts answers whose cost nobody knows.
-    `stopped` says why the run ended before the last row.
+    `kinds` counts failures by kind, and `told` has what the first of each said; `models` counts
+    answers by model. `cost` is in US dollars, of this run alone, `kept_cost` that of earlier ones;
+    `unpriced` counts answers whose cost nobody knows. `stopped` says why the run ended before the
+    last row.
     """
 
     began: float
@@ -68,6 +69,7 @@ class Tally:
     refused: int = 0
     retries: int = 0
     kinds: Counter[str] = field(factory=Counter)
+    told: dict[str, str] = field(factory=dict)
     models: Counter[str] = field(factory=Counter)
     tokens: Counter[str] = field(factory=Counter)
     cost: float = 0.0
@@ -90,6 +92,7 @@ class Tally:
         else:
             self.failed += 1
             self.kinds[answer.error.kind] += 1
+            self.told.setdefault(answer.error.kind, answer.error.message)
         self.retries += max(0, answer.attempts - 1)
         for name, count in answer.usage.items():
             self.tokens[name] += count

@@ -52,8 +52,7 @@ def check_named_by_client(client: Client, model: Model) -> None:
     if is_here and model.info is None:
         raise InvalidModel(
             f"{str(model)!r} is not listed, and it would be this machine that runs it: clients "
-            "name no files of it, and nothing to fetch",
-            resolution="Have its owner give it a name: swink gateway --route NAME=MODEL.",
+            "name no files of it, and nothing to fetch"
         )
 
 

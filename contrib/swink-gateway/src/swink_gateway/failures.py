@@ -109,6 +109,13 @@ def text_of(error: Error) -> str:
     return "\n".join(line for line in (what, error.resolution) if line)
 
 
+OTHER_MODELS = (
+    "GET /v1/models lists what may be asked for; its owner gives a model another name with "
+    "swink gateway --route NAME=MODEL."
+)
+"""What a client can do about a model that is none here, and who has the gateway."""
+
+
 def of_bad_request(why: object) -> Error:
     """Return the failure that a request is which cannot be read."""
     return Error(error_message=str(why), error_kind=Kind.INVALID_REQUEST)
@@ -116,15 +123,15 @@ def of_bad_request(why: object) -> Error:
 
 def of_exception(error: SwinkError) -> Error:
     """Return what stands in the way of a call as the error that it would end in."""
-    kind = Kind.INTERNAL
+    kind, resolution = Kind.INTERNAL, error.resolution
     if isinstance(error, StreamError):
         kind = error.kind
     elif isinstance(error, UnknownProvider | InvalidModel):
-        kind = Kind.MODEL_NOT_FOUND
+        kind, resolution = Kind.MODEL_NOT_FOUND, OTHER_MODELS
     elif isinstance(error, UsageError):
         kind = Kind.INVALID_REQUEST
     made = Error(error_message=error.message, error_kind=kind)
-    made.title, made.resolution = error.title, error.resolution
+    made.title, made.resolution = error.title, resolution
     return made
 
 
