@@ -95,7 +95,7 @@ def keys(kind: type[msgspec.Struct]) -> str:
 
 def models_toml() -> str:
     """Return the page of models.toml."""
-    parts = {
+    parts: dict[str, type[msgspec.Struct]] = {
         "`[provider]`, `[[providers]]`": models.ProviderInfo,
         "`[[models]]`": models.ModelInfo,
         "`prices` of a model": prices.Prices,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import sys
 from pathlib import Path
+from typing import TypeGuard
 
 CORE = Path(__file__).resolve().parent.parent / "swink_core"
 
@@ -29,7 +30,7 @@ def lines_of_code(source: str) -> int:
     return sum(bool(line) and line[0] != "#" for number, line in numbered if number not in free)
 
 
-def _is_free(node: ast.AST) -> bool:
+def _is_free(node: ast.AST) -> TypeGuard[ast.stmt]:
     match node:
         case ast.Import() | ast.ImportFrom():
             return True

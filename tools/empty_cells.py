@@ -13,7 +13,8 @@ FACTS = Path(__file__).with_name("empty_cells.toml")
 
 @cache
 def _reasons() -> list[dict[str, Any]]:
-    return tomllib.loads(FACTS.read_text("utf-8"))["reasons"]
+    reasons: list[dict[str, Any]] = tomllib.loads(FACTS.read_text("utf-8"))["reasons"]
+    return reasons
 
 
 def reason_of(column: str, provider: str) -> dict[str, Any]:

@@ -43,7 +43,7 @@ STUCK_SECONDS = 20
 BATCH = 2_000
 """Answers that a process takes on at a time."""
 
-Events = list[swink.AssistantMessageEvent]
+Events = list[swink.Event]
 
 
 class GivenFrames:

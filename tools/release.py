@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,7 +78,8 @@ def install(place: Place, base: str, projects: list[Project]) -> None:
     needs = {need for each in projects for need in each.needs if not need.startswith(own)}
     tools = {need for each in projects for need in each.tests_need if not need.startswith(own)}
     run([*UV, "venv", "-q", "--python", base, place.home], env=place.variables)
-    pip = [*UV, "pip", "install", "-q", "--python", place.python, "--find-links", DIST]
+    pip: list[str | Path] = [*UV, "pip", "install", "-q", "--python", place.python]
+    pip += ["--find-links", DIST]
     wheels = [DIST / wheel_name(project) for project in projects]
     oldest = ["--resolution", "lowest-direct"] if place.resolution == "oldest" else []
     run([*pip, *oldest, *wheels, *sorted(needs)], env=place.variables)
@@ -118,13 +119,21 @@ def tested(place: Place, projects: list[Project]) -> None:
             (sdists / project.name).mkdir(parents=True)
             shutil.copy(DIST / stem, sdists / project.name)
         jobs = {
-            project.name: pool.submit(run_tests, project, place, sdists, Path(scratch) / "out")
+            pool.submit(run_tests, project, place, sdists, Path(scratch) / "out"): project.name
             for project in reversed(projects)
             if project.tests_need
         }
-        jobs["swink-core"] = pool.submit(core_tested, place, Path(scratch) / "core")
-        for name, job in jobs.items():
-            print(f"ok      {name}'s tests, {place}: {job.result()}", flush=True)
+        jobs[pool.submit(core_tested, place, Path(scratch) / "core")] = "swink-core"
+        failed = []
+        for job in as_completed(jobs):
+            said = f"{jobs[job]}'s tests, {place}"
+            try:
+                print(f"ok      {said}: {job.result()}", flush=True)
+            except SmokeFailure as failure:
+                failed.append(f"{said}\n{failure}")
+                print(f"FAILED  {said}", flush=True)
+        if failed:
+            raise SmokeFailure("\n".join(failed))
 
 
 def core_tested(place: Place, folder: Path) -> str:
@@ -135,8 +144,8 @@ def core_tested(place: Place, folder: Path) -> str:
     parts = [part for part in (ROOT / "swink_core").iterdir() if part.name[0] != "_"]
     paths = [f"tests/{part.name}" if part.is_dir() else f"tests/test_{part.name}" for part in parts]
     tests = sorted(path for path in paths if (folder / path).exists())
-    command = [place.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
-    return run(command, cwd=folder, env=place.variables).splitlines()[-1]
+    command: list[str | Path] = [place.python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    return run([*command, *tests], cwd=folder, env=place.variables).splitlines()[-1]
 
 
 def inventory(place: Place, version: str) -> Path:

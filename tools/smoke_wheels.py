@@ -27,7 +27,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
@@ -116,6 +116,16 @@ def run(command: Sequence[str | Path], **options: Any) -> str:
     return str(done.stdout)
 
 
+class PythonEnvironment(Protocol):
+    """Where tests run."""
+
+    @property
+    def python(self) -> Path: ...
+
+    @property
+    def variables(self) -> dict[str, str]: ...
+
+
 def build(project: Project, into: Path) -> Path:
     # The wheel is made from the sdist, so this tries both.
     out = into / project.name
@@ -199,7 +209,7 @@ def smoke(project: Project, wheelhouse: Path, folder: Path) -> None:
         run_all(project.commands_with_extras)
 
 
-def run_tests(project: Project, environment: Environment, sdists: Path, folder: Path) -> str:
+def run_tests(project: Project, environment: PythonEnvironment, sdists: Path, folder: Path) -> str:
     """Return the last line of what pytest says."""
     (sdist,) = (sdists / project.name).glob("*.tar.gz")
     with tarfile.open(sdist) as archive:

@@ -83,7 +83,7 @@ def _told(output: str) -> bool:
 class Hasty(LoopClock):
     """A clock that runs fast, so that a short pause shows signs of life, which come every 10 s."""
 
-    def time(self) -> float:  # type: ignore[override]  # the base's is a function of the library
+    def time(self) -> float:
         return HASTE * time.monotonic()
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Timer:

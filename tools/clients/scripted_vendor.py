@@ -167,8 +167,10 @@ def chat_whole(mode: str, tool: Tool | None) -> dict[str, Any]:
 def messages(mode: str, tool: Tool | None) -> Frames:
     """Return events of https://platform.claude.com/docs/en/build-with-claude/streaming."""
     usage = {"input_tokens": 9, "output_tokens": 1}
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [],
-               "stop_reason": None, "stop_sequence": None, "usage": usage}  # fmt: skip
+    message: dict[str, Any] = {
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [],
+        "stop_reason": None, "stop_sequence": None, "usage": usage,
+    }  # fmt: skip
     events: list[dict[str, Any]] = [{"type": "message_start", "message": message}]
     if mode == "tool" and tool is not None:
         block: dict[str, Any] = {"type": "tool_use", "id": "toolu_1", "name": tool[0], "input": {}}

@@ -151,7 +151,7 @@ def test_a_kept_key_decides_whose_model_a_bare_name_is(swink: Any) -> None:
 
 def test_a_person_types_a_key_unseen(start: Any, file: Path) -> None:
     running = start("keys", "set", "openai", size=(80, 10))
-    running.wait_for("Key")
+    running.wait_for("Key: ")  # the space comes when nothing typed is shown any more
     running.type(f"{KEY}\n")
     assert running.finish() == 0
     assert KEY.encode() not in running.output

@@ -73,6 +73,7 @@ def test_the_version_reads_no_command_and_looks_for_none(
 
 WITHOUT_POSIX = """
 import asyncio, importlib, os, pkgutil, sys
+import platformdirs  # which goes by the system, and never looks for what Windows has not
 for name in ("curses", "fcntl", "grp", "pty", "pwd", "readline", "resource", "termios", "tty"):
     sys.modules[name] = None
 
