@@ -51,6 +51,7 @@ BROKEN = [
     ("unrecorded", "Sound", "recordings"),
     ("sound", "broken:CutsCharacters", "same_events_however_cut"),
     ("ungrammatical", "broken:ClosesTwice", "grammar"),
+    ("sound", "careless:TellsWithoutWords", "grammar"),
     ("sound", "broken:Sleeps", "never_blocks"),
     ("sound", "broken:RunsCommands", "never_blocks"),
     ("sound", "broken:ForgetsUsage", "expected_message"),

@@ -17,16 +17,10 @@ from swink_core import (
     Context,
     DocumentBlock,
     Error,
-    ExtensionBlock,
-    FileIdSource,
     FileSource,
     ImageBlock,
-    Message,
     Notice,
     RetryPolicy,
-    TextBlock,
-    ThinkingBlock,
-    Tool,
     ToolCallBlock,
     ToolResultMessage,
     UrlSource,
@@ -77,95 +71,6 @@ def calling(*blocks: Any, **more: Any) -> AssistantMessage:
     return AssistantMessage(list(blocks), **more)
 
 
-CONVERSATIONS: list[tuple[str, list[Message], list[dict[str, Any]]]] = [
-    ("a string", [UserMessage("Hi")], [{"role": "user", "content": "Hi"}]),
-    ("one text block", [UserMessage([TextBlock("Hi")])], [{"role": "user", "content": "Hi"}]),
-    ("several text blocks", [UserMessage([TextBlock("a"), TextBlock("b")])],
-     [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]),
-    ("an image as data", [UserMessage([TextBlock("See"), ImageBlock(PNG)])],
-     [{"role": "user", "content": [
-         {"type": "text", "text": "See"},
-         {"type": "image_url", "image_url": {"url": "data:image/png;base64,aVBORw=="}}]}]),
-    ("an image as an address", [UserMessage([ImageBlock(UrlSource("https://x.example/a.png"))])],
-     [{"role": "user", "content": [
-         {"type": "image_url", "image_url": {"url": "https://x.example/a.png"}}]}]),
-    ("a document", [UserMessage([DocumentBlock(Base64Source("application/pdf", "JVBE"), "a.pdf")])],
-     [{"role": "user", "content": [{"type": "file", "file": {
-         "filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBE"}}]}]),
-    ("an uploaded document", [UserMessage([DocumentBlock(FileIdSource("openai", "file-1"))])],
-     [{"role": "user", "content": [{"type": "file", "file": {"file_id": "file-1"}}]}]),
-    ("a part of the API's own", [UserMessage([ExtensionBlock("openai", "x", {"type": "new"})])],
-     [{"role": "user", "content": [{"type": "new"}]}]),
-    ("sound", [UserMessage([AudioBlock(Base64Source("audio/mpeg", "SUQz"))])],
-     [{"role": "user", "content": [
-         {"type": "input_audio", "input_audio": {"data": "SUQz", "format": "mp3"}}]}]),
-    ("sound by another name", [UserMessage([AudioBlock(Base64Source("audio/x-wav", "UklG"))])],
-     [{"role": "user", "content": [
-         {"type": "input_audio", "input_audio": {"data": "UklG", "format": "wav"}}]}]),
-    ("turns", [UserMessage("a"), calling(TextBlock("b"), TextBlock("c")), UserMessage("d")],
-     [{"role": "user", "content": "a"}, {"role": "assistant", "content": "bc"},
-      {"role": "user", "content": "d"}]),
-    ("a call and its result", [UserMessage("a"), calling(CALL), RESULT],
-     [{"role": "user", "content": "a"}, CALLS, NATIVE_RESULT]),
-    ("text beside a call", [UserMessage("a"), calling(TextBlock("b"), CALL), RESULT],
-     [{"role": "user", "content": "a"}, {**CALLS, "content": "b"}, NATIVE_RESULT]),
-    ("arguments without their text",
-     [UserMessage("a"), calling(ToolCallBlock("call_a", "f", {"x": 1})), RESULT],
-     [{"role": "user", "content": "a"}, CALLS, NATIVE_RESULT]),
-    ("no arguments", [UserMessage("a"), calling(ToolCallBlock("call_a", "f", {}, "")), RESULT],
-     [{"role": "user", "content": "a"},
-      {**CALLS, "tool_calls": [{**NATIVE_CALL, "function": {"name": "f", "arguments": "{}"}}]},
-      NATIVE_RESULT]),
-    ("arguments that are no JSON",
-     [UserMessage("a"), calling(ToolCallBlock("call_a", "f", {}, '{"x":', "invalid")), RESULT],
-     [{"role": "user", "content": "a"},
-      {**CALLS, "tool_calls": [{**NATIVE_CALL, "function": {
-          "name": "f", "arguments": '{"INVALID_JSON": "{\\"x\\":"}'}}]}, NATIVE_RESULT]),
-    ("opaque data of a call",
-     [UserMessage("a"), calling(ToolCallBlock("call_a", "f", {"x": 1}, '{"x": 1}',
-                                              metadata={"extra_content": {"s": "x"}})), RESULT],
-     [{"role": "user", "content": "a"},
-      {**CALLS, "tool_calls": [{**NATIVE_CALL, "extra_content": {"s": "x"}}]}, NATIVE_RESULT]),
-    ("a tool that failed",
-     [UserMessage("a"), calling(CALL), ToolResultMessage("call_a", "f", "no disk", is_error=True)],
-     [{"role": "user", "content": "a"}, CALLS, {**NATIVE_RESULT, "content": "Error: no disk"}]),
-    ("a call without a result", [UserMessage("a"), calling(CALL), UserMessage("b")],
-     [{"role": "user", "content": "a"}, CALLS,
-      {**NATIVE_RESULT, "content": "Error: No result: the call was not carried out."},
-      {"role": "user", "content": "b"}]),
-    ("an image in a result",
-     [UserMessage("a"), calling(CALL), ToolResultMessage("call_a", "f", [ImageBlock(PNG)])],
-     [{"role": "user", "content": "a"}, CALLS,
-      {**NATIVE_RESULT, "content": "The result follows."},
-      {"role": "user", "content": [
-          {"type": "text", "text": "From f:"},
-          {"type": "image_url", "image_url": {"url": "data:image/png;base64,aVBORw=="}}]}]),
-    ("ids that swink made up",
-     [UserMessage("a"),
-      calling(ToolCallBlock("swink_call_9_1", "f", {}, "{}"),
-              ToolCallBlock("swink_call_9_2", "f", {}, "{}")),
-      ToolResultMessage("swink_call_9_2", "f", "2"), ToolResultMessage("swink_call_9_1", "f", "1")],
-     [{"role": "user", "content": "a"},
-      {"role": "assistant", "content": None, "tool_calls": [
-          {"id": "call_0", "type": "function", "function": {"name": "f", "arguments": "{}"}},
-          {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
-      {"role": "tool", "tool_call_id": "call_1", "content": "2"},
-      {"role": "tool", "tool_call_id": "call_0", "content": "1"}]),
-    ("reasoning alone", [UserMessage("a"), calling(ThinkingBlock("Hm.")), UserMessage("b")],
-     [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "messages", "native"), CONVERSATIONS)
-async def test_a_conversation_is_written_in_the_api_s_terms(
-    name: str, messages: list[Message], native: list[dict[str, Any]]
-) -> None:
-    body, notices = await sent(Context(messages))
-
-    assert body["messages"] == native
-    assert notices == []
-
-
 async def test_a_file_is_read_and_sent_as_data(tmp_path: Path) -> None:
     file = tmp_path / "dot.png"
     file.write_bytes(b"\x89PNG")
@@ -191,20 +96,6 @@ async def test_the_system_prompt_comes_first_in_the_role_that_the_model_takes(
     assert body["messages"][0] == {"role": role, "content": "Be brief."}
 
 
-async def test_tools_are_offered_with_their_schemas() -> None:
-    schema = {"type": "object", "properties": {"x": {"type": "integer"}}}
-    tools = [Tool("f", "Does f.", schema), Tool("g")]
-
-    body, _ = await sent(Context([UserMessage("Hi")], tools=tools))
-
-    assert body["tools"] == [
-        {"type": "function", "function": {
-            "name": "f", "description": "Does f.", "parameters": schema}},
-        {"type": "function", "function": {
-            "name": "g", "parameters": {"type": "object", "properties": {}}}},
-    ]  # fmt: skip
-
-
 STRICT = {
     "title": "My answer",
     "type": "object",
@@ -215,94 +106,6 @@ STRICT = {
 LOOSE = {"type": "object", "properties": {"x": {"type": "string"}}}
 
 CHAT: dict[str, Any] = {"settings": {"api": "chat"}}
-
-OPTIONS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
-    ("nothing", "openai/any", {}, {}),
-    ("sampling", "openai/any", {"temperature": 0.0, "top_p": 0.5, "seed": 0},
-     {"temperature": 0.0, "top_p": 0.5, "seed": 0}),
-    ("penalties", "openai/any", {"presence_penalty": 0.0, "frequency_penalty": -0.5},
-     {"presence_penalty": 0.0, "frequency_penalty": -0.5}),
-    ("the best words only", "openrouter/any", {"top_k": 0}, {"top_k": 0}),
-    ("who asks", "openai/any", {"user": "u"}, {"safety_identifier": "u"}),
-    ("who asks, elsewhere", "groq/any", {"user": "u"}, {"user": "u"}),
-    ("limits", "openai/any", {"max_tokens": 9, "stop": ["END"]},
-     {"max_completion_tokens": 9, "stop": ["END"]}),
-    ("limits elsewhere", "together/any", {"max_tokens": 9}, {"max_tokens": 9}),
-    ("tool choice", "openai/any", {"tools": [Tool("f")], "tool_choice": "required"},
-     {"tool_choice": "required"}),
-    ("a tool by name", "openai/any", {"tools": [Tool("f")], "tool_choice": "f"},
-     {"tool_choice": {"type": "function", "function": {"name": "f"}}}),
-    ("one call at a time, of tools that may be elsewhere", "openai/any",
-     {"parallel_tool_calls": False}, {"parallel_tool_calls": False}),
-    ("JSON", "openai/any", {"response_format": "json"},
-     {"response_format": {"type": "json_object"}}),
-    ("JSON without JSON mode", "lmstudio/any", {"response_format": "json"},
-     {"response_format": {"type": "json_schema", "json_schema": {
-         "name": "answer", "schema": {"type": "object"}}}}),
-    ("a strict schema", "openai/any", {"response_format": STRICT},
-     {"response_format": {"type": "json_schema", "json_schema": {
-         "name": "My_answer", "schema": STRICT, "strict": True}}}),
-    ("a loose schema", "openai/any", {"response_format": LOOSE},
-     {"response_format": {"type": "json_schema", "json_schema": {
-         "name": "answer", "schema": LOOSE}}}),
-    ("a session", "openai/any", {"session_id": "s"}, {"prompt_cache_key": "s"}),
-    ("a cache for a day", "openai/any", {"cache": CacheStrategy(ttl=86400)},
-     {"prompt_cache_retention": "24h"}),
-    ("extra", "openai/any", {"extra": {"user": "u", "temperature": 1}, "temperature": 0.5},
-     {"user": "u", "temperature": 0.5}),
-    ("thinking", "openai/any", {"thinking": "high"}, {"reasoning_effort": "high"}),
-    ("a model's own words", "openai/gpt-5", {"thinking": "minimal", **CHAT},
-     {"reasoning_effort": "minimal"}),
-    ("the most", "openai/any", {"thinking": "extra_high"}, {"reasoning_effort": "xhigh"}),
-    ("thinking off", "openai/gpt-5.4", {"thinking": "off", **CHAT}, {"reasoning_effort": "none"}),
-    ("thinking off, of a model that nobody knows", "openai/any", {"thinking": "off"},
-     {"reasoning_effort": "none"}),
-    ("OpenRouter's object", "openrouter/any", {"thinking": "low"},
-     {"reasoning": {"effort": "low"}}),
-    ("OpenRouter's budget", "openrouter/any", {"thinking": 4000},
-     {"reasoning": {"max_tokens": 4000}}),
-    ("OpenRouter's off", "openrouter/any", {"thinking": "off"}, {"reasoning": {"effort": "none"}}),
-    ("DeepSeek's switch", "deepseek/any", {"thinking": "medium"},
-     {"thinking": {"type": "enabled"}, "reasoning_effort": "high"}),
-    ("DeepSeek's off", "deepseek/any", {"thinking": "off"}, {"thinking": {"type": "disabled"}}),
-    ("a template's switch", "vllm/any", {"thinking": "low"},
-     {"chat_template_kwargs": {"enable_thinking": True}, "reasoning_effort": "low"}),
-    ("Together's off", "together/deepseek-ai/DeepSeek-V4-Pro-0813", {"thinking": "off"},
-     {"reasoning": {"enabled": False}}),
-    ("Together's on", "together/moonshotai/Kimi-K3", {"thinking": "extra_high"},
-     {"reasoning_effort": "max"}),
-    ("a template's off", "vllm/any", {"thinking": "off"},
-     {"chat_template_kwargs": {"enable_thinking": False}}),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "model", "options", "fields"), OPTIONS)
-async def test_options_become_fields(
-    name: str, model: str, options: dict[str, Any], fields: dict[str, Any]
-) -> None:
-    body, notices = await sent("Hi", model, **options)
-
-    own = {"model", "messages", "stream", "stream_options", "tools"}
-    assert {k: v for k, v in body.items() if k not in own} == fields
-    assert ("tools" in body) == ("tools" in options)
-    assert body["model"] == model.partition("/")[2]
-    assert (body["stream"], body["stream_options"]) == (True, {"include_usage": True})
-    assert notices == []
-
-
-async def test_one_call_at_a_time_can_be_asked_for_where_there_are_tools() -> None:
-    context = Context([UserMessage("Hi")], tools=[Tool("f")])
-
-    body, _ = await sent(context, parallel_tool_calls=False)
-
-    assert body["parallel_tool_calls"] is False
-
-
-async def test_nothing_in_extra_removes_what_no_option_asked_for() -> None:
-    body, _ = await sent("Hi", extra={"stream_options": None})
-
-    assert "stream_options" not in body
-
 
 IGNORED: list[tuple[str, dict[str, Any], str]] = [
     ("groq/any", {"session_id": "s"}, "session_id"),

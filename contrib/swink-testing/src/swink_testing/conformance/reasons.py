@@ -250,4 +250,4 @@ def _set(word: str) -> Callable[[dict[str, Any], str], None]:
 
 
 def _told(events: Sequence[Event]) -> list[str]:
-    return [event.detail for event in events if isinstance(event, Notice)]
+    return [event.detail for event in events if isinstance(event, Notice) and event.detail]

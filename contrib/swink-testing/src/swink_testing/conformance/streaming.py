@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
 from attrs import evolve, fields
 
-from swink_core import AssistantMessage, Event, StopReason
+from swink_core import AssistantMessage, Event, Notice, StopReason
 from swink_core.vocabulary.grammar import Automaton
 from swink_recorder.recording import Recording
 from swink_testing.chunking import chunkings, every_cut, random_cuts
@@ -80,12 +80,16 @@ def check_same_events_however_cut(subject: Subject) -> None:
 
 
 def check_grammar(subject: Subject) -> None:
-    """What the `stream` hook yields keeps to the event grammar."""
+    """What the `stream` hook yields keeps to the event grammar, and each Notice has words."""
 
     async def follow() -> None:
-        for where, events in _streams(subject):
-            if (broken := broken_rule(await _to_the_end(events))) is not None:
+        for where, source in _streams(subject):
+            events = await _to_the_end(source)
+            if (broken := broken_rule(events)) is not None:
                 fail(f"{where}: {broken}")
+            for event in events:
+                mute = isinstance(event, Notice) and not event.detail
+                require(not mute, f"{where}: a Notice says nothing: {event}")
 
     asyncio.run(follow())
 

@@ -57,7 +57,8 @@ class Listed(msgspec.Struct):
 
     `status`, `headers` and `body` are of an HTTP answer, `frame` is of a stream: JSON data, or text
     that is sent as it is. `says` is in the message that people see, `rule` names what is to match
-    (empty: anything).
+    (empty: anything), `provider` the one of the package that it is of (`None`: whichever is
+    checked).
     """
 
     kind: StreamErrorKind
@@ -67,20 +68,23 @@ class Listed(msgspec.Struct):
     frame: Any = None
     says: str = ""
     rule: str = ""
+    provider: str | None = None
 
 
 def check_listed_errors(subject: Subject) -> None:
     """Each row of the package's `errors.jsonl` is the error that it says."""
-    rows = subject.shipped(LISTED, msgspec.json.Decoder(Listed).decode_lines)
+    listed = subject.shipped(LISTED, msgspec.json.Decoder(Listed).decode_lines)
+    rows = [*enumerate(listed or (), 1)]
+    rows = [(number, row) for number, row in rows if row.provider in (None, subject.name)]
     if not rows:
-        raise DoesNotApply(f"its package has no {LISTED}")
+        raise DoesNotApply(f"its package lists none of its errors in {LISTED}")
     if not subject.parses:
         raise DoesNotApply("it has no parser: no bytes can be put through it")
     if framing_of(type(subject.provider).decoder) is None:
-        rows = [row for row in rows if row.frame is None]  # which nobody could write
+        rows = [each for each in rows if each[1].frame is None]  # which nobody could write
 
     async def read() -> None:
-        for number, row in enumerate(rows, 1):
+        for number, row in rows:
             terminal = (await _events_of(subject, row))[-1]
             where = f"{LISTED}, line {number}"
             if not isinstance(terminal, Error):
