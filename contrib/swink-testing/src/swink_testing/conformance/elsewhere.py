@@ -10,6 +10,7 @@ import atexit
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -91,6 +92,7 @@ def close() -> None:
 
 def serve() -> None:
     """Answer jobs, a line each, until there are no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who asked is told of Ctrl-C, and ends this
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # what a plugin prints is no answer
     for line in sys.stdin.buffer:
