@@ -17,6 +17,7 @@ from swink_testing.conformance.check import Check
 from swink_testing.conformance.counts import check_counts, check_missing_usage
 from swink_testing.conformance.damaged import check_damaged_frames
 from swink_testing.conformance.dropped import check_nothing_dropped, check_other_models
+from swink_testing.conformance.ends import check_ends_of_others
 from swink_testing.conformance.faults import (
     check_cancelling_closes,
     check_http_errors,
@@ -28,6 +29,7 @@ from swink_testing.conformance.forward import (
     check_unknown_fields,
     check_unknown_frames,
 )
+from swink_testing.conformance.held import check_counts_are_held
 from swink_testing.conformance.judged import check_requests_are_accepted
 from swink_testing.conformance.listed import check_listed_requests
 from swink_testing.conformance.package import (
@@ -78,8 +80,10 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(2, check_unknown_frames),
     Check(2, check_unknown_fields),
     Check(2, check_stop_reasons),
+    Check(2, check_ends_of_others),
     Check(2, check_missing_usage),
     Check(2, check_counts),
+    Check(2, check_counts_are_held),
     Check(2, check_in_stream_errors),
     Check(2, check_http_errors),
     Check(2, check_error_bodies),
