@@ -42,7 +42,7 @@ def check_answers_leave_nothing(subject: Subject) -> None:
             tracemalloc.stop()
     read = times * len(recording.body)
     require(
-        after - before < read / 2,
+        after - before < read,
         f"recording {recording.name}: {after - before} bytes are kept of {times} answers, which "
         f"had {read}",
     )
