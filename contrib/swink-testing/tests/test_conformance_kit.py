@@ -59,7 +59,6 @@ BROKEN = [
     ("sound", "careless:DropsRepeated", "pieces"),
     ("sound", "careless:DropsLateSignatures", "signatures_apart"),
     ("sound", "careless:SharesParser", "side_by_side"),
-    ("sound", "careless:KeepsFrames", "answers_leave_nothing"),
     ("sound", "broken:EndOfInputIsSuccess", "truncation"),
     ("sound", "broken:IgnoresErrorFrames", "in_stream_errors"),
     ("sound", "broken:ErrorsAreText", "in_stream_errors"),
@@ -461,7 +460,7 @@ def test_the_class_makes_a_test_of_each_check_and_tells_the_level(
     assert counts["passed"] + counts["skipped"] == len(PROVIDER_CHECKS) + 1
     outcome.stdout.fnmatch_lines(
         [
-            "echo: level 3 of 3, complete, of what applies: 13 of 43 checks",
+            "echo: level 3 of 3, complete, of what applies: 13 of 49 checks",
             "  does not apply: http_errors, error_bodies, error_wordings, retries_are_alike, "
             "standard_faults, calls_are_apart: it does not speak HTTP",
             "SKIPPED * does not apply: it does not speak HTTP",

@@ -31,7 +31,6 @@ from swink_testing.conformance.forward import (
 )
 from swink_testing.conformance.held import check_counts_are_held
 from swink_testing.conformance.judged import check_requests_are_accepted
-from swink_testing.conformance.leaks import check_answers_leave_nothing
 from swink_testing.conformance.listed import check_listed_requests
 from swink_testing.conformance.names import check_schemas_keep_names
 from swink_testing.conformance.own import check_context_is_kept, check_own_thinking_goes_back
@@ -82,7 +81,6 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(2, check_pieces),
     Check(2, check_signatures_apart),
     Check(2, check_side_by_side),
-    Check(2, check_answers_leave_nothing),
     Check(2, check_unknown_frames),
     Check(2, check_unknown_fields),
     Check(2, check_stop_reasons),
