@@ -17,6 +17,7 @@ from swink_testing.conformance.check import Check
 from swink_testing.conformance.counts import check_counts, check_missing_usage
 from swink_testing.conformance.damaged import check_damaged_frames
 from swink_testing.conformance.dropped import check_nothing_dropped, check_other_models
+from swink_testing.conformance.ends import check_ends_of_others
 from swink_testing.conformance.faults import (
     check_cancelling_closes,
     check_http_errors,
@@ -28,8 +29,11 @@ from swink_testing.conformance.forward import (
     check_unknown_fields,
     check_unknown_frames,
 )
+from swink_testing.conformance.held import check_counts_are_held
 from swink_testing.conformance.judged import check_requests_are_accepted
 from swink_testing.conformance.listed import check_listed_requests
+from swink_testing.conformance.names import check_schemas_keep_names
+from swink_testing.conformance.own import check_context_is_kept, check_own_thinking_goes_back
 from swink_testing.conformance.package import (
     check_catalogue,
     check_hooks_are_decorated,
@@ -45,6 +49,7 @@ from swink_testing.conformance.requests import (
     check_unsupported_features,
 )
 from swink_testing.conformance.secrets import check_no_secret_leaks
+from swink_testing.conformance.signed import check_signatures_apart
 from swink_testing.conformance.standard_faults import check_large_input, check_standard_faults
 from swink_testing.conformance.streaming import (
     check_expected_message,
@@ -74,12 +79,15 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(2, check_truncation),
     Check(2, check_damaged_frames),
     Check(2, check_pieces),
+    Check(2, check_signatures_apart),
     Check(2, check_side_by_side),
     Check(2, check_unknown_frames),
     Check(2, check_unknown_fields),
     Check(2, check_stop_reasons),
+    Check(2, check_ends_of_others),
     Check(2, check_missing_usage),
     Check(2, check_counts),
+    Check(2, check_counts_are_held),
     Check(2, check_in_stream_errors),
     Check(2, check_http_errors),
     Check(2, check_error_bodies),
@@ -93,11 +101,14 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(3, check_conversations, needed=True),
     Check(3, check_nothing_foreign_sent),
     Check(3, check_answers_go_back),
+    Check(3, check_own_thinking_goes_back),
     Check(3, check_unsupported_features),
     Check(3, check_same_requests),
+    Check(3, check_context_is_kept),
     Check(3, check_order_is_kept),
     Check(3, check_calls_are_apart),
     Check(3, check_nothing_dropped),
+    Check(3, check_schemas_keep_names),
     Check(3, check_other_models),
     Check(3, check_capabilities_are_used),
     Check(3, check_differences_are_sent),
