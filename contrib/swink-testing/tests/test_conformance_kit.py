@@ -124,12 +124,7 @@ BROKEN = [
 
 SHOWN_TWICE = {
     "broken:EndOfInputIsSuccess": ("standard_faults",),
-    "broken:EverythingIsNetwork": (
-        "standard_faults",
-        "error_bodies",
-        "error_wordings",
-        "retries_are_alike",
-    ),
+    "broken:EverythingIsNetwork": ("standard_faults", "error_bodies", "error_wordings"),
     "broken:ChangesContext": ("same_requests",),
     "broken:CountsWhatNobodyCounted": ("whole_answers",),
     "broken:IgnoresErrorFrames": ("listed_errors",),

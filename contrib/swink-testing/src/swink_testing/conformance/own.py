@@ -29,7 +29,8 @@ __all__ = ["check_context_is_kept", "check_own_thinking_goes_back"]
 _SIGNATURE = "c2lnbmF0dXJl"
 
 _KEPT = ("own part", "own thinking", "tool used", "marks for the cache", "schema deep and strict")
-"""Conversations that hold what a converter may take for its own."""
+"""Conversations that hold what a converter may take for its own; the first goes with all values of each
+option, the others with one."""
 
 
 def check_context_is_kept(subject: Subject) -> None:
@@ -37,12 +38,13 @@ def check_context_is_kept(subject: Subject) -> None:
     if not subject.speaks_http:
         raise DoesNotApply("it sends no HTTP request that could be looked at")
     id = subject.model.id
+    a_value_each = {tuple(options): options for options in alone()}.values()
 
     async def ask() -> None:
         async with Asker(subject.host, **subject.options) as asker:
             for name in _KEPT:
                 context = conversation(name, subject.name).context
-                for options in alone():
+                for options in alone() if name == _KEPT[0] else a_value_each:
                     given = deepcopy((context, options))  # what others use too stays as it is
                     asker.hold(subject.name, Said(name, given[0]))
                     case = Case(subject.name, AskedModel(id, "listed", id), name, given[1])

@@ -134,7 +134,8 @@ def _require_http(subject: Subject) -> None:
 
 async def _require_kind(subject: Subject, status: int, body: bytes, kinds: Sequence[Kind]) -> Error:
     headers = {"Content-Type": "application/json"}
-    http = MemoryHTTPClient(MemoryResponse([body], status, headers))
+    refused = [MemoryResponse([body], status, headers) for _ in range(2)]
+    http = MemoryHTTPClient(*refused)  # the second for who renews credentials
     client = subject.client(http)
     async with client.stream(subject.model, "Hello", **subject.call_options()) as stream:
         events = [event async for event in stream]
