@@ -29,8 +29,8 @@ __all__ = ["check_context_is_kept", "check_own_thinking_goes_back"]
 _SIGNATURE = "c2lnbmF0dXJl"
 
 _KEPT = ("own part", "own thinking", "tool used", "marks for the cache", "schema deep and strict")
-"""Conversations that hold what a converter may take for its own; the first goes with all values of each
-option, the others with one."""
+"""Conversations that hold what a converter may take for its own; the first goes with all values of
+each option, the others with one."""
 
 
 def check_context_is_kept(subject: Subject) -> None:
