@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from swink_testing.conformance.edited import places, remove
 
-__all__ = ["Path", "at", "ended_apart", "joined", "rest_of", "with_value"]
+__all__ = ["Path", "at", "ended_apart", "joined", "rest_of", "texts_in", "with_value"]
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -22,6 +22,15 @@ def at(data: Any, path: Path) -> Any:
     for step in path:
         data = data[step]
     return data
+
+
+def texts_in(data: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
+    """Yield each text in JSON data, and its place."""
+    if isinstance(data, str):
+        yield path, data
+    elif isinstance(data, dict | list):
+        for step, value in data.items() if isinstance(data, dict) else enumerate(data):
+            yield from texts_in(value, (*path, step))
 
 
 def with_value(data: Any, path: Path, value: Any) -> Any:

@@ -22,7 +22,15 @@ from swink_recorder.recording import Recording
 from swink_testing.chaos_answers import Answer
 from swink_testing.conformance.check import DoesNotApply, fail
 from swink_testing.conformance.edited import answers, data_of
-from swink_testing.conformance.joined import Path, at, ended_apart, joined, rest_of, with_value
+from swink_testing.conformance.joined import (
+    Path,
+    at,
+    ended_apart,
+    joined,
+    rest_of,
+    texts_in,
+    with_value,
+)
 from swink_testing.conformance.subject import Subject
 from swink_testing.driver import comparable, fold
 from swink_testing.request_readers import strings_of
@@ -132,17 +140,9 @@ def _texts(message: AssistantMessage, parsed: bool) -> Iterator[str]:
 
 def _places(frames: _Frames, said: Sequence[str]) -> Iterator[_Place]:
     for number, data in enumerate(frames):
-        for path, value in _strings(data, ()):
+        for path, value in texts_in(data):
             if value.strip() and any(value in text for text in said):
                 yield _Place(number, path, value)
-
-
-def _strings(data: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    if isinstance(data, str):
-        yield path, data
-    elif isinstance(data, dict | list):
-        for step, value in data.items() if isinstance(data, dict) else enumerate(data):
-            yield from _strings(value, (*path, step))
 
 
 async def _new_places(
@@ -231,7 +231,7 @@ async def _require_calls(read: _Read, whole: Sequence[Event]) -> None:
         return
     frames = list(read.frames)
     for number, data in enumerate(frames):
-        for path, value in _strings(data, ()):
+        for path, value in texts_in(data):
             if value in names:
                 frames[number] = with_value(frames[number], path, names[0])
     found = comparable(fold(await read.events(frames))).tool_calls

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from swink_core import Event, ThinkingBlock
 from swink_testing.conformance.check import DoesNotApply, require
 from swink_testing.conformance.edited import answers, data_of
-from swink_testing.conformance.joined import Path, at, with_value
+from swink_testing.conformance.joined import at, texts_in, with_value
 from swink_testing.conformance.subject import Subject
 from swink_testing.driver import fold
 
@@ -59,7 +59,7 @@ def _thought(events: Sequence[Event]) -> str:
 
 def _apart(data: Any, signed: set[str], thought: str) -> tuple[Any, Any] | None:
     """Return a frame without its signature, and without its text; `None` if it has not both."""
-    strings = list(_strings(data, ()))
+    strings = list(texts_in(data))
     signatures = [path for path, value in strings if value in signed]
     texts = [path for path, value in strings if value and value in thought and path[-1] != "type"]
     if len(signatures) != 1 or len(texts) != 1:
@@ -67,11 +67,3 @@ def _apart(data: Any, signed: set[str], thought: str) -> tuple[Any, Any] | None:
     [[*way, name]], [text] = signatures, texts
     unsigned = {key: value for key, value in at(data, tuple(way)).items() if key != name}
     return with_value(data, tuple(way), unsigned), with_value(data, text, "")
-
-
-def _strings(data: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    if isinstance(data, str):
-        yield path, data
-    elif isinstance(data, dict | list):
-        for step, value in data.items() if isinstance(data, dict) else enumerate(data):
-            yield from _strings(value, (*path, step))
