@@ -27,6 +27,10 @@ PARENT_SECONDS = 0.5
 LOG_LEVEL = 2
 """Warnings and errors; more would log what people say."""
 
+LOG_SECONDS = 0.2
+"""What the engine's log gets to be written, by a thread of its own, where it does not start: the
+reason stands there alone."""
+
 
 def main() -> None:
     """Serve what stdin says."""
@@ -63,7 +67,11 @@ def _serve(orders: dict[str, Any]) -> Any:
         parameters.n_gpu_layers = orders["gpu_layers"]
     if orders.get("threads") is not None:
         parameters.cpuparams.n_threads = orders["threads"]
-    return xllamacpp.Server(parameters)
+    try:
+        return xllamacpp.Server(parameters)
+    except RuntimeError:
+        time.sleep(LOG_SECONDS)
+        raise
 
 
 def _leave_with(parent: int) -> None:
