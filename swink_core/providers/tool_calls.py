@@ -98,8 +98,7 @@ class OpenCalls:
 
     def of(self, key: Hashable) -> ToolCall | None:
         """Return the open call of a key."""
-        call = self._by_key.get(key)
-        return call if call is not None and call.is_open else None
+        return call if (call := self._by_key.get(key)) and call.is_open else None
 
     def begin(self, key: Hashable) -> ToolCall:
         """Open a call."""
