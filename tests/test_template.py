@@ -22,6 +22,7 @@ import pytest
 
 import swink_core as swink
 from swink_core import Host
+from swink_core.providers import HTTPRequest
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATE = ROOT / "cookiecutter-provider"
@@ -194,6 +195,20 @@ def test_a_provider_sends_nothing_empty_and_all_that_is_false(
     messages = [{"role": "user", "content": "Hi"}]
     tuning = {"temperature": 0, "top_p": 0.0}
     assert sent == {"model": "large", "messages": messages, **tuning}
+
+
+@pytest.mark.parametrize("kind", ["openai", "sse", "ndjson"])
+async def test_a_callers_own_header_with_a_key_takes_the_place_of_the_providers(
+    kind: str, rendered: Mapping[str, Path]
+) -> None:
+    (module,) = rendered[f"{kind}-header"].glob("src/*/plugin.py")
+    name = {"openai": "Openai"}.get(kind, kind.title())
+    made = runpy.run_path(str(module))[f"Acme{name}Header"]("acme")
+    options = swink.StreamOptions(api_key="the provider's")
+    for own in ({"X-API-Key": "the caller's"}, {}):
+        request = HTTPRequest("http://acme.test", b"", dict(own))
+        await made.authorize(request, options, None)
+        assert request.headers == (own or {"x-api-key": "the provider's"})
 
 
 def test_every_variant_is_linted_and_formatted(rendered: Mapping[str, Path]) -> None:

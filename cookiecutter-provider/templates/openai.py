@@ -10,8 +10,11 @@ class {{ cookiecutter.class_name }}(OpenAIProvider):
     """The address, the variables and the dialect are rows of models.toml."""
 {%- if cookiecutter.auth == "header" %}
 
+    credential_headers = ("authorization", "x-api-key")
+
     async def authorize(
         self, request: providers.HTTPRequest, options: swink.StreamOptions, call: swink.Call
     ) -> None:
-        request.headers["x-api-key"] = self.api_key(options) or ""
+        if not self.has_credentials(request):
+            request.headers["x-api-key"] = self.api_key(options) or ""
 {%- endif %}

@@ -36,15 +36,18 @@ class Parser:
 
 
 class {{ cookiecutter.class_name }}(providers.HTTPProvider):
+{%- if cookiecutter.auth == "header" %}
+    features, credential_headers = frozenset({"tools"}), ("authorization", "x-api-key")
+{%- else %}
     features = frozenset({"tools"})
+{%- endif %}
 {%- if cookiecutter.kind == "ndjson" %}
     decoder, content_types = providers.NDJSONDecoder, ("application/x-ndjson",)
 {%- endif %}
 
     def convert(self, model: swink.Model, context: swink.Context, options: Any) -> Any:
         messages = providers.normalise(context, self.name)
-        said = swink.dump(swink.Context(messages, context.system_prompt, context.tools))
-        return {name: value for name, value in said.items() if value}
+        return swink.dump(swink.Context(messages, context.system_prompt or None, context.tools))
 
     def request(self, model: swink.Model, payload: Any, options: Any) -> providers.HTTPRequest:
         tuning = {n: v for n in self.knobs if (v := getattr(options, n)) is not None}
@@ -59,5 +62,6 @@ class {{ cookiecutter.class_name }}(providers.HTTPProvider):
 {%- if cookiecutter.auth == "header" %}
 
     async def authorize(self, request: Any, options: Any, call: swink.Call) -> None:
-        request.headers["x-api-key"] = self.api_key(options) or ""
+        if not self.has_credentials(request):
+            request.headers["x-api-key"] = self.api_key(options) or ""
 {%- endif %}

@@ -108,6 +108,10 @@ class HTTPProvider:
         """Return the API that answers this call, of a provider that has several. Pure."""
         return self
 
+    def speaker(self, model: Model) -> HTTPProvider:
+        """Return the provider whose errors a model's are: another, where that speaks for it."""
+        return self
+
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
         """Say which of the call's options are not sent as they were given. Pure.
 
@@ -130,8 +134,7 @@ class HTTPProvider:
     def error_facts(self, failure: Failure) -> None:
         """Fill `code`, `type` and `message` from the body of an HTTP error.
 
-        The default reads the shapes that most APIs use: `{"error": {…}}`, `{"error": "…"}`,
-        `{"message": …}`, each perhaps beside a `request_id`.
+        The default reads what most APIs have: `error` (parts or a text), `message`, `request_id`.
         """
         read_error(failure)
 
@@ -176,9 +179,8 @@ class HTTPProvider:
         if not key and self.info.auth == "key":
             names = " or ".join(self.info.api_key_env) or "api_key"
             why = f"no API key for {self.name}: {names} is not set"
-            raise ProviderFailure(
-                Failure("request", kind=Kind.AUTH, code="no_credentials", message=why)
-            )
+            kind, code = Kind.AUTH, "no_credentials"
+            raise ProviderFailure(Failure("request", kind=kind, code=code, message=why))
         return key or None
 
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
@@ -218,7 +220,7 @@ class HTTPProvider:
     @hookimpl
     def classify_error(self, model: Model, failure: Failure) -> Classification | None:
         """Delegate to `classify`, except where the core itself made the failure."""
-        return None if failure.kind is not None else self.classify(failure)
+        return None if failure.kind is not None else self.speaker(model).classify(failure)
 
     @final
     @hookimpl
@@ -273,17 +275,15 @@ class HTTPProvider:
     ) -> HTTPResponse:
         """Send the request and return a response that is a stream, or a WebSocket.
 
-        A provider with two ways to ask overrides it and tries one after the other. Raises
-        ProviderFailure.
+        Raises ProviderFailure. A provider with two ways to ask overrides it and tries both in turn.
         """
         types = {*self.content_types, *(_WHOLE if options.transport == "buffered" else ())}
-        renewed = False
+        renewed, facts = False, self.speaker(model).error_facts
         while True:
             request = self.request(model, payload, options)
             if request.body and (target := call.attempt.target).extra and target.inherited:
                 none: dict[str, Any] = dict.fromkeys(target.inherited)
-                own = evolve(options, **none)
-                other = self.request(model, payload, own).body
+                other = self.request(model, payload, evolve(options, **none)).body
                 request.body = body_as_extra_says(request.body, other, target.extra)
             call.attempt.ask(request)
             request.headers.update(call.headers)
@@ -302,7 +302,7 @@ class HTTPProvider:
                 if not (expired and await self._renew(call, renewals)):
                     if is_answer(response, types):
                         return response
-                    failure = await failure_of_answer(response, call.secrets, self.error_facts)
+                    failure = await failure_of_answer(response, call.secrets, facts)
                     call.tap(failure.body)
                     raise ProviderFailure(failure)
             except BaseException:

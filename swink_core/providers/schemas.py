@@ -21,8 +21,7 @@ def closed_schema(schema: Any) -> Any:
     if not isinstance(schema, Mapping):
         return schema
     closed = {name: closed_schema(value) for name, value in schema.items()}
-    kind = closed.get("type")
-    if kind == "object" or (isinstance(kind, list) and "object" in kind):
+    if "object" in (closed.get("type"), *_told(closed, "type", list)):
         closed.setdefault("additionalProperties", False)
     return closed
 
@@ -36,16 +35,21 @@ def joined_root(schema: Mapping[str, Any], refused: Collection[str]) -> dict[str
     root = {name: value for name, value in schema.items() if name not in refused}
     fields: dict[str, Any] = {}
     for keyword in {"allOf", "anyOf", "oneOf"}.intersection(refused):
-        for part in (each for each in schema.get(keyword, ()) if isinstance(each, Mapping)):
+        for part in (each for each in _told(schema, keyword, list) if isinstance(each, Mapping)):
             part = _named(schema, str(part.get("$ref"))) or part
-            for name, value in part.get("properties", {}).items():
-                known = fields.get(name, value)
+            for name, value in _told(part, "properties", dict).items():
+                known = fields.setdefault(name, value)
                 fields[name] = value if known == value else {"anyOf": [known, value]}
             if keyword == "allOf":
-                root["required"] = [*root.get("required", ()), *part.get("required", ())]
+                root["required"] = [*_told(root, "required", list), *_told(part, "required", list)]
     if fields:
-        root["properties"] = {**fields, **root.get("properties", {})}
+        root["properties"] = {**fields, **_told(root, "properties", dict)}
     return {**root, "type": "object"}
+
+
+def _told(part: Mapping[str, Any], name: str, kind: type) -> Any:
+    """Return what a schema says under a keyword; nothing where that is of another type."""
+    return told if isinstance(told := part.get(name), kind) else kind()
 
 
 def inlined_schema(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -85,9 +85,9 @@ class OpenCalls:
 
     def find(self, key: Hashable, id: str | None, name: str | None) -> ToolCall | None:
         """Return the open call that a fragment belongs to; `None` if it begins one."""
-        if id and (known := self._by_id.get(id)) is not None:
-            return known if known.is_open else None
         call = self._by_key.get(key) if key is not None else next(reversed(self._open), None)
+        if id and (known := call if call and call.id == id else self._by_id.get(id)) is not None:
+            return known if known.is_open and (not name or known.name in (None, name)) else None
         if call is None or not call.is_open:
             return None
         if id and call.id and not is_synthetic_id(call.id):
@@ -98,8 +98,7 @@ class OpenCalls:
 
     def of(self, key: Hashable) -> ToolCall | None:
         """Return the open call of a key."""
-        call = self._by_key.get(key)
-        return call if call is not None and call.is_open else None
+        return call if (call := self._by_key.get(key)) and call.is_open else None
 
     def begin(self, key: Hashable) -> ToolCall:
         """Open a call."""

@@ -233,7 +233,12 @@ FRAGMENTS: list[tuple[str, list[dict[str, Any]], list[tuple[str, str, str, str]]
     ),
     (
         "a_name_after_the_id",
-        [said(0, "a"), said(0, None, "weather"), said(0, args='{"city": "Paris"}')],
+        [
+            said(0, "a"),
+            said(0, "a", ""),
+            said(0, None, "weather"),
+            said(0, args='{"city": "Paris"}'),
+        ],
         [PARIS],
     ),
     (
@@ -257,6 +262,24 @@ FRAGMENTS: list[tuple[str, list[dict[str, Any]], list[tuple[str, str, str, str]]
             said(0, None, "clock", '{"zone": "CET"}'),
         ],
         WITHOUT_IDS,
+    ),
+    (
+        "another_name_under_another_index_and_the_same_id",
+        [
+            said(0, "a", "weather", '{"city": '),
+            said(1, "a", "clock", '{"zone": "CET"'),
+            said(0, "a", None, '"Paris"}'),
+            said(1, "a", "clock", "}"),
+        ],
+        [PARIS, ("a", *NOON[1:])],
+    ),
+    (
+        "another_name_under_the_same_index_and_the_same_id",
+        [
+            said(0, "a", "weather", '{"city": "Paris"}'),
+            said(0, "a", "clock", '{"zone": "CET"}'),
+        ],
+        [PARIS, ("a", *NOON[1:])],
     ),
     (
         "whole_calls_under_one_index",

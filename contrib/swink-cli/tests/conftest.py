@@ -87,6 +87,14 @@ class Running:
         """Presses Ctrl-C."""
         self.process.send_signal(signal.SIGINT)
 
+    def is_waiting(self) -> bool:
+        """Tells whether the process waits for something: a key, where it has nothing to do."""
+        seen = Path(f"/proc/{self.process.pid}/stat")
+        if seen.exists():
+            return seen.read_text().rpartition(")")[2].split()[0] == "S"
+        told = ["ps", "-o", "state=", "-p", str(self.process.pid)]
+        return subprocess.check_output(told, text=True).startswith(("S", "I"))
+
     def finish(self) -> int:
         """Reads to the end and returns the exit code."""
         end = time.monotonic() + SECONDS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import stat
-import time
 from pathlib import Path
 from typing import Any
 
@@ -315,12 +314,12 @@ def test_ctrl_c_stops_an_answer_and_keeps_it(start: Any, tmp_path: Path, until: 
     assert answer["stop_reason"] == "aborted"
 
 
-def test_ctrl_c_at_the_prompt_drops_the_line_only(start: Any) -> None:
+def test_ctrl_c_at_the_prompt_drops_the_line_only(start: Any, until: Any) -> None:
     running = start("chat", "-m", "echo/echo", size=TERMINAL)
     running.wait_for(PROMPT)
     running.type("half a li")
     running.wait_for("half a li")
-    time.sleep(0.2)  # Python sees a signal at the prompt only while it waits for a key
+    until(running.is_waiting)  # Python sees a signal at the prompt only while it waits for a key
     running.interrupt()
     running.wait_for("(Ctrl-D or /quit leaves)")
     running.wait_for(PROMPT)

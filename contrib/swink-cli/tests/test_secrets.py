@@ -84,7 +84,7 @@ def test_no_secret_is_in_a_log_or_a_file_of_others(
     assert holding == {"keys.toml", "config.toml", "talk.json"}
     kept = {path for path in made if path.parent.name != "kept"}
     assert {path.name: oct(stat.S_IMODE(path.stat().st_mode)) for path in kept} == dict.fromkeys(
-        ("calls.sqlite", "brief.toml", *holding), "0o600"
+        ("calls.sqlite", "brief.toml", ".keys.toml.lock", ".config.toml.lock", *holding), "0o600"
     )
     folders = {path.parent for path in kept} - {tmp_path}
     assert {oct(stat.S_IMODE(path.stat().st_mode)) for path in folders} == {"0o700"}

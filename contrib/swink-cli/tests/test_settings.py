@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -238,6 +241,44 @@ def site(tmp_path: Path) -> Path:
     files = {"telling/__init__.py": TELLING, "telling/models.toml": "".join(models),
              "lines_provider/__init__.py": LINES_PROVIDER}  # fmt: skip
     return install(tmp_path / "site", "swink-provider-telling", {"swink.providers": points}, files)
+
+
+CHANGES = """
+import sys
+from swink_cli.keys import keep
+from swink_cli.settings import change
+print("ready", flush=True)
+sys.stdin.read()
+for count in range(15):
+    change(["aliases"], sys.argv[1] + str(count), ["echo/echo"])
+    keep(sys.argv[1] + str(count), "k")
+"""
+
+
+def test_nothing_is_lost_of_what_two_processes_change_at_once(
+    swink_environment: dict[str, str], file: Path
+) -> None:
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", CHANGES, name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=swink_environment,
+        )
+        for name in ("here", "there")
+    ]
+    for process in started:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.close()
+    for process in started:
+        with process:
+            assert process.wait(60) == 0
+    kept = {f"{name}{count}" for name in ("here", "there") for count in range(15)}
+    assert tomllib.loads(file.read_text())["aliases"].keys() == kept
+    assert tomllib.loads(file.with_name("keys.toml").read_text())["keys"].keys() == kept
 
 
 def test_who_names_no_model_is_offered_what_there_is(start: Any, swink: Any, site: Path) -> None:

@@ -102,3 +102,41 @@ def test_nothing_needs_what_windows_has_not(swink_environment: dict[str, str]) -
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "Hi\n"), done.stderr
+
+
+INTERRUPTED = """
+import atexit, os, signal, sys
+when = sys.argv.pop(1)
+
+def interrupt(*_):
+    os.kill(os.getpid(), signal.SIGINT)
+
+class Finder:
+    def find_spec(self, name, *_):
+        if name == when:
+            interrupt()
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Finder())
+if when == "the end":
+    atexit.register(interrupt)
+from swink_cli.__main__ import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("when", "said"), [("click", ""), ("swink_core", "stopped"), ("the end", "")]
+)
+def test_an_interrupt_prints_no_traceback_from_the_first_import_to_the_end(
+    swink_environment: dict[str, str], when: str, said: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, when, "providers", "echo"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env=swink_environment,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.strip()) == (130, said)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import aiohttp
@@ -18,7 +18,6 @@ from test_signs_of_life import BEGUN, ENDED, HI, Thinking
 import swink_core as swink
 from swink_gateway.calls import ACTIVE, PEAK, REJECTED, REQUESTS
 from swink_gateway.outbox import MOST_QUEUED, Outbox, read_ahead
-from swink_gateway.reading import MOST_BODY_BYTES
 from swink_gateway.relay import ABORTED, BACKPRESSURE, Limits
 
 PATH = "/v1/chat/completions"
@@ -56,31 +55,36 @@ async def test_with_all_places_taken_a_request_is_503_and_says_when_to_come_agai
         assert found == [1, 0, 1, 5]
 
 
+HEAD = f"POST {PATH} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+
+SAID = msgspec.json.encode(HI)
+HALF = b"x" * 500
+
+
 async def test_requests_that_are_answered_have_so_many_bytes_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("swink_gateway.calls.MOST_BYTES", 2 * MOST_BODY_BYTES - 1)
+    monkeypatch.setattr("swink_gateway.calls.MOST_BYTES", 1000)
     upstream = Thinking()
     async with serving(upstream) as gateway:
         first = asyncio.ensure_future(ask(gateway, PATH, HI))
         await upstream.asked.wait()
-        body = msgspec.json.encode({**HI, "input": "x"})
+        assert gateway._calls._bytes == len(SAID)
+        refused = await ask(gateway, PATH, HALF * 2)  # it is said how long it is
+        assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
+        assert "bytes are under way" in refused.json["error"]["message"]
 
-        async def chunks() -> AsyncIterator[bytes]:
-            yield body  # nobody says how long it is
+        port = int(gateway.url.rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"{HEAD}Transfer-Encoding: chunked\r\n\r\n1F4\r\n".encode() + HALF + b"\r\n")
+        await until(lambda: gateway._calls._bytes == len(SAID) + 500)  # what has come of it
+        writer.write(b"1F4\r\n" + HALF + b"\r\n")
+        assert b" 503 " in await reader.readline()
+        writer.close()
 
-        statuses = []
-        async with aiohttp.ClientSession() as session:
-            waiting = asyncio.ensure_future(session.post(gateway.url + PATH, data=chunks()))
-            await until(lambda: gateway.counters[ACTIVE] == 2)
-            async with session.post(gateway.url + PATH, data=chunks()) as refused:
-                statuses.append((refused.status, refused.headers["Retry-After"]))
-                assert "bytes are under way" in await refused.text()
-            waiting.cancel()
         await upstream.say(*BEGUN)
         await upstream.say(*ENDED)
         assert (await first).status == 200
-        assert statuses == [(503, "1")]
         await until(lambda: not gateway.counters[ACTIVE])
         assert gateway._calls._bytes == 0
 

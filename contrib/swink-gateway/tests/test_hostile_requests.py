@@ -307,6 +307,29 @@ async def test_what_is_no_request_is_refused_in_the_protocols_words(name: str, b
     assert answer.json["error"]
 
 
+NO_SCHEMAS: list[dict[str, Any]] = [
+    {"properties": 1}, {"properties": [[]]}, {"required": 1}, {"required": [[]]}, {"anyOf": 1},
+    {"allOf": [{"properties": 0, "required": 0}]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("model", ["openai/gpt-5-mini", "anthropic/claude-haiku-4-5"])
+@pytest.mark.parametrize("wrong", NO_SCHEMAS, ids=str)
+async def test_a_schema_that_is_none_is_for_the_provider_to_refuse(
+    model: str, wrong: dict[str, Any]
+) -> None:
+    refusal = {"error": {"type": "invalid_request_error", "message": "that is no schema"}}
+    http = MemoryHTTPClient(MemoryResponse.of_json(refusal, 400))
+    provider = {model.partition("/")[0]: {"api_key": "k", "base_url": "http://upstream.invalid"}}
+    tool = {"name": "look", "strict": True, "input_schema": {"type": "object", **wrong}}
+    said = {"max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}], "tools": [tool]}
+    async with serving(http=http, providers=provider) as gateway:
+        answer = await ask(gateway, "/v1/messages", {"model": model, **said})
+    assert answer.status == 400
+    assert "that is no schema" in answer.json["error"]["message"]
+    assert len(http.requests) == 1
+
+
 @EACH
 async def test_no_secret_of_the_gateways_is_told(
     name: str, caplog: pytest.LogCaptureFixture

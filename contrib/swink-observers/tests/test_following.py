@@ -86,6 +86,34 @@ async def test_what_answers_otherwise_is_no_feed() -> None:
     await server.stop()
 
 
+# (what is sent, how it is followed)
+FOREIGN = [
+    ("event: end\ndata: [1]\n\n", ("tail",)),
+    ("data: 5\n\n", ("tail", "--json")),
+    ("data: none\n\n", ("top",)),
+    ("event: begin\ndata: {}\n\n", ("tail",)),
+    ('event: end\ndata: {"call": "c1"}\n\n', ("top",)),
+]
+
+
+@pytest.mark.parametrize(("sent", "command"), FOREIGN)
+async def test_events_of_something_else_are_no_feed(
+    swink: Any, sent: str, command: tuple[str, ...]
+) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(text=sent, content_type="text/event-stream")
+
+    app, server = web.Application(), Server()
+    app.router.add_get("/events", answer)
+    server.runner = web.AppRunner(app)
+    await server.runner.setup()
+    await web.TCPSite(server.runner, "127.0.0.1", server.port).start()
+    done = await asyncio.to_thread(lambda: swink(*command, server.url))
+    await server.stop()
+    assert done.returncode == 1
+    assert "no feed of calls" in done.stderr
+
+
 async def test_piped_the_table_is_printed_once(swink: Any) -> None:
     server, feed = Server(), Feed()
     await server.start(feed)

@@ -11,7 +11,7 @@ import pytest
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import NDJSONDecoder, SSEDecoder
+from swink_core.providers import FrameError, NDJSONDecoder, SSEDecoder
 from swink_recorder.recording import Recording
 from swink_testing.acme import acme_host
 from swink_testing.calls import client_with
@@ -28,6 +28,7 @@ from swink_testing.chaos import (
     Stall,
     standard_faults,
 )
+from swink_testing.chaos_answers import framing_of
 
 MODEL = "acme/large"
 GOOD = Answer.of_body(b'data: {"text": "Hello"}\n\ndata: {"stop": "stop"}\n\n', SSEDecoder)
@@ -77,6 +78,36 @@ def test_a_fault_says_this_instead(answer: Answer, fault: Fault, said: bytes) ->
 def test_frames_of_a_binary_framing_cannot_be_written() -> None:
     with pytest.raises(ValueError, match="cannot be written"):
         Answer(b"\x00").frame(b"{}")
+
+
+class OwnEvents:
+    """A decoder of a provider's own, which is no `SSEDecoder`, but reads events by one."""
+
+    def __init__(self) -> None:
+        self._events = SSEDecoder()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        return self._events.feed(data)
+
+    def finish(self) -> list[bytes]:
+        return self._events.finish()
+
+
+class Checked(OwnEvents):
+    """A decoder that finds checksums wrong."""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        raise FrameError("the checksum is wrong")
+
+
+@pytest.mark.parametrize(
+    ("decoder", "framing"),
+    [(SSEDecoder, "sse"), (OwnEvents, "sse"), (NDJSONDecoder, "ndjson"), (Checked, None)],
+)
+def test_how_frames_are_marked_off_is_told_by_what_a_decoder_reads(
+    decoder: type[OwnEvents], framing: str | None
+) -> None:
+    assert framing_of(decoder) == framing
 
 
 def test_binary_framings_are_spared_the_faults_that_need_frames_to_be_written() -> None:

@@ -103,6 +103,7 @@ def test_typed_answers_and_runs_come_without_await(client: swink.SyncClient) -> 
     assert run.cost is not None
     assert len(run.conversation) == 4
     assert client.gather("echo/echo", ["a", "b"]).answers[1].text == "b"
+    assert [one.text for one in client.gather("echo/echo", ["a", "b"])] == ["a", "b"]
     assert client.usage is not None
     assert client.cost is not None
     assert client.catalog.provider("echo") is not None

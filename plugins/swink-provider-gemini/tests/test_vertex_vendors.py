@@ -174,6 +174,29 @@ async def test_errors_are_googles_or_the_vendors_own(
     assert message.error_kind is kind
 
 
+# a model that was asked before, and what Google's servers say of Gemini
+ASKED_BEFORE = [
+    (LLAMA, 429, "RESOURCE_EXHAUSTED", "You exceeded your current quota.", Kind.THROTTLED),
+    (MISTRAL, 429, "RESOURCE_EXHAUSTED", "You exceeded your current quota.", Kind.THROTTLED),
+    (CLAUDE, 409, "ABORTED", "The transaction was aborted.", Kind.NETWORK),
+]
+
+
+@pytest.mark.parametrize(("before", "status", "word", "said", "kind"), ASKED_BEFORE)
+async def test_what_geminis_errors_mean_has_nothing_to_do_with_who_was_asked_before(
+    before: str, status: int, word: str, said: str, kind: Kind
+) -> None:
+    error = {"error": {"code": status, "message": said, "status": word}}
+    http = MemoryHTTPClient(*(MemoryResponse.of_json(error, status) for _ in range(2)))
+    own: Any = {"vertex": {"api_key": "ya29.token", "settings": {"project": "p"}}}
+    async with Client(http=http, retry=RetryPolicy.none(), providers=own) as client:
+        for model in (before, "gemini-3.5-flash"):
+            async with client.stream(f"vertex/{model}", "Hi") as stream:
+                async for _ in stream:
+                    pass
+    assert stream.message.error_kind is kind
+
+
 @pytest.mark.parametrize(
     ("model", "package"),
     [

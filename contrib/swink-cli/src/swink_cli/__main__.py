@@ -1,8 +1,39 @@
-"""`python -m swink_cli` is `swink`."""
+"""The way into `swink`, and what Ctrl-C does before it is set up and after it is done.
 
+Python would print a traceback, of its own imports and of its end.
+"""
+
+import os
+import signal
 import sys
 
-from swink_cli.main import main
+from swink_cli.exits import EXIT_INTERRUPTED
+
+__all__ = ["main"]
+
+
+def main() -> int:
+    """Run the command line of this process, and return its exit code."""
+    usual = signal.default_int_handler
+    heeds = signal.getsignal(signal.SIGINT) is usual  # who is in the background does not
+    if heeds:
+        signal.signal(signal.SIGINT, _leave)
+    from swink_cli.main import main as run
+
+    if heeds:
+        signal.signal(signal.SIGINT, usual)
+    try:
+        return run()
+    except KeyboardInterrupt:  # while it said what was wrong
+        return EXIT_INTERRUPTED
+    finally:
+        if heeds:
+            signal.signal(signal.SIGINT, _leave)
+
+
+def _leave(*_: object) -> None:
+    os._exit(EXIT_INTERRUPTED)
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -9,7 +9,8 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,6 +19,7 @@ import swink_core as swink
 
 __all__ = [
     "PIPE",
+    "changing",
     "encode_json",
     "media_block",
     "private_folder",
@@ -178,6 +180,34 @@ def encode_json(data: Any, indent: int | None = None) -> bytes:
 def private_folder(path: Path) -> None:
     """Make a folder, if there is none, in which nobody but its user can read or write."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+@contextmanager
+def changing(path: Path) -> Iterator[None]:
+    """Keep other processes from changing a file between its reading and its writing.
+
+    Its folder is made, and has a file that is locked, which the system frees however a process
+    ends. Raises OSError.
+    """
+    private_folder(path.parent)
+    lock = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        _lock(lock)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _lock(descriptor: int) -> None:
+    """Wait for a lock; on Windows no more than ten seconds."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
 def replace_file(path: Path, data: bytes) -> None:

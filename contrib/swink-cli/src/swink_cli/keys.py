@@ -18,12 +18,13 @@ from __future__ import annotations
 import os
 import stat
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import swink_core as swink
-from swink_cli.files import private_folder, replace_file
+from swink_cli.files import changing, replace_file
 from swink_cli.settings import profile_at_hand, read_settings, user_folder
 from swink_cli.terminal import say
 
@@ -73,17 +74,17 @@ def read_key(provider: str) -> str | None:
 def keep(provider: str, key: str) -> str:
     """Keep a key for a provider, of the profile at hand, and return its place."""
     profile = profile_at_hand()
-    data, value = _read(), _into_keyring(_user(profile, provider), key)
-    _section(data, profile)[provider] = value
-    _write(data)
+    _read()  # a file that cannot be read is not written over
+    value = _into_keyring(_user(profile, provider), key)
+    with _changed() as data:
+        _section(data, profile)[provider] = value
     return IN_FILE if isinstance(value, str) else IN_KEYRING
 
 
 def forget(provider: str) -> bool:
     """Forget the key of a provider, of the profile at hand, and tell whether there was one."""
     profile = profile_at_hand()
-    data = _read()
-    value = _section(data, profile).pop(provider, None)
+    value = _section(_read(), profile).get(provider)
     if value is None:
         return False
     if not isinstance(value, str) and (ring := _keyring()) is not None:
@@ -93,7 +94,8 @@ def forget(provider: str) -> bool:
             ring.delete_password(SERVICE, _user(profile, provider))
         except KeyringError as error:
             say(f"notice: the keyring keeps it all the same: {error}")
-    _write(data)
+    with _changed() as data:
+        _section(data, profile).pop(provider, None)
     return True
 
 
@@ -160,13 +162,17 @@ def _read() -> dict[str, Any]:
     return data
 
 
-def _write(data: dict[str, Any]) -> None:
+@contextmanager
+def _changed() -> Iterator[dict[str, Any]]:
+    """Hold what the file says, to be written when it was changed."""
     import tomlkit
 
     path = keys_path()
     try:
-        private_folder(path.parent)
-        replace_file(path, tomlkit.dumps(data).encode())  # makes a file that is the user's alone
+        with changing(path):
+            data = _read()
+            yield data
+            replace_file(path, tomlkit.dumps(data).encode())  # a file that is the user's alone
     except OSError as error:
         raise swink.UsageError(
             f"{path}: {error.strerror or error}",

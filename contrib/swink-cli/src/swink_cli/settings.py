@@ -28,7 +28,7 @@ import click
 from attrs import define, field
 
 import swink_core as swink
-from swink_cli.files import private_folder, replace_file
+from swink_cli.files import changing, replace_file
 from swink_cli.main import PROFILE
 
 __all__ = [
@@ -112,9 +112,24 @@ def change(table: Sequence[str], name: str, value: Any) -> Path:
 
     Of a profile it is the profile's. Raises UsageError for what the file may not hold.
     """
+    path = settings_path()
+    file = path.resolve()
+    try:
+        with changing(file):
+            replace_file(file, _changed(path, table, name, value).encode())
+    except OSError as error:
+        raise swink.UsageError(
+            f"{path}: {error.strerror or error}",
+            title="Nothing was kept",
+            resolution=f"Set {CONFIG_ENV} to a file that may be written.",
+        ) from error
+    return path
+
+
+def _changed(path: Path, table: Sequence[str], name: str, value: Any) -> str:
+    """Return the text of a file with another value, or without it."""
     import tomlkit
 
-    path = settings_path()
     said = _read(path)
     _settings(path, said, begins=True)  # a file that cannot be read is not written over
     profile = profile_at_hand() or said.get("profile")
@@ -130,16 +145,7 @@ def change(table: Sequence[str], name: str, value: Any) -> Path:
         place[name] = value
     text = tomlkit.dumps(document)
     _settings(path, tomllib.loads(text), begins=True)
-    try:
-        private_folder(path.parent)
-        replace_file(path.resolve(), text.encode())
-    except OSError as error:
-        raise swink.UsageError(
-            f"{path}: {error.strerror or error}",
-            title="Nothing was kept",
-            resolution=f"Set {CONFIG_ENV} to a file that may be written.",
-        ) from error
-    return path
+    return text
 
 
 def _read(path: Path) -> dict[str, Any]:

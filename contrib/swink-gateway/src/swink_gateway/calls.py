@@ -37,7 +37,7 @@ from swink_gateway.limits import Ledger
 from swink_gateway.one_answer import OneAnswer, respond
 from swink_gateway.protocols import Asked, ClientProtocol, Facts
 from swink_gateway.protocols.frames import JSON
-from swink_gateway.reading import MOST_BYTES, Refused, read_body, size_of
+from swink_gateway.reading import MOST_BYTES, Refused, come, read_body, size_of
 from swink_gateway.relay import Limits
 from swink_gateway.routing import Chain, Routing, restarted
 
@@ -45,6 +45,9 @@ __all__ = ["OWNER", "Calls", "respond"]
 
 Answering = Callable[[web.Request, Asked], Awaitable[web.StreamResponse]]
 """What makes an answer to a request that was read."""
+
+Holding = Callable[[int], None]
+"""Is told of how many bytes a request has come to be."""
 
 OWNER = web.RequestKey("owner", str)
 """Of a request: whose key it shows, by name; `""` where keys have no names."""
@@ -112,8 +115,8 @@ class Calls:
     ) -> web.StreamResponse:
         """Answer a request that has been let in; `go_on` does, where it is not all the same."""
         try:
-            with self.place(size_of(request)):
-                asked = await self.read_request(request, protocol)
+            with self.place(size_of(request)) as hold:
+                asked = await self.read_request(request, protocol, hold)
                 if go_on is not None:
                     return await go_on(request, asked)
                 return await self.answer_to(request, protocol, asked)
@@ -121,27 +124,37 @@ class Calls:
             return respond(protocol.failure(refusal.error, refusal.status))
 
     @contextmanager
-    def place(self, size: int) -> Iterator[None]:
-        """Hold one of the places for answers, to a request of `size` bytes.
+    def place(self, size: int) -> Iterator[Holding]:
+        """Hold one of the places for answers, to a request of `size` bytes, and more that come.
 
         Raises Refused where there is none, or requests that are being answered are too much.
         """
-        counters, most = self.counters, self.limits.streams
-        if counters[ACTIVE] >= most or self._bytes + size > MOST_BYTES:
-            counters[REJECTED] += 1
-            what = f"{most} answers are" if counters[ACTIVE] >= most else f"{self._bytes} bytes are"
-            full = Error(error_message=f"{what} under way here, as many as there may be")
-            full.error_kind, full.retry_after = StreamErrorKind.THROTTLED, COME_AGAIN_SECONDS
-            raise Refused(full, UNAVAILABLE)
-        self._bytes += size
+        counters, most, held = self.counters, self.limits.streams, 0
+
+        def hold(size: int) -> None:
+            nonlocal held
+            if self._bytes + size - held > MOST_BYTES:
+                raise self._refusal(f"{self._bytes} bytes are")
+            self._bytes += size - held
+            held = size
+
+        if counters[ACTIVE] >= most:
+            raise self._refusal(f"{most} answers are")
+        hold(size)
         counters[ACTIVE] += 1
         counters[PEAK] = max(counters[PEAK], counters[ACTIVE])
         try:
-            yield
+            yield hold
         finally:
             counters[ACTIVE] -= 1
-            self._bytes -= size
+            self._bytes -= held
             self._ended.set()
+
+    def _refusal(self, what: str) -> Refused:
+        self.counters[REJECTED] += 1
+        full = Error(error_message=f"{what} under way here, as many as there may be")
+        full.error_kind, full.retry_after = StreamErrorKind.THROTTLED, COME_AGAIN_SECONDS
+        return Refused(full, UNAVAILABLE)
 
     async def answer_to(
         self,
@@ -226,19 +239,24 @@ class Calls:
         encoder = protocol.encoder(asked, Facts(self.new_id(), int(time.time())))
         return web.Response(body=encoder.whole(nothing), content_type=JSON)
 
-    async def read_request(self, request: web.Request, protocol: ClientProtocol) -> Asked:
+    async def read_request(
+        self, request: web.Request, protocol: ClientProtocol, hold: Holding
+    ) -> Asked:
         """Return what a request asks for. Raises Refused."""
-        body = await self.read(request)
+        body = await self.read(request, hold)
         path = {**request.query, **request.match_info}
         return await read_body(protocol, body, path, request.headers)
 
-    async def read(self, request: web.Request) -> bytes:
-        """Return the body of a request. Raises Refused where it does not come in time."""
+    async def read(self, request: web.Request, hold: Holding) -> bytes:
+        """Return the body of a request, which is held as it comes.
+
+        Raises Refused where it does not come in time, or is too much.
+        """
         if request.content.is_eof():  # it has come
-            return await request.read()
+            return await come(request, hold)
         try:
             async with time_limit(self.limits.clock, self.limits.patience):
-                return await request.read()
+                return await come(request, hold)
         except TimeoutError as error:
             why = f"the body did not come within {self.limits.patience:g} s"
             raise Refused(of_bad_request(why), 408) from error

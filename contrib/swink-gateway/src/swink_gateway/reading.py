@@ -14,7 +14,7 @@ from swink_gateway.failures import of_bad_request
 from swink_gateway.protocols import Asked, BadRequest, ClientProtocol
 
 __all__ = ["MOST_BLOCKS", "MOST_BODY_BYTES", "MOST_BYTES", "MOST_DEPTH", "MOST_ELEMENTS", "Refused"]
-__all__ += ["asked_of", "json_of", "read_body", "size_of", "within"]
+__all__ += ["asked_of", "come", "json_of", "read_body", "size_of", "within"]
 
 MOST_BODY_BYTES = 32 * 1024 * 1024
 """Of a request: the smallest of coding agents' have 40 kB, those with images some MB."""
@@ -51,9 +51,20 @@ T = TypeVar("T")
 
 
 def size_of(request: web.Request) -> int:
-    """Return how many bytes a request may have, before it is read."""
+    """Return how many bytes a request has: as it says, or as have come where it does not."""
     length = request.content_length
-    return MOST_BODY_BYTES if length is None else min(length, MOST_BODY_BYTES)
+    return request.content.total_bytes if length is None else min(length, MOST_BODY_BYTES)
+
+
+async def come(request: web.Request, hold: Callable[[int], None]) -> bytes:
+    """Return the body of a request when it has come; `hold` is told of its size meanwhile."""
+    body = bytearray()
+    while piece := await request.content.readany():
+        body += piece
+        if len(body) > MOST_BODY_BYTES:
+            raise web.HTTPRequestEntityTooLarge(MOST_BODY_BYTES)
+        hold(size_of(request))
+    return bytes(body)
 
 
 def json_of(body: bytes) -> Any:

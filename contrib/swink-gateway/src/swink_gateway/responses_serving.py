@@ -29,7 +29,7 @@ from swink_gateway.protocols import Asked, BadRequest, Facts
 from swink_gateway.protocols.frames import encode, named_frame
 from swink_gateway.protocols.openai_errors import error_data
 from swink_gateway.protocols.responses import PREFIX, ResponsesProtocol
-from swink_gateway.reading import MOST_BLOCKS, Refused, asked_of, json_of, within
+from swink_gateway.reading import MOST_BLOCKS, Refused, asked_of, json_of, size_of, within
 from swink_gateway.relay import Line, hold_little, relayed
 
 __all__ = ["ResponsesRoutes"]
@@ -73,8 +73,7 @@ class ResponsesRoutes:
 
     async def _answer(self, request: web.Request, asked: Asked) -> web.StreamResponse:
         owner = request[OWNER]
-        size = len(await request.read())
-        size = _go_on(asked, size, self._most_bytes, self._kept, owner)
+        size = _go_on(asked, size_of(request), self._most_bytes, self._kept, owner)
 
         def done(message: Any, facts: Facts) -> None:
             if asked.said["store"]:

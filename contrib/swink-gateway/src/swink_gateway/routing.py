@@ -14,6 +14,7 @@ from swink_gateway.addressing import check_named_by_client
 from swink_gateway.config import Config, Fault, Route, Source, Transforms
 from swink_gateway.features import fits, is_named
 from swink_gateway.limits.stores import ENGINES, Store
+from swink_gateway.permissions import permitted
 from swink_gateway.protocols import Asked
 
 __all__ = ["Chain", "Routing", "restarted", "usable"]
@@ -53,6 +54,9 @@ class Routing:
         chain = self._chain(name, self.chance)
         if name == asked.model and route is None:
             check_named_by_client(self.client, chain[0][0])
+        if (key := self.config.keys.get(owner)) is not None and key.models:
+            to = chain[0][0].provider
+            asked = permitted(asked, lambda model: self.allows(owner, f"{to}/{model}"))
         return chain, _transformed(asked, route.transforms) if route else evolve(asked)
 
     def allows(self, owner: str, name: str) -> bool:

@@ -37,7 +37,7 @@ from swink_gateway.protocols.gemini import GeminiProtocol
 from swink_gateway.protocols.messages import MessagesProtocol
 from swink_gateway.protocols.native import NativeProtocol
 from swink_gateway.protocols.ollama import OllamaGenerateProtocol, OllamaProtocol
-from swink_gateway.reading import MOST_BODY_BYTES, Refused, json_of, within
+from swink_gateway.reading import MOST_BODY_BYTES, Refused, json_of, size_of, within
 from swink_gateway.relay import Limits
 from swink_gateway.responses_serving import ResponsesRoutes
 from swink_gateway.routing import Routing
@@ -198,7 +198,7 @@ class Gateway:
     # -- routes --------------------------------------------------------------------------------
 
     def _app(self) -> web.Application:
-        app = web.Application(client_max_size=MOST_BODY_BYTES, middlewares=[self._let_in])
+        app = web.Application(middlewares=[self._let_in])
         app.router.add_get("/", self._page)
         app.router.add_get("/health", _fine)
         app.router.add_get("/ready", self._ready)
@@ -248,8 +248,9 @@ class Gateway:
 
     async def _show(self, request: web.Request) -> web.Response:
         try:
-            body = await self._calls.read(request)
-            name = await within(lambda: _shown(body), len(body))
+            with self._calls.place(size_of(request)) as hold:
+                body = await self._calls.read(request, hold)
+                name = await within(lambda: _shown(body), len(body))
         except Refused as refused:
             return web.json_response({"error": str(refused)}, status=refused.status)
         found = ollama_model(self._offer(request), name)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from typing import Any
 
 import msgspec
@@ -20,7 +20,7 @@ import swink_core as swink
 from swink_observers.environment import SETTING
 from swink_observers.serving import HEARTBEAT_SECONDS
 
-__all__ = ["DEFAULT_GATEWAY", "DEFAULT_URL", "Place", "following", "spending"]
+__all__ = ["DEFAULT_GATEWAY", "DEFAULT_URL", "Place", "following", "spending", "told_by"]
 
 DEFAULT_URL = "http://127.0.0.1:8765/events"
 
@@ -31,6 +31,8 @@ GATEWAY_KEY = "SWINK_GATEWAY_KEY"
 
 _STATUS = re.compile(r"\bfetch \S+ failed[^:]*: (\d{3}): ")
 """How the library says what was answered instead, with all of the answer."""
+
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 AGAIN_SECONDS = 1.0
 """Between two tries to find a feed again that was there."""
@@ -100,7 +102,9 @@ async def following(
                 async with aclosing(_events(source)) as records:
                     async for event in records:
                         read = event.last_event_id
-                        yield event.type or "message", msgspec.json.decode(event.data)
+                        with told_by(place):
+                            data = _OBJECT.decode(event.data)
+                        yield event.type or "message", data
             except (ClientError, OSError, TimeoutError, ValueError) as error:
                 if is_new:
                     raise _none(place, error) from error
@@ -108,6 +112,18 @@ async def following(
                 await source.close()
             lost()
             await asyncio.sleep(AGAIN_SECONDS)
+
+
+@contextmanager
+def told_by(place: Place) -> Iterator[None]:
+    """Have a record that cannot be read be told as what it is: no feed of calls comes from there.
+
+    Raises SwinkError.
+    """
+    try:
+        yield
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise _none(place, error) from error
 
 
 async def _events(source: EventSource) -> AsyncGenerator[Any, None]:

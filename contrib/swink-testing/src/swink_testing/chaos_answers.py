@@ -8,7 +8,7 @@ from typing import Literal
 
 from attrs import define, evolve, field
 
-from swink_core.providers import Decoder, NDJSONDecoder, SSEDecoder
+from swink_core.providers import Decoder, FrameError
 from swink_recorder.recording import Recording
 from swink_testing.chunking import frame_ends
 
@@ -74,8 +74,23 @@ class Answer:
 
 
 def framing_of(decoder: Callable[[], Decoder]) -> Framing | None:
-    """Tell how a provider's frames are marked off; `None` where it is binary."""
-    made = decoder()
-    if isinstance(made, SSEDecoder):
-        return "sse"
-    return "ndjson" if isinstance(made, NDJSONDecoder) else None
+    """Tell how a provider's frames are marked off, by what its decoder reads.
+
+    `None` where they are neither events nor lines.
+    """
+    found: list[Framing] = [framing for framing, frame in _FRAMES if _reads(decoder(), frame)]
+    return found[0] if found else None
+
+
+_PAYLOAD = b"{}"
+_FRAMES: tuple[tuple[Framing, bytes], ...] = (
+    ("sse", b"data: %b\n\n" % _PAYLOAD),
+    ("ndjson", b"%b\n" % _PAYLOAD),
+)
+
+
+def _reads(decoder: Decoder, frame: bytes) -> bool:
+    try:
+        return [*decoder.feed(frame)] == [_PAYLOAD]
+    except FrameError:
+        return False

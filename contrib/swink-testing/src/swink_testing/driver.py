@@ -25,7 +25,9 @@ from swink_core import (
     AssistantMessage,
     Classification,
     Context,
+    Done,
     Event,
+    ExtensionBlock,
     Failure,
     Model,
     ProviderInfo,
@@ -48,6 +50,7 @@ from swink_testing.calls import call_of
 
 if TYPE_CHECKING:
     from swink_core import Block
+    from swink_testing.chaos_answers import Answer
 
 __all__ = [
     "MemoryHTTPClient",
@@ -56,6 +59,7 @@ __all__ = [
     "comparable_events",
     "drive_bytes",
     "fold",
+    "reads_on",
     "run_bytes",
     "source_of",
 ]
@@ -121,6 +125,28 @@ def run_bytes(
 ) -> list[Event]:
     """Do what `drive_bytes` does, for tests that are not coroutines."""
     return asyncio.run(drive_bytes(provider, model, chunks, options=options, context=context))
+
+
+async def reads_on(
+    provider: ParsingProvider, model: str | Model, answers: Iterable[Answer]
+) -> bool:
+    """Tell whether a provider's answers end with their bytes alone: more may always come.
+
+    So it is where what completes one of them is content, too, and no frame is for the end.
+    """
+    for answer in answers:
+        before = "", "", 0
+        for end in answer.ends:
+            events = await drive_bytes(provider, model, [answer.body[:end]])
+            message = fold(events)
+            opaque = sum(isinstance(block, ExtensionBlock) for block in message.content)
+            said = message.text, message.thinking, len(message.content) - opaque
+            if isinstance(events[-1], Done):
+                if said != before:
+                    return True
+                break
+            before = said
+    return False
 
 
 def fold(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from swink_core import StreamErrorKind as Kind
 
-__all__ = ["FAILS", "FULL_STREAM", "HALFWAY", "KNOWN", "MALFORMED", "NOTICES"]
+__all__ = ["AFTER_THE_END", "FAILS", "FULL_STREAM", "HALFWAY", "KNOWN", "MALFORMED", "NOTICES"]
 __all__ += ["SAYS_NOTHING", "STALLS"]
 
 FULL_STREAM = {
@@ -12,6 +12,9 @@ FULL_STREAM = {
     "noise", "terminal-twice", "content-after-terminal", "comments-between",
 }  # fmt: skip
 """Faults through which the whole answer comes, where a frame more that is damaged is skipped."""
+
+AFTER_THE_END = {"terminal-twice", "content-after-terminal"}
+"""Those that say more after an answer's end, where there is an end before that of the bytes."""
 
 NOTICES = {
     "broken-frame": ["malformed_frame"], "broken-frames-3": ["malformed_frame"] * 3,

@@ -43,6 +43,10 @@ class Batch(Generic[R]):
         missing = (*_FAILURES, type(None))
         return [each for each in self.results if not isinstance(each, missing)]
 
+    def __iter__(self) -> Iterator[R | StreamError | BadAnswer | None]:
+        """Yield the results, in order."""
+        return iter(self.results)
+
     def _ended(self, number: int, result: R | StreamError | BadAnswer) -> None:
         self.results[number] = result
         self.done += 1

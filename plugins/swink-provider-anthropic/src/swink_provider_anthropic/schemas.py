@@ -81,9 +81,17 @@ def _counted(schema: Mapping[str, Any]) -> tuple[int, int]:
     """Return how many fields may be left out, and how many are of several types."""
     optional = unions = 0
     for node in _nodes(schema):
-        optional += len({*node.get("properties", ())} - {*node.get("required", ())})
+        optional += len(_names(node.get("properties")) - _names(node.get("required")))
         unions += "anyOf" in node or isinstance(node.get("type"), list)
     return optional, unions
+
+
+_SEVERAL = (Mapping, list, tuple)
+
+
+def _names(told: Any) -> set[str]:
+    """Return the names of fields; none where a schema has something else in their place."""
+    return {n for n in told if isinstance(n, str)} if isinstance(told, _SEVERAL) else set()
 
 
 def _is_compiled(schema: Mapping[str, Any]) -> bool:

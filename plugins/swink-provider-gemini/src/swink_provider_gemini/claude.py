@@ -11,13 +11,14 @@ from typing import Any
 
 from swink_core import Model, StreamOptions
 from swink_provider_anthropic import AnthropicProvider
+from swink_provider_gemini.errors import GoogleErrors
 
 __all__ = ["Speaker"]
 
 VERSION = "vertex-2023-10-16"
 
 
-class Speaker(AnthropicProvider):
+class Speaker(GoogleErrors, AnthropicProvider):
     """What is asked of Claude, and who reads the answer; `address` is that of a model."""
 
     features = AnthropicProvider.features - {"file_ids"}

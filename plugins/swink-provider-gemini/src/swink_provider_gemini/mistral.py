@@ -12,12 +12,13 @@ from typing import Any
 from attrs import evolve
 
 from swink_core import Model, StreamOptions
+from swink_provider_gemini.errors import GoogleErrors
 from swink_provider_mistral import MistralProvider
 
 __all__ = ["Speaker"]
 
 
-class Speaker(MistralProvider):
+class Speaker(GoogleErrors, MistralProvider):
     """What is asked of such a model, and who reads the answer; `address` is that of a model."""
 
     def __init__(self, name: str, address: Callable[[Model, StreamOptions], str]) -> None:

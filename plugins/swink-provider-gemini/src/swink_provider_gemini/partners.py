@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from swink_core import Model, StreamOptions
+from swink_provider_gemini.errors import GoogleErrors
 from swink_provider_openai import OpenAIProvider
 
 __all__ = ["Speaker"]
 
 
-class Speaker(OpenAIProvider):
+class Speaker(GoogleErrors, OpenAIProvider):
     """What is asked of such a model, and who reads the answer; `address` is that of them all."""
 
     def __init__(self, name: str, address: Callable[[Model, StreamOptions], str]) -> None:

@@ -25,7 +25,6 @@ from attrs import evolve
 from swink_core import (
     AssistantMessage,
     Call,
-    Classification,
     Context,
     Failure,
     Model,
@@ -166,17 +165,9 @@ class VertexProvider(GeminiProvider):
         speaker = self._speaker(model)
         return speaker.parser(model) if speaker else super().parser(model)
 
-    def error_facts(self, failure: Failure) -> None:
-        """Read Google's errors, and those that a vendor's server wrote itself."""
-        super().error_facts(failure)
-        for speaker in self._speakers.values():
-            if failure.type is None:
-                speaker.error_facts(failure)
-
-    def classify(self, failure: Failure) -> Classification | None:
-        """Go by the vendors' words, then by Google's."""
-        found = (speaker.classify(failure) for speaker in self._speakers.values())
-        return next(filter(None, found), None) or super().classify(failure)
+    def speaker(self, model: Model) -> HTTPProvider:
+        """Return who reads a model's errors, Google's among them."""
+        return self._speaker(model) or self
 
     def _speaker(self, model: Model) -> HTTPProvider | None:
         """Return who speaks for a model; `None` for Gemini."""

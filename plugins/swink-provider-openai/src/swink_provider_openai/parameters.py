@@ -172,10 +172,12 @@ def _is_strict(schema: Any) -> bool:
         return True
     fields = schema.get("properties")
     if schema.get("type") == "object" or isinstance(fields, Mapping):
-        names = set(fields or ())
-        if schema.get("additionalProperties") is not False or names - set(
-            schema.get("required", ())
-        ):
+        required = schema.get("required")
+        told = required if isinstance(required, list | tuple) else ()
+        named = {name for name in told if isinstance(name, str)}
+        if schema.get("additionalProperties") is not False or not isinstance(fields or {}, Mapping):
+            return False
+        if set(fields or ()).difference(named):
             return False
     if isinstance(fields, Mapping):  # whose names are no keywords
         schema = {**schema, "properties": list(fields.values())}

@@ -29,7 +29,7 @@ CAUSES = frozenset(
 )
 """Failures that say that fewer calls should be under way."""
 
-LONGEST_HOLD = 60.0
+LONGEST_SHUT = 60.0
 """Seconds for which a lane is shut at most, whatever a server says."""
 
 LONGEST_PERIOD = 120.0
@@ -66,7 +66,7 @@ class Lane:
         self._allowed = inf  # the rate that headers allow
         self._due = now
         self._shut_until = -inf
-        self._belief = LONGEST_HOLD
+        self._belief = LONGEST_SHUT
 
     def wait(self, now: float) -> float:
         """Return how many seconds the next call has to wait; `inf`: until one has ended."""
@@ -119,6 +119,6 @@ class Lane:
     def _refuse(self, began: float, now: float, wait: float | None) -> None:
         self.refused += 1
         if hold := self.rate.refuse(began, now):
-            self._belief = LONGEST_HOLD
-            self._shut_until = now + min(max(wait or 0.0, hold), LONGEST_HOLD)
+            self._belief = LONGEST_SHUT
+            self._shut_until = now + min(max(wait or 0.0, hold), LONGEST_SHUT)
         self._due = max(self._due, now + 1.0 / self.rate.value)

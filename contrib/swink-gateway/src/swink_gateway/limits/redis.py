@@ -293,7 +293,7 @@ class RedisLedger:
         await self._debts.pay(self._pay)
         self._leases.clear()
         self._is_lost = False
-        log.warning("Redis at %s is back: limits are shared again", self._where)
+        log.warning("Redis at %s is back: this process shares all limits again", self._where)
 
     async def _pay(self, debt: Debt, today: float = 0, this_month: float = 0) -> None:
         id, key, *owed = debt

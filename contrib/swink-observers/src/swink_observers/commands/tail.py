@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from swink_cli.terminal import is_terminal, printable, say
-from swink_observers.following import DEFAULT_GATEWAY, DEFAULT_URL, Place, following
+from swink_observers.following import DEFAULT_GATEWAY, DEFAULT_URL, Place, following, told_by
 
 __all__ = ["command"]
 
@@ -47,7 +47,10 @@ async def _tail(place: Place, last: int, as_json: bool) -> int:
         async for name, data in records:
             if as_json:
                 click.echo(msgspec.json.encode({"event": name, **data}).decode())
-            elif (line := _line(name, data)) is not None:
+                continue
+            with told_by(place):
+                line = _line(name, data)
+            if line is not None:
                 click.echo(_fitted(line))
     return 0
 

@@ -12,7 +12,14 @@ import click
 
 from swink_cli.listing import print_lines
 from swink_cli.terminal import is_terminal
-from swink_observers.following import DEFAULT_GATEWAY, DEFAULT_URL, Place, following, spending
+from swink_observers.following import (
+    DEFAULT_GATEWAY,
+    DEFAULT_URL,
+    Place,
+    following,
+    spending,
+    told_by,
+)
 from swink_observers.rows import Calls
 
 __all__ = ["command"]
@@ -62,7 +69,8 @@ async def _top(place: Place, once: bool) -> int:
                 keeping = asyncio.ensure_future(_keep_spending(place, calls))
                 try:
                     while not (once and name == "now"):
-                        calls.take(name, data, time.monotonic())
+                        with told_by(place):
+                            calls.take(name, data, time.monotonic())
                         name, data = await anext(records)
                 finally:
                     keeping.cancel()

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, TypeAlias
 
-from attrs import evolve
-
 from swink_core.providers import NDJSONDecoder, SSEDecoder
 from swink_recorder.recording import Recording
 from swink_testing.chaos_answers import Answer
@@ -26,8 +24,6 @@ def answers(subject: Subject) -> Iterator[tuple[Recording, Answer]]:
     found = False
     for recording in subject.answers():
         answer = Answer.of_recording(recording, type(subject.provider).decoder)
-        if answer.framing is None and answer.content_type.startswith("text/event-stream"):
-            answer = evolve(answer, framing="sse")
         if answer.framing is not None and len(recording.body) <= LONGEST:
             found = True
             yield recording, answer

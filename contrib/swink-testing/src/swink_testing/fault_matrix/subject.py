@@ -17,7 +17,7 @@ from swink_core.plugins.host import PROVIDER_GROUP
 from swink_core.providers import Catalog, HTTPProvider
 from swink_recorder.recording import Recording, bundled_recordings
 from swink_testing.chaos_answers import Answer
-from swink_testing.driver import drive_bytes, fold
+from swink_testing.driver import drive_bytes, fold, reads_on
 
 __all__ = ["FaultSubject", "offsets", "subjects"]
 
@@ -41,6 +41,7 @@ class FaultSubject:
 
     _answers: dict[str, Answer] = field(factory=dict, repr=False, init=False)
     _whole: swink.AssistantMessage | None = field(default=None, repr=False, init=False)
+    _reads_on: bool | None = field(default=None, repr=False, init=False)
 
     def __repr__(self) -> str:
         return f"{self.provider.name}-{self.wire_format}"
@@ -65,6 +66,13 @@ class FaultSubject:
         if self._whole is None:
             self._whole = fold(await self.events(self.answer().body))
         return self._whole
+
+    async def reads_on(self) -> bool:
+        """Tell whether its answers end with their bytes alone."""
+        if self._reads_on is None:
+            answers = [self.answer(recording) for recording in self.good]
+            self._reads_on = await reads_on(self.provider, self.resolved, answers)
+        return self._reads_on
 
     async def events(self, body: bytes) -> list[swink.Event]:
         """Return what a body gives without any network."""

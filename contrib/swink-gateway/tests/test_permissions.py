@@ -1,0 +1,102 @@
+"""Who has a key for some models alone reaches no other by what is said beside a model's name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from serving import Answer, Scripted, ask, serving
+
+import swink_core as swink
+from swink_core import StopReason, TextDelta, TextEnd, TextStart
+from swink_gateway.config import Source
+
+KEYS = """
+[keys.alice]
+key = "${A}"
+models = ["openrouter/cheap", "anthropic/claude-haiku-*", "openai/*-mini", "gemini/*-flash"]
+[keys.bob]
+key = "${B}"
+"""
+
+ALICE, BOB = ({"Authorization": f"Bearer {key}"} for key in "ab")
+
+ANSWER = [
+    swink.Start(), TextStart(0), TextDelta(0, "Hi"), TextEnd(0), swink.Done(StopReason.STOP),
+]  # fmt: skip
+
+HAIKU = "anthropic/claude-haiku-4-5"
+SAID = [{"role": "user", "content": "Hi"}]
+
+CHAT = ("/v1/chat/completions", {"model": "openrouter/cheap", "messages": SAID, "stop": "END"})
+MESSAGES = ("/v1/messages", {"model": HAIKU, "max_tokens": 5, "messages": SAID})
+RESPONSES = ("/v1/responses", {"model": "openai/gpt-5-mini", "input": "Hi"})
+NATIVE = ("/v1/stream", {"model": "openrouter/cheap", "messages": SAID})
+GEMINI = (
+    "/v1/models/gemini/gemini-2.5-flash:generateContent",
+    {"contents": [{"parts": [{"text": "Hi"}]}]},
+)
+
+ADVISOR = {"type": "advisor_20260301", "name": "advisor", "model": "claude-opus-4-7"}
+MODEST = {**ADVISOR, "model": "claude-haiku-4-5"}
+SEARCH = {"type": "web_search_20250305", "name": "web_search"}
+IMAGES = {"type": "image_generation", "model": "gpt-image-1"}
+ROUTED = {"seed": 1, "routingConfig": {"manualMode": {"modelName": "gemini-2.5-pro"}}}
+
+# (how and what is asked, what more is said, what of it goes out, what is named as dropped)
+FIELDS: list[tuple[tuple[str, Any], dict[str, Any], dict[str, Any], str]] = [
+    (CHAT, {"models": ["x/dear"], "route": "fallback"}, {}, "models, route"),
+    (CHAT, {"provider": {"order": ["dear"]}, "preset": "p"}, {}, "provider, preset"),
+    (CHAT, {"plugins": [{"id": "fusion"}], "draft_model": "m"}, {}, "plugins, draft_model"),
+    (CHAT, {"top_k": 4, "min_p": [0.1]}, {"top_k": 4, "min_p": [0.1]}, ""),
+    (CHAT, {"service_tier": "flex"}, {"service_tier": "flex"}, ""),
+    (CHAT, {"reasoning": {"model": "x/dear"}}, {}, "reasoning"),
+    (MESSAGES, {"fallbacks": [{"model": "claude-opus-4-7"}]}, {}, "fallbacks"),
+    (MESSAGES, {"tools": [ADVISOR, SEARCH]}, {"tools": [SEARCH]}, "tools (advisor_20260301)"),
+    (MESSAGES, {"tools": [MODEST]}, {"tools": [MODEST]}, ""),
+    (MESSAGES, {"container": "c"}, {"container": "c"}, ""),
+    (RESPONSES, {"tools": [IMAGES]}, {}, "tools (image_generation)"),
+    (RESPONSES, {"truncation": "auto"}, {"truncation": "auto"}, ""),
+    (GEMINI, {"generationConfig": ROUTED}, {}, "generationConfig"),
+    (NATIVE, {"options": {"extra": {"models": ["m"]}}}, {}, "options.extra.models"),
+    (NATIVE, {"call": {"extra": {"models": ["m"]}}}, {}, "call.extra.models"),
+]
+
+
+async def asked(
+    how: tuple[str, Any], more: dict[str, Any], headers: dict[str, str]
+) -> tuple[dict[str, Any], Answer]:
+    upstream, (path, body) = Scripted(ANSWER), how
+    async with serving(upstream, config=Source("t", KEYS).config({"A": "a", "B": "b"})) as gateway:
+        answer = await ask(gateway, path, {**body, **more}, headers=headers)
+    assert answer.status == 200
+    return dict(upstream.options.extra), answer
+
+
+@pytest.mark.parametrize(("how", "more", "out", "dropped"), FIELDS, ids=str)
+async def test_what_may_choose_another_model_is_left_out_and_named(
+    how: tuple[str, Any], more: dict[str, Any], out: dict[str, Any], dropped: str
+) -> None:
+    extra, answer = await asked(how, more, ALICE)
+    assert extra == out
+    assert answer.headers.get("x-swink-dropped", "") == dropped
+
+
+@pytest.mark.parametrize(("how", "more"), [(row[0], row[1]) for row in FIELDS[:3]], ids=str)
+async def test_a_key_for_all_models_says_what_it_likes(
+    how: tuple[str, Any], more: dict[str, Any]
+) -> None:
+    extra, answer = await asked(how, more, BOB)
+    assert extra == more
+    assert "x-swink-dropped" not in answer.headers
+
+
+async def test_a_tool_keeps_no_field_that_names_another_model() -> None:
+    own = {"openrouter": {"model": "x/dear"}}
+    tool = {"name": "f", "description": "", "parameters": {}, "metadata": own}
+    upstream = Scripted(ANSWER)
+    async with serving(upstream, config=Source("t", KEYS).config({"A": "a", "B": "b"})) as gateway:
+        said = {**NATIVE[1], "tools": [tool]}
+        answer = await ask(gateway, NATIVE[0], said, headers=ALICE)
+    assert [tool.metadata for tool in upstream.context.tools] == [None]
+    assert answer.headers["x-swink-dropped"] == "tools.f"
