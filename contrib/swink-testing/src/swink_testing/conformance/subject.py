@@ -35,16 +35,13 @@ from swink_core import (
 from swink_core.plugins.binding import Binding
 from swink_core.plugins.catalog import USER_FILE_ENV
 from swink_core.plugins.host import PluginEntry
-from swink_core.providers import (
-    Catalog,
-    HTTPClient,
-    HTTPProvider,
-)
+from swink_core.providers import Catalog, HTTPClient, HTTPProvider
 from swink_recorder.recording import Recording, bundled_recordings, find_recordings
 from swink_testing.calls import call_of
 from swink_testing.clock import DatedClock
 from swink_testing.conformance.check import DoesNotApply
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes
+from swink_testing.matrix.ask import Outcome
 
 __all__ = ["CANARY_KEY", "NOWHERE", "PATIENCE", "Subject"]
 
@@ -84,6 +81,8 @@ class Subject:
     options: Mapping[str, Any] = field(factory=dict, repr=False)
     offline: bool | None = None
     heavy: Sequence[str] = ()
+    outcomes: dict[str, Outcome] = field(factory=dict, init=False, repr=False, eq=False)
+    """What became of cases of the matrix, which several checks look at."""
 
     @classmethod
     def find(
