@@ -166,8 +166,9 @@ def _properties(schema: Any) -> Iterable[str]:
 def _ids_told_twice(data: Any) -> Iterator[str]:
     """Yield ids that several objects of one list bear."""
     if isinstance(data, list):
-        ids = Counter(each["id"] for each in data if isinstance(each, dict) and "id" in each)
-        yield from (id for id, count in ids.items() if count > 1)
+        ids = [each["id"] for each in data if isinstance(each, dict) and "id" in each]
+        if ids:
+            yield from (id for id, count in Counter(ids).items() if count > 1)
     for each in data.values() if isinstance(data, dict) else data:
         if isinstance(each, dict | list):
             yield from _ids_told_twice(each)

@@ -54,7 +54,7 @@ def lost_values(outcome: Outcome, plain: Outcome) -> list[str]:
     missing += _spoilt_arguments(outcome)
     if fault := _unpaired(outcome):
         missing.append(fault)
-    if plain.asked is not None:
+    if plain.asked is not None and outcome.case.options:
         sent, gone = outcome.leaves - plain.leaves, plain.leaves - outcome.leaves
         for name, value in outcome.case.options.items():
             idle = name in _OF_TOOLS and not outcome.said.context.tools
