@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable, Iterable
 from functools import lru_cache
 from typing import Any
@@ -12,7 +13,7 @@ from swink_core.plugins.call import Attempt
 from swink_core.plugins.host import bind_hooks
 from swink_testing.clock import DatedClock
 
-__all__ = ["call_of", "client_with", "new_call"]
+__all__ = ["call_of", "client_with", "installed", "new_call"]
 
 
 def call_of(
@@ -51,6 +52,19 @@ def new_call() -> Call:
 
 
 _NOTHING = object()
+
+def installed() -> Host:
+    """Return a host of all that is installed, whose user set nothing.
+
+    What is installed is read once: that takes longer than most checks do.
+    """
+    return _installed(tuple(sys.path))
+
+
+@lru_cache(maxsize=1)
+def _installed(path: tuple[str, ...]) -> Host:
+    return Host(environ={})
+
 
 PERSONAL = ("api_key", "base_url", "headers", "settings", "extra")
 
