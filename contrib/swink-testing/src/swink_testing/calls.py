@@ -53,6 +53,7 @@ def new_call() -> Call:
 
 _NOTHING = object()
 
+
 def installed() -> Host:
     """Return a host of all that is installed, whose user set nothing.
 
