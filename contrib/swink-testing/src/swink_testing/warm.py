@@ -26,7 +26,10 @@ from typing import IO
 
 __all__ = ["can_run", "run", "stand_in"]
 
-IMPORTED = ("aiohttp", "importlib_metadata", "swink_cli.calling", "swink_cli.main")
+IMPORTED = (
+    *("aiohttp", "cattrs", "csv", "importlib.metadata", "importlib_metadata", "platformdirs"),
+    *("swink_cli.calling", "swink_cli.clients", "swink_cli.main", "tomllib"),
+)
 
 AT_START = {"LANG": "C.UTF-8", "PYTHONWARNINGS": "error"}
 """What the interpreter has read as it started, of all that it reads then."""
