@@ -143,7 +143,7 @@ class Subject:
         """The provider's row of `models.toml`; `None` where there is none."""
         return self.catalog.provider(self.name)
 
-    @property
+    @cached_property
     def model(self) -> Model:
         """The model that calls are made to."""
         if self.model_name is not None:
