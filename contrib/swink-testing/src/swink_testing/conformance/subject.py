@@ -99,7 +99,7 @@ class Subject:
         by default those that the package ships. Raises UnknownProvider, or PluginError where
         two distributions claim the name.
         """
-        host = Host(entry_points=[installed().entry(provider)], environ={})
+        host = Host(entry_points=[installed(environ={}).entry(provider)], environ={})
         if isinstance(recordings, str | Path):
             recordings = [recordings]
         paths = None if recordings is None else [Path(path) for path in recordings]
