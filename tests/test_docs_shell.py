@@ -1,6 +1,7 @@
 """What the pages tell their reader to type is run, in a home of its own, without a vendor.
 
-The lines of a page are one script. Installers and `make` are not run: that there is what they name
+The lines of a page are one script; its `swink` is a fork of one that has imported what all of them
+do, but for the first page. Installers and `make` are not run: that there is what they name
 is looked up. What cannot run here is in `NOT_RUN`, with the reason.
 """
 
@@ -18,6 +19,7 @@ import pytest
 from documents import PAGES, ROOT, name_of, shell_lines, vendors
 from packaging.requirements import InvalidRequirement, Requirement
 
+from swink_testing import warm
 from swink_testing.command_line import clean_environment
 
 TYPED = [page for page in PAGES if shell_lines(page)]
@@ -97,7 +99,10 @@ def as_typed(line: str, environment: dict[str, str]) -> str:
 def test_the_shell_lines_of_a_page_run(page: Path, tmp_path: Path) -> None:
     lines = [line for line in shell_lines(page) if is_run(page, line)]
     environment = clean_environment(tmp_path)
-    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    commands = tmp_path / "commands"
+    commands.mkdir()
+    handed_on = [warm.stand_in(commands)] if page != ROOT / "README.md" else []
+    environment["PATH"] = f"{commands}:{Path(sys.executable).parent}:{environment['PATH']}"
     for name, text in FILES.items():
         (tmp_path / name).write_text(text, "utf-8")
     with vendors("\n".join(lines), environment):
@@ -106,6 +111,7 @@ def test_the_shell_lines_of_a_page_run(page: Path, tmp_path: Path) -> None:
             ["bash", "-c", script],
             cwd=tmp_path,
             env=environment,
+            pass_fds=handed_on,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -102,6 +103,19 @@ def test_recorded_cases_have_a_reader(folder: str) -> None:
     modules += [path for tests in OF_DISTRIBUTIONS for path in tests.glob("*.py")]
     quoted = f'"{folder}"'
     assert any(quoted in path.read_text("utf-8") for path in modules)
+
+
+@pytest.mark.parametrize(
+    "project", sorted(ROOT.glob("plugins/*/pyproject.toml")), ids=lambda path: path.parent.name
+)
+def test_each_provider_is_put_through_the_kit_by_the_tests_of_its_own_package(
+    project: Path,
+) -> None:
+    entry_points = tomllib.loads(project.read_text("utf-8"))["project"]["entry-points"]
+    module = (project.parent / "tests" / "test_conformance.py").read_text("utf-8")
+    named = set(re.findall(r'(?m)^    provider = "(.+)"$', module))
+    all_of_them = 'entry_points(group="swink.providers")' in module
+    assert all_of_them or named == entry_points["swink.providers"].keys()
 
 
 def test_every_program_in_tools_has_a_line_in_their_readme() -> None:

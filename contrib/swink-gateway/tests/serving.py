@@ -15,6 +15,7 @@ from attrs import define
 import swink_core as swink
 from swink_core.providers import HTTPClient
 from swink_gateway.server import Gateway
+from swink_testing.calls import installed
 
 ONCE = swink.RetryPolicy.none()
 
@@ -59,7 +60,7 @@ async def serving(
 ) -> AsyncIterator[Gateway]:
     """Serve; `http` stands where the network is, `plugins` have their say."""
     async with (
-        swink.Client(plugins=plugins, http=http, providers=providers) as client,
+        swink.Client(host=installed(plugins), http=http, providers=providers) as client,
         Gateway(client, **{"retry": ONCE, **options}) as gateway,
     ):
         yield gateway

@@ -1,4 +1,7 @@
-"""Nothing that a server sends holds the event loop: asked of every provider that is installed."""
+"""What a server sends holds the event loop no longer as it grows, and the meter that tells.
+
+That nothing large holds it at all is a check of the kit, `large_input`.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,6 @@ from swink_testing.freeze import (
     cpu_seconds,
     growing_frames,
     growth,
-    long_errors,
-    long_frames,
 )
 from swink_testing.inflated import inflated
 
@@ -26,10 +27,6 @@ EVERY = [Subject.find(name) for name in Host(environ={}).provider_names()]
 BY_PARSER = pytest.mark.parametrize(
     "subjects", by_parser(EVERY), ids=lambda group: "-".join(dict.fromkeys(s.name for s in group))
 )
-# presets of one package refuse with the same code, of which nothing is the preset's own
-BY_REFUSALS = {
-    (type(s.provider), *(r.name for r in s.failures())): s for s in EVERY if s.speaks_http
-}
 
 
 @pytest.fixture(autouse=True)
@@ -38,21 +35,10 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @BY_PARSER
-def test_no_frame_holds_the_loop(subjects: list[Subject]) -> None:
-    assert list(long_frames(subjects)) == []
-
-
-@BY_PARSER
 def test_a_byte_of_a_large_frame_costs_what_one_of_a_small_frame_does(
     subjects: list[Subject],
 ) -> None:
     assert list(growing_frames(subjects)) == []
-
-
-@pytest.mark.parametrize("subject", BY_REFUSALS.values(), ids=lambda s: s.name)
-def test_no_header_and_no_error_holds_the_loop(subject: Subject) -> None:
-    with subject.environment():
-        assert list(long_errors(subject)) == []
 
 
 # -- the meter itself -----------------------------------------------------------------------------

@@ -34,3 +34,9 @@ class TestClaudeCode(ProviderConformance):
     provider = "claude-code"
     model = "claude-code/sonnet"
     offline = True
+
+
+class TestClaudeCodeUnasked(ProviderConformance):
+    """Where nobody says that the command reaches nothing outside this machine."""
+
+    provider = "claude-code"

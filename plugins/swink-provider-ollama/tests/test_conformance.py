@@ -6,3 +6,9 @@ from swink_testing.conformance import ProviderConformance
 class TestOllama(ProviderConformance):
     provider = "ollama"
     model = "ollama/qwen3:4b"
+
+
+class TestOllamaByDefault(ProviderConformance):
+    """Of the model that is asked where nobody names one."""
+
+    provider = "ollama"

@@ -23,6 +23,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
+from swink_core.providers import Clock, LoopClock
 from swink_recorder.http1 import chunked_head, take_request
 
 __all__ = ["HOST", "Exchange", "LoopbackServer"]
@@ -98,6 +99,10 @@ class Exchange:
         await self._connection.send(data)
         self.sent += len(data)
 
+    async def pause(self, seconds: float = 0.001) -> None:
+        """Wait by the server's clock, so that what was sent and what follows are two reads."""
+        await self._connection.server.clock.sleep(seconds)
+
     def close(self) -> None:
         """Close the connection once everything has been sent."""
         self._connection.close()
@@ -116,11 +121,13 @@ class Exchange:
 class LoopbackServer:
     """The base of test servers; `exchanges` are all requests in the order of their arrival.
 
-    With `tls`, the server's side of a TLS configuration, it speaks HTTPS.
+    With `tls`, the server's side of a TLS configuration, it speaks HTTPS. By `clock` it waits where
+    it sends slowly; `None`: the event loop's time.
     """
 
-    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None, clock: Clock | None = None) -> None:
         self.exchanges: list[Exchange] = []
+        self.clock = clock or LoopClock()
         self._tls = tls
         self._server: asyncio.Server | None = None
         self._connections: set[_Connection] = set()
@@ -193,7 +200,7 @@ class _Connection(asyncio.Protocol):
 
     def __init__(self, server: LoopbackServer) -> None:
         self.task: asyncio.Task[None] | None = None
-        self._server = server
+        self.server = server
         self._input = bytearray()
         self._exchange: Exchange | None = None
         self._writable = asyncio.Event()
@@ -203,7 +210,7 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self._server._connections.add(self)
+        self.server._connections.add(self)
 
     def data_received(self, data: bytes) -> None:
         self._input += data
@@ -214,7 +221,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
-        self._server._connections.discard(self)
+        self.server._connections.discard(self)
         if self._exchange is not None:
             self._exchange.left()
         if self.task is not None:
@@ -250,16 +257,16 @@ class _Connection(asyncio.Protocol):
     def _next(self) -> None:
         if self.task is None and (request := take_request(self._input)) is not None:
             exchange = self._exchange = Exchange(self, *request)
-            self._server.exchanges.append(exchange)
+            self.server.exchanges.append(exchange)
             self.task = asyncio.get_running_loop().create_task(self._answer(exchange))
 
     async def _answer(self, exchange: Exchange) -> None:
         try:
-            await self._server.respond(exchange)
+            await self.server.respond(exchange)
         except ConnectionResetError:
             pass  # connection_lost has noted it
         except Exception as error:
-            self._server._errors.append(error)
+            self.server._errors.append(error)
             self.abort()
         else:
             self.task = None

@@ -24,7 +24,7 @@ import ssl
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from swink_core.providers import Decoder, NDJSONDecoder, SSEDecoder
+from swink_core.providers import Clock, Decoder, NDJSONDecoder, SSEDecoder
 from swink_recorder.loopback import HOST, Exchange, LoopbackServer
 from swink_recorder.recording import Recording
 from swink_testing.chaos_answers import Answer
@@ -82,10 +82,13 @@ HUGE_FRAME = 100 * 1024 * 1024
 
 
 class ChaosServer(LoopbackServer):
-    """Serves answers, spoilt. With `tls` it speaks HTTPS, which `url` then says."""
+    """Serves answers, spoilt. With `tls` it speaks HTTPS, which `url` then says.
 
-    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
-        super().__init__(tls)
+    What it sends slowly it sends by `clock`; a `TurnClock` where the client is in the same loop.
+    """
+
+    def __init__(self, tls: ssl.SSLContext | None = None, clock: Clock | None = None) -> None:
+        super().__init__(tls, clock)
         self._scripts: dict[str, tuple[Answer, list[Fault]]] = {}
         self._unheard: socket.socket | None = None
         self._closing: asyncio.Server | None = None

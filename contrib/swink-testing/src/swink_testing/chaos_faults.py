@@ -7,7 +7,6 @@ of bytes of the body, or a number of frames that come before.
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 from collections.abc import Mapping
 from typing import Any
@@ -88,7 +87,7 @@ class Cut(Fault):
         """Send a part and hang up."""
         await _begin(answer, exchange, self.after)
         if self.reset:
-            await asyncio.sleep(0.001)  # what was sent is on its way; a reset would overtake it
+            await exchange.pause()  # what was sent is on its way; a reset would overtake it
             exchange.reset()
         else:
             exchange.close()
@@ -122,10 +121,10 @@ class Drip(Fault):
         await _start(answer, exchange)
         while self.comments:
             await exchange.write(b": wait\n\n" if answer.framing == "sse" else b"\n")
-            await asyncio.sleep(self.every)
+            await exchange.pause(self.every)
         for start in range(0, len(answer.body), self.size):
             await exchange.write(answer.body[start : start + self.size])
-            await asyncio.sleep(self.every)
+            await exchange.pause(self.every)
         await exchange.end()
 
 
@@ -140,7 +139,7 @@ class SlowHead(Fault):
         """Send the head slowly."""
         for byte in self.head + answer.content_type.encode() + b"\r\n\r\n":
             await exchange.raw(bytes([byte]))
-            await asyncio.sleep(self.every)
+            await exchange.pause(self.every)
         await exchange.write(answer.body)
         await exchange.end()
 
@@ -218,7 +217,7 @@ async def _raw(
     if encoding:
         lines.append(f"Content-Encoding: {encoding}")
     await exchange.raw("\r\n".join([*lines, "", ""]).encode())
-    await asyncio.sleep(0.001)  # the head and the body are two network reads, as they mostly are
+    await exchange.pause()  # the head and the body are two network reads, as they mostly are
     await exchange.raw(body)
     exchange.ended = True
 
@@ -253,7 +252,7 @@ class Late(Fault):
     async def play(self, answer: Answer, exchange: Exchange) -> None:
         """Send the answer and then the other one."""
         await super().play(answer, exchange)
-        await asyncio.sleep(self.after)
+        await exchange.pause(self.after)
         await _raw(answer, exchange, self.body)
 
 

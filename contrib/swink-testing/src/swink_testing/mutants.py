@@ -64,19 +64,17 @@ class Mutant:
 def mutants_of(module: str) -> Iterator[Mutant]:
     """Yield every mutant of a module that the rules make, in order."""
     tree = ast.parse(_source(module))
+    copy = deepcopy(tree)
     counts: dict[tuple[str, str], int] = {}
     for path, where in _places(tree, (), module):
         for rule, change in RULES.items():
             if rule == "renamed" and not (where == module or where.endswith(".classify")):
                 continue
-            node = _at(tree, path)
-            if not change(deepcopy(node)):
-                continue
-            copy = deepcopy(tree)
             if change(_at(copy, path)):
                 number = counts[where, rule] = counts.get((where, rule), 0) + 1
                 name = f"{where} {rule} {number}"
                 yield Mutant(name, module, ast.unparse(ast.fix_missing_locations(copy)))
+                copy = deepcopy(tree)
 
 
 def edited(name: str, module: str, was: str, now: str) -> Mutant:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from attrs import define, field
 
-__all__ = ["Reading", "read_request", "strings_of"]
+__all__ = ["SIZE", "Reading", "read_request", "scalars_of", "strings_of"]
 
 
 @define
@@ -29,17 +29,47 @@ class Reading:
             self.empty.append(f"{what} of turn {len(self.roles)}")
 
 
-def strings_of(data: Any) -> Iterator[str]:
-    """Yield all strings of JSON data, names included."""
+def strings_of(data: Any) -> list[str]:
+    """List all strings of JSON data, names included."""
+    found: list[str] = []
+    _add_strings(data, found)
+    return found
+
+
+def _add_strings(data: Any, found: list[str]) -> None:
+    """Add them; so a string of a request is handed on once and not from level to level."""
     if isinstance(data, str):
-        yield data
+        found.append(data)
     elif isinstance(data, dict):
         for name, value in data.items():
-            yield name
-            yield from strings_of(value)
+            found.append(name)
+            _add_strings(value, found)
     elif isinstance(data, list):
         for item in data:
-            yield from strings_of(item)
+            _add_strings(item, found)
+
+
+SIZE = "{}"
+"""How the path ends of an object's size, which is counted beside what is in it."""
+
+
+def scalars_of(data: Any) -> list[tuple[str, Any]]:
+    """List all of JSON data that is no object and no list, each with its path, and all sizes."""
+    found: list[tuple[str, Any]] = []
+    _add_scalars(data, "", found)
+    return found
+
+
+def _add_scalars(data: Any, path: str, found: list[tuple[str, Any]]) -> None:
+    if isinstance(data, dict):
+        found.append((f"{path}{SIZE}", len(data)))
+        for name, value in data.items():
+            _add_scalars(value, f"{path}.{name}", found)
+    elif isinstance(data, list):
+        for value in data:
+            _add_scalars(value, path, found)
+    else:
+        found.append((path, data))
 
 
 def read_request(api: str, body: Any) -> Reading:

@@ -20,12 +20,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
-__all__ = ["can_run", "run"]
+__all__ = ["can_run", "run", "stand_in"]
 
-IMPORTED = ("aiohttp", "importlib_metadata", "swink_cli.calling", "swink_cli.main")
+IMPORTED = (
+    *("aiohttp", "cattrs", "csv", "importlib.metadata", "importlib_metadata", "platformdirs"),
+    *("swink_cli.calling", "swink_cli.clients", "swink_cli.main", "tomllib"),
+)
 
 AT_START = {"LANG": "C.UTF-8", "PYTHONWARNINGS": "error"}
 """What the interpreter has read as it started, of all that it reads then."""
@@ -67,6 +71,34 @@ def run(
             raise TimeoutError(f"swink {' '.join(arguments)} has not ended in {seconds} s")
         code = int(answer.readline())
         return code, _all_of(output), _all_of(errors)
+
+
+_STANDARD = ("stdin", "stdout", "stderr")
+
+STAND_IN = """#!{python} -IS
+import json, os, socket, sys
+
+told, tells = os.pipe()
+request = {{"arguments": sys.argv[1:], "environment": {{**os.environ}}, "folder": os.getcwd()}}
+with socket.socket(fileno={descriptor}) as server:
+    socket.send_fds(server, [json.dumps(request).encode() + b"\\n"], [0, 1, 2, tells])
+os.close(tells)
+with open(told) as answer:
+    _, code = answer
+sys.exit(int(code) % 256)
+"""
+
+
+def stand_in(folder: Path) -> int:
+    """Put a `swink` into a folder that runs such processes on the standard streams it is given.
+
+    Return the file descriptor that whoever starts it has to hand on.
+    """
+    descriptor = _server().fileno()
+    command = folder / "swink"
+    command.write_text(STAND_IN.format(python=sys.executable, descriptor=descriptor), "utf-8")
+    command.chmod(0o755)
+    return descriptor
 
 
 def _all_of(file: IO[bytes]) -> bytes:
@@ -126,9 +158,13 @@ def _serve(asked: socket.socket) -> None:
         os._exit(0)
     os.close(told)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    for number, stream in enumerate(streams):
+    for number, (stream, name) in enumerate(zip(streams, _STANDARD, strict=True)):
         os.dup2(stream, number)
         os.close(stream)
+        was = getattr(sys, name)  # of a file, on which one can seek
+        by_line = 1 if name == "stderr" else -1
+        now = open(number, was.mode, by_line, was.encoding, was.errors, closefd=False)  # noqa: SIM115
+        setattr(sys, name, now)
     request = json.loads(data)
     os.chdir(request["folder"])
     os.environ.clear()

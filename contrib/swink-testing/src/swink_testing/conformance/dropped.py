@@ -28,7 +28,6 @@ from swink_testing.matrix.conversations import LOOK_UP
 from swink_testing.matrix.exceptions import excuses
 from swink_testing.matrix.ids import AskedModel
 from swink_testing.matrix.lost import invented_values, lost_values
-from swink_testing.request_readers import strings_of
 
 __all__ = ["check_nothing_dropped", "check_other_models"]
 
@@ -133,7 +132,7 @@ class _Session:
         assert outcome.request is not None
         case, body = outcome.case, outcome.asked.body
         named = rf"(?<![\w.-]){re.escape(case.model.id)}(?![\w.-])"
-        if not re.search(named, "\n".join((unquote(outcome.request.url), *strings_of(body)))):
+        if not re.search(named, "\n".join((unquote(outcome.request.url), *outcome.strings))):
             yield f"the model's name: {case.model.id} is nowhere in the request"
         if outcome.notices:
             return
@@ -144,7 +143,7 @@ class _Session:
             kept = body.get("nonce_extra", _found(body, "nonce_extra"))
             if kept != case.options["extra"]["nonce_extra"]:
                 yield "extra"
-        texts = "\n".join(strings_of(body))
+        texts = "\n".join(outcome.strings)
         own_tools = "tools" in case.options.get("extra", ()) and isinstance(body.get("tools"), list)
         if own_tools and "nonce_of_the_caller" not in texts:
             yield "the tool in extra"
@@ -167,8 +166,9 @@ def _properties(schema: Any) -> Iterable[str]:
 def _ids_told_twice(data: Any) -> Iterator[str]:
     """Yield ids that several objects of one list bear."""
     if isinstance(data, list):
-        ids = Counter(each["id"] for each in data if isinstance(each, dict) and "id" in each)
-        yield from (id for id, count in ids.items() if count > 1)
+        ids = [each["id"] for each in data if isinstance(each, dict) and "id" in each]
+        if ids:
+            yield from (id for id, count in Counter(ids).items() if count > 1)
     for each in data.values() if isinstance(data, dict) else data:
         if isinstance(each, dict | list):
             yield from _ids_told_twice(each)
@@ -191,7 +191,7 @@ async def _ask(
     infos = {info.id: info for info in subject.catalog.models(subject.name)}
     thinks = id in infos and "thinking" in (infos[id].capabilities or ())
     asked = _Session(thinks, infos[id].max_output if id in infos else None)
-    async with Asker(subject.host, **subject.options) as asker:
+    async with Asker(subject.host, subject.outcomes, **subject.options) as asker:
         for said in further_conversations():
             asker.hold(subject.name, said)
         for case in cases:

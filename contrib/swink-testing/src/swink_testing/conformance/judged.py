@@ -30,7 +30,7 @@ def check_requests_are_accepted(subject: Subject) -> None:
 
 async def _ask(subject: Subject, judge: Judge) -> None:
     id = subject.model.id
-    async with Asker(subject.host, **subject.options) as asker:
+    async with Asker(subject.host, subject.outcomes, **subject.options) as asker:
         models = [AskedModel(id, "listed", id)]
         alone = [case for case in cases_of(subject.name, models) if len(case.options) < 2]
         several = cases_of(subject.name, models, _SHARE)

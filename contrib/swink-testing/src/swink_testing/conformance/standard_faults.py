@@ -9,7 +9,8 @@ from typing import Any
 from swink_core import Done, Error, Event
 from swink_core.providers import AiohttpClient
 from swink_recorder.recording import Recording
-from swink_testing.chaos import Answer, ChaosServer, Fault, standard_faults
+from swink_testing.chaos import Answer, ChaosServer, standard_faults
+from swink_testing.clock import TurnClock
 from swink_testing.conformance.check import Broken, DoesNotApply, fail, require
 from swink_testing.conformance.streaming import broken_rule
 from swink_testing.conformance.subject import Subject
@@ -36,23 +37,22 @@ def check_standard_faults(subject: Subject) -> None:
     async def spoil() -> None:
         whole = await subject.parse(recording)
         half = await subject.parse(recording, [recording.body[: len(recording.body) // 2]])
-        for name, fault in standard_faults(answer).items():
-            if name in FAILS:
-                _require_kind(
-                    name, await _events(subject, recording, answer, fault), FAILS[name][0]
-                )
-            elif name in HALFWAY:
-                events = await _events(subject, recording, answer, fault)
-                _require_kind(name, events, HALFWAY[name])
-                _require_same(name, events, half)
-            elif name in FULL_STREAM:
-                events = await _events(subject, recording, answer, fault)
-                require(isinstance(events[-1], Done), f"{name} ends in {events[-1]!r:.200}")
-                try:
-                    _require_same(name, events, whole)
-                except Broken:
-                    if name not in AFTER_THE_END or not await _reads_on(subject):
-                        raise
+        async with ChaosServer(clock=TurnClock()) as chaos:
+            for name, fault in standard_faults(answer).items():
+                if name not in FAILS.keys() | HALFWAY.keys() | FULL_STREAM:
+                    continue
+                events = await _events(subject, recording, chaos.add(name, answer, fault))
+                if name in FULL_STREAM:
+                    require(isinstance(events[-1], Done), f"{name} ends in {events[-1]!r:.200}")
+                    try:
+                        _require_same(name, events, whole)
+                    except Broken:
+                        if name not in AFTER_THE_END or not await _reads_on(subject):
+                            raise
+                else:
+                    _require_kind(name, events, FAILS[name][0] if name in FAILS else HALFWAY[name])
+                if name in HALFWAY:
+                    _require_same(name, events, half)
 
     with quiet():
         asyncio.run(spoil())
@@ -64,16 +64,13 @@ async def _reads_on(subject: Subject) -> bool:
     return await reads_on(subject.provider, subject.model, answers)
 
 
-async def _events(
-    subject: Subject, recording: Recording, answer: Answer, fault: Fault
-) -> list[Event]:
-    async with ChaosServer() as chaos:
-        http = AiohttpClient()
-        options = subject.call_options(base_url=chaos.add("case", answer, fault), malformed="skip")
-        model = subject.model_of(recording)
-        async with subject.client(http).stream(model, "Hello", **options) as stream:
-            events = [event async for event in stream]
-        await http.aclose()
+async def _events(subject: Subject, recording: Recording, base_url: str) -> list[Event]:
+    http = AiohttpClient()
+    options = subject.call_options(base_url=base_url, malformed="skip")
+    model = subject.model_of(recording)
+    async with subject.client(http).stream(model, "Hello", **options) as stream:
+        events = [event async for event in stream]
+    await http.aclose()
     if (broken := broken_rule(events)) is not None:
         fail(f"a server's fault breaks the grammar: {broken}")
     return events

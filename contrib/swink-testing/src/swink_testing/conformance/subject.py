@@ -35,16 +35,13 @@ from swink_core import (
 from swink_core.plugins.binding import Binding
 from swink_core.plugins.catalog import USER_FILE_ENV
 from swink_core.plugins.host import PluginEntry
-from swink_core.providers import (
-    Catalog,
-    HTTPClient,
-    HTTPProvider,
-)
+from swink_core.providers import Catalog, HTTPClient, HTTPProvider
 from swink_recorder.recording import Recording, bundled_recordings, find_recordings
-from swink_testing.calls import call_of
+from swink_testing.calls import call_of, installed
 from swink_testing.clock import DatedClock
 from swink_testing.conformance.check import DoesNotApply
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes
+from swink_testing.matrix.ask import Outcome
 
 __all__ = ["CANARY_KEY", "NOWHERE", "PATIENCE", "Subject"]
 
@@ -84,6 +81,8 @@ class Subject:
     options: Mapping[str, Any] = field(factory=dict, repr=False)
     offline: bool | None = None
     heavy: Sequence[str] = ()
+    outcomes: dict[str, Outcome] = field(factory=dict, init=False, repr=False, eq=False)
+    """What became of cases of the matrix, which several checks look at."""
 
     @classmethod
     def find(
@@ -100,7 +99,7 @@ class Subject:
         by default those that the package ships. Raises UnknownProvider, or PluginError where
         two distributions claim the name.
         """
-        host = Host(entry_points=[Host(environ={}).entry(provider)], environ={})
+        host = Host(entry_points=[installed(environ={}).entry(provider)], environ={})
         if isinstance(recordings, str | Path):
             recordings = [recordings]
         paths = None if recordings is None else [Path(path) for path in recordings]
@@ -144,7 +143,7 @@ class Subject:
         """The provider's row of `models.toml`; `None` where there is none."""
         return self.catalog.provider(self.name)
 
-    @property
+    @cached_property
     def model(self) -> Model:
         """The model that calls are made to."""
         if self.model_name is not None:

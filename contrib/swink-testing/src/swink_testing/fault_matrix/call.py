@@ -17,7 +17,7 @@ from swink_core.vocabulary.grammar import CONTENT
 from swink_recorder.loopback import Exchange
 from swink_testing.calls import client_with
 from swink_testing.chaos import Answer, ChaosServer, Fault
-from swink_testing.clock import DatedClock, ManualClock
+from swink_testing.clock import DatedClock, ManualClock, TurnClock
 from swink_testing.conformance.streaming import broken_rule
 from swink_testing.conformance.subject import CANARY_KEY
 from swink_testing.driver import comparable, fold
@@ -117,7 +117,11 @@ async def call(
     observer.events = []
     options.setdefault("retry", swink.RetryPolicy(base=0.0))
     options.setdefault("malformed", "skip")
-    async with asyncio.timeout(STUCK_SECONDS), ChaosServer() as chaos, aclosing(http):
+    async with (
+        asyncio.timeout(STUCK_SECONDS),
+        ChaosServer(clock=TurnClock()) as chaos,
+        aclosing(http),
+    ):
         url = chaos.add("case", answer or subject.answer(), *faults) if faults else ""
         url = base_url(chaos) if base_url else url
         async with client.stream(subject.name, "Hello", base_url=url, **options) as stream:

@@ -133,9 +133,9 @@ def subjects(name: str | None = None) -> list[FaultSubject]:
             continue  # it does not speak HTTP
         for wire_format, recordings in _recordings(host, entry.package, provider).items():
             key = (entry.package, wire_format)
-            subject = _subject(host, provider, wire_format, recordings)
-            better = key not in found or provider.name == recordings[0].provider
-            if subject is not None and better:
+            if key in found and provider.name != recordings[0].provider:
+                continue
+            if (subject := _subject(host, provider, wire_format, recordings)) is not None:
                 found[key] = subject
     return list(found.values())
 

@@ -32,21 +32,19 @@ def steps_of(path: str) -> tuple[str | int | None, ...]:
     )
 
 
-def values(data: Any, steps: tuple[str | int | None, ...]) -> Iterator[Any]:
-    """Yield what is at a path."""
-    if not steps:
-        yield data
-        return
-    step, rest = steps[0], steps[1:]
-    if isinstance(step, str):
-        if isinstance(data, dict) and step in data:
-            yield from values(data[step], rest)
-    elif isinstance(data, list):
-        if step is None:
-            for item in data:
-                yield from values(item, rest)
-        elif -len(data) <= step < len(data):
-            yield from values(data[step], rest)
+def values(data: Any, steps: tuple[str | int | None, ...]) -> list[Any]:
+    """List what is at a path."""
+    found = [data]
+    for step in steps:
+        if isinstance(step, str):
+            found = [each[step] for each in found if isinstance(each, dict) and step in each]
+        else:
+            lists = [each for each in found if isinstance(each, list)]
+            if step is None:
+                found = [item for each in lists for item in each]
+            else:
+                found = [each[step] for each in lists if -len(each) <= step < len(each)]
+    return found
 
 
 def _number(value: Any) -> bool:
@@ -152,7 +150,7 @@ def condition(path: str, op: str, want: Any = None, absent: bool = False) -> Hol
     holds, needs_one = OPERATORS[op](want), op == "present"
 
     def met(body: Any) -> bool:
-        found = list(values(body, steps))
+        found = values(body, steps)
         if all(value is None for value in found) and (absent or needs_one):
             return absent
         return any(map(holds, found))

@@ -84,12 +84,18 @@ class _Compiled:
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
-        self.needs = {
+
+    @cached_property
+    def needs(self) -> set[str | int | None]:
+        return {
             steps_of(path)[0]
-            for path, op, *more in rule.when
+            for path, op, *more in self.rule.when
             if op != "absent" and not (len(more) > 1 and more[1])
         }
-        self.conditions: list[Holds] = [condition(*row) for row in rule.when]
+
+    @cached_property
+    def conditions(self) -> list[Holds]:
+        return [condition(*row) for row in self.rule.when]
 
     def refuses(self, body: Any) -> bool:
         return self.needs <= body.keys() and all(met(body) for met in self.conditions)

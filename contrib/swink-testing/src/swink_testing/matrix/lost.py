@@ -11,7 +11,7 @@ from typing import Any
 
 from swink_core import AssistantMessage, CacheStrategy, ThinkingLevel, ToolResultMessage, dump
 from swink_testing.matrix.ask import Outcome
-from swink_testing.request_readers import READERS, read_request, strings_of
+from swink_testing.request_readers import READERS, SIZE, read_request, scalars_of, strings_of
 
 __all__ = ["invented_values", "lost_values"]
 
@@ -47,16 +47,15 @@ def lost_values(outcome: Outcome, plain: Outcome) -> list[str]:
     """
     if outcome.asked is None or outcome.notices:
         return []
-    texts = "\n".join(strings_of(outcome.asked.body))
+    texts = "\n".join(outcome.strings)
     values = (value if isinstance(value, tuple) else (value,) for value in outcome.said.values)
     missing = [forms[0] for forms in values if not any(form in texts for form in forms)]
     missing += _wrong_types(outcome, texts)
     missing += _spoilt_arguments(outcome)
     if fault := _unpaired(outcome):
         missing.append(fault)
-    if plain.asked is not None:
-        sent = _leaves(outcome) - _leaves(plain)
-        gone = _leaves(plain) - _leaves(outcome)
+    if plain.asked is not None and outcome.case.options:
+        sent, gone = outcome.leaves - plain.leaves, plain.leaves - outcome.leaves
         for name, value in outcome.case.options.items():
             idle = name in _OF_TOOLS and not outcome.said.context.tools
             if idle or value in _AS_IT_IS.get(name, ()):
@@ -78,12 +77,12 @@ def invented_values(outcome: Outcome, plain: Outcome, most: int | None) -> Itera
     """
     if outcome.asked is None or plain.asked is None or plain.notices:
         return
-    unset = dict(_scalars(plain.asked.body, ""))
+    unset = dict(scalars_of(plain.asked.body))
     for name, value in outcome.case.options.items():
         if name not in _SENT_AS_GIVEN or isinstance(value, str | list):
             continue
-        for path, leaf in _scalars(outcome.asked.body, ""):
-            if path.endswith(_SIZE):
+        for path, leaf in scalars_of(outcome.asked.body):
+            if path.endswith(SIZE):
                 continue
             if _all_sent(value, [leaf]) and unset.get(path) not in (None, value, most):
                 yield f"{name}={unset[path]!r}"
@@ -94,19 +93,19 @@ _IMAGE_TYPE = re.compile(r"\bimage/(\w+)")
 
 def _wrong_types(outcome: Outcome, texts: str) -> list[str]:
     """Name the media types of images that go out as another type."""
+    if not (sent := set(_IMAGE_TYPE.findall(texts))):
+        return []
     own = set(_IMAGE_TYPE.findall("\n".join(strings_of(dump(outcome.said.context)))))
-    sent = set(_IMAGE_TYPE.findall(texts))
-    return [f"image/{name}" for name in own - sent] if sent else []
+    return [f"image/{name}" for name in own - sent]
 
 
 def _spoilt_arguments(outcome: Outcome) -> Iterator[str]:
     """Name the arguments of calls that are in the request, and not as JSON."""
     assert outcome.asked is not None
-    written = [*_written(outcome.asked.body)]
-    for message in outcome.said.context.messages:
-        for call in message.tool_calls if isinstance(message, AssistantMessage) else ():
-            if call.arguments and call.arguments not in written:
-                yield f"JSON of the arguments {call.arguments}"
+    answers = (m for m in outcome.said.context.messages if isinstance(m, AssistantMessage))
+    given = [call.arguments for answer in answers for call in answer.tool_calls if call.arguments]
+    written = [*_written(outcome.asked.body)] if given else []
+    yield from (f"JSON of the arguments {each}" for each in given if each not in written)
 
 
 def _written(data: Any) -> Iterator[dict[str, Any]]:
@@ -150,35 +149,9 @@ def _unpaired(outcome: Outcome) -> str | None:
 
 def _alone(outcome: Outcome) -> str | None:
     """Name a call's id that stands once: in the call without its result, or the other way round."""
-    assert outcome.asked is not None
     messages = outcome.said.context.messages
     given = {m.tool_call_id for m in messages if isinstance(m, ToolResultMessage)}
     given |= {c.id for m in messages if isinstance(m, AssistantMessage) for c in m.tool_calls}
-    counts = Counter(text for text in strings_of(outcome.asked.body) if text in given)
+    counts = Counter(text for text in outcome.strings if text in given)
     alone = sorted(id for id, count in counts.items() if count % 2)
     return f"the other half of {', '.join(alone)}" if alone else None
-
-
-def _leaves(outcome: Outcome) -> Counter[tuple[str, Any]]:
-    """Count what a request says: each scalar of its body with its path, and its address."""
-    assert outcome.asked is not None
-    assert outcome.request is not None
-    found = Counter(_scalars(outcome.asked.body, ""))
-    found["url", outcome.request.url] += 1
-    return found
-
-
-_SIZE = "{}"
-"""How the path ends of an object's size, which is counted beside what is in it."""
-
-
-def _scalars(data: Any, path: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(data, dict):
-        yield f"{path}{_SIZE}", len(data)
-        for name, value in data.items():
-            yield from _scalars(value, f"{path}.{name}")
-    elif isinstance(data, list):
-        for value in data:
-            yield from _scalars(value, path)
-    else:
-        yield path, data
