@@ -43,6 +43,7 @@ _ABOUT = {
     "calls_are_apart": ("request", "authorize"),
     "in_stream_errors": ("parser",), "standard_faults": ("parser",), "large_input": ("parser",),
     "whole_answers": ("parser",), "http_errors": ("classify",), "listed_errors": ("classify",),
+    "listed_answers": ("parser",),
     "conversations": ("convert",), "nothing_foreign_sent": ("convert",),
     "answers_go_back": ("convert",), "unsupported_features": ("request",),
     "nothing_dropped": ("request", "convert"), "other_models": ("request", "convert"),

@@ -12,6 +12,7 @@ from swink_testing.conformance.again import (
     check_same_requests,
     check_side_by_side,
 )
+from swink_testing.conformance.answered import check_listed_answers
 from swink_testing.conformance.apart import check_calls_are_apart
 from swink_testing.conformance.check import Check
 from swink_testing.conformance.counts import check_counts, check_missing_usage
@@ -93,6 +94,7 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(2, check_error_bodies),
     Check(2, check_error_wordings),
     Check(2, check_listed_errors),
+    Check(2, check_listed_answers),
     Check(2, check_whole_answers),
     Check(2, check_retries_are_alike),
     Check(2, check_standard_faults),
