@@ -46,7 +46,9 @@ def check_whole_answers(subject: Subject) -> None:
             half = MemoryResponse.of_recording(
                 recording, [recording.body[: -len(recording.body) // 2]]
             )
-            events = await events_of_call(subject, MemoryHTTPClient(half), model, transport="buffered")
+            events = await events_of_call(
+                subject, MemoryHTTPClient(half), model, transport="buffered"
+            )
             require(isinstance(events[-1], Error), f"half of {where} is no error")
 
     asyncio.run(read())
@@ -98,7 +100,9 @@ def check_listed_errors(subject: Subject) -> None:
                 row.kind,
             )
             wait = terminal.retry_after
-            require(wait == row.retry_after, f"{where} says to wait {wait} s", None, row.retry_after)
+            require(
+                wait == row.retry_after, f"{where} says to wait {wait} s", None, row.retry_after
+            )
             by = terminal.rule
             require(row.rule in ("", by), f"{where} goes by {by}, expected {row.rule}")
             require(
