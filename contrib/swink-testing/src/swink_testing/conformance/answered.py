@@ -18,8 +18,8 @@ from swink_core import (
     StopReason,
     load,
 )
-from swink_testing.chaos_answers import Answer, framing_of
 from swink_testing.conformance.check import DoesNotApply, fail, require
+from swink_testing.conformance.edited import writer
 from swink_testing.conformance.streaming import message_difference, notice_difference
 from swink_testing.conformance.subject import Subject
 from swink_testing.conformance.whole import events_of_call
@@ -56,7 +56,7 @@ def check_listed_answers(subject: Subject) -> None:
     rows = [row for row in listed or () if row.provider in (None, subject.name)]
     if not rows:
         raise DoesNotApply(f"its package lists none of its answers in {LISTED_ANSWERS}")
-    if not subject.parses or framing_of(type(subject.provider).decoder) is None:
+    if not subject.parses or writer(subject).framing is None:
         raise DoesNotApply("its frames are neither SSE nor NDJSON")
 
     async def read() -> None:
@@ -72,7 +72,7 @@ async def _events(subject: Subject, row: Listed, model: Model) -> list[Event]:
     if row.whole is not None:
         http = MemoryHTTPClient(MemoryResponse.of_json(row.whole))
         return await events_of_call(subject, http, model, transport="buffered")
-    answer = Answer.of_body(b"", type(subject.provider).decoder)
+    answer = writer(subject)
     texts = (each if isinstance(each, str) else json.dumps(each) for each in row.frames)
     body = b"".join(answer.frame(text.encode()) for text in texts)
     return await drive_bytes(subject.provider, model, [body])

@@ -32,8 +32,8 @@ def check_early_reasons(subject: Subject) -> None:
             text, expected = (_text(each) for each in (events, whole))
             require(
                 text == expected or isinstance(events[-1], Error) or told[1] > told[0],
-                f"recording {recording.name}: where each frame says the reason to stop, the text is "
-                "another, and nothing tells of it",
+                f"recording {recording.name}: where each frame says the reason to stop, the text "
+                "is another, and nothing tells of it",
                 body,
                 expected,
             )

@@ -11,11 +11,11 @@ from attrs import evolve
 
 from swink_core.providers import NDJSONDecoder, SSEDecoder
 from swink_recorder.recording import Recording
-from swink_testing.chaos_answers import Answer
+from swink_testing.chaos_answers import Answer, Framing
 from swink_testing.conformance.check import DoesNotApply
 from swink_testing.conformance.subject import Subject
 
-__all__ = ["Place", "answers", "data_of", "edited", "payloads", "places", "remove"]
+__all__ = ["Place", "answers", "data_of", "edited", "payloads", "places", "remove", "writer"]
 
 LONGEST = 20_000
 """Bytes of a recording; a longer one says nothing more about what is unknown."""
@@ -26,13 +26,24 @@ def answers(subject: Subject) -> Iterator[tuple[Recording, Answer]]:
     found = False
     for recording in subject.answers():
         answer = Answer.of_recording(recording, type(subject.provider).decoder)
-        if answer.framing is None and answer.content_type.startswith("text/event-stream"):
-            answer = evolve(answer, framing="sse")
+        answer = evolve(answer, framing=writer(subject).framing)
         if answer.framing is not None and len(recording.body) <= LONGEST:
             found = True
             yield recording, answer
     if not found:
         raise DoesNotApply("its frames are neither SSE nor NDJSON")
+
+
+def writer(subject: Subject) -> Answer:
+    """Return an answer of nothing, whose `framing` is what the provider's decoder reads, though it
+    may be one of its own; `None` where that is binary."""
+    made = type(subject.provider).decoder
+    framing: Framing
+    for framing, written in (("sse", b'data: {"a":1}\n\n'), ("ndjson", b'{"a":1}\n')):
+        with suppress(ValueError):
+            if made().feed(written) == [b'{"a":1}']:
+                return Answer(b"", framing=framing)
+    return Answer(b"")
 
 
 Place: TypeAlias = tuple[dict[str, Any], str]

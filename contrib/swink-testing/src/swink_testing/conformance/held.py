@@ -45,7 +45,7 @@ class _Told:
 
 
 def check_counts_are_held(subject: Subject) -> None:
-    """A count told again changes none but by what it says, and the cache's are part of the input."""
+    """A count told again changes the usage by what it says; what the cache had is of the input."""
 
     async def compare() -> None:
         counted = False

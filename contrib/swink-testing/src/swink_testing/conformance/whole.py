@@ -10,8 +10,8 @@ import msgspec
 from attrs import evolve
 
 from swink_core import Error, Event, Model, StreamErrorKind
-from swink_testing.chaos_answers import Answer, framing_of
 from swink_testing.conformance.check import DoesNotApply, fail, require
+from swink_testing.conformance.edited import writer
 from swink_testing.conformance.streaming import message_difference
 from swink_testing.conformance.subject import WHOLE_ANSWERS, Subject
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
@@ -83,7 +83,7 @@ def check_listed_errors(subject: Subject) -> None:
         raise DoesNotApply(f"its package lists none of its errors in {LISTED}")
     if not subject.parses:
         raise DoesNotApply("it has no parser: no bytes can be put through it")
-    if framing_of(type(subject.provider).decoder) is None:
+    if writer(subject).framing is None:
         rows = [each for each in rows if each[1].frame is None]  # which nobody could write
 
     async def read() -> None:
@@ -117,8 +117,7 @@ async def _events_of(subject: Subject, row: Listed) -> list[Event]:
     said = row.body if row.frame is None else row.frame
     data = said.encode() if isinstance(said, str) else json.dumps(said).encode()
     if row.frame is not None:
-        answer = Answer.of_body(b"", type(subject.provider).decoder)
-        return await drive_bytes(subject.provider, subject.model, [answer.frame(data)])
+        return await drive_bytes(subject.provider, subject.model, [writer(subject).frame(data)])
     headers = {"Content-Type": "application/json", **row.headers}
     http = MemoryHTTPClient(MemoryResponse([data], row.status, headers))
     return await events_of_call(subject, http, subject.model)
