@@ -471,7 +471,8 @@ def test_the_class_makes_a_test_of_each_check_and_tells_the_level(
         [
             "echo: level 3 of 3, complete, of what applies: 13 of 54 checks",
             "  does not apply: http_errors, error_bodies, error_wordings, retries_are_alike, "
-            "standard_faults, calls_are_apart: it does not speak HTTP",
+            "standard_faults, connections_are_closed, calls_are_apart, environment_counts: "
+            "it does not speak HTTP",
             "SKIPPED * does not apply: it does not speak HTTP",
         ]
     )
