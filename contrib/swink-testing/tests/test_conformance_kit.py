@@ -101,6 +101,7 @@ BROKEN = [
     ("sound", "hasty:EndsAtReason", "early_reasons"),
     ("sound", "hasty:LeavesOpen", "connections_are_closed"),
     ("sound", "hasty:ReadsKeyOnce", "environment_counts"),
+    ("sound", "hasty:KeepsFrames", "calls_are_forgotten"),
     ("sound", "broken:CountsWhatNobodyCounted", "missing_usage"),
     ("sound", "careless:ZeroIsNothing", "counts"),
     ("sound", "careless:TakesLatestCounts", "counts_are_held"),
@@ -469,10 +470,10 @@ def test_the_class_makes_a_test_of_each_check_and_tells_the_level(
     assert counts["passed"] + counts["skipped"] == len(PROVIDER_CHECKS) + 1
     outcome.stdout.fnmatch_lines(
         [
-            "echo: level 3 of 3, complete, of what applies: 13 of 54 checks",
+            "echo: level 3 of 3, complete, of what applies: 13 of 55 checks",
             "  does not apply: http_errors, error_bodies, error_wordings, retries_are_alike, "
-            "standard_faults, connections_are_closed, calls_are_apart, environment_counts: "
-            "it does not speak HTTP",
+            "standard_faults, connections_are_closed, calls_are_forgotten, calls_are_apart, "
+            "environment_counts: it does not speak HTTP",
             "SKIPPED * does not apply: it does not speak HTTP",
         ]
     )

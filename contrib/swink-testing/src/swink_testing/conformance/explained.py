@@ -42,7 +42,7 @@ _ABOUT = {
     "missing_usage": ("parser",), "counts": ("parser",), "unknown_fields": ("parser",),
     "calls_are_apart": ("request", "authorize"), "environment_counts": ("authorize",),
     "spelling": ("parser",), "early_reasons": ("parser",),
-    "connections_are_closed": ("stream",),
+    "connections_are_closed": ("stream",), "calls_are_forgotten": ("parser", "request"),
     "in_stream_errors": ("parser",), "standard_faults": ("parser",), "large_input": ("parser",),
     "whole_answers": ("parser",), "http_errors": ("classify",), "listed_errors": ("classify",),
     "listed_answers": ("parser",),

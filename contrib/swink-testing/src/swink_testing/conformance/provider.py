@@ -27,6 +27,7 @@ from swink_testing.conformance.faults import (
     check_in_stream_errors,
     check_truncation,
 )
+from swink_testing.conformance.forgotten import check_calls_are_forgotten
 from swink_testing.conformance.forward import (
     check_answers_go_back,
     check_unknown_fields,
@@ -107,6 +108,7 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(2, check_large_input),
     Check(2, check_cancelling_closes, needed=True),
     Check(2, check_connections_are_closed),
+    Check(2, check_calls_are_forgotten),
     Check(3, check_conversations, needed=True),
     Check(3, check_nothing_foreign_sent),
     Check(3, check_answers_go_back),
