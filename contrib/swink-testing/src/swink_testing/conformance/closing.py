@@ -109,4 +109,5 @@ class _Silent(MemoryResponse):
 
     async def __anext__(self) -> bytes:
         self._silent.set()
-        return await asyncio.Event().wait() and b""
+        await asyncio.Event().wait()
+        raise StopAsyncIteration

@@ -45,8 +45,8 @@ def check_environment_counts(subject: Subject) -> None:
         if info.api_key_env and CANARY_KEY in _sent(given):
             for key in ("sk-swink-first-of-two-19f2", "sk-swink-second-of-two-7b3e"):
                 with patch.dict(os.environ, {info.api_key_env[0]: key}):
-                    there = _sent(asyncio.run(ask("api_key")))
-                require(key in there, f"the key that {info.api_key_env[0]} holds is not sent")
+                    sent = _sent(asyncio.run(ask("api_key")))
+                require(key in sent, f"the key that {info.api_key_env[0]} holds is not sent")
         if info.base_url_env and given.url.startswith(NOWHERE):
             for address in ("http://first.invalid/v1", "http://second.invalid/v1"):
                 with patch.dict(os.environ, {info.base_url_env[0]: address}):
