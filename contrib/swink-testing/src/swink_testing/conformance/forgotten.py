@@ -66,15 +66,13 @@ def check_calls_are_forgotten(subject: Subject) -> None:
 
 
 def _marked(answer: Answer, said: str, mark: str) -> bytes:
-    """Return an answer whose texts, and a field of each frame that nobody knows, are marked."""
+    """Return an answer whose texts are marked."""
     frames = []
     for frame in answer.frames:
         for data in data_of(answer, frame):
             for path, value in list(texts_in(data)):
                 if len(value) > 1 and value in said and path[-1] != "type":
                     data = with_value(data, path, mark)
-            if isinstance(data, dict):
-                data = {**data, "swink_unknown": mark}
             frame = answer.frame(json.dumps(data).encode())
         frames.append(frame)
     return b"".join(frames)
