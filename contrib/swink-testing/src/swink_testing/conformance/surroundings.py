@@ -42,7 +42,9 @@ def check_environment_counts(subject: Subject) -> None:
             slashed = asyncio.run(ask("base_url", base_url=f"{NOWHERE}/"))
             url = slashed and slashed.url
             require(url == given.url, f"a base_url that ends with / goes to {url}", url, given.url)
-        if info.api_key_env and CANARY_KEY in _sent(given):
+        sent = _sent(given)
+        require(info.auth != "key" or CANARY_KEY in sent, "the key of a call is not sent")
+        if info.api_key_env and CANARY_KEY in sent:
             for key in ("sk-swink-first-of-two-19f2", "sk-swink-second-of-two-7b3e"):
                 with patch.dict(os.environ, {info.api_key_env[0]: key}):
                     sent = _sent(asyncio.run(ask("api_key")))
