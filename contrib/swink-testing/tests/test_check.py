@@ -36,7 +36,7 @@ MESSAGE = AssistantMessage(
     usage=Usage(5, 3, total=8, reported=True),
     stop_reason=StopReason.STOP,
 )
-ECHO = "echo: level 3 of 3, complete, of what applies: 13 of 49 checks"
+ECHO = "echo: level 3 of 3, complete, of what applies: 13 of 55 checks"
 LIVE = "sound: level 2 of 2, answers as recorded, of what applies: 3 of 5 checks"
 
 HOOKLESS = """
@@ -171,7 +171,7 @@ def test_a_fault_is_told_and_fails_the_command(checked: Any) -> None:
     assert "no JSON object" in row(done.stdout, "nothing_dropped")
     line = done.stdout.splitlines()[-1]
     assert line.startswith(
-        "faulty: level 2 of 3, survives faults, of what applies: 37 of 49 checks; not: "
+        "faulty: level 2 of 3, survives faults, of what applies: 41 of 55 checks; not: "
     )
 
 
@@ -205,7 +205,7 @@ def test_all_installed_providers_are_a_row_each(checked: Any) -> None:
     done = checked(SWINK_PLUGINS="echo,sound,faulty")  # of many, whatever else is here
 
     rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines()[1:] if line}
-    assert rows["echo"] == ["3", "13", "of", "49", "complete"]
+    assert rows["echo"] == ["3", "13", "of", "55", "complete"]
     assert rows["sound"][0] == "3"
     assert rows["faulty"][0] == "2"
     assert done.returncode == 1

@@ -1,6 +1,6 @@
 """Recordings: captured bytes with their times, and the message that they should make.
 
-A recording is a folder of three files:
+A recording is a folder of three files, or four:
 
     recording.json   {"version": 1, "provider", "model", "wire_format", "note",
                       "request": {"method", "path", "headers", "body"},
@@ -9,6 +9,8 @@ A recording is a folder of three files:
     body.sse         the body as it was read, decompressed (.sse, .ndjson, .json or .bin)
     message.json     the expected AssistantMessage as `codec.dump` writes it; a failed answer has
                      stop_reason "error" and an error_kind. Absent: nobody has said yet
+    notices.json     the notices that the answer makes, a list of `code: detail`, each as much of
+                     it as matters. Absent: it makes none
 
 Nothing that looks like a credential is ever written: `save` hides headers and query parameters
 by their names, and the secrets that it is told of wherever they occur.
@@ -40,6 +42,7 @@ __all__ = [
 VERSION = 1
 HEAD_FILE = "recording.json"
 MESSAGE_FILE = "message.json"
+NOTICES_FILE = "notices.json"
 BUNDLE = "recordings"
 """The folder of a provider package that holds its recordings, as package data."""
 
@@ -100,7 +103,7 @@ class Recording:
 
     `model` is the bare id. `chunks` are the network reads: when each came, in seconds since the
     response's start, and its size in bytes. `message` is what the answer should become, `None`
-    where nobody has said yet.
+    where nobody has said yet, and `notices` are those that it makes.
     """
 
     provider: str
@@ -113,6 +116,7 @@ class Recording:
     status: int = 200
     headers: dict[str, str] = field(factory=dict, repr=False)
     message: AssistantMessage | None = field(default=None, repr=False)
+    notices: list[str] = field(factory=list, repr=False)
     body_file: str = field(
         default=Factory(lambda self: body_file_for(self.headers), takes_self=True)
     )
@@ -150,6 +154,7 @@ class Recording:
             status=head.status,
             headers=head.headers,
             message=_load_message(folder / MESSAGE_FILE),
+            notices=_load_notices(folder / NOTICES_FILE),
             body_file=head.body,
             name=folder.name,
         )
@@ -187,6 +192,8 @@ class Recording:
         _inside(folder / self.body_file).write_bytes(scrubbed(self.body, secrets))
         if self.message is not None:
             _write(folder / MESSAGE_FILE, _pretty(dump(self.message)), secrets)
+        if self.notices:
+            _write(folder / NOTICES_FILE, _pretty(self.notices), secrets)
 
     def pieces(self) -> list[tuple[float, bytes]]:
         """Return each network read with its time in seconds."""
@@ -229,6 +236,13 @@ def _load_message(path: Path) -> AssistantMessage | None:
     try:
         return load(AssistantMessage, msgspec.json.decode(_read(path)))
     except (msgspec.DecodeError, CodecError) as error:
+        raise _broken(path, str(error)) from error
+
+
+def _load_notices(path: Path) -> list[str]:
+    try:
+        return msgspec.json.decode(_read(path), type=list[str]) if path.is_file() else []
+    except msgspec.DecodeError as error:
         raise _broken(path, str(error)) from error
 
 

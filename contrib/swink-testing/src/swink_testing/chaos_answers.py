@@ -12,7 +12,7 @@ from swink_core.providers import Decoder, FrameError
 from swink_recorder.recording import Recording
 from swink_testing.chunking import frame_ends
 
-__all__ = ["Answer", "framing_of"]
+__all__ = ["Answer", "Framing", "framing_of"]
 
 Framing = Literal["sse", "ndjson"]
 

@@ -8,6 +8,7 @@ import re
 from typing import Any
 from unittest.mock import patch
 
+from swink_core import Client
 from swink_testing.conformance.check import DoesNotApply, require
 from swink_testing.conformance.subject import CANARY_KEY, NOWHERE, Subject
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
@@ -54,6 +55,9 @@ def check_calls_are_apart(subject: Subject) -> None:
             require(CANARY_KEY not in sent[1], "the key of one call goes out with another")
             require(CANARY_KEY in sent[2], "the key of one call goes out with another")
 
+        if CANARY_KEY in sent[0]:
+            await _require_apart_at_once(subject)
+
         path = other.url.removeprefix("http://another.invalid/v1").partition("?")[0]
         if version := re.match(r"/v\d\w*(?=/)", path):
             http = MemoryHTTPClient(MemoryResponse(status=400))
@@ -70,3 +74,23 @@ def check_calls_are_apart(subject: Subject) -> None:
     names = subject.info.api_key_env if subject.info is not None else ()
     with quiet(), patch.dict(os.environ, dict.fromkeys(names, _ENVIRONMENT_KEY)):
         asyncio.run(ask())
+
+
+async def _require_apart_at_once(subject: Subject) -> None:
+    """Calls that are made at the same time have each its own address and key."""
+    http = MemoryHTTPClient(*[MemoryResponse(status=400)] * 3)
+
+    async def call(client: Client, number: int) -> None:
+        own = {"api_key": f"{_OTHER_KEY}-{number}", "base_url": f"http://at-once-{number}.invalid"}
+        options = subject.call_options(**own)
+        async with client.stream(subject.model, f"Hello {number}", **options) as stream:
+            async for _ in stream:
+                pass
+
+    async with subject.client(http) as client:
+        await asyncio.gather(*(call(client, number) for number in range(3)))
+    for request in http.requests:
+        number = request.url.removeprefix("http://at-once-")[:1]
+        sent = f"{dict(request.headers)} {request.url}"
+        own = f"{_OTHER_KEY}-{number}" in sent and f"Hello {number}".encode() in request.body
+        require(own, "of calls at the same time, one goes out with another's key or question")

@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 
 from swink_core.providers import NDJSONDecoder, SSEDecoder
 from swink_recorder.recording import Recording
-from swink_testing.chaos_answers import Answer
+from swink_testing.chaos_answers import Answer, framing_of
 from swink_testing.conformance.check import DoesNotApply
 from swink_testing.conformance.subject import Subject
 
-__all__ = ["Place", "answers", "data_of", "edited", "payloads", "places", "remove"]
+__all__ = ["Place", "answers", "data_of", "edited", "payloads", "places", "remove", "writer"]
 
 LONGEST = 20_000
 """Bytes of a recording; a longer one says nothing more about what is unknown."""
@@ -29,6 +29,12 @@ def answers(subject: Subject) -> Iterator[tuple[Recording, Answer]]:
             yield recording, answer
     if not found:
         raise DoesNotApply("its frames are neither SSE nor NDJSON")
+
+
+def writer(subject: Subject) -> Answer:
+    """Return an answer of nothing, whose `framing` is what the provider's decoder reads, though it
+    may be one of its own; `None` where that is binary."""
+    return Answer(b"", framing=framing_of(type(subject.provider).decoder))
 
 
 Place: TypeAlias = tuple[dict[str, Any], str]

@@ -45,7 +45,7 @@ class _Told:
 
 
 def check_counts_are_held(subject: Subject) -> None:
-    """A count that is told again changes none, and what the cache had is part of the input."""
+    """A count told again changes the usage by what it says; what the cache had is of the input."""
 
     async def compare() -> None:
         counted = False
@@ -66,6 +66,10 @@ def check_counts_are_held(subject: Subject) -> None:
                 found = await _usage(subject, recording, body)
                 again = f"{where}: where frame {later.frame + 1} says again that {name} is {count}"
                 require(found == usage, f"{again}, the usage is {found}", body, usage)
+                body = later.saying(answer, name, _ANOTHER)
+                found = await _usage(subject, recording, body)
+                again = f"{where}: where frame {later.frame + 1} says of {name} {_ANOTHER}, at last"
+                require(found != usage, f"{again}, it is not counted", body)
         if not counted:
             raise DoesNotApply("no recording counts tokens")
 

@@ -10,8 +10,9 @@ import msgspec
 
 from swink_core import CacheStrategy, CodecError, Context, load
 from swink_testing.conformance.check import DoesNotApply, fail, require
+from swink_testing.conformance.streaming import notice_difference
 from swink_testing.conformance.subject import Subject
-from swink_testing.matrix.ask import Asker, Outcome
+from swink_testing.matrix.ask import Asker, Outcome, address_of
 from swink_testing.matrix.cases import Case
 from swink_testing.matrix.ids import AskedModel
 from swink_testing.matrix.said import Said
@@ -28,7 +29,8 @@ class Listed(msgspec.Struct):
     `context` is as `dump` writes one; `model` is an id (`None`: the first of the catalogue), and
     `provider` the one of the package that it is of (`None`: whichever is checked). `body` is the
     request's JSON data, `None` where the call is refused as unsupported; `headers` are among its
-    headers. Each notice, as `code: detail`, has the words that `notices` lists, in their order.
+    headers, and `path` is its address, from where the provider's own ends (`None`: any). Each
+    notice, as `code: detail`, has the words that `notices` lists, in their order.
     """
 
     about: str
@@ -38,6 +40,7 @@ class Listed(msgspec.Struct):
     provider: str | None = None
     options: dict[str, Any] = {}
     headers: dict[str, str] = {}
+    path: str | None = None
     notices: list[str] = []
 
 
@@ -85,8 +88,7 @@ def _compare(where: str, row: Listed, outcome: Outcome) -> None:
     for name, value in row.headers.items():
         found = sent.get(name.lower())
         require(found == value, f"{where}: the header {name} is {found!r}", None, value)
-    told = [f"{notice.code}: {notice.detail}" for notice in outcome.notices]
-    as_listed = len(told) == len(row.notices) and all(
-        words in detail for words, detail in zip(row.notices, told, strict=True)
-    )
-    require(as_listed, f"{where}: the notices are {told}", body, row.notices)
+    path = outcome.request.url.removeprefix(address_of(outcome.case))
+    require(row.path in (None, path), f"{where} goes to {path}", body, row.path)
+    if (difference := notice_difference(outcome.notices, row.notices)) is not None:
+        fail(f"{where}: {difference}", body, row.notices)

@@ -12,11 +12,14 @@ from swink_testing.conformance.again import (
     check_same_requests,
     check_side_by_side,
 )
+from swink_testing.conformance.answered import check_listed_answers
 from swink_testing.conformance.apart import check_calls_are_apart
 from swink_testing.conformance.check import Check
+from swink_testing.conformance.closing import check_connections_are_closed
 from swink_testing.conformance.counts import check_counts, check_missing_usage
 from swink_testing.conformance.damaged import check_damaged_frames
 from swink_testing.conformance.dropped import check_nothing_dropped, check_other_models
+from swink_testing.conformance.early import check_early_reasons
 from swink_testing.conformance.ends import check_ends_of_others
 from swink_testing.conformance.faults import (
     check_cancelling_closes,
@@ -24,6 +27,7 @@ from swink_testing.conformance.faults import (
     check_in_stream_errors,
     check_truncation,
 )
+from swink_testing.conformance.forgotten import check_calls_are_forgotten
 from swink_testing.conformance.forward import (
     check_answers_go_back,
     check_unknown_fields,
@@ -50,6 +54,7 @@ from swink_testing.conformance.requests import (
 )
 from swink_testing.conformance.secrets import check_no_secret_leaks
 from swink_testing.conformance.signed import check_signatures_apart
+from swink_testing.conformance.spelt import check_spelling
 from swink_testing.conformance.standard_faults import check_large_input, check_standard_faults
 from swink_testing.conformance.streaming import (
     check_expected_message,
@@ -61,6 +66,7 @@ from swink_testing.conformance.streaming import (
 )
 from swink_testing.conformance.subject import Subject
 from swink_testing.conformance.suite import ConformanceSuite, subject_of
+from swink_testing.conformance.surroundings import check_environment_counts
 from swink_testing.conformance.told_apart import (
     check_capabilities_are_used,
     check_differences_are_sent,
@@ -83,7 +89,9 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(2, check_side_by_side),
     Check(2, check_unknown_frames),
     Check(2, check_unknown_fields),
+    Check(2, check_spelling),
     Check(2, check_stop_reasons),
+    Check(2, check_early_reasons),
     Check(2, check_ends_of_others),
     Check(2, check_missing_usage),
     Check(2, check_counts),
@@ -93,11 +101,14 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(2, check_error_bodies),
     Check(2, check_error_wordings),
     Check(2, check_listed_errors),
+    Check(2, check_listed_answers),
     Check(2, check_whole_answers),
     Check(2, check_retries_are_alike),
     Check(2, check_standard_faults),
     Check(2, check_large_input),
     Check(2, check_cancelling_closes, needed=True),
+    Check(2, check_connections_are_closed),
+    Check(2, check_calls_are_forgotten),
     Check(3, check_conversations, needed=True),
     Check(3, check_nothing_foreign_sent),
     Check(3, check_answers_go_back),
@@ -107,6 +118,7 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(3, check_context_is_kept),
     Check(3, check_order_is_kept),
     Check(3, check_calls_are_apart),
+    Check(3, check_environment_counts),
     Check(3, check_nothing_dropped),
     Check(3, check_schemas_keep_names),
     Check(3, check_other_models),

@@ -27,6 +27,7 @@ __all__ = [
     "check_recordings",
     "check_same_events_however_cut",
     "message_difference",
+    "notice_difference",
 ]
 
 FREEZE = 0.1
@@ -145,7 +146,7 @@ def _streams(subject: Subject) -> Iterator[tuple[str, AsyncIterator[Event]]]:
 
 
 def check_expected_message(subject: Subject) -> None:
-    """Each recording of a complete answer becomes the message that stands beside it."""
+    """Each recording of a complete answer becomes the message beside it, and tells the notices."""
 
     async def compare() -> None:
         for recording in subject.answers():
@@ -155,6 +156,10 @@ def check_expected_message(subject: Subject) -> None:
             expected = evolve(recording.message, provider=subject.name)
             if (difference := message_difference(found, expected)) is not None:
                 fail(f"recording {recording.name}: {difference}", recording.body, expected)
+            notices = [event for event in events if isinstance(event, Notice)]
+            if (difference := notice_difference(notices, recording.notices)) is not None:
+                why = f"recording {recording.name}: {difference} (notices.json)"
+                fail(why, recording.body, recording.notices)
             named = f'"{recording.message.model}"'.encode() in recording.body
             require(
                 fold(events).model is not None or not named,
@@ -225,3 +230,11 @@ def message_difference(found: AssistantMessage, expected: AssistantMessage) -> s
         if field.eq and field.name not in _NOT_COMPARED and is_ != should:
             return f"{field.name} is {is_!r:.300}, expected {should!r:.300}"
     return None
+
+
+def notice_difference(notices: Sequence[Notice], expected: Sequence[str]) -> str | None:
+    """Say in what notices are not the expected ones, each of which may be as much of `code:
+    detail` as matters; `None` where they are."""
+    told = [f"{notice.code}: {notice.detail}" for notice in notices]
+    same = len(told) == len(expected) and all(map(str.__contains__, told, expected))
+    return None if same else f"the notices are {told}, expected {[*expected]}"

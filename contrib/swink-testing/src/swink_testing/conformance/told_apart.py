@@ -179,6 +179,20 @@ def _answered(
     return Context(said, tools=[LOOK_UP])
 
 
+def _both(one: Any, other: Any) -> Context:
+    """Make a conversation in which the tool was called twice at once."""
+    ids = ("call_nonceA", "call_nonceB")
+    calls: list[Any] = [
+        ToolCallBlock(id, LOOK_UP.name, {"nonce_word": f"nonce_{id}"}) for id in ids
+    ]
+    said: list[Message] = [
+        UserMessage("nonce_question"),
+        AssistantMessage(calls, stop_reason=StopReason.TOOL_USE),
+        *(ToolResultMessage(i, LOOK_UP.name, c) for i, c in zip(ids, (one, other), strict=True)),
+    ]
+    return Context(said, tools=[LOOK_UP])
+
+
 def _differences() -> Iterator[_Difference]:
     strict = evolve(LOOK_UP, strict=True)
     loose = evolve(LOOK_UP, parameters={"type": "object"})
@@ -206,6 +220,8 @@ def further_conversations() -> Iterator[Said]:
     yield Said(
         "a result of two texts", _answered([TextBlock("nonce_result"), TextBlock("nonce_more")])
     )
+    yield Said("two results, the first an image", _both(images[:1], "nonce_more"))
+    yield Said("two results, an image each", _both(images[:1], images[1:]))
     yield Said("falsy arguments", _answered(arguments=_FALSY))
     long = evolve(_answered(_LONG), system_prompt=_LONG)
     yield Said("long texts", evolve(long, messages=[UserMessage(_LONG), *long.messages[1:]]))

@@ -10,13 +10,13 @@ import msgspec
 from attrs import evolve
 
 from swink_core import Error, Event, Model, StreamErrorKind
-from swink_testing.chaos_answers import Answer, framing_of
 from swink_testing.conformance.check import DoesNotApply, fail, require
+from swink_testing.conformance.edited import writer
 from swink_testing.conformance.streaming import message_difference
 from swink_testing.conformance.subject import WHOLE_ANSWERS, Subject
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
 
-__all__ = ["check_listed_errors", "check_whole_answers"]
+__all__ = ["check_listed_errors", "check_whole_answers", "events_of_call"]
 
 LISTED = "errors.jsonl"
 """The file of a package that says what its API's errors mean, a row a line."""
@@ -36,7 +36,7 @@ def check_whole_answers(subject: Subject) -> None:
             assert recording.message is not None
             http = MemoryHTTPClient(MemoryResponse.of_recording(recording))
             found = fold(
-                await _asked(subject, http, model, transport="buffered"),
+                await events_of_call(subject, http, model, transport="buffered"),
                 subject.name,
                 recording.model,
             )
@@ -46,7 +46,9 @@ def check_whole_answers(subject: Subject) -> None:
             half = MemoryResponse.of_recording(
                 recording, [recording.body[: -len(recording.body) // 2]]
             )
-            events = await _asked(subject, MemoryHTTPClient(half), model, transport="buffered")
+            events = await events_of_call(
+                subject, MemoryHTTPClient(half), model, transport="buffered"
+            )
             require(isinstance(events[-1], Error), f"half of {where} is no error")
 
     asyncio.run(read())
@@ -58,7 +60,7 @@ class Listed(msgspec.Struct):
     `status`, `headers` and `body` are of an HTTP answer, `frame` is of a stream: JSON data, or text
     that is sent as it is. `says` is in the message that people see, `rule` names what is to match
     (empty: anything), `provider` the one of the package that it is of (`None`: whichever is
-    checked).
+    checked). `retry_after` is in seconds, `None` where the API says nothing of it.
     """
 
     kind: StreamErrorKind
@@ -68,6 +70,7 @@ class Listed(msgspec.Struct):
     frame: Any = None
     says: str = ""
     rule: str = ""
+    retry_after: float | None = None
     provider: str | None = None
 
 
@@ -80,7 +83,7 @@ def check_listed_errors(subject: Subject) -> None:
         raise DoesNotApply(f"its package lists none of its errors in {LISTED}")
     if not subject.parses:
         raise DoesNotApply("it has no parser: no bytes can be put through it")
-    if framing_of(type(subject.provider).decoder) is None:
+    if writer(subject).framing is None:
         rows = [each for each in rows if each[1].frame is None]  # which nobody could write
 
     async def read() -> None:
@@ -96,6 +99,10 @@ def check_listed_errors(subject: Subject) -> None:
                 row.body if row.frame is None else row.frame,
                 row.kind,
             )
+            wait = terminal.retry_after
+            require(
+                wait == row.retry_after, f"{where} says to wait {wait} s", None, row.retry_after
+            )
             by = terminal.rule
             require(row.rule in ("", by), f"{where} goes by {by}, expected {row.rule}")
             require(
@@ -110,16 +117,16 @@ async def _events_of(subject: Subject, row: Listed) -> list[Event]:
     said = row.body if row.frame is None else row.frame
     data = said.encode() if isinstance(said, str) else json.dumps(said).encode()
     if row.frame is not None:
-        answer = Answer.of_body(b"", type(subject.provider).decoder)
-        return await drive_bytes(subject.provider, subject.model, [answer.frame(data)])
+        return await drive_bytes(subject.provider, subject.model, [writer(subject).frame(data)])
     headers = {"Content-Type": "application/json", **row.headers}
     http = MemoryHTTPClient(MemoryResponse([data], row.status, headers))
-    return await _asked(subject, http, subject.model)
+    return await events_of_call(subject, http, subject.model)
 
 
-async def _asked(
+async def events_of_call(
     subject: Subject, http: MemoryHTTPClient, model: Model, **more: Any
 ) -> list[Event]:
+    """Return what a call makes of an answer from memory; `more` are further options."""
     options = subject.call_options(**more)
     async with subject.client(http).stream(model, "Hello", **options) as stream:
         return [event async for event in stream]

@@ -40,7 +40,7 @@ from swink_testing.matrix.said import Said
 from swink_testing.quiet import quiet
 from swink_testing.request_readers import scalars_of, strings_of
 
-__all__ = ["Asker", "Outcome"]
+__all__ = ["Asker", "Outcome", "address_of"]
 
 _ENVIRONMENT = {
     "AWS_REGION": "us-east-1",
@@ -84,6 +84,11 @@ class Outcome:
     def headers(self) -> Iterable[str]:
         """What the request's headers say."""
         return self.request.headers.values() if self.request is not None else ()
+
+
+def address_of(case: Case) -> str:
+    """Return the base address that a call goes to."""
+    return f"http://{case.provider}.invalid/v1"
 
 
 class _Wall:
@@ -171,8 +176,7 @@ class Asker:
         if key not in self._models:
             self._models[key] = self.catalog.resolve(Model(*key))
         outcome = Outcome(case, said)
-        address = f"http://{case.provider}.invalid/v1"
-        options = {"base_url": address, **self._options, **case.options, **more}
+        options = {"base_url": address_of(case), **self._options, **case.options, **more}
         failure: Error | None = None
         try:
             stream = self._client.stream(self._models[key], said.context, **options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -144,7 +144,27 @@ def _unpaired(outcome: Outcome) -> str | None:
     calls, results = Counter(reading.ids("call")), Counter(reading.ids("result"))
     if None in calls:
         return "the id of a call"
+    if between := _between_results(reading.steps):
+        return between
     return None if calls == results else f"calls {dict(calls)} and results {dict(results)}"
+
+
+def _between_results(steps: Sequence[tuple[str, str]]) -> str | None:
+    """Name a result that something else stands before, after another one of the same calls."""
+    waiting: set[str] = set()
+    begun = broken = False
+    for step, id in steps:
+        match step:
+            case "call":
+                waiting.add(id)
+                begun = broken = False
+            case "result" if broken and id in waiting:
+                return f"the place of the result {id}, beside the other one,"
+            case "result":
+                begun = True
+            case _:
+                broken = begun
+    return None
 
 
 def _alone(outcome: Outcome) -> str | None:

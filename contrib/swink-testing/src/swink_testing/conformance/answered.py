@@ -1,0 +1,98 @@
+"""Level 2: the answers that a package itself lists, with the messages that they become."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import msgspec
+from attrs import evolve
+
+from swink_core import (
+    AssistantMessage,
+    CodecError,
+    Event,
+    Model,
+    Notice,
+    StopReason,
+    load,
+)
+from swink_testing.conformance.check import DoesNotApply, fail, require
+from swink_testing.conformance.edited import writer
+from swink_testing.conformance.streaming import message_difference, notice_difference
+from swink_testing.conformance.subject import Subject
+from swink_testing.conformance.whole import events_of_call
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
+
+__all__ = ["LISTED_ANSWERS", "check_listed_answers"]
+
+LISTED_ANSWERS = "answers.jsonl"
+"""The file of a package that says what answers become, a row a line."""
+
+
+class Listed(msgspec.Struct):
+    """An answer, and what becomes of it.
+
+    `frames` are of a stream: the JSON data of each, or text that is sent as it is; `whole` is the
+    JSON data of an answer that was not streamed. `message` is as `dump` writes one, `notices` are
+    those that are told, as `code: detail` or the beginning of it. `model` is an id (`None`: the
+    first of the catalogue), and `provider` the one of the package that it is of (`None`: whichever
+    is checked).
+    """
+
+    about: str
+    message: dict[str, Any]
+    frames: list[Any] = []
+    whole: Any = None
+    notices: list[str] = []
+    model: str | None = None
+    provider: str | None = None
+
+
+def check_listed_answers(subject: Subject) -> None:
+    """Each row of the package's `answers.jsonl` is the message that it says."""
+    listed = subject.shipped(LISTED_ANSWERS, msgspec.json.Decoder(Listed).decode_lines)
+    rows = [row for row in listed or () if row.provider in (None, subject.name)]
+    if not rows:
+        raise DoesNotApply(f"its package lists none of its answers in {LISTED_ANSWERS}")
+    if not subject.parses or writer(subject).framing is None:
+        raise DoesNotApply("its frames are neither SSE nor NDJSON")
+
+    async def read() -> None:
+        for number, row in enumerate(rows, 1):
+            where = f"{LISTED_ANSWERS}, line {number} ({row.about})"
+            model = subject.catalog.resolve(Model(subject.name, row.model or subject.model.id))
+            _compare(where, row, model, await _events(subject, row, model))
+
+    asyncio.run(read())
+
+
+async def _events(subject: Subject, row: Listed, model: Model) -> list[Event]:
+    if row.whole is not None:
+        http = MemoryHTTPClient(MemoryResponse.of_json(row.whole))
+        return await events_of_call(subject, http, model, transport="buffered")
+    answer = writer(subject)
+    texts = (each if isinstance(each, str) else json.dumps(each) for each in row.frames)
+    body = b"".join(answer.frame(text.encode()) for text in texts)
+    return await drive_bytes(subject.provider, model, [body])
+
+
+def _compare(where: str, row: Listed, model: Model, events: list[Event]) -> None:
+    try:
+        expected = load(AssistantMessage, row.message)
+    except CodecError as error:
+        fail(f"{where}: its message cannot be read: {error}")
+    expected = evolve(expected, provider=model.provider, model=expected.model or model.id)
+    found = fold(events, model.provider, model.id)
+    sent = row.frames if row.whole is None else row.whole
+    if found.stop_reason is StopReason.ERROR and expected.stop_reason is StopReason.ERROR:
+        said = expected.error_message or ""
+        told = found.error_message or ""
+        require(said in told, f"{where} should say {said!r}: {told}", sent, said)
+        found, expected = (evolve(m, stop_reason=None) for m in (found, expected))
+    if (difference := message_difference(found, expected)) is not None:
+        fail(f"{where}: {difference}", sent, row.message)
+    notices = [event for event in events if isinstance(event, Notice)]
+    if (difference := notice_difference(notices, row.notices)) is not None:
+        fail(f"{where}: {difference}", sent, row.notices)
