@@ -4,9 +4,9 @@ Compares swink-batch, with its journal and its limits, with a bare aiohttp loop 
 and with the same loop over swink's client, openai's and litellm's, the latter where they are
 installed in `.venv-peers/NAME` (`make scoreboard`), for answers of three sizes; where uvloop is
 installed, the first and the last of ours on that too. Contenders take turns, a process each; ratios
-are within a round. Then: what a hundred times as many calls take in memory, and what a server gets
-that answers so many calls a second and refuses the rest, and one that says so in its headers, in a
-short run. Nothing leaves the machine.
+are within a round. Then: the processor's time of a call by the length of its answer, what a hundred
+times as many calls take in memory, and what a server gets that answers so many calls a second and
+refuses the rest, and one that says so in its headers, in a short run. Nothing leaves the machine.
 """
 
 from __future__ import annotations
@@ -42,6 +42,9 @@ ROUNDS = 3
 
 SIZES = (3, 50, 200)
 """Deltas of an answer: a label, a sentence or two, some paragraphs."""
+
+LENGTHS = (1, 3, 10, 20, 30, 50, 200)
+"""Deltas of answers for which the processor's time is compared."""
 
 UVLOOP = "+uvloop"
 """What a way ends in that runs on that event loop, where it is installed."""
@@ -122,6 +125,22 @@ def speed(url: str, calls: int, concurrency: int, rounds: int, deltas: int) -> l
     return [ratios["swink-batch", "aiohttp"], ratios["swink-batch", "swink"], memory]
 
 
+def by_length(url: str, concurrency: int) -> None:
+    """Print what a call takes of the processor as its answer grows: ours, and the bare loop's."""
+    print("| deltas an answer | aiohttp, CPU µs | swink-batch, CPU µs | of aiohttp |")
+    print("| ---: | ---: | ---: | ---: |")
+    for size in LENGTHS:
+        often = max(REST // (size + 2), 100)
+        cpus = [
+            [_ask(way, url, often, concurrency, size)["cpu"] for way in ("aiohttp", "swink-batch")]
+            for _ in range(ROUNDS)
+        ]
+        bare, ours = map(statistics.median, zip(*cpus, strict=True))
+        ratio = statistics.median(a / b for a, b in cpus)
+        print(f"| {size} | {bare:,.0f} | {ours:,.0f} | {ratio:.2f} |", flush=True)
+    print()
+
+
 def limited(rate: float, calls: int, *says: str) -> tuple[float, float]:
     """Print what a server with a limit got, and return the share of it and of refusals.
 
@@ -170,6 +189,7 @@ def main() -> int:
         for size in SIZES[1:]:
             often = max(given.calls * SIZES[0] // size, 100)
             speed(url, often, given.concurrency, ROUNDS, size)
+        by_length(url, given.concurrency)
     used, refused = limited(given.rate, given.limited_calls)
     short_used, short_refused = limited(given.rate, given.limited_calls // 3, "--headers")
     broken = [

@@ -49,7 +49,7 @@ def basic_credentials(url: str) -> tuple[str, str]:
 
 def _user_information(url: str) -> str:
     try:
-        return urlsplit(url).netloc.rpartition("@")[0]
+        return urlsplit(url).netloc.rpartition("@")[0] if "@" in url else ""
     except ValueError:
         return ""
 
@@ -63,7 +63,8 @@ def excerpt(data: bytes, secrets: Iterable[str], size: int) -> str:
 
 def redact(text: str, secrets: Iterable[str]) -> str:
     """Replace every secret of six characters or more in a text for people."""
-    for secret in sorted(secrets, key=len, reverse=True):  # one may be a part of another
+    # one may be a part of another
+    for secret in sorted(secrets, key=len, reverse=True) if text else ():
         if len(secret) >= 6 and secret in text:
             text = text.replace(secret, _HIDDEN)
     return text

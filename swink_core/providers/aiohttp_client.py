@@ -38,15 +38,14 @@ class AiohttpClient:
         """Send a request; see `HTTPClient.send`. Raises UsageError once the client is closed."""
         import aiohttp
 
+        from swink_core.providers.aiohttp_insides import limits, reused
+
         session, request, proxy = await self.prepare(request)
         what: dict[str, Any] = {"data": request.body or None, "headers": request.headers}
-        limits = aiohttp.ClientTimeout(total=None, connect=connect_timeout)
-        how: dict[str, Any] = {"timeout": limits, "proxy": proxy, "allow_redirects": False}
+        what |= {"timeout": limits(connect_timeout), "proxy": proxy, "allow_redirects": False}
         try:
-            response = await session.request(request.method, request.url, **what, **how)
+            response = await session.request(request.method, request.url, **what)
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            from swink_core.providers.aiohttp_insides import reused
-
             failure = failure_of(error, "connect", proxy)
             if reused.get(False) and failure.code in ("disconnected", "connection"):
                 failure.code = STALE
@@ -143,7 +142,8 @@ _UNSENDABLE = re.compile("[\r\n\0\ud800-\udfff]")
 def _sendable(request: HTTPRequest) -> HTTPRequest:
     """Check the headers, and turn the address's user information into one of them, unless the
     provider has its own."""
-    for name, value in request.headers.items():
+    said = request.headers.items()
+    for name, value in said if _UNSENDABLE.search("".join(map("".join, said))) else ():
         if found := _UNSENDABLE.search(name) or _UNSENDABLE.search(value):
             what = "a line break" if found[0] in "\r\n" else "a character that none may hold"
             message = f"the header {name!r} holds {what}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import select
 from contextvars import ContextVar
+from functools import cache
 from typing import Any
 
 import aiohttp
@@ -23,6 +24,9 @@ NEEDED = {
     "StreamReader._read_nowait": "returns what has come of a body before it failed",
 }
 
+
+limits = cache(lambda connect: aiohttp.ClientTimeout(total=None, connect=connect))
+"""Return the time limits of a request, of which only that of connecting is aiohttp's to keep."""
 
 reused: ContextVar[bool] = ContextVar("reused")
 """Whether the task's last request went out over a connection from the pool."""

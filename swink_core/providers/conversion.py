@@ -174,8 +174,8 @@ def normalise(
             continue
         settle()
         if isinstance(message, UserMessage):
-            if words_and_media := _user_content(message.content):
-                result.append(evolve(message, content=words_and_media))
+            if new := _user_content(message.content):
+                result.append(message if new is message.content else evolve(message, content=new))
             continue
         own = message.provider is None or message.provider == provider
         cut = message.stop_reason in (StopReason.ERROR, StopReason.ABORTED)

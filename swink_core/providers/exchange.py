@@ -57,8 +57,7 @@ class Body:
 
 def request_id_of(response: HTTPResponse) -> str:
     """Return the provider's id of the request; empty where it says none."""
-    ids = (found for name in REQUEST_ID_HEADERS if (found := response.headers.get(name)))
-    return next(ids, "")
+    return next(filter(None, map(response.headers.get, REQUEST_ID_HEADERS)), "")
 
 
 def is_answer(response: HTTPResponse, content_types: Collection[str]) -> bool:

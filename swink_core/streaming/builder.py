@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from attrs import define, field
@@ -31,6 +33,11 @@ _COMPACT_AFTER = 8192
 """Deltas between two joinings of the collected pieces, so that they cannot pile up."""
 
 
+_DATA = {"data", "metadata", "usage", "cost"}
+
+_encode = msgpack.Encoder().encode
+_decoder: Any = cache(lambda kind: msgpack.Decoder(kind).decode)
+
 _NOT_YET: Any = ev.Done(None)  # type: ignore[arg-type]  # why is not known yet
 
 
@@ -49,17 +56,24 @@ class _Open:
 
 def _own(event: Any) -> Any:
     """Return a copy for the message, which who is handed the event does not change."""
-    mine = type(event)(*(getattr(event, name) for name in event.__slots__))
-    for name in ("data", "metadata", "usage", "cost"):
-        if (held := getattr(event, name, None)) is not None:
-            setattr(mine, name, _nested(held))
-    return mine
+    kind, *held = _READ[type(event)](event)
+    for number in _HOLDS[kind]:
+        if held[number] is not None:
+            held[number] = _nested(held[number])
+    return kind(*held)
+
+
+_READ = {kind: attrgetter("__class__", *kind.__slots__) for kind in list[Any](RULES)}
+"""What reads an event's class and all its fields, in order."""
+
+_HOLDS = {kind: [*map(kind.__slots__.index, _DATA & {*kind.__slots__})] for kind in _READ}
+"""Which of its fields may be changed in place, by their numbers."""
 
 
 def _nested(held: Any) -> Any:
     """Return a copy of data with all that is in it, the quickest way that there is."""
     try:
-        return msgpack.decode(msgpack.encode(held), type=type(held))
+        return _decoder(type(held))(_encode(held))
     except Exception:  # it is no plain data
         return copy(held)
 
@@ -71,13 +85,10 @@ class MessageBuilder:
     """
 
     def __init__(self, provider: str | None = None, model: str | None = None) -> None:
-        self.provider, self.model = provider, model
-        self.response_id: str | None = None
-        self.request_id: str | None = None
+        self.turn_to(provider, model)
         self.terminal: ev.Done | ev.Error | None = None
-        self.chars = 0
+        self.chars = self._since_compaction = 0
         self._blocks: list[_Open] = []
-        self._since_compaction = 0
 
     def feed(self, batch: Sequence[ev.Event]) -> None:
         """Take events that the grammar allows, in order."""
@@ -136,7 +147,7 @@ class MessageBuilder:
     def _fold(self, event: Any) -> None:
         match RULES[type(event)].effect:
             case "open" | "whole":
-                self._blocks.append(_Open(_own(event)))
+                self._blocks.append(_Open(event if type(event) is ev.TextStart else _own(event)))
             case "close":
                 self._blocks[event.content_index].end = _own(event)
             case "begin":
@@ -152,7 +163,8 @@ class MessageBuilder:
         self.chars = 0
         self.terminal = None
 
-    def turn_to(self, provider: str, model: str = "") -> None:
+    def turn_to(self, provider: str | None, model: str | None = "") -> None:
         """Take note of who is asked from now on."""
         self.provider, self.model = provider, model
-        self.response_id = self.request_id = None
+        self.response_id: str | None = None
+        self.request_id: str | None = None

@@ -64,8 +64,7 @@ class Driver:
         self._source: EventSource | ForeignSource | None = None  # its own, until that is closed
         self._limit = inf  # characters of an answer
         self._content_shown = False  # by the attempt under way
-        self._handed_out = False  # the caller has been given events
-        self._short_of_memory = False
+        self._handed_out = self._short_of_memory = False  # the caller has been given events
         self._parting: Batch = []  # how it ended, where no reader was there to be told
         self._moved = asyncio.Event()  # set for closers when the driver pauses or ends
         call.started_at = call.clock.time()
@@ -95,8 +94,7 @@ class Driver:
 
     def interrupt(self) -> None:
         """End the wait of whoever reads, because the caller closes the stream."""
-        if self._watchdog.waiting is not None:
-            self._watchdog.interrupt(abandoned())
+        self._watchdog.interrupt(abandoned())
 
     async def pause(self) -> None:
         """Return when whoever reads has been handed a batch, or has left."""
@@ -147,8 +145,9 @@ class Driver:
                     self._end(batch)
                 self._deliver(batch)
                 self._moved.set()
-                yield batch
-                self._handed_out = True
+                if self.terminal is not None or not self.result_only:
+                    yield batch
+                    self._handed_out = True
         finally:
             watchdog.stop()
             self._abandon()
@@ -213,7 +212,7 @@ class Driver:
         self._settle_attempt(batch)
         self._watchdog.end_attempt()
         if under_way:
-            shown = self._content_shown or any(type(event) in CONTENT for event in batch)
+            shown = self._content_shown or not CONTENT.isdisjoint(map(type, batch))
             terminal: Any = batch[-1]
             batch[-1] = self._retries.ended(terminal, shown and not self.result_only)
 
@@ -311,7 +310,7 @@ class Driver:
     def _deliver(self, batch: Batch) -> None:
         """Show a batch to the observers and fold it into the message."""
         call = self.call
-        if not self._content_shown and any(type(event) in CONTENT for event in batch):
+        if not (self._content_shown or CONTENT.isdisjoint(map(type, batch))):
             self._content_shown = True
             call.show_content()
         self._builder.feed(batch)  # first: who changes events spoils no message

@@ -53,15 +53,12 @@ class EventStream:
         return self._driver.message
 
     @property
-    def text(self) -> AsyncGenerator[str, None]:
+    async def text(self) -> AsyncGenerator[str, None]:
         """The text of the answer, piece by piece, each what one network read brought.
 
         Raises what `result()` raises, and the `StreamError` for which the call would begin again
         after a piece was handed out, which nobody could take back.
         """
-        return self._text()
-
-    async def _text(self) -> AsyncGenerator[str, None]:
         is_said = False
         async for batch in self.batches():
             if isinstance(retry := batch[-1], ev.Retry):
@@ -105,7 +102,8 @@ class EventStream:
         before. Raises the `StreamError` of the failure's kind; its `partial` holds what came.
         """
         self._driver.expect_result()
-        async for _ in self.batches():
+        self._rest = iter(())
+        while await self._next() or self._driver.part():
             pass
         await self._finish()
         terminal = self._driver.terminal

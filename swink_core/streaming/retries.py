@@ -8,7 +8,7 @@ target of the chain. Nothing here does I/O.
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -53,7 +53,7 @@ class Retries:
         self.target = 0
         self._notices: list[ev.Notice] = []
         self._call, self._targets, self._breaker = call, targets, breaker
-        self._retries: Counter[Kind] = Counter()
+        self._retries = defaultdict[Kind, int](int)
         self._made = 1
         self._waited, self._stale = 0.0, False
         self._waits: dict[Kind, Iterator[float | None]] = {}

@@ -28,12 +28,13 @@ class Watchdog:
     `builder` knows how many characters have come so far, for the throughput floor.
     """
 
+    limits = Timeouts()
+
     def __init__(self, clock: Clock, builder: MessageBuilder) -> None:
         self.clock = clock
         self.reason: Failure | None = None
         self.waiting: asyncio.Task[object] | None = None
         self._cancelling = 0
-        self.limits = Timeouts()
         self._builder = builder
         self._call_started: float | None = None
         self._attempt_started = self._since = self._progress = self._left = 0.0
@@ -98,13 +99,11 @@ class Watchdog:
             self._settle = self.clock.time() + seconds
             self._arm()
 
-    def interrupt(self, reason: Failure) -> bool:
-        """End the current wait; false if there is none."""
-        if self.waiting is None or self.reason is not None:
-            return False
-        self.reason = reason
-        self.waiting.cancel()
-        return True
+    def interrupt(self, reason: Failure) -> None:
+        """End the current wait, if there is one."""
+        if self.waiting is not None and self.reason is None:
+            self.reason = reason
+            self.waiting.cancel()
 
     def recover(self) -> Failure | None:
         """Return the reason if the cancellation at hand is ours, and take it back."""
@@ -151,7 +150,7 @@ class Watchdog:
         floor = None if limits.min_chars_per_second is None else limits.window
         lengths = (limits.first_event, limits.idle, limits.no_progress, limits.total, floor)
         moments = [now + limit for limit in lengths if limit]
-        moments += [max(moment, now) for moment, *_ in self._deadlines()]
+        moments += [max(due[0], now) for due in self._deadlines()]
         if moments:
             self._timer = self.clock.call_at(min(moments), self._fire)
 

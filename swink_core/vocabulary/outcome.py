@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any
 
 from attrs import define, field
@@ -76,6 +77,7 @@ def _add(a: Any, b: Any) -> Any:
 TOKENS = ("input", "output", "cache_read", "cache_write", "reasoning", "total")
 """The numbers of a `Usage`, in its order."""
 
+_counts = attrgetter(*TOKENS)
 
 DOLLARS = ("input", "output", "cache_read", "cache_write", "total", "fees")
 """The amounts of a `Cost`, in its order."""
@@ -119,9 +121,9 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         """Return the sum of two attempts; a number unknown in both stays unknown."""
-        sums = {name: _add(getattr(self, name), getattr(other, name)) for name in TOKENS}
-        extra, reported = {**self.extra, **other.extra}, self.reported or other.reported
-        return Usage(**sums, extra=extra, reported=reported)
+        both = Usage(*map(_add, _counts(self), _counts(other)))
+        both.extra, both.reported = {**self.extra, **other.extra}, self.reported or other.reported
+        return both
 
     def __radd__(self, start: int) -> Usage:
         """Return itself, so that `sum()`, which starts with 0, adds up any number of them."""

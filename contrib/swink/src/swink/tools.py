@@ -190,8 +190,8 @@ def tools_by_name(given: Sequence[ToolLike]) -> dict[str, FunctionTool[..., Any]
 
 def refuse_functions(tools: Any) -> None:
     """Raise UsageError for functions where nobody would call them."""
-    given = tools if isinstance(tools, Sequence) else [tools]
-    if any(callable(each) for each in given):
+    given = tools if tools is None or isinstance(tools, Sequence) else [tools]
+    if given and any(map(callable, given)):
         raise UsageError(
             "stream() and complete() call no functions",
             resolution="Use run(…, tools=[…]), or pass tool(function).definition and answer the "

@@ -50,8 +50,8 @@ class Beside:
         if facts == self._facts:
             return  # most frames say the same
         self._facts = facts
-        said = msgspec.structs.asdict(facts)
-        if (groq := said.pop("x_groq")) is not None:
+        said = msgspec.to_builtins(facts)  # what it has no word of is left out
+        if (groq := said.pop("x_groq", None)) is not None:
             self._groq |= {n: v for n, v in groq.items() if n not in ("usage", "error")}
             said["x_groq"] = self._groq
         for name, value in said.items():
@@ -109,8 +109,9 @@ class Beside:
 
     def settle(self, out: EventWriter) -> None:
         """Write what is about the text, after it."""
-        out.hold(-self._chars)
-        self._chars = 0
+        if self._chars:
+            out.hold(-self._chars)
+            self._chars = 0
         if self._logprobs:
             self._sources["logprobs"], self._logprobs = self._logprobs, {}
         if self._sources:
@@ -119,6 +120,9 @@ class Beside:
 
     def end(self, out: EventWriter) -> None:
         """Write the sound, and as facts of the answer what no text is there for."""
+        held = self._audio or self._logprobs or self._sources
+        if not (held or self._sound or self._filters or self._chars):
+            return
         out.hold(-sum(map(len, (*self._sound, *self._filters))) - self._chars)
         self._chars = 0
         if self._audio:

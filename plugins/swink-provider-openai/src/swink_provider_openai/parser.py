@@ -48,6 +48,9 @@ _decode_answer = msgspec.json.Decoder(Answer).decode
 
 DONE = b"[DONE]"
 
+_EMPTY = (Delta(), Delta(content=""))
+"""What is new where nothing is: beside a role, or a reason to stop."""
+
 LEGACY_CALL = "function_call"
 """The key of the one call that the field before `tool_calls` could hold."""
 
@@ -162,7 +165,7 @@ class ChatParser:
                 continue
             if choice.finish_reason == ERROR_FINISH:
                 failure = failure or error_finish(choice.delta)
-            elif choice.delta is not None:
+            elif choice.delta is not None and choice.delta not in _EMPTY:
                 self._say(choice.delta, out)
             self._note(choice, out)
             if choice.finish_reason and failure is None:

@@ -309,7 +309,7 @@ class OpenAIProvider(HTTPProvider):
 
 def _current(payload: Any, call: Call) -> Any:
     """Name of earlier sounds those that the service still keeps."""
-    if "messages" not in payload:
+    if not any("audio" in message for message in payload.get("messages", ())):
         return payload
     said = with_kept_sound(payload["messages"], call.clock.now().timestamp())
     return {**payload, "messages": said}

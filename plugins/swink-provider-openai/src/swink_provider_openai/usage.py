@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from swink_core.providers import EventWriter
@@ -59,6 +60,8 @@ _BILLED = {
 }
 """What is billed apart, and the name by which it is (`swink_core.vocabulary.prices`)."""
 
+_READ = _KNOWN | _BILLED.keys()
+
 
 def report_usage(usage: Mapping[str, Any], out: EventWriter, tier: str | None = None) -> None:
     """Tell `out` what a `usage` object says; other figures go to `extra` by their names.
@@ -69,13 +72,11 @@ def report_usage(usage: Mapping[str, Any], out: EventWriter, tier: str | None = 
     (Mistral) and not in it, which their totals show.
     """
     flat = _flatten(usage)
+    known, billed = _found(tuple(filter(_READ.__contains__, flat)))
     counts: dict[str, int | None] = {}
-    for ours, names in _COUNTS.items():
-        counts[ours] = None
-        for name in names:
-            if name in flat and (number := _number(flat[name])) is not None:
-                counts[ours] = number
-                break
+    for ours, names in known:
+        counts[ours] = next((n for name in names if (n := _number(flat[name])) is not None), None)
+    extra = {k: v for k, v in flat.items() if v is not None and k not in _KNOWN}
     read, wrote, total = counts["input"], counts["output"], counts["total"]
     if read is not None and wrote is not None and total is not None and total > read + wrote:
         beside = total - read - wrote
@@ -84,12 +85,20 @@ def report_usage(usage: Mapping[str, Any], out: EventWriter, tier: str | None = 
         elif beside == flat.get("prompt_tokens_details.audio_tokens"):
             counts["input"] = read + beside
             if flat.get("prompt_audio_seconds"):  # and it is not by tokens that sound is billed
-                flat["billed_input"] = read
-    extra = {k: v for k, v in flat.items() if v is not None and k not in _KNOWN}
-    extra |= {ours: flat[name] for name, ours in _BILLED.items() if flat.get(name)}
+                extra["billed_input"] = read
+    extra |= {ours: flat[name] for name, ours in billed if flat[name]}
     if tier:
         extra["service_tier"] = tier
     out.usage(**counts, cost=_cost(flat), extra=extra)
+
+
+@lru_cache(maxsize=256)
+def _found(fields: tuple[str, ...]) -> tuple[list[Any], list[Any]]:
+    """Return which of these fields may hold each count, and which are billed apart: those of one
+    service rarely differ."""
+    known = [(ours, [name for name in names if name in fields]) for ours, names in _COUNTS.items()]
+    billed = [(name, ours) for name, ours in _BILLED.items() if name in fields]
+    return known, billed
 
 
 def _flatten(usage: Mapping[str, Any]) -> dict[str, Any]:

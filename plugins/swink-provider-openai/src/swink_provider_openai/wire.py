@@ -132,7 +132,7 @@ class Answer(Struct, gc=False):
     error: Any = None
 
 
-class Facts(Struct, gc=False):
+class Facts(Struct, gc=False, omit_defaults=True):
     """What a frame or a response says of the whole answer, as far as a caller may want it.
 
     OpenAI names the first three, Azure `prompt_filter_results`, OpenRouter `provider`, Perplexity

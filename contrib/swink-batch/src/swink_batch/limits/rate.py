@@ -66,14 +66,14 @@ PATIENT = 3.0
 ALIKE = 0.2
 """Two periods that differ by less say the same of a limit."""
 
-SOON = 30
-"""So few calls between two refusals say that slowing down has not helped."""
+UNHELPED = 0.75
+"""Where as many calls are refused at this share of the rate, it is for something else."""
 
-UNHELPED = 0.5
-"""Where calls are refused as soon at this share of the rate, it is for something else."""
+ENOUGH = 10
+"""Refusals from which a share is told."""
 
-QUIET = 0.02
-"""A share of refusals that is none."""
+SURE = 10.0
+"""How many times as many calls as there are to a refusal get through until it is taken for gone."""
 
 
 class Rate:
@@ -100,7 +100,9 @@ class Rate:
         self._lag = 0.0  # seconds until a refusal is known
         self._clean = 0  # calls since the last refusal
         self._top = inf  # the rate after the first of refusals that came soon after each other
-        self._top_share = 0.0  # of calls that were refused then
+        self._calls = self._seen = 0  # since then, and how many of them were refused
+        self._share = 0.0
+        self._gap = 0.0  # calls between two refusals, of late
         self._noise = 0.0
         self._hold = 0.0  # seconds; 0: calls get through
         self._held_at = -inf  # since when nothing got through
@@ -120,8 +122,11 @@ class Rate:
             self._tried_at = now
         if self.value != inf and is_used:
             self._clean += 1
-            if self._clean % (3 * SOON) == 0:
-                self._noise = self._noise / 2 if self._noise > QUIET else 0.0
+            self._calls += 1
+            if self._clean * self._noise > SURE:
+                self._noise = 0.0
+            if self.value >= self._top or self._clean * self._share > SURE:
+                self._top = inf  # slowing down has helped
             self.value *= 1.0 + self._climb()
 
     @property
@@ -143,6 +148,8 @@ class Rate:
         self._is_measured, self.value = True, max(LOWEST, BELOW * min(self.value, rate))
         self._since, self._eased_at, self._clean = tried_at, tried_at, 0
         self._period = [tried_at, 1, 0, rate]
+        if was_held:
+            self._top = inf
 
     def refuse(self, began: float, now: float) -> float:
         """Count a refusal of a call that began then; return for how many seconds none may begin:
@@ -157,18 +164,27 @@ class Rate:
         is_first = self.value == inf
         passed, refused, since = self._got_through(self._since, began)
         share = refused / (passed + refused)
-        if passed and self._noise and share <= 2 * self._noise + 0.05:
+        rate = passed / max(began - since, SHORTEST_SPAN)
+        if passed and self._noise and share <= 2 * self._noise + 0.03:
+            self._clean = 0
             self.value *= 1.02
+            if passed >= LEAST_SAMPLE:
+                self.value = min(self.value, 2.0 * rate)  # which others hold than this one
             return 0.0
         nothing = not self._got_through(self._eased_at, began)[0]
-        if self._clean >= 3 * SOON or is_first:
+        if is_first:
             self._top = inf
-        is_slow = self.value < UNHELPED * self._top < inf
-        if not nothing and is_slow and UNHELPED * self._top_share <= share < 0.5:
-            self._noise, self.value = share, 2 * self._top
+        self._seen += not nothing
+        self._share = self._seen / max(self._seen, self._calls)
+        self._gap += (self._clean - self._gap) * 0.2
+        is_slow = self.value < UNHELPED * self._top < inf and self._seen >= ENOUGH
+        is_noise = is_slow and self._share < 0.5 and self._share * (1.0 + self._gap) <= 2.0
+        if is_noise and not nothing:
+            self._noise, self.value = self._share, 2 * self._top
+            self._top = inf
         elif passed >= LEAST_SAMPLE:
             kept = FIRST if is_first else BELOW
-            measured = min(self.value, passed / max(began - since, SHORTEST_SPAN)) * kept
+            measured = min(self.value, rate) * kept
             self._is_found = measured >= NEAR * self.value
             self._is_measured, self.value, self._since = True, measured, now
         else:
@@ -176,7 +192,8 @@ class Rate:
             self.value = min(eased, self.value if self._is_measured else GUESS)
         self.value = max(self.value, LOWEST)
         if self._top == inf and not is_first:  # what got through at first was saved up
-            self._top, self._top_share = self.value, share
+            self._top, self._gap = self.value / BELOW, 0.0
+            self._calls = self._seen = 0
         self._eased_at, self._clean, self._tried_at = now, 0, None
         if nothing:
             self._held_at = self._held_at if self._hold else began
