@@ -199,14 +199,13 @@ def tests_of(data: Path, said: str) -> Tests:
 
 def drawn(number: int, seed: int) -> list[Mutant]:
     """Return some of all mutants of the core: for a seed the same, whatever else changes."""
-    made = {
-        mutant.name: mutant
+    made = [
+        mutant
         for path in sorted(CORE.rglob("*.py"))
         for mutant in mutants_of(path.relative_to(CORE).as_posix(), path.read_text("utf-8"))
-    }
-    return sorted(made.values(), key=lambda each: sha256(f"{seed} {each.name}".encode()).digest())[
-        :number
     ]
+    made.sort(key=lambda each: sha256(f"{seed} {each.name}".encode()).digest())
+    return made[:number]
 
 
 def tried(mutants: list[Mutant], tests: Tests, processes: int, longest: float) -> None:

@@ -98,13 +98,11 @@ class Watchdog:
             self._settle = self.clock.time() + seconds
             self._arm()
 
-    def interrupt(self, reason: Failure) -> bool:
-        """End the current wait; false if there is none."""
-        if self.waiting is None or self.reason is not None:
-            return False
-        self.reason = reason
-        self.waiting.cancel()
-        return True
+    def interrupt(self, reason: Failure) -> None:
+        """End the current wait, if there is one and no reason ends it yet."""
+        if self.waiting is not None and self.reason is None:
+            self.reason = reason
+            self.waiting.cancel()
 
     def recover(self) -> Failure | None:
         """Return the reason if the cancellation at hand is ours, and take it back."""

@@ -173,6 +173,18 @@ def test_what_the_catalogue_says_that_a_model_lacks_is_refused(
         assert (refused and refused.code) == code
 
 
+@pytest.mark.parametrize(
+    ("transport", "refused"),
+    [("auto", None), ("sse", None), ("buffered", "buffered_transport"),
+     ("websocket", "websocket_transport")],
+)  # fmt: skip
+def test_a_transport_that_the_api_has_not_is_refused_and_a_stream_every_api_has(
+    transport: Any, refused: str | None
+) -> None:
+    failure = fit(ruled(), transport=transport).failure
+    assert (failure and failure.code) == refused
+
+
 def test_tools_are_set_by_the_conversation_or_by_what_goes_out_as_it_is() -> None:
     model = ruled('when = { tools = ["set"] }\ntakes = { temperature = false }')
 
