@@ -95,8 +95,7 @@ class Driver:
 
     def interrupt(self) -> None:
         """End the wait of whoever reads, because the caller closes the stream."""
-        if self._watchdog.waiting is not None:
-            self._watchdog.interrupt(abandoned())
+        self._watchdog.interrupt(abandoned())
 
     async def pause(self) -> None:
         """Return when whoever reads has been handed a batch, or has left."""
