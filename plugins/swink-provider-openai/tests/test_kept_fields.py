@@ -45,6 +45,8 @@ class TestChatCompletions(KeptFields):
         "choices.delta.channel": "what the field says in which the text stands (Groq)",
         "choices.index": FIRST,
         "choices.delta.content": FIRST,
+        "choices.logprobs.content.token": FIRST,
+        "choices.logprobs.content.bytes": FIRST,
         "timings.*": FIRST,
         "choices.delta.token_id": "the text is there; the tokens' numbers are the model's own",
         "choices.content_filter_offsets.*": "how far the filter has come; what it found is kept",
