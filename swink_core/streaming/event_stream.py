@@ -107,7 +107,6 @@ class EventStream:
         self._driver.expect_result()
         async for _ in self.batches():
             pass
-        await self._finish()
         terminal = self._driver.terminal
         if isinstance(terminal, ev.Error):
             raise self._error(terminal)

@@ -106,6 +106,11 @@ OPTIONS: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
     ('when = { thinking = ["off"] }\ntakes = { top_p = false }',
      {"top_p": 0.5, "thinking": "off"}, {"top_p": None},
      ["option_ignored has no option top_p; it was not sent"]),
+    ('when = { thinking = ["tokens"] }\ntakes = { top_p = false }',
+     {"top_p": 0.5, "thinking": 2000}, {"top_p": None},
+     ["option_ignored has no option top_p; it was not sent"]),
+    ('when = { thinking = ["tokens"] }\ntakes = { top_p = false }',
+     {"top_p": 0.5, "thinking": "low"}, {"top_p": 0.5}, []),
     ('apis = ["other"]\ntakes = { top_p = false }', {"top_p": 0.5}, {"top_p": 0.5}, []),
 ]  # fmt: skip
 
