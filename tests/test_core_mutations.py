@@ -27,6 +27,7 @@ MADE: list[tuple[str, str, list[str]]] = [
     ("swapped", "f(a, b, c)", ["(f(b, a, c))"]),
     ("swapped", "f(a, a)", []),
     ("swapped", "min(a, b)", []),
+    ("swapped", "suppress(a, b)", []),
     ("swapped", "f(*a, b)", []),
     ("off_by_one", "a[b:c]", ["(b + 1)", "(c + 1)"]),
     ("off_by_one", "len(a)", ["(len(a) - 1)"]),

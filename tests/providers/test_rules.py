@@ -251,6 +251,13 @@ def test_a_rule_says_which_api_is_asked() -> None:
     assert api_of(ruled(), StreamOptions()) is None
 
 
+def test_a_rule_that_names_no_api_or_is_for_one_chooses_none() -> None:
+    chosen, other, own = 'api = "new"', "takes = { seed = true }", 'apis = ["old"]\napi = "older"'
+
+    assert api_of(ruled(chosen, other, own), StreamOptions()) == "new"
+    assert api_of(ruled(other, own), StreamOptions()) is None
+
+
 def test_tools_have_one_other_name_wherever_they_are_named() -> None:
     messages = [
         UserMessage("Hi"),
