@@ -99,7 +99,7 @@ class Watchdog:
             self._arm()
 
     def interrupt(self, reason: Failure) -> None:
-        """End the current wait, if there is one and no reason ends it yet."""
+        """End the current wait, if there is one."""
         if self.waiting is not None and self.reason is None:
             self.reason = reason
             self.waiting.cancel()
