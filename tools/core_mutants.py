@@ -62,18 +62,18 @@ class Tests(msgspec.Struct):
     lines: dict[str, dict[int, list[int]]]
 
     def of(self, mutant: Mutant, longest: float) -> tuple[list[str], float]:
-        """Return who may notice a mutant, the most likely and the quickest first, as far as they
-        do not take longer together than `longest` seconds; and how long they take."""
+        """Return who may notice a mutant, the module's own tests and the quickest first, as far as
+        they do not take longer together than `longest` seconds; and how long they take."""
         lines = self.lines.get(mutant.file, {})
         near = max((line for line in lines if line <= mutant.line), default=0)
         found = set(lines.get(near, [-1]))
-        ordered = self._quickest(found)
+        mirror = f"tests/{mutant.file.rpartition('/')[0]}/test_{Path(mutant.file).stem}"
+        own = {at for at, name in enumerate(self.names) if name.startswith(mirror)}
+        asked = [found & own, found]
         if -1 in found:
             module = {test for tests in lines.values() for test in tests}
-            mirror = f"tests/{mutant.file.rpartition('/')[0]}/test_{Path(mutant.file).stem}"
-            own = {at for at, name in enumerate(self.names) if name.startswith(mirror)}
-            everyone = (ordered, own, module, set(range(len(self.names))))
-            ordered = list(dict.fromkeys(t for each in everyone for t in self._quickest(each)))
+            asked += [own, module, set(range(len(self.names)))]
+        ordered = list(dict.fromkeys(test for each in asked for test in self._quickest(each)))
         spent = [*accumulate(self.seconds[test] for test in ordered)]
         enough = max(bisect(spent, longest), 1)
         return [self.names[test] for test in ordered[:enough]], spent[enough - 1]

@@ -139,8 +139,6 @@ class MessageBuilder:
                 self._blocks.append(_Open(_own(event)))
             case "close":
                 self._blocks[event.content_index].end = _own(event)
-            case "begin":
-                self._clear()
             case "retry":
                 self._clear()
                 self.turn_to(*event.model.split("/", 1))
