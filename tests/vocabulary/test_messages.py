@@ -19,8 +19,8 @@ from swink_core import (
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
-    Usage,
     ToolResultMessage,
+    Usage,
     UserMessage,
 )
 from swink_core.providers import is_synthetic_id, parse_arguments, synthetic_id
