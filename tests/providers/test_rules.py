@@ -229,6 +229,9 @@ def test_a_later_rule_counts_for_what_both_name() -> None:
 
     assert rule_of(model).takes == {"top_p": True, "stop": False}
     assert rule_of(model).efforts == {"high": "h"}
+    for bound in ("least", "most"):
+        both = ruled(f"{bound} = {{ top_p = 1, seed = 1 }}", f"{bound} = {{ top_p = 2 }}")
+        assert getattr(rule_of(both), bound) == {"top_p": 2, "seed": 1}
 
 
 def test_conditions_look_at_the_call_as_the_rules_before_have_left_it() -> None:
