@@ -75,7 +75,7 @@ def options_of(values: Mapping[str, Any]) -> StreamOptions:
             from difflib import get_close_matches
 
             known = sorted(OPTIONS | _BESIDE)
-            near = _ELSEWHERE.get(name) or next(iter(get_close_matches(name, known, 1)), None)
+            near = _ELSEWHERE.get(name) or next(iter(get_close_matches(name, known)), None)
             raise InvalidOption(
                 f"no option {name!r}" + (f"; did you mean {near!r}?" if near else ""),
                 resolution=f"Options are {', '.join(known)}.",

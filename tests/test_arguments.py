@@ -323,6 +323,8 @@ def test_an_extension_without_an_id_asks_for_nothing(data: Any) -> None:
 def test_a_result_may_answer_what_the_provider_keeps() -> None:
     alone = Context([ToolResultMessage("call_1", "f", "x")])
     check_context(alone, continued=True)
+    for nothing in ("", []):
+        check_context(Context([ToolResultMessage("a", "f", nothing)]), continued=True)
     with pytest.raises(InvalidContext, match="call_1"):
         check_context(alone)
 

@@ -27,6 +27,7 @@ MADE: list[tuple[str, str, list[str]]] = [
     ("swapped", "f(a, b, c)", ["(f(b, a, c))"]),
     ("swapped", "f(a, a)", []),
     ("swapped", "min(a, b)", []),
+    ("swapped", "suppress(a, b)", []),
     ("swapped", "f(*a, b)", []),
     ("off_by_one", "a[b:c]", ["(b + 1)", "(c + 1)"]),
     ("off_by_one", "len(a)", ["(len(a) - 1)"]),
@@ -67,7 +68,18 @@ def test_a_mutant_says_where_it_is_and_its_lines_keep_their_numbers() -> None:
     assert negated.source == source.replace("self.a", "(not self.a)")
 
 
+def test_equal_changes_in_one_function_have_names_of_their_own() -> None:
+    made = mutants_of("a.py", "def f():\n    return a + a + b\n\ndef g():\n    return b\n" * 2)
+    assert [each.name for each in made if each.rule == "returned"] == [
+        "a.py: f: return a + a + b → return None",
+        "a.py: g: return b → return None",
+        "a.py: f: return a + a + b → return None (2)",
+        "a.py: g: return b → return None (2)",
+    ]
+
+
 def test_every_mutant_of_the_core_is_another_module() -> None:
     source = (ROOT / "swink_core/failures/waits.py").read_text("utf-8")
     made = list(mutants_of("failures/waits.py", source))
     assert len({each.source for each in made} | {source}) == len(made) + 1
+    assert len({each.name for each in made}) == len(made)

@@ -62,18 +62,18 @@ class Tests(msgspec.Struct):
     lines: dict[str, dict[int, list[int]]]
 
     def of(self, mutant: Mutant, longest: float) -> tuple[list[str], float]:
-        """Return who may notice a mutant, the most likely and the quickest first, as far as they
-        do not take longer together than `longest` seconds; and how long they take."""
+        """Return who may notice a mutant, the module's own tests and the quickest first, as far as
+        they do not take longer together than `longest` seconds; and how long they take."""
         lines = self.lines.get(mutant.file, {})
         near = max((line for line in lines if line <= mutant.line), default=0)
         found = set(lines.get(near, [-1]))
-        ordered = self._quickest(found)
+        mirror = f"tests/{mutant.file.rpartition('/')[0]}/test_{Path(mutant.file).stem}"
+        own = {at for at, name in enumerate(self.names) if name.startswith(mirror)}
+        asked = [found & own, found]
         if -1 in found:
             module = {test for tests in lines.values() for test in tests}
-            mirror = f"tests/{mutant.file.rpartition('/')[0]}/test_{Path(mutant.file).stem}"
-            own = {at for at, name in enumerate(self.names) if name.startswith(mirror)}
-            everyone = (ordered, own, module, set(range(len(self.names))))
-            ordered = list(dict.fromkeys(t for each in everyone for t in self._quickest(each)))
+            asked += [own, module, set(range(len(self.names)))]
+        ordered = list(dict.fromkeys(test for each in asked for test in self._quickest(each)))
         spent = [*accumulate(self.seconds[test] for test in ordered)]
         enough = max(bisect(spent, longest), 1)
         return [self.names[test] for test in ordered[:enough]], spent[enough - 1]
@@ -185,7 +185,7 @@ def tests_of(data: Path, said: str) -> Tests:
     covered = CoverageData(str(data))
     covered.read()
     contexts = {context.rpartition("|")[0] for context in covered.measured_contexts()}
-    names = sorted(contexts - {""})
+    names = sorted({*contexts, *seconds} - {""})  # some only read what modules hold
     numbers = {name: number for number, name in enumerate(names)}
     lines = {
         Path(file).relative_to(CORE).as_posix(): {
@@ -199,14 +199,13 @@ def tests_of(data: Path, said: str) -> Tests:
 
 def drawn(number: int, seed: int) -> list[Mutant]:
     """Return some of all mutants of the core: for a seed the same, whatever else changes."""
-    made = {
-        mutant.name: mutant
+    made = [
+        mutant
         for path in sorted(CORE.rglob("*.py"))
         for mutant in mutants_of(path.relative_to(CORE).as_posix(), path.read_text("utf-8"))
-    }
-    return sorted(made.values(), key=lambda each: sha256(f"{seed} {each.name}".encode()).digest())[
-        :number
     ]
+    made.sort(key=lambda each: sha256(f"{seed} {each.name}".encode()).digest())
+    return made[:number]
 
 
 def tried(mutants: list[Mutant], tests: Tests, processes: int, longest: float) -> None:

@@ -8,6 +8,7 @@ a message for people stay as they are.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from textwrap import indent
@@ -20,7 +21,7 @@ _Change = tuple[Any, str]
 @dataclass(frozen=True)
 class Mutant:
     """A fault: in `file`, on `line` (from 1), in `function` (empty: outside of all), `now` stands
-    for `was`; `source` is the whole module."""
+    for `was`, the `nth` time (from 1) that it could there; `source` is the whole module."""
 
     file: str
     line: int
@@ -28,13 +29,15 @@ class Mutant:
     rule: str
     was: str
     now: str
+    nth: int
     source: str
 
     @property
     def name(self) -> str:
         """What tells it from others, and outlives changes elsewhere in the module."""
         where = f"{self.file}: {self.function}: " if self.function else f"{self.file}: "
-        return where + " ".join(f"{self.was} → {self.now}".split())
+        which = f" ({self.nth})" if self.nth > 1 else ""
+        return where + " ".join(f"{self.was} → {self.now}".split()) + which
 
 
 def mutants_of(file: str, source: str) -> Iterator[Mutant]:
@@ -44,6 +47,7 @@ def mutants_of(file: str, source: str) -> Iterator[Mutant]:
     for line in lines:
         starts.append(starts[-1] + len(line))
     data = source.encode()
+    before: Counter[tuple[str, str, str]] = Counter()
     for node, function in _places(ast.parse(source), ""):
         for rule, change in RULES.items():
             for at, now in change(node):
@@ -53,7 +57,9 @@ def mutants_of(file: str, source: str) -> Iterator[Mutant]:
                 text = indent(now, margin).removeprefix(margin).encode()
                 changed = (data[:begin] + text + data[end:]).decode()
                 was = data[begin:end].decode()
-                yield Mutant(file, at.lineno, function, rule, was, now, changed)
+                before[function, was, now] += 1
+                nth = before[function, was, now]
+                yield Mutant(file, at.lineno, function, rule, was, now, nth, changed)
 
 
 # -- the rules: each yields the places below a node that it changes, and what stands there then ---
@@ -135,7 +141,7 @@ def _swapped(node: ast.AST) -> Iterator[_Change]:
 
 
 def _in_any_order(function: ast.expr) -> bool:
-    return ast.unparse(function) in ("min", "max")
+    return ast.unparse(function) in ("min", "max", "suppress")
 
 
 def _off_by_one(node: ast.AST) -> Iterator[_Change]:

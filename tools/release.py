@@ -107,33 +107,37 @@ def built(projects: Iterable[Project]) -> None:
     run([sys.executable, "-m", "twine", "check", "--strict", *sorted(DIST.iterdir())])
 
 
-def tested(place: Place, projects: list[Project]) -> None:
-    """Run the tests of each distribution, from its sdist, in an environment; and the core's."""
+def tested(place: Place, projects: list[Project]) -> list[str]:
+    """Run the tests of each distribution, from its sdist, in an environment; and the core's.
+
+    Return what failed. The largest sdists come first, whose tests mostly take longest.
+    """
     with (
         tempfile.TemporaryDirectory(prefix="swink-sdists-") as scratch,
         ThreadPoolExecutor(os.cpu_count()) as pool,
     ):
         sdists = Path(scratch) / "dist"
+        sizes: dict[str, int] = {}
         for project in projects:
-            stem = f"{project.name.replace('-', '_')}-{project.version}.tar.gz"
+            sdist = DIST / f"{project.name.replace('-', '_')}-{project.version}.tar.gz"
             (sdists / project.name).mkdir(parents=True)
-            shutil.copy(DIST / stem, sdists / project.name)
-        jobs = {
+            shutil.copy(sdist, sdists / project.name)
+            sizes[project.name] = sdist.stat().st_size
+        jobs = {pool.submit(core_tested, place, Path(scratch) / "core"): "swink-core"}
+        jobs |= {
             pool.submit(run_tests, project, place, sdists, Path(scratch) / "out"): project.name
-            for project in reversed(projects)
+            for project in sorted(projects, key=lambda each: -sizes[each.name])
             if project.tests_need
         }
-        jobs[pool.submit(core_tested, place, Path(scratch) / "core")] = "swink-core"
         failed = []
         for job in as_completed(jobs):
             said = f"{jobs[job]}'s tests, {place}"
             try:
                 print(f"ok      {said}: {job.result()}", flush=True)
             except SmokeFailure as failure:
-                failed.append(f"{said}\n{failure}")
-                print(f"FAILED  {said}", flush=True)
-        if failed:
-            raise SmokeFailure("\n".join(failed))
+                failed.append(said)
+                print(f"FAILED  {said}\n{failure}", flush=True)
+    return failed
 
 
 def core_tested(place: Place, folder: Path) -> str:
@@ -169,16 +173,19 @@ def released(projects: list[Project], pythons: list[str], with_tests: bool) -> N
     if not found:
         raise SmokeFailure("this machine has none of these Pythons")
     oldest = next(iter(found))
+    failed = []
     with tempfile.TemporaryDirectory(prefix="swink-release-") as scratch:
-        places = [Place(each, "newest", Path(scratch) / each) for each in found]
-        places.append(Place(oldest, "oldest", Path(scratch) / f"{oldest}-oldest"))
+        places = [Place(oldest, "oldest", Path(scratch) / f"{oldest}-oldest")]
+        places += [Place(each, "newest", Path(scratch) / each) for each in found]
         for place in places:
             install(place, found[place.version], projects)
             print(f"ok      {place}: installed", flush=True)
             if with_tests:
-                tested(place, projects)
-        file = inventory(places[-2], *versions)
+                failed += tested(place, projects)
+        file = inventory(places[-1], *versions)
     print(f"ok      {file.relative_to(ROOT)}", flush=True)
+    if failed:
+        raise SmokeFailure("\n".join(failed))
 
 
 def main() -> int:

@@ -83,7 +83,7 @@ def credentials_in(headers: Mapping[str, str], url: str = "") -> set[str]:
     if user := _user_information(url):
         password = user.partition(":")[2] or user
         found |= {user, password, unquote(password), basic_credentials(url)[1].split()[1]}
-    return found - {"", "="}
+    return found - {""}
 
 
 _CREDENTIAL_WORDS = ("cookie", "auth", "key", "token", "secret", "password")

@@ -49,11 +49,9 @@ class Decoder(Protocol):
         Raises `FrameTooLong` when a frame, complete or not, exceeds the decoder's limit, and
         `FrameError` where the bytes make no frames at all.
         """
-        ...
 
     def finish(self) -> list[bytes]:
         """Return what the end of input left without its terminator: one frame at most.
 
         Such a frame is incomplete by definition; whether it is of use is the caller's decision.
         """
-        ...

@@ -150,8 +150,6 @@ class MessageBuilder:
                 self._blocks.append(_Open(event if type(event) is ev.TextStart else _own(event)))
             case "close":
                 self._blocks[event.content_index].end = _own(event)
-            case "begin":
-                self._clear()
             case "retry":
                 self._clear()
                 self.turn_to(*event.model.split("/", 1))

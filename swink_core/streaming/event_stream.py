@@ -105,7 +105,6 @@ class EventStream:
         self._rest = iter(())
         while await self._next() or self._driver.part():
             pass
-        await self._finish()
         terminal = self._driver.terminal
         if isinstance(terminal, ev.Error):
             raise self._error(terminal)

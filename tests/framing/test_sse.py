@@ -125,6 +125,7 @@ SHORT_CUTS = [
     ("a_cr_in_data_of_crlf", b"data: x\r\n\r\ndata: y\rdata: z\r\n\r\n", [b"x", b"y\nz"]),
     ("a_cr_ends_crlf_data", b"data: x\r\n\r\ndata: y\r\r\n\r\n", [b"x", b"y"]),
     ("a_cr_in_a_name", b"event: a\rdata: x\ndata: y\n\n", [b"x\ny"]),
+    ("a_field_that_ends_without_a_value", b"data: x\r\ndata\r\n\r\n", [b"x\n"]),
     ("line_ends_change", b"data: x\n\ndata: y\r\n\r\ndata: z\r\r", [b"x", b"y", b"z"]),
     ("a_payload_like_a_frame", b"data: data: x\n\ndata: event: y\n\n", [b"data: x", b"event: y"]),
 ]

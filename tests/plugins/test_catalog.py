@@ -123,6 +123,21 @@ def test_a_name_is_resolved_with_what_is_known(package: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "provider"),
+    [
+        ("team/large", "acme"),  # no provider is called so
+        ("acme-eu/large", "acme-eu"),  # one is, and is meant
+    ],
+)
+def test_an_id_with_a_slash_is_a_bare_name_unless_it_begins_with_a_providers(
+    package: Path, name: str, provider: str
+) -> None:
+    (package / "models.toml").write_text(f'[provider]\nname = "acme"\n[[models]]\nid = "{name}"')
+
+    assert catalog_of("acme", "acme-eu").resolve(name).provider == provider
+
+
+@pytest.mark.parametrize(
     ("model_id", "known"),
     [("large", True), ("large-2026", True), ("acme-large", True), ("larger", False), ("x", False)],
 )

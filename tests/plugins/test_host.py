@@ -376,29 +376,32 @@ class Old:
 
 UNIMPORTABLE = [(ImportError("no sdk"), "no sdk"), (SystemExit("bye"), "bye")]
 
-# (plugin, part of the message)
+# (plugin, part of the message, part of what to do)
 REFUSED = [
-    (AsyncStream, "async generator function"),
-    (WrappingObserver, "as a wrapper"),
-    (AsyncObserver, "coroutine function, which nobody would await"),
-    (Misspelt, "on_evnet"),
-    (Old, "level 0"),
-]
+    (AsyncStream, "implements stream as an async generator function",
+     "a plain function that returns an async iterator or None"),
+    (WrappingObserver, "implements on_event as a wrapper", "a plain function"),
+    (AsyncObserver, "implements on_event as a coroutine function, which nobody would await",
+     "a plain function that hands on what takes longer"),
+    (Misspelt, "on_evnet", "Hooks are stream,"),
+    (Old, "level 0", "Upgrade"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("plugin", "message"), REFUSED)
+@pytest.mark.parametrize(("plugin", "message", "instead"), REFUSED)
 def test_a_plugin_given_by_hand_that_would_break_every_call_is_refused(
-    plugin: Any, message: str
+    plugin: Any, message: str, instead: str
 ) -> None:
     with pytest.raises(PluginError, match=message) as caught:
         host_with(entry_point("toy", Toy), plugins=(plugin(),))
     assert plugin.__name__ in caught.value.message
     assert caught.value.resolution
+    assert instead in caught.value.resolution
 
 
 @pytest.mark.parametrize(
     ("plugin", "message"),
-    [*REFUSED, *UNIMPORTABLE],
+    [*((plugin, message) for plugin, message, _ in REFUSED), *UNIMPORTABLE],
 )
 async def test_an_installed_plugin_that_is_broken_is_logged_recorded_and_left_out(
     plugin: Any, message: str, caplog: pytest.LogCaptureFixture

@@ -192,3 +192,38 @@ async def test_an_iterator_need_not_know_how_to_be_closed() -> None:
             async for event in left:
                 assert event == ANSWER[0]
                 break
+
+
+async def test_the_size_of_an_answer_is_counted_anew_from_a_restart_on() -> None:
+    class Restarted:
+        async def batches(self) -> AsyncIterator[list[Any]]:
+            yield [Start(), swink.TextStart(0), swink.TextDelta(0, "abc"), swink.TextEnd(0)]
+            yield [swink.Retry(2, 3, 0.0, "cut", MODEL, Kind.NETWORK)]
+            yield [Start(), swink.TextStart(0), swink.TextDelta(0, "abcde"), swink.TextEnd(0)]
+            yield [Done(StopReason.STOP)]
+
+    for limit, end in ((5, Done), (4, Error)):
+        async with client_of(providers={"toy": Yielding(Restarted)}) as client:
+            events = await collect(client.stream(MODEL, "Hi", max_output_chars=limit))
+        assert type(events[-1]) is end, events[-1]
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        swink.Extension(0, "toy", "odd", "x" * 100),
+        swink.Extension(0, "toy", "odd", None, {"said": "x" * 100}),
+        swink.ToolCallStart(0, "x" * 100, "f"),
+        swink.ToolCallStart(0, "a", "f" * 100),
+    ],
+    ids=["data", "metadata", "id", "name"],
+)
+async def test_what_stands_in_whole_events_counts_for_the_size_of_an_answer(whole: Any) -> None:
+    class Wide:
+        async def batches(self) -> AsyncIterator[list[Any]]:
+            yield [Start(), whole]
+            yield [Done(StopReason.STOP)]
+
+    async with client_of(providers={"toy": Yielding(Wide)}) as client:
+        events = await collect(client.stream(MODEL, "Hi", max_output_chars=90))
+    assert events[-1].error_kind is Kind.OUTPUT_TOO_LARGE

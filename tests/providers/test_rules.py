@@ -106,6 +106,11 @@ OPTIONS: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
     ('when = { thinking = ["off"] }\ntakes = { top_p = false }',
      {"top_p": 0.5, "thinking": "off"}, {"top_p": None},
      ["option_ignored has no option top_p; it was not sent"]),
+    ('when = { thinking = ["tokens"] }\ntakes = { top_p = false }',
+     {"top_p": 0.5, "thinking": 2000}, {"top_p": None},
+     ["option_ignored has no option top_p; it was not sent"]),
+    ('when = { thinking = ["tokens"] }\ntakes = { top_p = false }',
+     {"top_p": 0.5, "thinking": "low"}, {"top_p": 0.5}, []),
     ('apis = ["other"]\ntakes = { top_p = false }', {"top_p": 0.5}, {"top_p": 0.5}, []),
 ]  # fmt: skip
 
@@ -173,6 +178,18 @@ def test_what_the_catalogue_says_that_a_model_lacks_is_refused(
         assert (refused and refused.code) == code
 
 
+@pytest.mark.parametrize(
+    ("transport", "refused"),
+    [("auto", None), ("sse", None), ("buffered", "buffered_transport"),
+     ("websocket", "websocket_transport")],
+)  # fmt: skip
+def test_a_transport_that_the_api_has_not_is_refused_and_a_stream_every_api_has(
+    transport: Any, refused: str | None
+) -> None:
+    failure = fit(ruled(), transport=transport).failure
+    assert (failure and failure.code) == refused
+
+
 def test_tools_are_set_by_the_conversation_or_by_what_goes_out_as_it_is() -> None:
     model = ruled('when = { tools = ["set"] }\ntakes = { temperature = false }')
 
@@ -212,6 +229,9 @@ def test_a_later_rule_counts_for_what_both_name() -> None:
 
     assert rule_of(model).takes == {"top_p": True, "stop": False}
     assert rule_of(model).efforts == {"high": "h"}
+    for bound in ("least", "most"):
+        both = ruled(f"{bound} = {{ top_p = 1, seed = 1 }}", f"{bound} = {{ top_p = 2 }}")
+        assert getattr(rule_of(both), bound) == {"top_p": 2, "seed": 1}
 
 
 def test_conditions_look_at_the_call_as_the_rules_before_have_left_it() -> None:
@@ -232,6 +252,13 @@ def test_a_rule_says_which_api_is_asked() -> None:
     assert api_of(model, StreamOptions()) == "new"
     assert api_of(model, StreamOptions(stop="END")) == "old"
     assert api_of(ruled(), StreamOptions()) is None
+
+
+def test_a_rule_that_names_no_api_or_is_for_one_chooses_none() -> None:
+    chosen, other, own = 'api = "new"', "takes = { seed = true }", 'apis = ["old"]\napi = "older"'
+
+    assert api_of(ruled(chosen, other, own), StreamOptions()) == "new"
+    assert api_of(ruled(other, own), StreamOptions()) is None
 
 
 def test_tools_have_one_other_name_wherever_they_are_named() -> None:

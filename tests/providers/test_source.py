@@ -155,6 +155,32 @@ async def test_taps_get_every_byte_as_it_was_read() -> None:
     assert seen == HELLO
 
 
+async def test_a_notice_of_the_attempts_comes_with_the_read_at_which_it_is_made() -> None:
+    def tap(attempt: Any, data: bytes) -> None:
+        if b"Hel" in data:
+            attempt.notice("odd", "the first text")
+
+    events = await events_of(frame(text="Hel"), frame(text="lo"), *HELLO[-2:], taps=[tap])
+    assert types(events)[1:4] == ["notice", "text_start", "text_delta"]
+
+
+async def test_what_is_said_of_an_answer_is_known_while_it_goes_on() -> None:
+    known: list[Any] = []
+
+    def tap(attempt: Any, data: bytes) -> None:
+        known.append((attempt.response_id, attempt.usage and attempt.usage.output))
+
+    said = [frame(text="a"), frame(usage={"output": 3}), frame(text="b"), frame(id="r1")]
+    await events_of(*said, *HELLO[-2:], taps=[tap])
+    assert known[:5] == [(None, None), (None, None), (None, 3), (None, 3), ("r1", 3)]
+
+
+async def test_what_fails_halfway_says_so_whenever_its_failure_thinks_it_was() -> None:
+    reset = ProviderFailure(Failure("connect", kind=Kind.NETWORK, message="reset"))
+    for pieces, phase in (((reset,), "connect"), ((frame(text="a"), reset), "streaming")):
+        assert (await events_of(*pieces))[-1].phase == phase
+
+
 # -- malformed frames ----------------------------------------------------------------------------
 
 NOISE = b"data: ping\n\n"

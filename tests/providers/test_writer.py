@@ -551,6 +551,15 @@ def test_a_call_that_was_ended_stays_so_while_others_go_on() -> None:
     ]
 
 
+def test_what_completed_a_call_under_another_key_completes_it_once() -> None:
+    out = EventWriter("toy", "call_1")
+    out.tool_call(0, "a", "weather", '{"city": ')
+    out.tool_call(1, arguments='"Paris"}')
+    out.end(1)
+    [call] = message_of(out).tool_calls
+    assert (call.raw_arguments, call.state) == ('{"city": "Paris"}', "complete")
+
+
 def test_an_extension_is_a_whole_block_of_the_provider() -> None:
     out = EventWriter("toy")
     out.text("a")

@@ -807,7 +807,7 @@ async def test_an_answer_that_passes_its_size_limit_ends_there_and_is_closed() -
         stream = client.stream(MODEL, "Hi")
         events = await collect(stream)
     assert broken_rules(events) == []
-    assert events[-1].error_kind is Kind.OUTPUT_TOO_LARGE
+    assert (events[-1].error_kind, events[-1].rule) == (Kind.OUTPUT_TOO_LARGE, "core:size")
     assert "35 characters" in events[-1].error_message
     assert stream.message.text == "x" * 40
     assert pipe.closed

@@ -30,7 +30,6 @@ from fakes import (
 
 import swink_core as swink
 from swink_core import RetryPolicy, StopReason, StreamErrorKind, Timeouts
-from swink_core.providers.source import SETTLE_SECONDS
 from swink_recorder.loopback import Exchange
 from swink_testing.clock import ManualClock
 
@@ -280,8 +279,10 @@ async def test_a_drip_below_the_floor_ends_the_attempt() -> None:
         assert "less than 5 characters/s came over 10 s" in scene.events[-1].error_message
 
 
-async def test_an_answer_above_the_floor_goes_on() -> None:
-    async with watched(limits(min_chars_per_second=5, window=10), frame(text="x")) as scene:
+@pytest.mark.parametrize("idle", [30.0, 4.0])  # with 4 the timer looks before the window is over
+async def test_an_answer_above_the_floor_goes_on(idle: float) -> None:
+    floor = limits(idle=idle, min_chars_per_second=5, window=10)
+    async with watched(floor, frame(text="x")) as scene:
         for _ in range(50):
             await scene.clock.advance(1)
             await scene.send(frame(text="xxxxxx"))
@@ -421,7 +422,7 @@ COMPLETE = [frame(text="a"), frame(stop="stop")]
 
 async def test_a_completed_answer_on_an_open_connection_is_done_after_a_while() -> None:
     async with watched(NONE, *COMPLETE) as scene:
-        await scene.clock.advance(SETTLE_SECONDS - 0.1)
+        await scene.clock.advance(4.9)
         assert not scene.ended
         await scene.clock.advance(0.2)
         assert scene.ended
@@ -432,7 +433,7 @@ async def test_a_completed_answer_on_an_open_connection_is_done_after_a_while() 
 async def test_usage_that_comes_meanwhile_is_kept() -> None:
     async with watched(NONE, *COMPLETE) as scene:
         await scene.send(frame(usage={"input": 1, "output": 2}))
-        await scene.clock.advance(SETTLE_SECONDS + 0.1)
+        await scene.clock.advance(5.1)
         assert scene.events[-1].usage == swink.Usage(input=1, output=2, total=3, reported=True)
 
 
@@ -457,7 +458,7 @@ async def test_a_slow_consumer_of_a_completed_answer_does_not_wait_for_another_l
                 await clock.sleep(20)
 
         reader = asyncio.create_task(read())
-        await clock.advance(20 * 5 + SETTLE_SECONDS + 21)
+        await clock.advance(20 * 5 + 5 + 21)
         assert reader.done()
     assert types(events)[-1] == "done"
 

@@ -21,6 +21,7 @@ def test_there_is_a_helper_for_an_error_of_each_kind(kind: StreamErrorKind) -> N
     assert helper("so") == Error(
         error_message="so", error_kind=kind, stop_reason=StopReason.ERROR, usage=None
     )
+    assert f"`{kind}`" in helper.__doc__
 
 
 def test_a_plain_error_states_no_kind() -> None:

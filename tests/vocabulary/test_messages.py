@@ -19,6 +19,7 @@ from swink_core import (
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
+    ToolResultMessage,
     Usage,
     UserMessage,
 )
@@ -62,6 +63,10 @@ def test_ids_made_up_by_the_core_are_recognised_and_others_are_not() -> None:
     assert is_synthetic_id(synthetic_id("7f_1", 0))
     assert not any(map(is_synthetic_id, ["", "call_1", "toolu_01", "swink"]))
     assert synthetic_id("7f_1", 0) != synthetic_id("7f_1", 1) != synthetic_id("7f_2", 1)
+
+
+def test_a_result_is_an_error_only_where_it_says_so() -> None:
+    assert not ToolResultMessage("a", "f", "21 °C").is_error
 
 
 def test_an_answers_parts_are_read_by_kind() -> None:

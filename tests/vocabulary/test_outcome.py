@@ -39,6 +39,21 @@ def test_usage_is_summed_part_by_part(one: Usage, other: Usage, both: Usage) -> 
     assert one + other == both
 
 
+def test_nothing_is_reported_before_the_provider_has_reported_it() -> None:
+    assert not Usage().reported
+    assert not (Usage() + Usage()).reported
+
+
+@pytest.mark.parametrize(
+    ("tokens", "kept"),
+    [(0, 0), (3.0, 3), (10**12, 10**12), (10**12 + 1, None), (-1, None), (float("nan"), None)],
+)
+def test_what_is_no_count_of_tokens_is_not_taken_for_one(tokens: float, kept: int | None) -> None:
+    usage = Usage()
+    assert usage.count("input", tokens) is (kept is not None)
+    assert usage.input == kept
+
+
 def test_a_sum_changes_neither_part() -> None:
     one, other = Usage(input=1, extra={"a": 1}), Usage(input=2, extra={"b": 2})
     whole = one + other

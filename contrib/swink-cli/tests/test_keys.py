@@ -180,7 +180,7 @@ def test_a_file_that_others_may_read_is_told_of_and_mended(swink: Any, file: Pat
     assert swink("keys", "set", "openai", stdin=KEY).returncode == 0
     file.chmod(0o644)
     assert f"chmod 600 '{file}'" in " ".join(swink("keys").stderr.split())
-    assert swink("keys", "set", "mistral", stdin=KEY).returncode == 0
+    assert swink("keys", "set", "groq", stdin=KEY).returncode == 0
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 

@@ -53,7 +53,6 @@ log costs
 tools
 tools --functions "def look(city: str): 'Look out of the window, and say what is to be seen.'"
 modles
-ask --nonsense
 ask
 chat -m echo/echo <<< "Hi\n/tokens\n/model echo/think\nAnd\n/nothing\n"
 chat -m echo/echo -c <<< "/help\n"

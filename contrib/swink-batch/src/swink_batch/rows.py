@@ -119,6 +119,6 @@ def _parquet(path: Path) -> Any:
     except ImportError as error:
         raise UsageError(
             f"{path} cannot be read: pyarrow is not installed",
-            resolution="Install swink-batch[parquet], or write the rows as JSONL.",
+            resolution="pip install 'swink-batch[parquet]', or write the rows as JSONL.",
         ) from error
     return parquet.ParquetFile(path)

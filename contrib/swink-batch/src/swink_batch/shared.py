@@ -46,7 +46,7 @@ class RedisTurns:
         except ImportError as error:
             raise UsageError(
                 "limits cannot be shared: redis is not installed",
-                resolution="Install swink-batch[redis].",
+                resolution="pip install 'swink-batch[redis]'",
             ) from error
         self._error = RedisError
         self._redis: Any = redis.Redis.from_url(url)

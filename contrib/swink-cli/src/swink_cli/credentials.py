@@ -13,7 +13,9 @@ from swink_core import (
 )
 from swink_core.providers import Catalog
 
-__all__ = ["choices", "describe", "has_key", "is_ready"]
+__all__ = ["NO_PROVIDER", "choices", "describe", "has_key", "is_ready"]
+
+NO_PROVIDER = "No provider is installed. Try: pip install swink-provider-openai"
 
 
 def is_ready(info: ProviderInfo) -> bool:
@@ -72,7 +74,7 @@ def choices() -> str:
         if models and has_key(info):
             examples.append(f"-m {name}/{models[0].id}")
     if not rows:
-        return "No provider is installed. Try: pip install swink-provider-openai"
+        return NO_PROVIDER
     lines = table(["Installed providers:", *(row[1:] for row in sorted(rows))])
     lines += ["", "To keep a key: swink keys set PROVIDER"]
     if examples:

@@ -156,7 +156,8 @@ class CallOptions:
         """
         if self.others and not several:
             raise swink.InvalidOption(
-                "several models are named", resolution="Name one, or a chain of them: -m A,B"
+                "several models are named",
+                resolution="Name one model, or a chain of them: -m A,B",
             )
         if self.tool_names and not runs_tools:
             raise swink.InvalidOption(

@@ -160,7 +160,7 @@ def _botocore_credentials(profile: str | None) -> Any:
         raise _refused(
             "no credentials for Bedrock: neither AWS_BEARER_TOKEN_BEDROCK nor AWS_ACCESS_KEY_ID "
             "and AWS_SECRET_ACCESS_KEY are set, and the profile has no keys; for single sign-on, "
-            'roles, containers and instances, pip install "swink-provider-bedrock[botocore]"'
+            "roles, containers and instances, pip install 'swink-provider-bedrock[botocore]'"
         ) from None
     # it logs failures with their tracebacks; without a handler they end on the terminal
     logging.getLogger("botocore").addHandler(logging.NullHandler())

@@ -178,7 +178,7 @@ class VertexProvider(GeminiProvider):
             except ImportError as error:
                 message = f"{model} speaks an API for which {_PACKAGES[family]} is needed"
                 failure = Failure("request", kind=Kind.UNSUPPORTED, code="extra", message=message)
-                failure.resolution = f"Install swink-provider-gemini[{family}]."
+                failure.resolution = f"pip install 'swink-provider-gemini[{family}]'"
                 failure.exception = error
                 raise ProviderFailure(failure) from error
             self._speakers[family] = module.Speaker(self.name, self.model_url)
@@ -254,7 +254,7 @@ class VertexProvider(GeminiProvider):
             auth = import_module("google.auth")
             exceptions = import_module("google.auth.exceptions")
         except ImportError as error:
-            how = "for those of Google Cloud install swink-provider-gemini[vertex]"
+            how = "for those of Google Cloud, pip install 'swink-provider-gemini[vertex]'"
             message = f"no credentials for {self.name}: {names} is not set; {how}"
             raise _failed(Kind.AUTH, "no_credentials", message, error) from error
         try:

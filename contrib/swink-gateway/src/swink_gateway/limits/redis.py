@@ -82,7 +82,7 @@ class RedisLedger:
         except ImportError as error:
             raise UsageError(
                 "limits cannot be shared: redis is not installed",
-                resolution="Install swink-gateway[redis].",
+                resolution="pip install 'swink-gateway[redis]'",
             ) from error
         try:
             pool = redis.BlockingConnectionPool.from_url(
