@@ -33,7 +33,7 @@ BY_HAND = TESTS / "handwritten_mutants.toml"
 SOUND = TESTS / "fixtures/conformance"
 PAGE = ROOT / "docs/how-to/check-a-provider.md"
 
-QUICK = ("expected_message", "listed_errors", "listed_requests", "whole_answers")
+QUICK = ("expected_message", "listed_answers", "listed_errors", "listed_requests", "whole_answers")
 CHECKS = sorted(PROVIDER_CHECKS, key=lambda check: check.name not in QUICK)
 """The quick ones that find most come first."""
 

@@ -20,6 +20,7 @@ from swink_core import (
 )
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.edited import writer
+from swink_testing.conformance.listed import listed_model
 from swink_testing.conformance.streaming import message_difference, notice_difference
 from swink_testing.conformance.subject import Subject
 from swink_testing.conformance.whole import events_of_call
@@ -62,7 +63,7 @@ def check_listed_answers(subject: Subject) -> None:
     async def read() -> None:
         for number, row in enumerate(rows, 1):
             where = f"{LISTED_ANSWERS}, line {number} ({row.about})"
-            model = subject.catalog.resolve(Model(subject.name, row.model or subject.model.id))
+            model = listed_model(subject, row.model)
             _compare(where, row, model, await _events(subject, row, model))
 
     asyncio.run(read())

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from swink_core import CacheStrategy, CodecError, Context, load
+from swink_core import CacheStrategy, CodecError, Context, Model, load
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.streaming import notice_difference
 from swink_testing.conformance.subject import Subject
@@ -17,7 +17,7 @@ from swink_testing.matrix.cases import Case
 from swink_testing.matrix.ids import AskedModel
 from swink_testing.matrix.said import Said
 
-__all__ = ["LISTED_REQUESTS", "check_listed_requests"]
+__all__ = ["LISTED_REQUESTS", "check_listed_requests", "listed_model"]
 
 LISTED_REQUESTS = "requests.jsonl"
 """The file of a package that says what calls become, a row a line."""
@@ -62,13 +62,21 @@ def check_listed_requests(subject: Subject) -> None:
     asyncio.run(ask())
 
 
+def listed_model(subject: Subject, id: str | None) -> Model:
+    """Return a row's model: where it names none, the first of the catalogue, or without a catalogue
+    the one that is checked."""
+    known = subject.catalog.models(subject.name)
+    first = known[0].id if known else subject.model.id
+    return subject.catalog.resolve(Model(subject.name, id or first))
+
+
 async def _asked(asker: Asker, subject: Subject, where: str, row: Listed) -> Outcome:
     try:
         context = load(Context, row.context)
     except CodecError as error:
         fail(f"{where}: its context cannot be read: {error}")
     asker.hold(subject.name, Said(where, context))
-    id, options = row.model or subject.model.id, dict(row.options)
+    id, options = listed_model(subject, row.model).id, dict(row.options)
     if isinstance(cache := options.get("cache"), dict):
         options["cache"] = CacheStrategy(**cache)
     return await asker.outcome(Case(subject.name, AskedModel(id, "listed", id), where, options))
