@@ -9,6 +9,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from fakes import SSE, Server, says, sends
 
 from swink_core import ProviderFailure
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import AiohttpClient, HTTPRequest
+from swink_core.providers import AiohttpClient, HTTPRequest, aiohttp_client
 from swink_recorder.loopback import Exchange
 
 HTTP_TIMEOUT = 10.0
@@ -75,6 +76,38 @@ async def test_each_write_of_the_server_is_a_read_as_it_comes() -> None:
         assert await anext(response) == b"one"  # though the answer has not ended
         go_on.set()
         assert await read_all(response) == b"two"
+
+
+class Ready:
+    """What aiohttp has of an answer that is there already: no read of it waits."""
+
+    status, headers = 200, dict[str, str]()
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self.content, self._pieces = self, iter(pieces)
+
+    async def readany(self) -> bytes:
+        return next(self._pieces, b"")
+
+
+@pytest.mark.parametrize("size", [1, 2, 20, 50])
+async def test_a_body_that_is_there_already_gives_others_a_turn_whatever_its_pieces(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def other() -> None:
+        while True:
+            turns.append(read)
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(aiohttp_client, "MOST_AT_ONCE", 20)
+    read, turns = 0, [0]
+    beside = asyncio.create_task(other())
+    body: Any = Ready([b"x" * size] * (200 // size))
+    async for piece in aiohttp_client._Response(body):
+        read += len(piece)
+    beside.cancel()
+    assert read == 200
+    assert max(later - before for before, later in pairwise([*turns, read])) <= 20 + size
 
 
 async def test_redirects_are_not_followed() -> None:

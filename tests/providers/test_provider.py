@@ -421,6 +421,28 @@ async def test_hooks_may_add_headers_such_as_a_trace_context() -> None:
     assert http.requests[0].headers["traceparent"] == "00-1-2-01"
 
 
+class Asked:
+    """An observer that looks at what was asked, when a call has ended."""
+
+    @swink.hookimpl
+    def on_event(self, event: Any, call: swink.Call) -> None:
+        if isinstance(event, swink.Done | Error):
+            self.request, self.endpoint = call.attempt.request, call.attempt.endpoint
+
+
+@pytest.mark.parametrize(
+    "pipe", [Pipe(*HELLO), answered(b"", 400), Failure("connect", kind=Kind.NETWORK)]
+)
+async def test_observers_know_what_was_asked_and_where_whatever_came_of_it(
+    pipe: Pipe | Failure,
+) -> None:
+    asked, http = Asked(), PipeClient(pipe)
+    async with client_of(asked, http=http) as client:
+        await collect(client.stream(MODEL, "Hi", base_url="https://a:canary@own.example/v2"))
+    assert asked.request is http.requests[-1]
+    assert asked.endpoint == "https://own.example/v2/chat"
+
+
 async def test_the_limit_for_connecting_goes_to_the_http_client() -> None:
     http = PipeClient(Pipe(*HELLO))
     async with client_of(http=http, timeouts=swink.Timeouts(connect=3)) as client:

@@ -10,6 +10,7 @@ import pytest
 from swink_core import (
     AssistantMessage,
     AudioBlock,
+    CacheStrategy,
     Context,
     DocumentBlock,
     ImageBlock,
@@ -77,6 +78,9 @@ OPTIONS: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
      ["option_changed: temperature is 1.5 here, not 2"]),
     ("most = { session_id = 64 }", {"session_id": "s" * 64}, {"session_id": "s" * 64}, []),
     ("most = { session_id = 64 }", {"session_id": ""}, {"session_id": ""}, []),
+    ("takes = { cache = false }", {"cache": "none"}, {"cache": CacheStrategy("none")}, []),
+    ("takes = { cache = false }", {"cache": "auto"}, {"cache": None},
+     ["option_ignored has no option cache; it was not sent"]),
     ('change = { thinking = "off" }', {"thinking": "off"}, {"thinking": "off"}, []),
     ("takes = { thinking = false }", {"thinking": 0}, {"thinking": None}, []),
     ("takes = { thinking = true }", {"thinking": "high"}, {"thinking": "high"}, []),
@@ -203,13 +207,19 @@ def test_tools_are_set_by_the_conversation_or_by_what_goes_out_as_it_is() -> Non
 
 
 @pytest.mark.parametrize(
-    ("choice", "forced"),
-    [(None, False), ("auto", False), ("none", False), ("required", True), ("f", True)],
-)
-def test_a_call_of_a_tool_is_forced_unless_the_model_may_choose(choice: Any, forced: bool) -> None:
-    model = ruled('when = { tool_choice = ["forced"] }\ntakes = { temperature = false }')
-    call = fit(model, WITH_TOOL, tool_choice=choice, temperature=0.5)
-    assert (call.options.temperature is None) is forced
+    ("choice", "words"),
+    [(None, ["unset"]), ("auto", ["set"]), ("none", ["set"]), ("required", ["set", "forced"]),
+     ("f", ["set", "forced"])],
+)  # fmt: skip
+def test_a_call_of_a_tool_is_forced_unless_the_model_may_choose(
+    choice: Any, words: list[str]
+) -> None:
+    met = []
+    for word in ("set", "unset", "forced"):
+        model = ruled(f'when = {{ tool_choice = ["{word}"] }}\ntakes = {{ temperature = false }}')
+        call = fit(model, WITH_TOOL, tool_choice=choice, temperature=0.5)
+        met += [word] if call.options.temperature is None else []
+    assert met == words
 
 
 def test_without_rules_a_call_goes_out_as_it_was_given_where_the_api_has_a_place() -> None:

@@ -90,6 +90,7 @@ PHASES: list[tuple[str, list[Any], str]] = [
     ("before_any_byte", [ProviderFailure(Failure("connect", 503))], "connect"),
     ("in_the_middle", [frame(text="a"), CUT], "streaming"),
     ("the_providers_error", [frame(error={"code": "busy"})], "streaming"),
+    ("too_many_malformed_frames", [BAD] * 4, "streaming"),
     ("at_the_end", [frame(text="a")], "finalize"),
     ("an_empty_answer", [END], "finalize"),
 ]

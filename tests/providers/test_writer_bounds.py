@@ -10,12 +10,14 @@ from fakes import broken_rules
 
 from swink_core import StopReason, StreamErrorKind
 from swink_core.providers import EventWriter
-from swink_core.providers.writer import MOST_BLOCKS
 from swink_core.streaming.builder import MessageBuilder
 from swink_core.vocabulary import events as ev
 from swink_testing.freeze import FREEZE, HOSTILE_SIZE, cpu_seconds
 
 # -- blocks --------------------------------------------------------------------------------------
+
+BOUND = 4_096
+"""Blocks of an answer, as the reference says."""
 
 # (name, what begins the n-th block)
 BLOCKS: list[tuple[str, Callable[[EventWriter, int], None]]] = [
@@ -34,7 +36,7 @@ def test_an_answer_may_have_as_many_blocks_as_the_bound(
     begin: Callable[[EventWriter, int], None],
 ) -> None:
     out = EventWriter("toy", "1")
-    for number in range(MOST_BLOCKS):
+    for number in range(BOUND):
         begin(out, number)
     assert (out.failure, out.finished) == (None, False)
 
@@ -44,12 +46,13 @@ def test_one_block_more_fails_the_answer_and_nothing_after_it_is_taken_in(
     begin: Callable[[EventWriter, int], None],
 ) -> None:
     out = EventWriter("toy", "1")
-    for number in range(MOST_BLOCKS + 20):
+    for number in range(BOUND + 20):
         begin(out, number)
     out.text("and on it goes")
     assert out.finished
     assert out.failure is not None
     assert (out.failure.kind, out.failure.code) == (StreamErrorKind.OUTPUT_TOO_LARGE, "blocks")
+    assert out.failure.message == "the answer has more than 4096 blocks"
     out.close()
     events: list[Any] = [ev.Start(), *out.take()]
     out.text("still")
@@ -58,13 +61,13 @@ def test_one_block_more_fails_the_answer_and_nothing_after_it_is_taken_in(
     assert broken_rules([*events, ev.Done(StopReason.STOP)]) == []
     builder = MessageBuilder()
     builder.feed(events)
-    assert len(builder.message.content) == MOST_BLOCKS
+    assert len(builder.message.content) == BOUND
 
 
 def test_an_answer_that_begins_anew_has_the_whole_bound_again() -> None:
     out = EventWriter("toy", "1", "toy/large")
     for _ in range(2):
-        for number in range(MOST_BLOCKS):
+        for number in range(BOUND):
             out.text("a", key=number)
         out.restart("anew")
     assert out.failure is None

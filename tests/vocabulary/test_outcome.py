@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from swink_core import Cost, Usage
+from swink_core import Cost, StreamErrorKind, Usage
 from swink_core.vocabulary.outcome import Totals
 
 # (name, one attempt, another, both)
@@ -80,3 +80,8 @@ def test_cost_is_summed_part_by_part() -> None:
     assert Cost(1.0, None, 2.0, None, 3.0) + Cost(0.5, None, None, 0.0) == Cost(
         1.5, None, 2.0, 0.0, 3.0
     )
+
+
+@pytest.mark.parametrize("kind", [*StreamErrorKind], ids=lambda kind: kind.name)
+def test_a_kind_is_written_as_it_is_called(kind: StreamErrorKind) -> None:
+    assert f"{kind}" == kind.name.lower()
