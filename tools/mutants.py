@@ -111,6 +111,7 @@ PROVIDERS = {
             "swink_provider_gemini",
             *("arguments", "converter", "errors", "parameters", "parser", "provider", "usage"),
         ),
+        ("GoogleErrors",),  # what the vendors of other models on Vertex AI say
     ),
 }
 

@@ -161,7 +161,6 @@ class GenerateContentParser:
             if call is not None:
                 self._function_call(part, call, out)
             else:
-                self._end_call(out)
                 self._part(part, out)
         self._about_text(candidate, out)
         if candidate.safety_ratings:
