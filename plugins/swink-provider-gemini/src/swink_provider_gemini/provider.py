@@ -78,7 +78,7 @@ class GeminiProvider(HTTPProvider):
             body = merge_fields(body, {"toolConfig": choice})
         url = self.model_url(model, options)
         if options.transport == "buffered":
-            return self.json_request(f"{url}:generateContent", body, {"Accept": "application/json"})
+            return self.json_request(f"{url}:generateContent", body)
         return self.json_request(f"{url}:streamGenerateContent?alt=sse", body)
 
     def model_url(self, model: Model, options: StreamOptions) -> str:

@@ -39,7 +39,7 @@ class Listed(msgspec.Struct):
     JSON data of an answer that was not streamed. `message` is as `dump` writes one, `notices` are
     those that are told, as `code: detail` or the beginning of it. `model` is an id (`None`: the
     first of the catalogue), and `provider` the one of the package that it is of (`None`: whichever
-    is checked).
+    is checked). What an answer cost is looked at where a message says it, of a `whole` one.
     """
 
     about: str
@@ -94,6 +94,8 @@ def _compare(where: str, row: Listed, model: Model, events: list[Event]) -> None
         found, expected = (evolve(m, stop_reason=None) for m in (found, expected))
     if (difference := message_difference(found, expected)) is not None:
         fail(f"{where}: {difference}", sent, row.message)
+    cost = expected.cost or found.cost
+    require(found.cost == cost, f"{where}: it costs {found.cost}, expected {cost}", sent, cost)
     notices = [event for event in events if isinstance(event, Notice)]
     if (difference := notice_difference(notices, row.notices)) is not None:
         fail(f"{where}: {difference}", sent, row.notices)

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from swink_core import CacheStrategy, CodecError, Context, Model, load
+from swink_core import CacheStrategy, CodecError, Context, Model, StreamErrorKind, load
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.streaming import notice_difference
 from swink_testing.conformance.subject import Subject
@@ -88,6 +88,8 @@ def _compare(where: str, row: Listed, outcome: Outcome) -> None:
     if outcome.asked is None:
         why = outcome.refusal.error_message if outcome.refusal else "nothing is sent"
         require(row.body is None, f"{where} is refused: {why}", None, row.body)
+        kind = outcome.refusal and outcome.refusal.error_kind
+        require(kind == StreamErrorKind.UNSUPPORTED, f"{where} fails ({kind}): {why}")
         return
     body = json.loads(json.dumps(outcome.asked.body))
     require(body == row.body, f"{where} is another request", body, row.body)
