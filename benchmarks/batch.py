@@ -2,11 +2,12 @@
 
 Compares swink-batch, with its journal and its limits, with a bare aiohttp loop behind a semaphore,
 and with the same loop over swink's client, openai's and litellm's, the latter where they are
-installed in `.venv-peers/NAME` (`make scoreboard`), for answers of three sizes; where uvloop is
-installed, the first and the last of ours on that too. Contenders take turns, a process each; ratios
-are within a round. Then: the processor's time of a call by the length of its answer, what a hundred
-times as many calls take in memory, and what a server gets that answers so many calls a second and
-refuses the rest, and one that says so in its headers, in a short run. Nothing leaves the machine.
+installed in `.venv-peers/NAME` (`make scoreboard`), for answers as long as recorded ones and for
+three sizes; where uvloop is installed, the first and the last of ours on that too. Contenders take
+turns, a process each; ratios are within a round. Then: the processor's time of a call by the length
+of its answer, what a hundred times as many calls take in memory, and what a server gets that
+answers so many calls a second and refuses the rest, and one that says so in its headers, in a short
+run. Nothing leaves the machine.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ LONG_RUN = 20_000
 
 ROUNDS = 3
 
-SIZES = (3, 50, 200)
+RECORDED = "recorded"
+"""What asks for answers as long as recorded ones, in place of their deltas."""
+
+LABEL, *SIZES = (3, 50, 200)
 """Deltas of an answer: a label, a sentence or two, some paragraphs."""
 
 LENGTHS = (1, 3, 10, 20, 30, 50, 200)
@@ -50,13 +54,14 @@ UVLOOP = "+uvloop"
 """What a way ends in that runs on that event loop, where it is installed."""
 
 LEAST_RATIO = 0.6
-"""Calls a second against the bare loop."""
+"""Calls a second against the bare loop, for answers as long as recorded ones."""
 
 MOST_GROWTH = 1.1
 """Memory with all calls against that with a hundredth."""
 
 LEAST_SHARE = 0.85
-"""Calls a second against the loop over swink's client: what limits, journal and report may take."""
+"""Calls a second against the loop over swink's client, for labels: what limits, journal and report
+may take."""
 
 LEAST_USE = 0.95
 """Of what a server with a limit answers in a second."""
@@ -80,7 +85,7 @@ def _server(*command: str) -> Iterator[str]:
             process.stdin.close()
 
 
-def _ask(way: str, url: str, calls: int, concurrency: int, deltas: int) -> dict[str, float]:
+def _ask(way: str, url: str, calls: int, concurrency: int, deltas: int | str) -> dict[str, float]:
     python = str(_peer(way)) if way in PEERS else sys.executable
     command = [python, str(ROOT / "benchmarks/batch_loops.py"), way, url]
     command += [str(calls), str(concurrency), str(deltas)]
@@ -95,7 +100,7 @@ def _peer(way: str) -> Path:
     return ROOT / ".venv-peers" / way / "bin" / "python"
 
 
-def speed(url: str, calls: int, concurrency: int, rounds: int, deltas: int) -> list[float]:
+def speed(url: str, calls: int, concurrency: int, rounds: int, deltas: int | str) -> list[float]:
     """Print calls a second of all, and return swink-batch's ratios, to aiohttp and to swink's
     client, and the megabytes of memory that it takes."""
     ways = ["aiohttp", "swink", "swink-batch"]
@@ -164,6 +169,10 @@ def limited(rate: float, calls: int, *says: str) -> tuple[float, float]:
         tally = asyncio.run(run("openai/rows", rows, output, client=client, watch=watch))
     last = times[int(len(times) * 0.95)]  # behind it, calls wait that were refused at the end
     steady = [at for at in times if times[0] + WARM_SECONDS < at <= last]
+    if len(steady) < 2:
+        raise SystemExit(
+            f"{calls:,} calls at {rate:g}/s are over before the limit is found: ask more"
+        )
     used = len(steady) / (steady[-1] - steady[0]) / rate
     refused = tally.refused / (calls + tally.refused)
     told = "in headers" if says else "by refusals alone"
@@ -183,11 +192,12 @@ def main() -> int:
     rounds = 1 if given.calls >= LONG_RUN else ROUNDS
     few = max(given.calls // 100, 100)
     with _server("-m", "benchmarks.server") as url:
-        ratio, share, memory = speed(url, given.calls, given.concurrency, rounds, SIZES[0])
-        small = _ask("swink-batch", url, few, given.concurrency, SIZES[0])["memory"]
+        ratio, _, memory = speed(url, given.calls, given.concurrency, rounds, RECORDED)
+        small = _ask("swink-batch", url, few, given.concurrency, RECORDED)["memory"]
         print(f"memory: {small:.0f} MB with {few:,} calls; x {memory / small:.2f} with all\n")
-        for size in SIZES[1:]:
-            often = max(given.calls * SIZES[0] // size, 100)
+        _, share, _ = speed(url, given.calls, given.concurrency, rounds, LABEL)
+        for size in SIZES:
+            often = max(given.calls * LABEL // size, 100)
             speed(url, often, given.concurrency, ROUNDS, size)
         by_length(url, given.concurrency)
     used, refused = limited(given.rate, given.limited_calls)

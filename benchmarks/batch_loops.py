@@ -2,9 +2,9 @@
 
     python benchmarks/batch_loops.py WAY URL CALLS CONCURRENCY DELTAS
 
-asks so often for answers of so many pieces of text, writes each answer as a line, and prints calls
-a second, the CPU time of a call in microseconds, and the memory in use at its highest in megabytes,
-as JSON. A way that ends in `+uvloop` runs on that event loop.
+asks so often for answers of so many pieces of text, or as long as `recorded` ones, writes each
+answer as a line, and prints calls a second, the CPU time of a call in microseconds, and the memory
+in use at its highest in megabytes, as JSON. A way that ends in `+uvloop` runs on that event loop.
 """
 
 from __future__ import annotations

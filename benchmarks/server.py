@@ -10,6 +10,8 @@ process is the client's alone. The `model` of the request's body names the scena
     model-N   the same, at 50 deltas a second
     wait-N    N deltas, and then nothing for as long as the client stays
 
+With `recorded` for N, answers are as long as recorded ones (`LENGTHS`), one after another.
+
 The path chooses the format: Chat Completions, Anthropic's Messages, or Ollama's lines.
 
 The first line on stdout is the port. The server ends when its stdin closes, so that it cannot
@@ -20,6 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 import json
 import resource
 import sys
@@ -48,6 +51,11 @@ HEAD = (
     b"\r\n"
 )
 LAST_CHUNK = b"0\r\n\r\n"
+
+LENGTHS = (1, 30, 4, 397, 11, 1, 90, 7, 18, 1, 171, 3, 13, 44, 1, 9, 61, 6, 15, 1)
+"""Deltas of twenty answers that stand for 374 recorded streams of twenty servers and APIs, each for
+a twentieth of them by length: half have fewer than 10, the mean is 44. Four frames of each say
+something else (who speaks, why it ends, what it took)."""
 
 # Pieces the size of tokens. Some need JSON escapes and some are not ASCII, because in real text
 # some do and are, and decoders have a slower path for both.
@@ -131,6 +139,9 @@ def _refusal(status: str, why: str) -> bytes:
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
+_lengths = itertools.cycle(LENGTHS)
+
+
 async def _answer(head: bytes, body: bytes, writer: asyncio.StreamWriter) -> None:
     method, path, _ = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ", 2)
     wire = PATHS.get(path.partition("?")[0])
@@ -139,6 +150,8 @@ async def _answer(head: bytes, body: bytes, writer: asyncio.StreamWriter) -> Non
         writer.write(_refusal("404 Not Found", f"{method} {path}: this server has only {known}"))
         return
     kind, _, count = str(json.loads(body)["model"]).partition("-")
+    if count == "recorded":
+        count = str(next(_lengths))
     if kind not in {"burst", "short", "wait", *PAUSES} or not count.isdecimal():
         writer.write(_refusal("400 Bad Request", "the model is a kind and a number, as in burst-9"))
         return
