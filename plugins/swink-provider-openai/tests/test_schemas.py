@@ -24,6 +24,18 @@ SCHEMAS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"$ref": "#/$defs/Node", "$defs": {"Node": NODE}},
         {**NODE, "$defs": {"Node": NODE}},
     ),
+    *(
+        (
+            f"one that refers to {what}",
+            {"$ref": where, "$defs": {"P": POINT}},
+            {"$ref": where, "$defs": {"P": POINT}},
+        )
+        for what, where in (
+            ("nothing there", "#/$defs/Q"),
+            ("no schema", "#/$defs/P/type/x"),
+            ("all of itself", "#"),
+        )
+    ),
     ("an array of anything", {"type": "array"}, {"type": "array", "items": {}}),
     (
         "an array within",

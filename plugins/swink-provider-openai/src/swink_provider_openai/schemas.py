@@ -28,10 +28,15 @@ def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _root(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the root refers to, beside the definitions, of a schema that is recursive."""
+    """Return what the root refers to, beside the definitions, of a schema that is recursive.
+
+    A reference that leads nowhere stays, for the API to name it.
+    """
     part: Any = schema
     for step in str(schema["$ref"]).split("/")[1:]:
-        part = part.get(step, {})
+        part = part.get(step) if isinstance(part, Mapping) else None
+    if part is schema or not isinstance(part, Mapping):
+        return {**schema}
     beside = {name: value for name, value in schema.items() if name != "$ref"}
     return {**part, **beside}
 
