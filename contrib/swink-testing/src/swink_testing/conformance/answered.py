@@ -19,7 +19,7 @@ from swink_core import (
     load,
 )
 from swink_testing.conformance.check import DoesNotApply, fail, require
-from swink_testing.conformance.edited import writer
+from swink_testing.conformance.edited import UNWRITTEN, writer
 from swink_testing.conformance.listed import listed_model
 from swink_testing.conformance.streaming import message_difference, notice_difference
 from swink_testing.conformance.subject import Subject
@@ -57,8 +57,8 @@ def check_listed_answers(subject: Subject) -> None:
     rows = [row for row in listed or () if row.provider in (None, subject.name)]
     if not rows:
         raise DoesNotApply(f"its package lists none of its answers in {LISTED_ANSWERS}")
-    if not subject.parses or writer(subject).framing is None:
-        raise DoesNotApply("its frames are neither SSE nor NDJSON")
+    if not subject.parses or not writer(subject).is_data:
+        raise DoesNotApply(UNWRITTEN)
 
     async def read() -> None:
         for number, row in enumerate(rows, 1):
