@@ -35,8 +35,8 @@ LISTED_ANSWERS = "answers.jsonl"
 class Listed(msgspec.Struct):
     """An answer, and what becomes of it.
 
-    `frames` are of a stream: the JSON data of each, or text that is sent as it is; `whole` is the
-    JSON data of an answer that was not streamed. `message` is as `dump` writes one, `notices` are
+    `frames` are of a stream: the JSON data of each, or its text as it is; `whole` is the JSON
+    data of an answer that was not streamed. `message` is as `dump` writes one, `notices` are
     those that are told, as `code: detail` or the beginning of it. `model` is an id (`None`: the
     first of the catalogue), and `provider` the one of the package that it is of (`None`: whichever
     is checked). What an answer cost is looked at where a message says it, of a `whole` one.

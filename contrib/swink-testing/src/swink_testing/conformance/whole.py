@@ -57,8 +57,8 @@ def check_whole_answers(subject: Subject) -> None:
 class Listed(msgspec.Struct):
     """What an error looks like, and what it means.
 
-    `status`, `headers` and `body` are of an HTTP answer, `frame` is of a stream: JSON data, or text
-    that is sent as it is. `says` is in the message that people see, `rule` names what is to match
+    `status`, `headers` and `body` are of an HTTP answer, `frame` is of a stream: JSON data, or its
+    text as it is. `says` is in the message that people see, `rule` names what is to match
     (empty: anything), `provider` the one of the package that it is of (`None`: whichever is
     checked). `retry_after` is in seconds, `None` where the API says nothing of it.
     """
