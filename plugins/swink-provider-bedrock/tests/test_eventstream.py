@@ -237,6 +237,12 @@ def test_a_message_of_other_data_is_no_json(payload: bytes) -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"3"])
-def test_what_is_no_json_is_no_message(text: bytes) -> None:
+def test_what_is_no_json_object_is_no_message(text: bytes) -> None:
     with pytest.raises(ValueError, match=r"JSON|Expecting"):
         EventStreamDecoder.of_json(text)
+
+
+@pytest.mark.parametrize("value", [None, 3, {}, "a" * 65_536])
+def test_what_no_header_can_hold_is_no_message(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"header :event-type"):
+        EventStreamDecoder.of_json(json.dumps({"type": value}).encode())

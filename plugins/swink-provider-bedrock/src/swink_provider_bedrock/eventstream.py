@@ -121,7 +121,7 @@ class EventStreamDecoder:
     def as_json(frame: bytes) -> bytes:
         """Return a message as JSON. Raises ValueError for one of other data."""
         headers, payload = message(frame)
-        if headers.items() >= _EVENT.items():
+        if ":event-type" in headers and headers.items() >= _EVENT.items():
             headers = {"type": headers[":event-type"]}
         return json.dumps(headers | _object(payload or b"{}")).encode()
 
@@ -158,10 +158,11 @@ def _object(text: bytes) -> dict[str, Any]:
     return data
 
 
-def _header(named: tuple[str, str]) -> bytes:
-    name, value = (each.encode() for each in named)
-    size = len(value).to_bytes(2)
-    return bytes([len(name)]) + name + bytes([_STRING]) + size + value
+def _header(named: tuple[str, Any]) -> bytes:
+    name, value = named[0].encode(), str(named[1]).encode()
+    if not isinstance(named[1], str) or len(value) >= 2**16:
+        raise ValueError(f"the header {named[0]} is no text that a message can hold")
+    return bytes([len(name)]) + name + bytes([_STRING]) + len(value).to_bytes(2) + value
 
 
 def _headers_end(frame: bytes) -> int:
