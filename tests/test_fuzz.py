@@ -72,3 +72,13 @@ def test_all_kinds_of_damage_are_done_to_all_providers() -> None:
     assert {(s.subject.model, s.framed) for s in streams} == {
         (subject.model, framed) for subject in mutated() for framed in (True, False)
     }
+
+
+def test_changed_values_reach_the_parser_whatever_the_framing() -> None:
+    streams = [s for s in map(stream, range(1200)) if s.framed and s.subject.writer is not None]
+    recorded = {frame for s in streams for body in s.subject.bodies for frame in body}
+    changed = [(s, frame) for s in streams for frame in s.pieces if frame not in recorded]
+    assert changed
+    for broken, frame in changed:
+        assert broken.subject.writer is not None
+        broken.subject.writer.as_json(frame)

@@ -113,6 +113,17 @@ PROVIDERS = {
         ),
         ("GoogleErrors",),  # what the vendors of other models on Vertex AI say
     ),
+    "bedrock": Tried(
+        "Bedrock",
+        "swink_provider_bedrock:BedrockProvider",
+        _modules(
+            "swink_provider_bedrock",
+            *("converter", "errors", "facts", "media", "parameters"),
+            *("parser", "points", "provider", "wire"),
+        ),
+        # where it is sent, and who signs it
+        ("authorize", "expired", "refresh", "base_url", "_region", "_is_signed"),
+    ),
 }
 
 

@@ -7,6 +7,7 @@ message that these should become; the provider's tests hold the shipped files ag
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,9 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_recorder.recording import RecordedRequest, Recording
 
-__all__ = ["SHIPPED", "recordings"]
+__all__ = ["SHIPPED", "recordings", "whole_answers"]
 
-SHIPPED = Path(__file__).parents[1] / "src" / "swink_provider_bedrock" / "recordings"
+SHIPPED = Path(__file__).parents[1] / "src" / "swink_provider_bedrock"
 NOTE = "Written by hand in the form that the API sends."
 CLAUDE = "global.anthropic.claude-haiku-5-5"
 NOVA = "us.amazon.nova-pro-v1:0"
@@ -53,6 +54,11 @@ def recordings() -> Iterator[Recording]:
     yield _citations()
     yield _throttled()
     yield _too_long()
+
+
+def whole_answers() -> Iterator[Recording]:
+    """Yield what is shipped of answers that were not streamed."""
+    yield _thought_and_called()
 
 
 def _text() -> Recording:
@@ -158,6 +164,40 @@ def _citations() -> Recording:
         frames,
         _answer(CLAUDE, "citations", content, usage=_usage(640, 22)),
         {"messages": [question]},
+    )
+
+
+def _thought_and_called() -> Recording:
+    content = [
+        {"reasoningContent": {"reasoningText": {"text": "Look it up.", "signature": SIGNATURE}}},
+        {"text": "I look it up."},
+        {"toolUse": {"toolUseId": "tooluse_1", "name": "look_up", "input": {"harbour": "Dover"}}},
+    ]
+    answer = {
+        "output": {"message": {"role": "assistant", "content": content}},
+        "stopReason": "tool_use",
+        "usage": {"inputTokens": 30, "outputTokens": 12, "totalTokens": 42},
+        "metrics": {"latencyMs": 800},
+    }
+    blocks = [
+        ThinkingBlock("Look it up.", SIGNATURE),
+        TextBlock("I look it up."),
+        ToolCallBlock("tooluse_1", "look_up", {"harbour": "Dover"}, '{"harbour":"Dover"}'),
+    ]
+    name, body = "thought-and-called", json.dumps(answer).encode()
+    headers = {"Content-Type": "application/json", "Accept": "application/json"}
+    asked = {"messages": [_said("When is high water at Dover?")]}
+    return Recording(
+        provider="bedrock",
+        model=CLAUDE,
+        body=body,
+        chunks=[(0.9, len(body))],
+        wire_format="bedrock-converse",
+        note=NOTE,
+        request=RecordedRequest("POST", f"/model/{CLAUDE}/converse", headers, asked),
+        headers={"Content-Type": "application/json", "x-amzn-RequestId": name},
+        message=_answer(CLAUDE, name, blocks, usage=_usage(30, 12), reason=StopReason.TOOL_USE),
+        name=name,
     )
 
 
@@ -279,4 +319,6 @@ def _stream(
 
 if __name__ == "__main__":
     for recording in recordings():
-        recording.save(SHIPPED / recording.name)
+        recording.save(SHIPPED / "recordings" / recording.name)
+    for recording in whole_answers():
+        recording.save(SHIPPED / "whole_answers" / recording.name)

@@ -451,6 +451,22 @@ def test_a_point_in_a_result_comes_after_it() -> None:
     assert last == _user(found, _own("1h"))
 
 
+@pytest.mark.parametrize(("model", "points"), [(CLAUDE, [POINT]), (LLAMA, [])])
+def test_a_point_of_a_tool_comes_after_it(model: str, points: list[Any]) -> None:
+    marked = Tool("look", "Looks.", SCHEMA, metadata={"bedrock": POINT})
+    native = _converted(Context([HI], tools=[marked, LOOK]), model)
+    assert native["toolConfig"]["tools"] == [LOOK_SPEC, *points, LOOK_SPEC]
+
+
+def test_a_point_of_a_tool_counts_beside_a_strategy() -> None:
+    marked = Tool("look", "Looks.", SCHEMA, metadata={"bedrock": POINT})
+    said = UserMessage([TextBlock("a", _own()), TextBlock("b", _own()), TextBlock("c")])
+    native = _converted(Context([said], "Be.", [marked]), cache=CacheStrategy())
+    assert native["toolConfig"]["tools"] == [LOOK_SPEC, POINT]
+    assert native["system"] == [{"text": "Be."}]
+    assert native["messages"][0]["content"][-1] == POINT
+
+
 # -- what single vendors want ----------------------------------------------------------------
 
 ANSWERED_AND_ON = Context([*CALLED, UserMessage("Go on")], tools=[LOOK])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
+import json
 import struct
 from typing import Any
 from uuid import UUID
 from zlib import crc32
 
 import pytest
-from converse import TEXT, delta, encode, header, said
+from converse import TEXT, delta, encode, exception, header, said, stop
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -198,3 +199,50 @@ def test_a_message_that_comes_in_small_reads_is_looked_at_twice(
     decoder = EventStreamDecoder()
     assert [frame for piece in byte_by_byte(body) for frame in decoder.feed(piece)] == [body]
     assert sizes == [8, 8]  # its prelude when it is there, and when all of it is
+
+
+# -- messages as JSON, as the package's lists have them ----------------------------------------
+
+ERROR = {":message-type": "error", ":error-code": "InternalError", ":error-message": "Gone."}
+
+WRITTEN: list[tuple[str, bytes, dict[str, Any]]] = [
+    ("an event", stop(), {"type": "messageStop", "stopReason": "end_turn", "p": "abcdefg"}),
+    (
+        "an exception",
+        exception("throttlingException", message="Wait."),
+        {
+            ":message-type": "exception",
+            ":exception-type": "throttlingException",
+            ":content-type": "application/json",
+            "message": "Wait.",
+        },
+    ),
+    ("an error without a payload", encode(ERROR), ERROR),
+]
+
+
+@pytest.mark.parametrize(("name", "frame", "data"), WRITTEN, ids=[name for name, _, _ in WRITTEN])
+def test_a_message_is_json_and_back(name: str, frame: bytes, data: dict[str, Any]) -> None:
+    assert json.loads(EventStreamDecoder.as_json(frame)) == data
+    [(headers, payload)] = _decoded(EventStreamDecoder.of_json(json.dumps(data).encode()))
+    [(expected, body)] = _decoded(frame)
+    assert headers == expected
+    assert json.loads(payload or b"{}") == json.loads(body or b"{}")
+
+
+@pytest.mark.parametrize("payload", [b"{", b"[]", b"3"])
+def test_a_message_of_other_data_is_no_json(payload: bytes) -> None:
+    with pytest.raises(ValueError, match=r"JSON|Expecting"):
+        EventStreamDecoder.as_json(encode({":event-type": "chunk"}, payload))
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"3"])
+def test_what_is_no_json_object_is_no_message(text: bytes) -> None:
+    with pytest.raises(ValueError, match=r"JSON|Expecting"):
+        EventStreamDecoder.of_json(text)
+
+
+@pytest.mark.parametrize("value", [None, 3, {}, "a" * 65_536])
+def test_what_no_header_can_hold_is_no_message(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"header :event-type"):
+        EventStreamDecoder.of_json(json.dumps({"type": value}).encode())

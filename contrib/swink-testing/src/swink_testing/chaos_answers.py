@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 from attrs import define, evolve, field
 
-from swink_core.providers import Decoder, FrameError
+from swink_core.providers import Decoder, FrameError, NDJSONDecoder, SSEDecoder
 from swink_recorder.recording import Recording
 from swink_testing.chunking import frame_ends
 
-__all__ = ["Answer", "Framing", "framing_of"]
+__all__ = ["Answer", "FrameWriter", "Framing", "framing_of"]
 
 Framing = Literal["sse", "ndjson"]
+
+
+@runtime_checkable
+class FrameWriter(Protocol):
+    """A class of decoders that tells what its frames say, and writes such."""
+
+    def __call__(self) -> Decoder:
+        """Make a decoder."""
+
+    @staticmethod
+    def as_json(frame: bytes) -> bytes:
+        """Return the JSON text of a frame that a decoder made. Raises ValueError."""
+
+    @staticmethod
+    def of_json(text: bytes) -> bytes:
+        """Return the bytes of the frame that JSON text says. Raises ValueError."""
 
 
 @define(frozen=True)
@@ -22,7 +39,8 @@ class Answer:
     """A response as the provider gives it when all is well.
 
     `ends` are the offsets in the body after each of its frames; `framing` is how frames are
-    marked off, `None` where it is neither SSE nor NDJSON.
+    marked off, `None` where it is neither SSE nor NDJSON; then `writer` is the provider's class of
+    decoders, if that writes frames.
     """
 
     body: bytes = field(repr=False)
@@ -31,6 +49,7 @@ class Answer:
     headers: Mapping[str, str] = field(factory=dict, repr=False)
     ends: tuple[int, ...] = field(default=(), repr=False)
     framing: Framing | None = None
+    writer: FrameWriter | None = field(default=None, repr=False)
 
     @classmethod
     def of_body(
@@ -38,7 +57,9 @@ class Answer:
     ) -> Answer:
         """Make an answer of a stream's bytes; `decoder` makes the provider's decoder."""
         ends = tuple(frame_ends(body, decoder))
-        return cls(body, content_type, ends=ends, framing=framing_of(decoder))
+        framing = framing_of(decoder)
+        writer = decoder if framing is None and isinstance(decoder, FrameWriter) else None
+        return cls(body, content_type, ends=ends, framing=framing, writer=writer)
 
     @classmethod
     def of_recording(cls, recording: Recording, decoder: Callable[[], Decoder]) -> Answer:
@@ -52,16 +73,33 @@ class Answer:
         """The bytes of each frame."""
         return [self.body[start:end] for start, end in pairwise((0, *self.ends))]
 
+    @property
+    def is_data(self) -> bool:
+        """Whether its frames can be read as JSON text, and written."""
+        return self.framing is not None or self.writer is not None
+
+    def payloads(self, frame: bytes) -> list[bytes]:
+        """Return what the bytes of a frame hold, which is JSON text if it is data."""
+        if self.writer is not None:
+            with suppress(ValueError):
+                return [self.writer.as_json(made) for made in self.writer().feed(frame)]
+            return []
+        decoder = SSEDecoder() if self.framing == "sse" else NDJSONDecoder()
+        return decoder.feed(frame)
+
     def frame(self, payload: bytes, event: str | None = None) -> bytes:
         """Write a payload as a frame; `event` is an SSE event's name.
 
-        Raises ValueError for an answer whose framing is unknown.
+        Raises ValueError for an answer whose framing is unknown, and for what its frames cannot
+        hold.
         """
         if self.framing == "ndjson":
             return payload + b"\n"
         if self.framing == "sse":
             name = f"event: {event}\n".encode() if event else b""
             return name + b"data: " + payload + b"\n\n"
+        if self.writer is not None:
+            return self.writer.of_json(payload)
         raise ValueError("frames of this answer cannot be written")
 
     def with_frames(self, frames: list[bytes]) -> Answer:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ from swink_core import (
 )
 from swink_core.providers import Catalog, Decoder
 from swink_recorder.recording import Recording, bundled_recordings
-from swink_testing.chaos_answers import Answer
+from swink_testing.chaos_answers import Answer, FrameWriter
 from swink_testing.chunking import frame_ends, random_cuts
 from swink_testing.conformance.subject import Subject
 
@@ -83,6 +84,11 @@ class Mutated(NamedTuple):
         """What makes the provider's decoder."""
         made: Callable[[], Decoder] = type(self.provider).decoder
         return made
+
+    @property
+    def writer(self) -> FrameWriter | None:
+        """What writes the provider's frames, where these are its own."""
+        return Answer.of_body(b"", self.decoder).writer
 
 
 class Stream(NamedTuple):
@@ -170,7 +176,7 @@ def stream(number: int) -> Stream:
     if rng.random() < 0.5:
         payloads = _decoded(subject, b"".join(frames))
         for _ in range(rng.choice((1, 1, 2, 3, 8))):
-            _break_values(rng, payloads)
+            _break_values(rng, payloads, subject.writer)
         return Stream(subject, payloads, True)
     body = bytearray(b"".join(frames))
     for _ in range(rng.choice((1, 1, 2, 4, 16))):
@@ -228,15 +234,17 @@ def _break_bytes(rng: random.Random, body: bytearray) -> None:
             body[place:place] = rng.choice(TOKENS)
 
 
-def _break_values(rng: random.Random, payloads: list[bytes]) -> None:
+def _break_values(
+    rng: random.Random, payloads: list[bytes], writer: FrameWriter | None = None
+) -> None:
     if not payloads:
         return
     place = rng.randrange(len(payloads))
-    head, text, tail = _parts(payloads[place])
     try:
+        text = payloads[place] if writer is None else writer.as_json(payloads[place])
         value = json.loads(text)
     except (ValueError, RecursionError):
-        if not head:
+        if writer is None:
             payloads[place] = rng.choice(TOKENS)
         return
     holders = list(_holders([value]))
@@ -252,15 +260,9 @@ def _break_values(rng: random.Random, payloads: list[bytes]) -> None:
             holder[key] = json.loads(json.dumps(other[name]))  # a copy: a cycle cannot be written
         case _:
             holder[key] = rng.choice(VALUES)
-    payloads[place] = head + json.dumps(value).encode() + tail
-
-
-def _parts(payload: bytes) -> tuple[bytes, bytes, bytes]:
-    """JSON, and what is around it where a payload is a binary message (AWS's event stream)."""
-    if not payload.startswith(b"\x00"):
-        return b"", payload, b""
-    start = payload.find(b"{")
-    return payload[:start], payload[start:-4], payload[-4:]
+    made = json.dumps(value).encode()
+    with suppress(ValueError):  # not everything can be said in frames of a framing of its own
+        payloads[place] = made if writer is None else writer.of_json(made)
 
 
 def _holders(value: Any) -> Iterator[tuple[Any, Any]]:

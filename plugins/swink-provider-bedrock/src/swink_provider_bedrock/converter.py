@@ -10,7 +10,7 @@ pages that it links to.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -84,8 +84,8 @@ def conversation(
     for a file that cannot be read, and ProviderFailure (`unsupported`) for what Converse, or the
     model, has no form for.
     """
-    vendor, rule = _vendor(model.id), rule_of(model)
-    converter = _Converter(provider, model, takes_points(model, options))
+    vendor, rule, caches = _vendor(model.id), rule_of(model), takes_points(model, options)
+    converter = _Converter(provider, model, caches)
     converter.native_system = claude.takes_system(model, options)
     turns = merged_turns(claude.placed(converter.messages(context)))
     if vendor in RESULTS_ALONE:
@@ -98,7 +98,8 @@ def conversation(
         if options.rules and WITHOUT_SYSTEM.search(model.id):
             raise unsupported("system_prompt", "this model takes no system prompt")
         native["system"] = [{"text": context.system_prompt}]
-    if tools := _tools(context, turns, options.tool_choice, provider, vendor):
+    declared = _declared(context, turns, options.tool_choice)
+    if tools := [part for tool in declared for part in _tool(tool, provider, vendor, caches)]:
         if options.rules and model.lacks("tools"):
             raise unsupported("tools", "the model calls none, and the conversation has calls")
         native["toolConfig"] = {"tools": tools}
@@ -255,9 +256,7 @@ def _vendor(model_id: str) -> str:
 # -- tools -----------------------------------------------------------------------------------
 
 
-def _tools(
-    context: Context, turns: list[dict[str, Any]], choice: str | None, provider: str, vendor: str
-) -> list[dict[str, Any]]:
+def _declared(context: Context, turns: list[dict[str, Any]], choice: str | None) -> Iterable[Tool]:
     """Declare tools wherever the conversation has calls; the API cannot forbid to call them."""
     uses = [block["toolUse"] for turn in turns for block in turn["content"] if "toolUse" in block]
     called = {use["name"]: None for use in uses if use.get("type") != BY_SERVER}
@@ -267,10 +266,11 @@ def _tools(
                 "tool_choice", "Converse cannot forbid tool calls in a conversation that has some"
             )
         return []
-    return [_tool(tool, provider, vendor) for tool in context.tools or map(Tool, called)]
+    return context.tools or map(Tool, called)
 
 
-def _tool(tool: Tool, provider: str, vendor: str) -> dict[str, Any]:
+def _tool(tool: Tool, provider: str, vendor: str, caches: bool) -> list[dict[str, Any]]:
+    """Return a tool, and the cache point that the caller wants after it."""
     schema = tool.parameters if "type" in tool.parameters else {"type": "object", **tool.parameters}
     if vendor != "anthropic":  # Nova knows type, properties and required, and no definitions
         schema = inlined_schema(schema)
@@ -281,4 +281,6 @@ def _tool(tool: Tool, provider: str, vendor: str) -> dict[str, Any]:
         native["description"] = tool.description
     if tool.strict is not None:
         native["strict"] = tool.strict
-    return with_metadata({"toolSpec": native}, tool, provider)
+    declared = with_metadata({"toolSpec": native}, tool, provider)
+    point = declared.pop("cachePoint", None)
+    return [declared, {"cachePoint": point}] if point is not None and caches else [declared]

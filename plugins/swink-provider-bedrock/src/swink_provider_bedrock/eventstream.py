@@ -13,13 +13,17 @@ as soon as it is there, so that a wrong length is never waited for. Messages of 
 equal header bytes, so these are decoded once and looked up from then on. Bytes that wait for the
 rest of their message are only appended until as many are there as it has, which keeps the cost
 linear however small the reads are.
+
+As JSON, which the conformance kit reads and writes them in, a message of JSON data is this data
+with the headers beside it, whose names begin with a colon; of an event, `type` stands for them.
 """
 
 from __future__ import annotations
 
+import json
 import struct
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 from zlib import crc32
 
@@ -38,6 +42,8 @@ _PRELUDE_SIZE = _PRELUDE.size
 _CRC_SIZE = 4
 _OVERHEAD = _PRELUDE_SIZE + _CRC_SIZE
 _KNOWN_HEADERS = 64
+
+_EVENT = {":message-type": "event", ":content-type": "application/json"}
 
 _TRUE, _FALSE, _BYTES, _STRING, _UUID = 0, 1, 6, 7, 9
 _NUMBERS = {
@@ -111,6 +117,27 @@ class EventStreamDecoder:
         self._partial.clear()
         return []
 
+    @staticmethod
+    def as_json(frame: bytes) -> bytes:
+        """Return a message as JSON. Raises ValueError for one of other data."""
+        headers, payload = message(frame)
+        if ":event-type" in headers and headers.items() >= _EVENT.items():
+            headers = {"type": headers[":event-type"]}
+        return json.dumps(headers | _object(payload or b"{}")).encode()
+
+    @staticmethod
+    def of_json(text: bytes) -> bytes:
+        """Return the message that JSON says. Raises ValueError."""
+        data = _object(text)
+        headers = {name: data.pop(name) for name in list(data) if name.startswith(":")}
+        if "type" in data:
+            headers = {":event-type": data.pop("type"), **_EVENT}
+        block = b"".join(map(_header, headers.items()))
+        body = json.dumps(data).encode() if data else b""
+        lengths = struct.pack(">II", _OVERHEAD + len(block) + len(body), len(block))
+        whole = lengths + crc32(lengths).to_bytes(_CRC_SIZE) + block + body
+        return whole + crc32(whole).to_bytes(_CRC_SIZE)
+
     def _total(self, data: bytes, start: int) -> int:
         total, headers, checksum = _PRELUDE.unpack_from(data, start)
         if crc32(data[start : start + _LENGTHS_SIZE]) != checksum:
@@ -122,6 +149,20 @@ class EventStreamDecoder:
         if total > self._limit:
             raise FrameTooLong("an event stream message", self._limit)
         return int(total)
+
+
+def _object(text: bytes) -> dict[str, Any]:
+    data = json.loads(text)
+    if not isinstance(data, dict):
+        raise ValueError("the message is JSON of another type than an object")
+    return data
+
+
+def _header(named: tuple[str, Any]) -> bytes:
+    name, value = named[0].encode(), str(named[1]).encode()
+    if not isinstance(named[1], str) or len(value) >= 2**16:
+        raise ValueError(f"the header {named[0]} is no text that a message can hold")
+    return bytes([len(name)]) + name + bytes([_STRING]) + len(value).to_bytes(2) + value
 
 
 def _headers_end(frame: bytes) -> int:

@@ -225,14 +225,13 @@ class ConverseParser:
         if delta.text:
             out.thinking(delta.text, index)
         if delta.signature:
-            self._seal(index, out).signature.append(delta.signature)
+            self._seal(index).signature.append(delta.signature)
         if delta.redactedContent:
             _decoded(delta.redactedContent)
-            self._seal(index, out).redacted.append(delta.redactedContent)
+            self._seal(index).redacted.append(delta.redactedContent)
 
-    def _seal(self, index: Any, out: EventWriter) -> _Sealed:
-        if self._sealed is None or self._sealed.index != index:
-            self._unseal(out)
+    def _seal(self, index: Any) -> _Sealed:
+        if self._sealed is None:
             self._sealed = _Sealed(index)
         return self._sealed
 

@@ -43,8 +43,8 @@ def _point(cache: CacheStrategy, facts: Mapping[str, Any]) -> dict[str, str]:
 
 def mark(native: dict[str, Any], cache: CacheStrategy, facts: Mapping[str, Any]) -> None:
     """Add the points of a strategy, as far as the caller's own leave room."""
-    point = _point(cache, facts)
-    blocks = [block for turn in native["messages"] for block in turn["content"]]
+    point, tools = _point(cache, facts), native.get("toolConfig", {}).get("tools", [])
+    blocks = [*tools, *(block for turn in native["messages"] for block in turn["content"])]
     own = [block["cachePoint"] for block in blocks if "cachePoint" in block]
     if is_crowded(own, cache, facts):
         return
@@ -52,7 +52,7 @@ def mark(native: dict[str, Any], cache: CacheStrategy, facts: Mapping[str, Any])
     places = {
         "messages": users[-1] if users else None,
         "system": native.get("system"),
-        "tools": native.get("toolConfig", {}).get("tools"),
+        "tools": tools,
     }
     free = [
         place for name, place in places.items() if place and name in facts.get("cache", EVERYWHERE)

@@ -130,8 +130,7 @@ class BedrockProvider(HTTPProvider):
         # a colon is not encoded, since the HTTP client would decode it after it was signed
         name = model_path(model, model.id, ":")
         path = f"/model/{name}/{'converse' if whole else 'converse-stream'}"
-        headers = {"Accept": "application/json"} if whole else None
-        return self.json_request(f"{self.base_url(options)}{path}", body, headers)
+        return self.json_request(f"{self.base_url(options)}{path}", body)
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
         """Add what there is no field for."""

@@ -19,7 +19,7 @@ from swink_core import (
     load,
 )
 from swink_testing.conformance.check import DoesNotApply, fail, require
-from swink_testing.conformance.edited import writer
+from swink_testing.conformance.edited import UNWRITTEN, writer
 from swink_testing.conformance.listed import listed_model
 from swink_testing.conformance.streaming import message_difference, notice_difference
 from swink_testing.conformance.subject import Subject
@@ -35,8 +35,8 @@ LISTED_ANSWERS = "answers.jsonl"
 class Listed(msgspec.Struct):
     """An answer, and what becomes of it.
 
-    `frames` are of a stream: the JSON data of each, or text that is sent as it is; `whole` is the
-    JSON data of an answer that was not streamed. `message` is as `dump` writes one, `notices` are
+    `frames` are of a stream: the JSON data of each, or its text as it is; `whole` is the JSON
+    data of an answer that was not streamed. `message` is as `dump` writes one, `notices` are
     those that are told, as `code: detail` or the beginning of it. `model` is an id (`None`: the
     first of the catalogue), and `provider` the one of the package that it is of (`None`: whichever
     is checked). What an answer cost is looked at where a message says it, of a `whole` one.
@@ -57,8 +57,8 @@ def check_listed_answers(subject: Subject) -> None:
     rows = [row for row in listed or () if row.provider in (None, subject.name)]
     if not rows:
         raise DoesNotApply(f"its package lists none of its answers in {LISTED_ANSWERS}")
-    if not subject.parses or writer(subject).framing is None:
-        raise DoesNotApply("its frames are neither SSE nor NDJSON")
+    if not subject.parses or not writer(subject).is_data:
+        raise DoesNotApply(UNWRITTEN)
 
     async def read() -> None:
         for number, row in enumerate(rows, 1):

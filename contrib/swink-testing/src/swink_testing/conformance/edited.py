@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, TypeAlias
 
-from swink_core.providers import NDJSONDecoder, SSEDecoder
 from swink_recorder.recording import Recording
-from swink_testing.chaos_answers import Answer, framing_of
+from swink_testing.chaos_answers import Answer
 from swink_testing.conformance.check import DoesNotApply
 from swink_testing.conformance.subject import Subject
 
-__all__ = ["Place", "answers", "data_of", "edited", "payloads", "places", "remove", "writer"]
+__all__ = ["UNWRITTEN", "Place", "answers", "data_of", "edited", "places", "remove", "writer"]
+
+UNWRITTEN = "its frames are neither SSE nor NDJSON, and its decoder has no as_json and of_json"
 
 LONGEST = 20_000
 """Bytes of a recording; a longer one says nothing more about what is unknown."""
@@ -24,17 +25,16 @@ def answers(subject: Subject) -> Iterator[tuple[Recording, Answer]]:
     found = False
     for recording in subject.answers():
         answer = Answer.of_recording(recording, type(subject.provider).decoder)
-        if answer.framing is not None and len(recording.body) <= LONGEST:
+        if answer.is_data and len(recording.body) <= LONGEST:
             found = True
             yield recording, answer
     if not found:
-        raise DoesNotApply("its frames are neither SSE nor NDJSON")
+        raise DoesNotApply(UNWRITTEN)
 
 
 def writer(subject: Subject) -> Answer:
-    """Return an answer of nothing, whose `framing` is what the provider's decoder reads, though it
-    may be one of its own; `None` where that is binary."""
-    return Answer(b"", framing=framing_of(type(subject.provider).decoder))
+    """Return an answer of nothing, whose frames are what the provider's decoder reads."""
+    return Answer.of_body(b"", type(subject.provider).decoder)
 
 
 Place: TypeAlias = tuple[dict[str, Any], str]
@@ -58,15 +58,9 @@ def edited(
 
 def data_of(answer: Answer, frame: bytes) -> Iterator[Any]:
     """Yield the JSON data of a frame."""
-    for payload in payloads(answer, frame):
+    for payload in answer.payloads(frame):
         with suppress(ValueError):
             yield json.loads(payload)
-
-
-def payloads(answer: Answer, frame: bytes) -> list[bytes]:
-    """Return what a frame holds."""
-    decoder = SSEDecoder() if answer.framing == "sse" else NDJSONDecoder()
-    return decoder.feed(frame)
 
 
 def places(data: Any, wanted: Callable[[str, Any], bool]) -> Iterator[Place]:

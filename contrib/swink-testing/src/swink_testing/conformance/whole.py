@@ -57,8 +57,8 @@ def check_whole_answers(subject: Subject) -> None:
 class Listed(msgspec.Struct):
     """What an error looks like, and what it means.
 
-    `status`, `headers` and `body` are of an HTTP answer, `frame` is of a stream: JSON data, or text
-    that is sent as it is. `says` is in the message that people see, `rule` names what is to match
+    `status`, `headers` and `body` are of an HTTP answer, `frame` is of a stream: JSON data, or its
+    text as it is. `says` is in the message that people see, `rule` names what is to match
     (empty: anything), `provider` the one of the package that it is of (`None`: whichever is
     checked). `retry_after` is in seconds, `None` where the API says nothing of it.
     """
@@ -83,7 +83,7 @@ def check_listed_errors(subject: Subject) -> None:
         raise DoesNotApply(f"its package lists none of its errors in {LISTED}")
     if not subject.parses:
         raise DoesNotApply("it has no parser: no bytes can be put through it")
-    if writer(subject).framing is None:
+    if not writer(subject).is_data:
         rows = [each for each in rows if each[1].frame is None]  # which nobody could write
 
     async def read() -> None:

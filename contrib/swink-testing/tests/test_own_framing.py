@@ -1,0 +1,124 @@
+"""A provider whose frames are its own is examined as others are, where its decoder writes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from attrs import evolve
+from conformance_subjects import FIXTURES, subject_of
+
+from swink_core.providers import EventWriter, SSEDecoder
+from swink_testing.conformance import (
+    PROVIDER_CHECKS,
+    Outcome,
+    Subject,
+    level_reached,
+    run_checks,
+)
+
+SIZE = 4
+"""Bytes of a frame that say how many follow, which are MessagePack."""
+
+TEXT_ALONE = {"damaged_frames"}
+"""What is asked of frames of text alone: what is no JSON, these cannot hold."""
+
+
+class Lengths:
+    def __init__(self) -> None:
+        self._partial = b""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        self._partial += data
+        frames = []
+        while (end := SIZE + int.from_bytes(self._partial[:SIZE])) <= len(self._partial):
+            frames.append(self._partial[SIZE:end])
+            self._partial = self._partial[end:]
+        return frames
+
+    def finish(self) -> list[bytes]:
+        return []
+
+
+class Packed(Lengths):
+    @staticmethod
+    def as_json(frame: bytes) -> bytes:
+        return msgspec.json.encode(msgspec.msgpack.decode(frame))
+
+    @staticmethod
+    def of_json(text: bytes) -> bytes:
+        frame = msgspec.msgpack.encode(msgspec.json.decode(text))
+        return len(frame).to_bytes(SIZE) + frame
+
+
+@pytest.fixture(autouse=True)
+def _fixture_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(FIXTURES)
+
+
+def packed(where: str, decoder: type[Lengths], monkeypatch: pytest.MonkeyPatch) -> Subject:
+    """Return a provider of the fixtures whose streams come in other frames."""
+    subject = subject_of("sound", where)
+    made = type(subject.provider)
+    parser = type(subject.provider.parser(subject.model))
+    feed = parser.feed
+
+    def read(self: Any, frame: bytes, out: EventWriter) -> None:
+        feed(self, Packed.as_json(frame), out)
+
+    def buffered(self: Any, body: bytes, out: EventWriter) -> None:
+        for frame in msgspec.json.decode(body, type=list[msgspec.Raw]):
+            feed(self, bytes(frame), out)
+
+    monkeypatch.setattr(made, "decoder", decoder)
+    monkeypatch.setattr(made, "content_types", ("application/x-packed",))
+    monkeypatch.setattr(parser, "feed", read)
+    monkeypatch.setattr(parser, "buffered", buffered)
+    recordings = []
+    for each in subject.recordings:
+        if each.status == 200:
+            body = b"".join(map(Packed.of_json, SSEDecoder().feed(each.body)))
+            headers = {"Content-Type": "application/x-packed"}
+            each = evolve(each, body=body, chunks=[(0.0, len(body))], headers=headers)
+        recordings.append(each)
+    monkeypatch.setattr(subject, "recordings", recordings)
+    return subject
+
+
+def test_every_check_applies_but_that_of_text_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    results = run_checks(PROVIDER_CHECKS, packed("Sound", Packed, monkeypatch))
+
+    assert {r.name: r.detail for r in results if r.outcome is Outcome.FAILED} == {}
+    idle = {r.name for r in results if r.outcome is Outcome.DOES_NOT_APPLY}
+    assert idle == TEXT_ALONE
+
+
+@pytest.mark.parametrize(
+    ("where", "check"),
+    [
+        ("broken:InventsReasons", "stop_reasons"),
+        ("broken:InventsReasons", "listed_answers"),
+        ("broken:IgnoresErrorFrames", "listed_errors"),
+        ("broken:KnowsAllFrames", "unknown_frames"),
+        ("careless:StrictFields", "unknown_fields"),
+        ("careless:DropsBlanks", "pieces"),
+    ],
+)
+def test_a_fault_is_found_in_frames_of_its_own(
+    where: str, check: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks = [each for each in PROVIDER_CHECKS if each.name == check]
+    [found] = run_checks(checks, packed(where, Packed, monkeypatch))
+    assert found.outcome is Outcome.FAILED
+
+
+def test_without_a_decoder_that_writes_the_checks_that_need_it_say_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    results = run_checks(PROVIDER_CHECKS, packed("Sound", Lengths, monkeypatch))
+
+    why = "its frames are neither SSE nor NDJSON, and its decoder has no as_json and of_json"
+    idle = {r.name for r in results if r.outcome is Outcome.DOES_NOT_APPLY and r.detail == why}
+    assert {"listed_answers", "pieces", "unknown_fields"} <= idle
+    assert level_reached(results) == 3
