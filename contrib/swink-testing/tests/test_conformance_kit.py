@@ -73,6 +73,7 @@ BROKEN = [
     ("sound", "broken:KnowsFewErrors", "listed_errors"),
     ("sound", "broken:ForgetsHalfOfWhole", "whole_answers"),
     ("sound", "broken:ReadsOn", "standard_faults"),
+    ("sound", "hasty:KnowsNoLimit", "standard_faults"),
     ("sound", "broken:SlowForLargeTexts", "large_input"),
     ("sound", "broken:RefusesImages", "capabilities_are_used"),
     ("sound", "broken:HidesErrors", "differences_are_sent"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 from typing import Any
 
 import msgspec
@@ -27,7 +28,8 @@ class Listed(msgspec.Struct):
     """A call, and what becomes of it.
 
     `context` is as `dump` writes one; `model` is an id (`None`: the first of the catalogue), and
-    `provider` the one of the package that it is of (`None`: whichever is checked). `body` is the
+    `provider` the one of the package that it is of (`None`: whichever is checked). `options` are
+    the call's, `of_client` those that its client has for the provider. `body` is the
     request's JSON data, `None` where the call is refused as unsupported; `headers` are among its
     headers, and `path` is its address, from where the provider's own ends (`None`: any). Each
     notice, as `code: detail`, has the words that `notices` lists, in their order.
@@ -39,6 +41,7 @@ class Listed(msgspec.Struct):
     model: str | None = None
     provider: str | None = None
     options: dict[str, Any] = {}
+    of_client: dict[str, Any] = {}
     headers: dict[str, str] = {}
     path: str | None = None
     notices: list[str] = []
@@ -54,10 +57,15 @@ def check_listed_requests(subject: Subject) -> None:
         raise DoesNotApply("it sends no HTTP request that could be looked at")
 
     async def ask() -> None:
-        async with Asker(subject.host, **subject.options) as asker:
+        async with AsyncExitStack() as stack:
+            askers: dict[str, Asker] = {}
             for number, row in enumerate(rows, 1):
                 where = f"{LISTED_REQUESTS}, line {number} ({row.about})"
-                _compare(where, row, await _asked(asker, subject, where, row))
+                if (client := repr(row.of_client)) not in askers:
+                    own = {subject.name: row.of_client}
+                    asker = Asker(subject.host, providers=own, **subject.options)
+                    askers[client] = await stack.enter_async_context(asker)
+                _compare(where, row, await _asked(askers[client], subject, where, row))
 
     asyncio.run(ask())
 
