@@ -13,14 +13,13 @@ from attrs import asdict, evolve
 
 from swink_core import (
     AssistantMessage,
-    Base64Source,
     Block,
     Call,
-    Classification,
     CodecError,
     Context,
     Event,
     Failure,
+    FileSource,
     Message,
     Model,
     StreamOptions,
@@ -32,20 +31,12 @@ from swink_core.providers import (
     HTTPProvider,
     HTTPRequest,
     HTTPResponse,
-    by_tables,
     load_event,
     media_base64,
 )
 from swink_provider_proxy.forwarding import ForwardingWriter
 
 __all__ = ["ProxyProvider"]
-
-STATUSES = {
-    401: Kind.AUTH,
-    403: Kind.AUTH,
-    429: Kind.THROTTLED,
-    504: Kind.NETWORK,
-}
 
 HERE = frozenset({"api_key", "base_url", "headers", "timeouts", "retry", "max_output_chars"})
 """Options that are about the connection to this gateway; all others travel."""
@@ -117,8 +108,6 @@ class ProxyProvider(HTTPProvider):
         """Return the request: model, conversation, and options by their names."""
         asked = {name: getattr(options, name) for name in sorted(StreamOptions.names() - HERE)}
         sent = {name: v for name, v in asked.items() if v != getattr(_UNSET, name)}
-        if not options.rules:
-            sent["rules"] = False
         if options.cache is not None:
             sent["cache"] = asdict(options.cache)
         body = {"model": model.id, **payload, "options": sent}
@@ -140,10 +129,6 @@ class ProxyProvider(HTTPProvider):
         """Make a parser for one answer."""
         return _Parser()
 
-    def classify(self, failure: Failure) -> Classification | None:
-        """Go by the status: the gateway's errors before a stream are HTTP's."""
-        return by_tables(failure, {}, (), STATUSES)
-
     def _portable(self, message: Message) -> Message:
         if isinstance(message, AssistantMessage):
             # what this proxy handed out is the own word of whatever model answers next
@@ -155,7 +140,6 @@ class ProxyProvider(HTTPProvider):
 
 def _with_data(block: Block) -> Block:
     source = getattr(block, "source", None)
-    if source is None or isinstance(source, Base64Source):
+    if not isinstance(source, FileSource):
         return block
-    data = media_base64(source)
-    return block if data is None else evolve(block, source=data)  # type: ignore[arg-type]  # only media blocks have a source
+    return evolve(block, source=media_base64(source))  # type: ignore[arg-type]  # only media has one
