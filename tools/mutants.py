@@ -126,6 +126,11 @@ PROVIDERS = {
         # Google Cloud's credentials
         ("refresh", "_add_project", "_token", "_fresh", "_find", "_renew", "_failed", "_is_fresh"),
     ),
+    "claude-code": Tried(
+        "Claude Code",
+        "swink_provider_claude_code:ClaudeCodeProvider",
+        _modules("swink_provider_claude_code", "parser"),
+    ),
     "proxy": Tried(
         "a gateway's client",
         "swink_provider_proxy:ProxyProvider",
