@@ -129,7 +129,8 @@ PROVIDERS = {
     "claude-code": Tried(
         "Claude Code",
         "swink_provider_claude_code:ClaudeCodeProvider",
-        _modules("swink_provider_claude_code", "parser"),
+        _modules("swink_provider_claude_code", "parser", "prompt", "provider"),
+        ("command", "chunks", "_turn", "_file", "_encoded"),  # how the command is run
     ),
     "proxy": Tried(
         "a gateway's client",
