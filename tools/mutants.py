@@ -120,7 +120,7 @@ PROVIDERS = {
     ),
     "xai": Tried("xAI", "swink_provider_xai:XAIProvider", ("swink_provider_xai.provider",)),
     "vertex": Tried(
-        "other vendors' models on Vertex AI",
+        "Vertex AI",
         "swink_provider_gemini:VertexProvider",
         _modules("swink_provider_gemini", "claude", "mistral", "partners", "vendors", "vertex"),
         # Google Cloud's credentials
