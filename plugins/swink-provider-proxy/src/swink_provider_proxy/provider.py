@@ -13,13 +13,11 @@ from attrs import asdict, evolve
 
 from swink_core import (
     AssistantMessage,
-    Block,
     Call,
     CodecError,
     Context,
     Event,
     Failure,
-    FileSource,
     Message,
     Model,
     StreamOptions,
@@ -32,7 +30,6 @@ from swink_core.providers import (
     HTTPRequest,
     HTTPResponse,
     load_event,
-    media_base64,
 )
 from swink_provider_proxy.forwarding import ForwardingWriter
 
@@ -97,7 +94,7 @@ class ProxyProvider(HTTPProvider):
     malformed = "fail"
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return the conversation as it is, with files read: the gateway has none."""
+        """Return the conversation as it is; files were read by then."""
         return {
             "system": context.system_prompt,
             "messages": [dump(self._portable(message)) for message in context.messages],
@@ -130,16 +127,7 @@ class ProxyProvider(HTTPProvider):
         return _Parser()
 
     def _portable(self, message: Message) -> Message:
-        if isinstance(message, AssistantMessage):
-            # what this proxy handed out is the own word of whatever model answers next
-            return evolve(message, provider=None) if message.provider == self.name else message
-        if isinstance(message.content, str):
-            return message
-        return evolve(message, content=[_with_data(block) for block in message.content])
-
-
-def _with_data(block: Block) -> Block:
-    source = getattr(block, "source", None)
-    if not isinstance(source, FileSource):
-        return block
-    return evolve(block, source=media_base64(source))  # type: ignore[arg-type]  # only media has one
+        """Take what this proxy handed out for the own word of whatever model answers next."""
+        if isinstance(message, AssistantMessage) and message.provider == self.name:
+            return evolve(message, provider=None)
+        return message
