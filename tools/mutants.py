@@ -111,7 +111,31 @@ PROVIDERS = {
             "swink_provider_gemini",
             *("arguments", "converter", "errors", "parameters", "parser", "provider", "usage"),
         ),
-        ("GoogleErrors",),  # what the vendors of other models on Vertex AI say
+    ),
+    "azure": Tried(
+        "Azure",
+        "swink_provider_azure:AzureProvider",
+        ("swink_provider_azure.provider",),
+        ("authorize", "refresh"),  # the tokens of Entra ID
+    ),
+    "xai": Tried("xAI", "swink_provider_xai:XAIProvider", ("swink_provider_xai.provider",)),
+    "vertex": Tried(
+        "Vertex AI",
+        "swink_provider_gemini:VertexProvider",
+        _modules("swink_provider_gemini", "claude", "mistral", "partners", "vendors", "vertex"),
+        # Google Cloud's credentials
+        ("refresh", "_add_project", "_token", "_fresh", "_find", "_renew", "_failed", "_is_fresh"),
+    ),
+    "claude-code": Tried(
+        "Claude Code",
+        "swink_provider_claude_code:ClaudeCodeProvider",
+        _modules("swink_provider_claude_code", "parser", "prompt", "provider"),
+        ("command", "chunks", "_turn", "_file", "_encoded"),  # how the command is run
+    ),
+    "proxy": Tried(
+        "a gateway's client",
+        "swink_provider_proxy:ProxyProvider",
+        _modules("swink_provider_proxy", "provider", "forwarding"),
     ),
     "bedrock": Tried(
         "Bedrock",

@@ -10,6 +10,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import importlib_metadata  # noqa: F401 - it may not be imported first in a run within a run
@@ -19,7 +20,7 @@ from conformance_subjects import FIXTURES, subject_of
 
 import swink_core as swink
 from swink_core import UnknownProvider
-from swink_core.providers import EventSource, EventWriter, NDJSONDecoder
+from swink_core.providers import EventSource, EventWriter, HTTPProvider, NDJSONDecoder
 from swink_testing.conformance import (
     LEVELS,
     PROVIDER_CHECKS,
@@ -33,12 +34,14 @@ from swink_testing.conformance import (
     idle_lines,
     level_line,
     level_reached,
+    listed,
     reasons,
     require,
     run_check,
     run_checks,
     streaming,
 )
+from swink_testing.conformance.check import Broken
 
 pytest_plugins = ["pytester"]
 
@@ -73,6 +76,7 @@ BROKEN = [
     ("sound", "broken:KnowsFewErrors", "listed_errors"),
     ("sound", "broken:ForgetsHalfOfWhole", "whole_answers"),
     ("sound", "broken:ReadsOn", "standard_faults"),
+    ("sound", "hasty:KnowsNoLimit", "standard_faults"),
     ("sound", "broken:SlowForLargeTexts", "large_input"),
     ("sound", "broken:RefusesImages", "capabilities_are_used"),
     ("sound", "broken:HidesErrors", "differences_are_sent"),
@@ -218,6 +222,24 @@ def test_what_every_call_needs_to_be_set_is_set(monkeypatch: pytest.MonkeyPatch)
         assert os.environ["SOUND_TEAM"] == "mine"
 
     assert "SOUND_PROJECT" not in os.environ
+
+
+def test_what_is_converted_is_the_request_of_who_speaks_no_http() -> None:
+    class Elsewhere(HTTPProvider):
+        def convert(
+            self, model: swink.Model, context: swink.Context, options: swink.StreamOptions
+        ) -> dict[str, Any]:
+            return {"words": context.system_prompt}
+
+        def parser(self, model: swink.Model) -> Any:
+            return SimpleNamespace(feed=None)
+
+    subject = subject_of(load=lambda: Elsewhere)
+    found = run_check(Check(3, listed.check_listed_requests), subject)
+
+    assert isinstance(found.error, Broken)
+    assert "line 1 (a rule and a question) is another request" in str(found.error)
+    assert found.error.sent == {"words": "Be brief."}
 
 
 def test_what_a_call_took_in_all_is_no_difference_between_messages() -> None:

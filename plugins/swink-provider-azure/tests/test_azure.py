@@ -90,9 +90,13 @@ ADDRESSES = [
     [row[1:] for row in ADDRESSES],
     ids=[row[0] for row in ADDRESSES],
 )
-def test_addresses(base_url: str, environ: dict[str, str], expected: str) -> None:
+def test_addresses(
+    base_url: str, environ: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
     options = swink.StreamOptions(base_url=base_url)
-    assert PROVIDER.url(MODEL, options, environ) == expected
+    assert PROVIDER.url(MODEL, options) == expected
 
 
 async def complete(*responses: MemoryResponse, calls: int = 1, **options: Any) -> MemoryHTTPClient:
@@ -114,7 +118,7 @@ async def complete(*responses: MemoryResponse, calls: int = 1, **options: Any) -
 )
 def test_addresses_of_the_responses_api(base_url: str, expected: str) -> None:
     options = swink.StreamOptions(base_url=base_url, settings={"api": "responses"})
-    assert PROVIDER.url(MODEL, options, {}) == expected
+    assert PROVIDER.url(MODEL, options) == expected
 
 
 @pytest.mark.parametrize(

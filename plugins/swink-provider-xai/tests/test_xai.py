@@ -112,27 +112,3 @@ async def test_the_cost_that_xai_reports_is_used() -> None:
     ticks = b'"cost_in_usd_ticks":12345000000}}\n\n'
     _, terminal = await call(MemoryResponse([DONE, usage + ticks]))
     assert terminal.cost.total == pytest.approx(1.2345)
-
-
-ERRORS = [
-    (400, '{"code":"Client specified an invalid argument","error":"Incorrect API key provided: x"}',
-     Kind.AUTH),
-    (403, '{"code":"The caller does not have permission","error":"Your team has used all available '
-     'credits or reached its monthly spending limit."}', Kind.QUOTA_EXHAUSTED),
-    (404, '{"code":"Some requested entity was not found","error":"The model x does not exist or '
-     'your team x does not have access to it."}', Kind.MODEL_NOT_FOUND),
-    (400, '{"code":"invalid-argument","error":"Model not found: grok-nonexistent"}',
-     Kind.MODEL_NOT_FOUND),
-    (400, '{"code":"invalid-argument","error":"This model\'s maximum prompt length is 8 but the '
-     'request contains 9 tokens."}', Kind.CONTEXT_WINDOW_EXCEEDED),
-    (429, '{"code":"Some resource has been exhausted","error":"Too many requests"}',
-     Kind.THROTTLED),
-    (503, '{"code":"unavailable","error":"Service temporarily unavailable."}', Kind.OVERLOADED),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("status", "body", "kind"), ERRORS)
-async def test_errors_whose_text_is_all_there_is(status: int, body: str, kind: Kind) -> None:
-    _, terminal = await call(MemoryResponse([body.encode()], status))
-    assert terminal.error_kind is kind
-    assert terminal.error_message

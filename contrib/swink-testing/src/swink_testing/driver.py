@@ -23,6 +23,7 @@ from attrs import evolve
 
 from swink_core import (
     AssistantMessage,
+    Call,
     Classification,
     Context,
     Done,
@@ -62,6 +63,7 @@ __all__ = [
     "reads_on",
     "run_bytes",
     "source_of",
+    "source_of_call",
 ]
 
 
@@ -106,6 +108,11 @@ def source_of(
 ) -> EventSource:
     """Return what yields the events of a body."""
     call = call_of(provider, model, options=options, context=context, id="memory")
+    return source_of_call(provider, call, chunks)
+
+
+def source_of_call(provider: ParsingProvider, call: Call, chunks: Iterable[bytes]) -> EventSource:
+    """Return what yields the events of a call's body."""
     return EventSource(
         call,
         _pieces(chunks),

@@ -9,7 +9,6 @@ https://learn.microsoft.com/azure/ai-foundry/openai/reference and …/api-versio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
 
@@ -25,14 +24,8 @@ __all__ = ["AzureProvider"]
 
 VERSION_ENV = ("AZURE_OPENAI_API_VERSION", "OPENAI_API_VERSION")
 
-CODES = {
-    "DeploymentNotFound": Kind.MODEL_NOT_FOUND,
-    "OperationNotSupported": Kind.UNSUPPORTED,
-    "ResponsibleAIPolicyViolation": Kind.CONTENT_FILTERED,
-    "content_filter": Kind.CONTENT_FILTERED,
-    "insufficient_quota": Kind.QUOTA_EXHAUSTED,
-}
-WORDINGS = (("access denied due to", Kind.AUTH),)
+CODES = {"OperationNotSupported": Kind.UNSUPPORTED}
+"""What only a resource says; the wire format's package knows the other codes."""
 
 
 class _Filtered(msgspec.Struct):
@@ -52,20 +45,18 @@ class AzureProvider(OpenAIProvider):
         super().__init__(name)
         self._tokens = TokenCache()
 
-    def url(
-        self, model: Model, options: StreamOptions, environ: Mapping[str, str] | None = None
-    ) -> str:
+    def url(self, model: Model, options: StreamOptions) -> str:
         """Return the deployment's address, in the form that the API version decides.
 
         The version is that of the setting `api_version`, of the address's query or of
         `AZURE_OPENAI_API_VERSION`.
         """
         api = self.api(model, options)
-        parts = urlsplit(self.base_url(options, environ))
+        parts = urlsplit(self.base_url(options))
         path = parts.path.rstrip("/")
         query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
         version = options.settings.get("api_version") or query.get("api-version")
-        version = version or first_set(VERSION_ENV, environ)
+        version = version or first_set(VERSION_ENV)
         if not path.endswith("/openai/v1") and "/deployments/" not in path:
             path = path.removesuffix("/openai")
             if version and api.path == "responses":
@@ -115,8 +106,8 @@ class AzureProvider(OpenAIProvider):
             failure.message = "the prompt was refused by a content filter"
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Ask Azure's own codes first."""
-        return by_tables(failure, CODES, WORDINGS) or super().classify(failure)
+        """Ask Azure's own code first."""
+        return by_tables(failure, CODES) or super().classify(failure)
 
 
 def _deployment(model: Model, options: StreamOptions) -> str:

@@ -185,8 +185,7 @@ class StreamJsonParser:
                 out.extension(kind, block)
         out.end((self._turn, "whole"))
 
-    def _result(self, line: _Line, out: EventWriter) -> None:
-        usage = line.usage or _Usage()
+    def _count(self, line: _Line, usage: _Usage, out: EventWriter) -> None:
         read = _whole(usage.cache_read_input_tokens)
         wrote = _whole(usage.cache_creation_input_tokens)
         fresh = _whole(usage.input_tokens)
@@ -204,6 +203,10 @@ class StreamJsonParser:
             cost=self._cost(line.model_usage or {}, usage),
             extra=extra,
         )
+
+    def _result(self, line: _Line, out: EventWriter) -> None:
+        if line.usage is not None:
+            self._count(line, line.usage, out)
         if line.is_error or (line.subtype or "success") != "success":
             said = line.result or "; ".join(map(str, line.errors or ())) or line.subtype
             failure = Failure("streaming", code=line.subtype, message=said)

@@ -172,7 +172,7 @@ class ClaudeCodeProvider(HTTPProvider):
             if payload["system"]:
                 how = "append-system" if options.settings.get("append_system_prompt") else "system"
                 command += [f"--{how}-prompt-file", _file(folder, payload["system"])]
-            child = await ChildProcess.start(command, _line(payload["prompt"]))
+            child = await ChildProcess.start(command, _turn(payload["prompt"]))
             try:
                 async for data in child:
                     yield data
@@ -190,7 +190,7 @@ def _file(folder: str, text: str) -> str:
     return str(path)
 
 
-def _line(content: Any) -> bytes:
+def _turn(content: Any) -> bytes:
     """Return what the user says as the one line that the command reads."""
     said = {"type": "user", "message": {"role": "user", "content": content}}
     return msgspec.json.encode(said) + b"\n"

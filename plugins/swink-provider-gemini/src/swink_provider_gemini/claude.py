@@ -11,7 +11,7 @@ from typing import Any
 
 from swink_core import Model, StreamOptions
 from swink_provider_anthropic import AnthropicProvider
-from swink_provider_gemini.errors import GoogleErrors
+from swink_provider_gemini.vendors import GoogleErrors
 
 __all__ = ["Speaker"]
 

@@ -15,9 +15,9 @@ import msgspec
 
 from swink_core import Classification, Failure
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import HTTPProvider, by_tables, duration_seconds
+from swink_core.providers import by_tables, duration_seconds
 
-__all__ = ["BLOCKED_PROMPT", "GoogleErrors", "classify", "read_error"]
+__all__ = ["BLOCKED_PROMPT", "classify", "read_error"]
 
 BLOCKED_PROMPT = "blocked_prompt"
 """The type of the failure that stands for a `blockReason`, which is its code."""
@@ -132,17 +132,3 @@ def classify(failure: Failure) -> Classification | None:
     if failure.code and _PER_DAY in failure.code.lower():
         return Classification(Kind.QUOTA_EXHAUSTED, None, f"code:{failure.code}")
     return by_tables(failure, REASONS, WORDINGS) or by_tables(failure, STATUS_WORDS)
-
-
-class GoogleErrors(HTTPProvider):
-    """Reads the errors of another vendor's API on Google's servers: that vendor's, and Google's."""
-
-    def error_facts(self, failure: Failure) -> None:
-        """Read what Google wrote, or else what the vendor's server did."""
-        read_error(failure)
-        if failure.type is None:
-            super().error_facts(failure)
-
-    def classify(self, failure: Failure) -> Classification | None:
-        """Go by the vendor's words, then by Google's."""
-        return super().classify(failure) or classify(failure)

@@ -12,7 +12,7 @@ from typing import Any
 from attrs import evolve
 
 from swink_core import Model, StreamOptions
-from swink_provider_gemini.errors import GoogleErrors
+from swink_provider_gemini.vendors import GoogleErrors
 from swink_provider_mistral import MistralProvider
 
 __all__ = ["Speaker"]

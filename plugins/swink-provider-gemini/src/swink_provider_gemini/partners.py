@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from swink_core import Model, StreamOptions
-from swink_provider_gemini.errors import GoogleErrors
+from swink_provider_gemini.vendors import GoogleErrors
 from swink_provider_openai import OpenAIProvider
 
 __all__ = ["Speaker"]

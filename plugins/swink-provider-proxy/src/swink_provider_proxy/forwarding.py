@@ -10,10 +10,14 @@ from swink_core import (
     Done,
     Error,
     Event,
+    Extension,
     Failure,
     Notice,
     Retry,
     Start,
+    TextStart,
+    ThinkingStart,
+    ToolCallStart,
     Usage,
 )
 from swink_core import StreamErrorKind as Kind
@@ -45,16 +49,15 @@ class ForwardingWriter(EventWriter):
         """
         if self.finished:
             return
-        broken = self._grammar.step(event)
-        if broken is not None:
+        begins = isinstance(event, TextStart | ThinkingStart | ToolCallStart | Extension)
+        if begins and self._grammar.started == MOST_BLOCKS:
+            why = f"the answer has more than {MOST_BLOCKS} blocks"
+            kind = Kind.OUTPUT_TOO_LARGE
+            self.fail(Failure("streaming", kind=kind, code="blocks", message=why))
+        elif (broken := self._grammar.step(event)) is not None:
             self.fail(Failure("streaming", kind=Kind.PROTOCOL, code="bad_event", message=broken))
         elif isinstance(event, Done | Error):
             self._end(event)
-        elif self._grammar.started > MOST_BLOCKS:
-            self._grammar.open.pop(MOST_BLOCKS, None)  # it was not passed on
-            failure = Failure("streaming", kind=Kind.OUTPUT_TOO_LARGE, code="blocks")
-            failure.message = f"the answer has more than {MOST_BLOCKS} blocks"
-            self.fail(failure)
         elif self._restarted or not isinstance(event, Start):
             self._passed_on.append(event)
             self.kept += kept_of(event)

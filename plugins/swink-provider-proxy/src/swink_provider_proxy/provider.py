@@ -13,10 +13,7 @@ from attrs import asdict, evolve
 
 from swink_core import (
     AssistantMessage,
-    Base64Source,
-    Block,
     Call,
-    Classification,
     CodecError,
     Context,
     Event,
@@ -32,20 +29,11 @@ from swink_core.providers import (
     HTTPProvider,
     HTTPRequest,
     HTTPResponse,
-    by_tables,
     load_event,
-    media_base64,
 )
 from swink_provider_proxy.forwarding import ForwardingWriter
 
 __all__ = ["ProxyProvider"]
-
-STATUSES = {
-    401: Kind.AUTH,
-    403: Kind.AUTH,
-    429: Kind.THROTTLED,
-    504: Kind.NETWORK,
-}
 
 HERE = frozenset({"api_key", "base_url", "headers", "timeouts", "retry", "max_output_chars"})
 """Options that are about the connection to this gateway; all others travel."""
@@ -106,7 +94,7 @@ class ProxyProvider(HTTPProvider):
     malformed = "fail"
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return the conversation as it is, with files read: the gateway has none."""
+        """Return the conversation as it is; files were read by then."""
         return {
             "system": context.system_prompt,
             "messages": [dump(self._portable(message)) for message in context.messages],
@@ -117,8 +105,6 @@ class ProxyProvider(HTTPProvider):
         """Return the request: model, conversation, and options by their names."""
         asked = {name: getattr(options, name) for name in sorted(StreamOptions.names() - HERE)}
         sent = {name: v for name, v in asked.items() if v != getattr(_UNSET, name)}
-        if not options.rules:
-            sent["rules"] = False
         if options.cache is not None:
             sent["cache"] = asdict(options.cache)
         body = {"model": model.id, **payload, "options": sent}
@@ -140,22 +126,8 @@ class ProxyProvider(HTTPProvider):
         """Make a parser for one answer."""
         return _Parser()
 
-    def classify(self, failure: Failure) -> Classification | None:
-        """Go by the status: the gateway's errors before a stream are HTTP's."""
-        return by_tables(failure, {}, (), STATUSES)
-
     def _portable(self, message: Message) -> Message:
-        if isinstance(message, AssistantMessage):
-            # what this proxy handed out is the own word of whatever model answers next
-            return evolve(message, provider=None) if message.provider == self.name else message
-        if isinstance(message.content, str):
-            return message
-        return evolve(message, content=[_with_data(block) for block in message.content])
-
-
-def _with_data(block: Block) -> Block:
-    source = getattr(block, "source", None)
-    if source is None or isinstance(source, Base64Source):
-        return block
-    data = media_base64(source)
-    return block if data is None else evolve(block, source=data)  # type: ignore[arg-type]  # only media blocks have a source
+        """Take what this proxy handed out for the own word of whatever model answers next."""
+        if isinstance(message, AssistantMessage) and message.provider == self.name:
+            return evolve(message, provider=None)
+        return message

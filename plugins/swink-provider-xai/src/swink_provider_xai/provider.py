@@ -16,10 +16,8 @@ from swink_provider_openai import OpenAIProvider
 
 __all__ = ["XAIProvider"]
 
-WORDINGS = (
-    ("incorrect api key", Kind.AUTH),  # with a 400
+WORDINGS = (  # besides those of the wire format's package
     ("monthly spending limit", Kind.QUOTA_EXHAUSTED),  # with a 429
-    ("used all available credits", Kind.QUOTA_EXHAUSTED),  # with a 403 or a 429
     ("model not found", Kind.MODEL_NOT_FOUND),  # with a 400
     ("does not exist or your team", Kind.MODEL_NOT_FOUND),  # with a 404 or a 400
     ("image inputs are not supported", Kind.UNSUPPORTED),

@@ -12,19 +12,22 @@ from attrs import evolve
 from swink_core import (
     AssistantMessage,
     CodecError,
+    Cost,
+    Done,
     Event,
     Model,
     Notice,
     StopReason,
     load,
 )
+from swink_testing.calls import call_of
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.edited import UNWRITTEN, writer
 from swink_testing.conformance.listed import listed_model
 from swink_testing.conformance.streaming import message_difference, notice_difference
 from swink_testing.conformance.subject import Subject
 from swink_testing.conformance.whole import events_of_call
-from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse, fold, source_of_call
 
 __all__ = ["LISTED_ANSWERS", "check_listed_answers"]
 
@@ -39,7 +42,8 @@ class Listed(msgspec.Struct):
     data of an answer that was not streamed. `message` is as `dump` writes one, `notices` are
     those that are told, as `code: detail` or the beginning of it. `model` is an id (`None`: the
     first of the catalogue), and `provider` the one of the package that it is of (`None`: whichever
-    is checked). What an answer cost is looked at where a message says it, of a `whole` one.
+    is checked), as the message is, unless it names another. What an answer cost is looked at where
+    a message says it: of a stream, the total that the stream itself reports.
     """
 
     about: str
@@ -76,7 +80,11 @@ async def _events(subject: Subject, row: Listed, model: Model) -> list[Event]:
     answer = writer(subject)
     texts = (each if isinstance(each, str) else json.dumps(each) for each in row.frames)
     body = b"".join(answer.frame(text.encode()) for text in texts)
-    return await drive_bytes(subject.provider, model, [body])
+    call = call_of(subject.provider, model, id="memory")
+    events = [event async for event in source_of_call(subject.provider, call, [body])]
+    if isinstance(events[-1], Done) and (total := call.attempt.reported_cost) is not None:
+        events[-1].cost = Cost(total=total)
+    return events
 
 
 def _compare(where: str, row: Listed, model: Model, events: list[Event]) -> None:
@@ -84,7 +92,8 @@ def _compare(where: str, row: Listed, model: Model, events: list[Event]) -> None
         expected = load(AssistantMessage, row.message)
     except CodecError as error:
         fail(f"{where}: its message cannot be read: {error}")
-    expected = evolve(expected, provider=model.provider, model=expected.model or model.id)
+    provider = expected.provider or model.provider
+    expected = evolve(expected, provider=provider, model=expected.model or model.id)
     found = fold(events, model.provider, model.id)
     sent = row.frames if row.whole is None else row.whole
     if found.stop_reason is StopReason.ERROR and expected.stop_reason is StopReason.ERROR:

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 
-from swink_core import CacheStrategy, CodecError, Context, Model, StreamErrorKind, load
+from swink_core import (
+    CacheStrategy,
+    Call,
+    CodecError,
+    Context,
+    Model,
+    StreamErrorKind,
+    load,
+)
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.streaming import notice_difference
 from swink_testing.conformance.subject import Subject
+from swink_testing.judge import Asked
 from swink_testing.matrix.ask import Asker, Outcome, address_of
 from swink_testing.matrix.cases import Case
 from swink_testing.matrix.ids import AskedModel
@@ -27,10 +39,12 @@ class Listed(msgspec.Struct):
     """A call, and what becomes of it.
 
     `context` is as `dump` writes one; `model` is an id (`None`: the first of the catalogue), and
-    `provider` the one of the package that it is of (`None`: whichever is checked). `body` is the
-    request's JSON data, `None` where the call is refused as unsupported; `headers` are among its
-    headers, and `path` is its address, from where the provider's own ends (`None`: any). Each
-    notice, as `code: detail`, has the words that `notices` lists, in their order.
+    `provider` the one of the package that it is of (`None`: whichever is checked). `options` are
+    the call's, `of_client` those that its client has for the provider. `body` is the request's JSON
+    data, or where the answer comes from elsewhere than HTTP, what the conversation is converted to;
+    `None` where the call is refused as unsupported. `headers` are among the request's, and `path`
+    is its address, from where the provider's own ends (`None`: any). Each notice, as `code:
+    detail`, has the words that `notices` lists, in their order.
     """
 
     about: str
@@ -39,6 +53,7 @@ class Listed(msgspec.Struct):
     model: str | None = None
     provider: str | None = None
     options: dict[str, Any] = {}
+    of_client: dict[str, Any] = {}
     headers: dict[str, str] = {}
     path: str | None = None
     notices: list[str] = []
@@ -50,14 +65,19 @@ def check_listed_requests(subject: Subject) -> None:
     rows = [row for row in listed or () if row.provider in (None, subject.name)]
     if not rows:
         raise DoesNotApply(f"its package lists none of its requests in {LISTED_REQUESTS}")
-    if not subject.speaks_http:
-        raise DoesNotApply("it sends no HTTP request that could be looked at")
+    if not (subject.speaks_http or subject.reads_elsewhere):
+        raise DoesNotApply("it sends no request that could be looked at")
 
     async def ask() -> None:
-        async with Asker(subject.host, **subject.options) as asker:
+        async with AsyncExitStack() as stack:
+            askers: dict[str, Asker] = {}
             for number, row in enumerate(rows, 1):
                 where = f"{LISTED_REQUESTS}, line {number} ({row.about})"
-                _compare(where, row, await _asked(asker, subject, where, row))
+                if (client := repr(row.of_client)) not in askers:
+                    own = {subject.name: row.of_client}
+                    asker = Asker(subject.host, providers=own, **subject.options)
+                    askers[client] = await stack.enter_async_context(asker)
+                _compare(where, row, await _asked(askers[client], subject, where, row))
 
     asyncio.run(ask())
 
@@ -79,7 +99,20 @@ async def _asked(asker: Asker, subject: Subject, where: str, row: Listed) -> Out
     id, options = listed_model(subject, row.model).id, dict(row.options)
     if isinstance(cache := options.get("cache"), dict):
         options["cache"] = CacheStrategy(**cache)
-    return await asker.outcome(Case(subject.name, AskedModel(id, "listed", id), where, options))
+    case = Case(subject.name, AskedModel(id, "listed", id), where, options)
+    if subject.speaks_http:
+        return await asker.outcome(case)
+    said: list[Any] = []
+
+    async def instead(_: Model, __: Context, ___: object, call: Call) -> AsyncIterator[bytes]:
+        said.append(call.convert())
+        yield b""
+
+    with patch.object(subject.provider, "chunks", instead):
+        outcome = await asker.outcome(case)
+    if said:
+        outcome.fault, outcome.asked = None, Asked(subject.name, "*", id, said[0])
+    return outcome
 
 
 def _compare(where: str, row: Listed, outcome: Outcome) -> None:
@@ -93,12 +126,12 @@ def _compare(where: str, row: Listed, outcome: Outcome) -> None:
         return
     body = json.loads(json.dumps(outcome.asked.body))
     require(body == row.body, f"{where} is another request", body, row.body)
-    assert outcome.request is not None
-    sent = {name.lower(): value for name, value in outcome.request.headers.items()}
-    for name, value in row.headers.items():
-        found = sent.get(name.lower())
-        require(found == value, f"{where}: the header {name} is {found!r}", None, value)
-    path = outcome.request.url.removeprefix(address_of(outcome.case))
-    require(row.path in (None, path), f"{where} goes to {path}", body, row.path)
+    if (request := outcome.request) is not None:
+        sent = {name.lower(): value for name, value in request.headers.items()}
+        for name, value in row.headers.items():
+            found = sent.get(name.lower())
+            require(found == value, f"{where}: the header {name} is {found!r}", None, value)
+        path = request.url.removeprefix(address_of(outcome.case))
+        require(row.path in (None, path), f"{where} goes to {path}", body, row.path)
     if (difference := notice_difference(outcome.notices, row.notices)) is not None:
         fail(f"{where}: {difference}", body, row.notices)

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from swink_core import Done, Error, Event
+from swink_core import StreamErrorKind as Kind
 from swink_core.providers import AiohttpClient
 from swink_recorder.recording import Recording
 from swink_testing.chaos import Answer, ChaosServer, standard_faults
@@ -14,7 +15,8 @@ from swink_testing.clock import TurnClock
 from swink_testing.conformance.check import Broken, DoesNotApply, fail, require
 from swink_testing.conformance.streaming import broken_rule
 from swink_testing.conformance.subject import Subject
-from swink_testing.driver import comparable, fold, reads_on
+from swink_testing.conformance.whole import events_of_call
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse, comparable, fold, reads_on
 from swink_testing.expected_faults import AFTER_THE_END, FAILS, FULL_STREAM, HALFWAY
 from swink_testing.freeze import long_errors, long_frames
 from swink_testing.quiet import quiet
@@ -53,6 +55,11 @@ def check_standard_faults(subject: Subject) -> None:
                     _require_kind(name, events, FAILS[name][0] if name in FAILS else HALFWAY[name])
                 if name in HALFWAY:
                     _require_same(name, events, half)
+        http = MemoryHTTPClient(MemoryResponse.of_recording(recording))
+        limited = await events_of_call(
+            subject, http, subject.model_of(recording), max_output_chars=1
+        )
+        _require_kind("an answer that is longer than allowed", limited, Kind.OUTPUT_TOO_LARGE)
 
     with quiet():
         asyncio.run(spoil())

@@ -60,7 +60,8 @@ class Listed(msgspec.Struct):
     `status`, `headers` and `body` are of an HTTP answer, `frame` is of a stream: JSON data, or its
     text as it is. `says` is in the message that people see, `rule` names what is to match
     (empty: anything), `provider` the one of the package that it is of (`None`: whichever is
-    checked). `retry_after` is in seconds, `None` where the API says nothing of it.
+    checked), `model` an id (`None`: the one that is checked). `retry_after` is in seconds, `None`
+    where the API says nothing of it.
     """
 
     kind: StreamErrorKind
@@ -72,6 +73,7 @@ class Listed(msgspec.Struct):
     rule: str = ""
     retry_after: float | None = None
     provider: str | None = None
+    model: str | None = None
 
 
 def check_listed_errors(subject: Subject) -> None:
@@ -116,11 +118,15 @@ def check_listed_errors(subject: Subject) -> None:
 async def _events_of(subject: Subject, row: Listed) -> list[Event]:
     said = row.body if row.frame is None else row.frame
     data = said.encode() if isinstance(said, str) else json.dumps(said).encode()
+    model = subject.model
+    if row.model is not None:
+        model = subject.catalog.resolve(Model(subject.name, row.model))
     if row.frame is not None:
-        return await drive_bytes(subject.provider, subject.model, [writer(subject).frame(data)])
+        return await drive_bytes(subject.provider, model, [writer(subject).frame(data)])
     headers = {"Content-Type": "application/json", **row.headers}
-    http = MemoryHTTPClient(MemoryResponse([data], row.status, headers))
-    return await events_of_call(subject, http, subject.model)
+    refused = [MemoryResponse([data], row.status, headers) for _ in range(2)]
+    http = MemoryHTTPClient(*refused)  # the second for who asks another way then
+    return await events_of_call(subject, http, model)
 
 
 async def events_of_call(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import cached_property
 from typing import Any, Self
@@ -117,17 +117,23 @@ class Asker:
     """Puts cases through a client of its own, in an environment without keys of the user's.
 
     `async with Asker() as asker: await asker.outcome(case)`. `host` is where providers are found,
-    `options` go with every call. `known` is what became of cases by then: of those it has no call
-    is made, and what becomes of others is added.
+    `options` go with every call, and `providers` are those that the client has for each. `known` is
+    what became of cases by then: of those it has no call is made, and what becomes of others is
+    added.
     """
 
     def __init__(
-        self, host: Host | None = None, known: dict[str, Outcome] | None = None, **options: Any
+        self,
+        host: Host | None = None,
+        known: dict[str, Outcome] | None = None,
+        providers: Mapping[str, Any] | None = None,
+        **options: Any,
     ) -> None:
         self._host = host or Host(environ={})
         self.catalog = Catalog(self._host, environ={})
         self._wall = _Wall()
         self._known = known
+        self._providers = providers
         self._options = {"api_key": "test", **options}
         self._models: dict[tuple[str, str], Model] = {}
         self._said: dict[tuple[str, str], Said] = {}
@@ -138,7 +144,10 @@ class Asker:
         self._stack.enter_context(patch.dict(os.environ, _ENVIRONMENT))
         os.environ.pop(USER_FILE_ENV, None)
         clock = DatedClock(BEGAN)  # the same on every day
-        client = Client(host=self._host, http=self._wall, clock=clock, retry=RetryPolicy.none())
+        client = Client(
+            host=self._host, http=self._wall, clock=clock, retry=RetryPolicy.none(),
+            providers=self._providers,
+        )  # fmt: skip
         self._client = await self._stack.enter_async_context(client)
         return self
 
