@@ -51,7 +51,6 @@ LIFTED = "Change the call, or the model; where this is out of date, rules=False 
 _JOINED = frozenset({"takes", "least", "most", "facts"})
 _NO_CALL_FORCED = (None, "auto", "none")
 _NONE_REFUSED = re.compile("(?!)")
-_NOTHING_SAID = Context([])
 _ORDER = [*ThinkingLevel]
 _NOT_IN_NAMES = re.compile(r"^[^a-zA-Z_]|[^a-zA-Z0-9_-]")
 
@@ -83,20 +82,6 @@ def _laid_over(*rules: Rule) -> Rule:
             if value:
                 said[name] = {**said.get(name, {}), **value} if name in _JOINED else value
     return Rule(**said)
-
-
-def api_of(model: Model, options: StreamOptions, context: Context = _NOTHING_SAID) -> str | None:
-    """Return the API that rules want a call asked over; `None` where they say nothing."""
-    if not (rules := _that_choose(model.rules)):
-        return None
-    call = Fitted(model, context, options)
-    return next((rule.api for rule in rules if call.meets(rule)), None)
-
-
-@lru_cache(maxsize=4096)
-def _that_choose(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
-    """Return the rules that name an API to ask over, the last one first."""
-    return tuple(rule for rule in reversed(rules) if rule.api and not rule.apis)
 
 
 @define
