@@ -170,13 +170,12 @@ class Driver:
 
     async def _begin(self) -> Batch:
         """Wait, begin the next attempt, and return its first events."""
-        call, upcoming = self.call, self._retries.upcoming
-        assert upcoming
+        call = self.call
         if not call.attempts:
             call.context = await read_files(call.context)
         else:
             await self._release()  # which the loop goes on with even in a sleep of nothing
-            await call.clock.sleep(upcoming.delay)
+            await call.clock.sleep(self._retries.delay)
         told: Batch = []
         while True:
             if call.attempts or self._retries.target:  # the call began with the first one
