@@ -178,8 +178,8 @@ class Driver:
             await call.clock.sleep(self._retries.delay)
         told: Batch = []
         while True:
-            if call.attempts or self._retries.target:  # the call began with the first one
-                self._turn_to(self._targets[self._retries.target])
+            if call.attempts or self._retries.target is not call.attempt.target:
+                self._turn_to(self._retries.target)  # the call began with the first one
             told += self._retries.take_notices()
             refusal = await self._gates.enter()
             if refusal is None:
@@ -267,7 +267,7 @@ class Driver:
         if self._attempt is not None and self._source is not None:
             return self._source.cut(failure)
         if self._attempt is None and self.call.attempts:  # what the last one learnt is void
-            self._turn_to(self._targets[self._retries.target])
+            self._turn_to(self._retries.target)
         return [ev.Start(), self.call.error(failure)]
 
     async def _release(self) -> None:

@@ -33,22 +33,21 @@ def is_retryable(error: ev.Error) -> bool:
 class Retries:
     """Counts retries per kind on each target, and the waits of the whole call.
 
-    `target` is the number of the one that the next attempt is made on, `delay` the wait before it.
+    `target` is what the next attempt is made on, `delay` the wait before it.
     """
 
     def __init__(
         self, call: Call, targets: Sequence[Target], breaker: CircuitBreaker | None = None
     ) -> None:
-        self.target = 0
+        self._coming = iter(targets)
+        self.target = next(self._coming)
         self.delay = 0.0
         self._notices: list[ev.Notice] = []
-        self._call, self._targets, self._breaker = call, targets, breaker
+        self._call, self._breaker = call, breaker
         self._retries = defaultdict[Kind, int](int)
         self._made = 1
         self._waited, self._stale = 0.0, False
         self._waits: dict[Kind, Iterator[float | None]] = {}
-        if len(targets) > 1:
-            self._turn_to(0)
 
     def ended(self, terminal: ev.Done | ev.Error, seen: bool) -> ev.Done | ev.Error | ev.Retry:
         """Return what the end of an attempt is to the caller, who may have `seen` output of it:
@@ -69,10 +68,10 @@ class Retries:
 
     def pass_over(self, why: str) -> bool:
         """Leave the upcoming target out, which a gate refused; tell whether there is another."""
-        if self._is_last():
+        if self.target.is_last:
             return False
         self._tell(why)
-        self._turn_to(self.target + 1)
+        self._move_on()
         return True
 
     def take_notices(self) -> list[ev.Notice]:
@@ -101,37 +100,33 @@ class Retries:
         return self._retry(error, self._made, self._made + left - 1, delay)
 
     def _on_next_target(self, error: ev.Error) -> ev.Retry | None:
-        if self._is_last():
+        if self.target.is_last:
             return None
-        self._turn_to(self.target + 1)
+        self._move_on()
         named = self._policy.retries
         most = 1 + max(named.get(kind, row.retries) for kind, row in KINDS.items())
         return self._retry(error, 1, most)
 
-    def _turn_to(self, target: int) -> None:
-        self.target = target
+    def _move_on(self) -> None:
+        self.target = next(self._coming)
         while self._is_cooling():
             self._tell(KEEPS_FAILING)
-            self.target += 1
+            self.target = next(self._coming)
         self._retries.clear()
         self._waits.clear()
         self._made = 1
         self._stale = False
 
     def _is_cooling(self) -> bool:
-        target = self._targets[self.target]
-        return self._breaker is not None and not target.is_last and self._breaker.is_open(target)
+        target, breaker = self.target, self._breaker
+        return breaker is not None and not target.is_last and breaker.is_open(target)
 
     def _tell(self, why: str) -> None:
-        model = self._targets[self.target].model
-        self._notices.append(ev.Notice("target_passed_over", f"{model}: {why}"))
+        self._notices.append(ev.Notice("target_passed_over", f"{self.target.model}: {why}"))
 
     @property
     def _policy(self) -> RetryPolicy:
-        return self._targets[self.target].options.retry
-
-    def _is_last(self) -> bool:
-        return self.target + 1 >= len(self._targets)
+        return self.target.options.retry
 
     def _backoff(self, kind: Kind, policy: RetryPolicy) -> float:
         try:
@@ -145,7 +140,7 @@ class Retries:
 
     def _retry(self, error: ev.Error, number: int, most: int, delay: float = 0.0) -> ev.Retry:
         self.delay = delay
-        call, model = self._call, str(self._targets[self.target].model)
+        call, model = self._call, str(self.target.model)
         kind, why = error.error_kind, error.error_message
         log.warning(
             "call %s: %s failed (%s: %s); attempt %d/%d on %s in %.2f s",

@@ -165,8 +165,7 @@ def test_waits_for_a_rate_limit_do_not_eat_the_retries_for_faults() -> None:
 
 
 def test_the_first_attempt_is_made_at_once() -> None:
-    plan = retries_of(RetryPolicy())
-    assert (plan.target, plan.delay) == (0, 0.0)
+    assert retries_of(RetryPolicy()).delay == 0.0
 
 
 def test_the_policy_none_makes_every_call_once() -> None:
