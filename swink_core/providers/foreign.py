@@ -31,10 +31,9 @@ class ForeignSource:
 
     def __init__(self, call: Call, events: Any, plugin: str) -> None:
         batches = getattr(events, "batches", None)
-        self._batched = batches is not None
         iterator = aiter(events) if batches is None else batches()
         self._next: Callable[[], Awaitable[Any]] = iterator.__anext__
-        self.pull = self._next if self._batched else self._gather
+        self.pull = self._gather if batches is None else self._next
         self._made: list[Any] = []
         self._raised: Exception | None = None
         self._waits = False

@@ -113,10 +113,9 @@ class MessageBuilder:
         end: Any = self.terminal or _NOT_YET
         blocks = [self._block(block) for block in self._blocks]
         who = (self.provider, end.model or self.model)
-        ids = (end.response_id or self.response_id, end.request_id or self.request_id)
-        took = (end.usage, end.cost, end.stop_reason)
+        known = (end.response_id, end.request_id, end.usage, end.cost, end.stop_reason)
         failed = (getattr(end, "error_kind", None), getattr(end, "error_message", None))
-        return AssistantMessage(blocks, *who, *ids, *took, *failed, end.metadata)
+        return AssistantMessage(blocks, *who, *known, *failed, end.metadata)
 
     def _block(self, block: _Open) -> Block:
         start, raw = block.start, block.joined()
@@ -164,5 +163,3 @@ class MessageBuilder:
     def turn_to(self, provider: str | None, model: str | None = "") -> None:
         """Take note of who is asked from now on."""
         self.provider, self.model = provider, model
-        self.response_id: str | None = None
-        self.request_id: str | None = None
