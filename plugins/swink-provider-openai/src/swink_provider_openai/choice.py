@@ -15,13 +15,10 @@ _NOTHING_SAID = Context([])
 
 def api_of(model: Model, options: StreamOptions, context: Context = _NOTHING_SAID) -> str | None:
     """Return the API that rules want a call asked over; `None` where they say nothing."""
-    if not (rules := _that_choose(model.rules)):
-        return None
-    call = Fitted(model, context, options)
-    return next((rule.api for rule in rules if call.meets(rule)), None)
+    return Fitted(model, context, options).wanted_api if _choose(model.rules) else None
 
 
 @lru_cache(maxsize=4096)
-def _that_choose(rules: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the rules that name an API to ask over, the last one first."""
-    return tuple(rule for rule in reversed(rules) if rule.api and not rule.apis)
+def _choose(rules: tuple[Any, ...]) -> bool:
+    """Tell whether any of the rules names an API to ask over."""
+    return any(rule.api for rule in rules)
