@@ -79,15 +79,12 @@ def _nested(held: Any) -> Any:
 
 
 class MessageBuilder:
-    """Folds events into a message; a `Retry` voids what came before it.
-
-    `chars` counts the characters of the current attempt.
-    """
+    """Folds events into a message; a `Retry` voids what came before it."""
 
     def __init__(self, provider: str | None = None, model: str | None = None) -> None:
         self.turn_to(provider, model)
         self.terminal: ev.Done | ev.Error | None = None
-        self.chars = self._since_compaction = 0
+        self._since_compaction = 0
         self._blocks: list[_Open] = []
 
     def feed(self, batch: Sequence[ev.Event]) -> None:
@@ -98,7 +95,6 @@ class MessageBuilder:
             if kind in DELTAS:
                 delta: str = event.delta  # type: ignore[union-attr]
                 blocks[event.content_index].parts.append(delta)  # type: ignore[union-attr]
-                self.chars += len(delta)
             else:
                 self._fold(event)
         self._since_compaction += len(batch)
@@ -150,15 +146,10 @@ class MessageBuilder:
             case "close":
                 self._blocks[event.content_index].end = _own(event)
             case "retry":
-                self._clear()
+                self._blocks.clear()
                 self.turn_to(*event.model.split("/", 1))
             case "end":
                 self.terminal = _own(event)
-
-    def _clear(self) -> None:
-        self._blocks.clear()
-        self.chars = 0
-        self.terminal = None
 
     def turn_to(self, provider: str | None, model: str | None = "") -> None:
         """Take note of who is asked from now on."""

@@ -58,7 +58,7 @@ class Driver:
         self._targets, self._breaker, self._on_close = targets, breaker, on_close
         self._gates = Gates(call, gates if breaker is None else (breaker, *gates))
         self._builder = MessageBuilder(call.model.provider, call.model.id)
-        self._watchdog = Watchdog(call.clock, self._builder)
+        self._watchdog = Watchdog(call.clock)
         self.observers = Observers(call, [target.binding for target in targets])
         self._attempt: Attempt | None = None  # the one under way
         self._source: EventSource | ForeignSource | None = None  # its own, until that is closed
@@ -192,11 +192,11 @@ class Driver:
         call.attempts += 1
         self._content_shown = False
         self._limit = attempt.options.max_output_chars or inf
-        self._watchdog.begin_attempt(attempt.options.timeouts)
         if self._short_of_memory:
             told.append(ev.Notice("buffered", "memory ran out: the answer is asked for whole"))
-        self._source = open_source(call)
-        return told + self._source.begin()
+        source = self._source = open_source(call)
+        self._watchdog.begin_attempt(attempt.options.timeouts, source)
+        return told + source.begin()
 
     def _turn_to(self, target: Target) -> None:
         options = target.options

@@ -15,7 +15,8 @@ import asyncio
 from typing import Literal
 
 from swink_core.failures.failure import Failure, Phase
-from swink_core.streaming.builder import MessageBuilder
+from swink_core.providers.foreign import ForeignSource
+from swink_core.providers.source import EventSource
 from swink_core.vocabulary.clock import Clock, Timer
 from swink_core.vocabulary.options import Timeouts
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
@@ -26,31 +27,27 @@ or having had one."""
 
 
 class Watchdog:
-    """Watches the waits of one call. `reason` says why it interrupted the current one.
-
-    `builder` knows how many characters have come so far, for the throughput floor.
-    """
+    """Watches the waits of one call. `reason` says why it interrupted the current one."""
 
     limits = Timeouts()
 
-    def __init__(self, clock: Clock, builder: MessageBuilder) -> None:
+    def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.reason: Failure | None = None
         self.waiting: asyncio.Task[object] | None = None
         self._cancelling = 0
-        self._builder = builder
         self._call_started: float | None = None
         self._left = self._away = 0.0  # when the last wait ended; what the consumer has taken
         self._attempt_started = self._since = self._progress = self._window_began = 0.0
         self._stage: Stage = "between"
         self._fired_unheard = False  # the timer fired while nobody waited
         self._settle: float | None = None
-        self._window_chars = 0
         self._timer: Timer | None = None
 
-    def begin_attempt(self, limits: Timeouts) -> None:
-        """Start the limits of an attempt, at the next wait."""
-        self.limits = limits
+    def begin_attempt(self, limits: Timeouts, source: EventSource | ForeignSource) -> None:
+        """Start the limits of an attempt on this source, at the next wait."""
+        self.limits, self._source = limits, source
+        self._window_chars = 0
         self._stage = "begun"
 
     def end_attempt(self) -> None:
@@ -70,7 +67,6 @@ class Watchdog:
         if self._stage == "begun":
             self._stage = "first_event"
             self._attempt_started = self._progress = self._since
-            self._window_chars = self._builder.chars
             self._arm()
         elif self._fired_unheard:
             self._arm()
@@ -164,7 +160,7 @@ class Watchdog:
         self._arm()
 
     def _too_slow(self) -> bool:
-        chars, floor = self._builder.chars, self.limits.min_chars_per_second or 0.0
+        chars, floor = self._source.kept, self.limits.min_chars_per_second or 0.0
         got = chars - self._window_chars
         self._window_chars = chars
         self._window_began = self.clock.time() - self._away
