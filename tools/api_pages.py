@@ -58,7 +58,7 @@ def client() -> str:
         "## `Call`",
         about(call),
         table(("property", "what"), facts),
-        *functions(swink_core, "stream", "complete", "complete_sync"),
+        *functions(swink_core, "stream", "complete"),
         section(Catalog),
     )
 

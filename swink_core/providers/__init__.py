@@ -29,7 +29,6 @@ from swink_core.providers.conversion import (
 )
 from swink_core.providers.features import context_notices
 from swink_core.providers.fields import (
-    changed_options,
     merge_fields,
     model_path,
     with_extra,
@@ -39,7 +38,7 @@ from swink_core.providers.media import media_base64, media_form, media_type_of, 
 from swink_core.providers.network import failure_of, is_own_address
 from swink_core.providers.open_blocks import MOST_BLOCKS, kept_of
 from swink_core.providers.provider import HTTPProvider
-from swink_core.providers.rules import Fitted, api_of, rule_of
+from swink_core.providers.rules import Fitted, rule_of
 from swink_core.providers.schemas import closed_schema, inlined_schema
 from swink_core.providers.source import EventSource, Parser, repaired_json
 from swink_core.providers.writer import EventWriter
@@ -56,8 +55,8 @@ __all__ = [
     "Automaton", "Catalog", "Clock", "Decoder", "EventSource", "EventWriter", "Fitted",
     "FrameError", "FrameTooLong", "Gate", "HTTPClient", "HTTPProvider", "HTTPRequest",
     "HTTPResponse", "LoopClock", "MalformedFrame", "MessageConverter", "NDJSONDecoder", "Parser",
-    "Phase", "SSEDecoder", "Source", "Timer", "accepted_id", "api_of", "arguments_object",
-    "by_tables", "called_ids", "changed_options", "closed_schema", "context_notices", "cost_of",
+    "Phase", "SSEDecoder", "Source", "Timer", "accepted_id", "arguments_object",
+    "by_tables", "called_ids", "closed_schema", "context_notices", "cost_of",
     "duration_seconds", "end_group", "failure_of", "first_set", "folded_system",
     "inlined_schema", "is_own_address", "is_synthetic_id", "kept_of", "load_event", "marked_system",
     "media_base64", "media_form", "media_type_of", "merge_fields", "merged_turns", "model_path",

@@ -9,7 +9,6 @@ from urllib.parse import quote
 import msgspec
 
 from swink_core.failures.exceptions import InvalidModel
-from swink_core.vocabulary.events import Notice
 from swink_core.vocabulary.messages import Tool
 from swink_core.vocabulary.models import Model
 
@@ -88,8 +87,3 @@ def model_path(model: Model, name: str, safe: str = "") -> str:
         f"{str(model)!r} cannot be part of an address",
         resolution="Check the model's name; `swink models` lists those that are known.",
     )
-
-
-def changed_options(model: Model, words: list[str]) -> tuple[Notice, ...]:
-    """Return the notices of what an API's rules made of the options, each said in words."""
-    return tuple(Notice("option_changed", f"{model}: {what}") for what in words)

@@ -17,7 +17,7 @@ from swink_core.plugins.call import Call
 from swink_core.providers.open_blocks import kept_of
 from swink_core.providers.source import EventSource
 from swink_core.vocabulary import events as ev
-from swink_core.vocabulary.grammar import Automaton
+from swink_core.vocabulary.grammar import TERMINAL, Automaton
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 Batch = list[ev.Event]
@@ -31,14 +31,12 @@ class ForeignSource:
 
     def __init__(self, call: Call, events: Any, plugin: str) -> None:
         batches = getattr(events, "batches", None)
-        self._batched = batches is not None
         iterator = aiter(events) if batches is None else batches()
         self._next: Callable[[], Awaitable[Any]] = iterator.__anext__
-        self.pull = self._next if self._batched else self._gather
+        self.pull = self._gather if batches is None else self._next
         self._made: list[Any] = []
         self._raised: Exception | None = None
         self._waits = False
-        self.ended = False
         self.kept = 0
         self._close = getattr(iterator, "aclose", None)
         self._call, self._plugin = call, plugin
@@ -78,8 +76,7 @@ class ForeignSource:
                 return batch + self._against(broken)
             batch.append(event)
             self.kept = 0 if type(event) is ev.Retry else self.kept + kept_of(event)
-            if self._automaton.phase == "ended":
-                self.ended = True
+            if type(event) in TERMINAL:
                 break
         return batch
 
@@ -98,8 +95,7 @@ class ForeignSource:
         """Return what ends the attempt from outside: open blocks closed, then the error."""
         if self._made:  # a wait for more of them was ended
             batch = self.take(self._made)
-            return batch if self.ended else batch + self.cut(failure)
-        self.ended = True
+            return batch if type(batch[-1]) in TERMINAL else batch + self.cut(failure)
         start: Batch = [ev.Start()] if self._automaton.phase == "before" else []
         error = self._call.error(failure, self._call.attempt.usage)
         return [*start, *self._automaton.closing(), error]

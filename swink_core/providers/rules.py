@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date
 from functools import lru_cache
 from typing import Any, Self
@@ -51,52 +51,32 @@ LIFTED = "Change the call, or the model; where this is out of date, rules=False 
 _JOINED = frozenset({"takes", "least", "most", "facts"})
 _NO_CALL_FORCED = (None, "auto", "none")
 _NONE_REFUSED = re.compile("(?!)")
-_NOTHING_SAID = Context([])
 _ORDER = [*ThinkingLevel]
 _NOT_IN_NAMES = re.compile(r"^[^a-zA-Z_]|[^a-zA-Z0-9_-]")
 
 
-def rule_of(model: Model, api: API | None = None, call: Fitted | None = None) -> Rule:
-    """Return what the rules of a model say together, a later one over an earlier.
+def rule_of(model: Model, api: API | None = None) -> Rule:
+    """Return what the rules of a model say of every call, a later one over an earlier.
 
-    Of rules for some APIs, those for `api`; of rules with a condition, those that `call` meets.
+    Of rules for some APIs, those for `api`.
     """
-    hold, some, plain = _for(model.rules, getattr(api, "api_name", None))
-    met = [rule for rule in some if call is not None and call.meets(rule)]
-    return _laid_over(*(rule for rule in hold if not rule.when or rule in met)) if met else plain
+    return _for(model.rules, getattr(api, "api_name", None))[1]
 
 
 @lru_cache(maxsize=4096)
-def _for(
-    rules: tuple[Rule, ...], api: str | None
-) -> tuple[tuple[Rule, ...], tuple[Rule, ...], Rule]:
-    """Return the rules for an API, those of them with a condition, and what the others say."""
-    hold = tuple(rule for rule in rules if not rule.apis or api in rule.apis)
-    return hold, tuple(r for r in hold if r.when), _laid_over(*(r for r in hold if not r.when))
+def _for(rules: tuple[Rule, ...], api: str | None) -> tuple[tuple[Rule, ...], Rule]:
+    """Return those of the rules for an API that have a condition, and what the others say."""
+    hold = [rule for rule in rules if not rule.apis or api in rule.apis]
+    return tuple(r for r in hold if r.when), _laid_over(r for r in hold if not r.when)
 
 
-@lru_cache(maxsize=4096)
-def _laid_over(*rules: Rule) -> Rule:
+def _laid_over(rules: Iterable[Rule]) -> Rule:
     said: dict[str, Any] = {}
     for rule in rules:
         for name, value in asdict(rule).items():
             if value:
                 said[name] = {**said.get(name, {}), **value} if name in _JOINED else value
     return Rule(**said)
-
-
-def api_of(model: Model, options: StreamOptions, context: Context = _NOTHING_SAID) -> str | None:
-    """Return the API that rules want a call asked over; `None` where they say nothing."""
-    if not (rules := _that_choose(model.rules)):
-        return None
-    call = Fitted(model, context, options)
-    return next((rule.api for rule in rules if call.meets(rule)), None)
-
-
-@lru_cache(maxsize=4096)
-def _that_choose(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
-    """Return the rules that name an API to ask over, the last one first."""
-    return tuple(rule for rule in reversed(rules) if rule.api and not rule.apis)
 
 
 @define
@@ -138,6 +118,12 @@ class Fitted:
     def meets(self, rule: Rule) -> bool:
         """Tell whether the call meets a rule's condition."""
         return not any(self.words(n).isdisjoint(wanted) for n, wanted in rule.when.items())
+
+    @property
+    def wanted_api(self) -> str | None:
+        """The API that rules want it asked over, the last of them; `None` where none says so."""
+        choosing = (r for r in reversed(self.model.rules) if r.api and not r.apis)
+        return next((rule.api for rule in choosing if self.meets(rule)), None)
 
     def tell(self, what: str, code: str = "option_changed") -> None:
         """Say how the call goes out otherwise than it was given."""
@@ -185,7 +171,7 @@ class Fitted:
         if known:
             self._apply(rule)
             self._think(rule)
-            for rule in _for(model.rules, api.api_name)[1]:
+            for rule in _for(model.rules, api.api_name)[0]:
                 if self.meets(rule):
                     self._apply(rule)
         if self.failure is not None and self.failure.code in {*api.features, "prefill"}:

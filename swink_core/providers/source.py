@@ -107,7 +107,7 @@ class EventSource:
         self._after_read = getattr(parser, "after_read", lambda out: None)
         self._policy, self._notices = malformed, notices
         self._phase: Phase = "connect"
-        self._begun = self._drains = False
+        self._drains = False
         self._bad_run = self._bad_total = self._noise = 0
 
     async def __aiter__(self) -> AsyncGenerator[ev.Event, None]:
@@ -129,7 +129,6 @@ class EventSource:
 
     def begin(self) -> list[ev.Event]:
         """Return the first events; nothing has been asked for then."""
-        self._begun = True
         return [ev.Start(), *self._notices]
 
     def take(self, data: bytes) -> list[ev.Event]:
@@ -190,9 +189,8 @@ class EventSource:
 
     def cut(self, failure: Failure) -> list[ev.Event]:
         """Return what ends the attempt from outside: open blocks closed, then the error."""
-        start: list[ev.Event] = [] if self._begun else [ev.Start()]
         # what the parser said last, and signatures that came before their blocks ended
-        return [*start, *self._rest(), self._error(failure)]
+        return [*self._rest(), self._error(failure)]
 
     async def aclose(self) -> None:
         """Close the input, after what little may be left of one read to its end."""

@@ -54,7 +54,6 @@ class ToolCall(OpenBlock):
     name: str | None = None
     named_before: bool = False  # in an earlier fragment than the last
     parts: list[str] = field(factory=list)
-    is_open: bool = True
     _extent: _Extent = field(factory=_Extent)
     _followed: int = 0  # parts
     _whole: bool | None = None  # known when the outermost bracket was closed
@@ -80,15 +79,14 @@ class OpenCalls:
         self._by_id: dict[str, ToolCall] = {}
         self._named: list[ToolCall] = []
         self._looks = 0
-        self.waiting = 0
-        """How many are not announced yet."""
 
     def find(self, key: Hashable, id: str | None, name: str | None) -> ToolCall | None:
         """Return the open call that a fragment belongs to; `None` if it begins one."""
         call = self._by_key.get(key) if key is not None else next(reversed(self._open), None)
         if id and (known := call if call and call.id == id else self._by_id.get(id)) is not None:
-            return known if known.is_open and (not name or known.name in (None, name)) else None
-        if call is None or not call.is_open:
+            fits = known in self._open and (not name or known.name in (None, name))
+            return known if fits else None
+        if call not in self._open:
             return None
         if id and call.id and not is_synthetic_id(call.id):
             return None  # a second id; one that comes after ours was made up is the first
@@ -98,13 +96,12 @@ class OpenCalls:
 
     def of(self, key: Hashable) -> ToolCall | None:
         """Return the open call of a key."""
-        return call if (call := self._by_key.get(key)) and call.is_open else None
+        return call if (call := self._by_key.get(key)) in self._open else None
 
     def begin(self, key: Hashable) -> ToolCall:
         """Open a call."""
         call = ToolCall(key)
         self._open[call] = None
-        self.waiting += 1
         if key is not None:
             self._by_key[key] = call
         return call
@@ -125,18 +122,11 @@ class OpenCalls:
     def take_named(self) -> list[ToolCall]:
         """Return the calls that may be announced, once."""
         named, self._named = self._named, []
-        return [call for call in named if call.index < 0 and call.is_open]
-
-    def announce(self, call: ToolCall, index: int) -> None:
-        """Give a call its place in the answer."""
-        call.index = index
-        self.waiting -= 1
+        return [call for call in named if call.index < 0 and call in self._open]
 
     def close(self, call: ToolCall) -> None:
         """Take a call out: nothing more belongs to it."""
-        call.is_open = False
         del self._open[call]
-        self.waiting -= call.index < 0
 
     def strays_first(self) -> list[ToolCall]:
         """Return the open calls, those before the rest that were never announced."""

@@ -2,8 +2,7 @@
 
 A parser says what it learnt (text, reasoning, a fragment of a tool call) and the writer opens,
 numbers and closes the blocks. At most one text or thinking block is open, the run; beside it any
-number of tool calls, which `tool_calls` tells apart. A call whose id or name has not come yet is
-held back until it can be announced.
+number of tool calls, which `tool_calls` tells apart. One that lacks its name or id is held back.
 """
 
 from __future__ import annotations
@@ -54,7 +53,8 @@ class EventWriter:
         self.response_id: str | None = None
         self.model: str | None = None
         self._answered = self._has_calls = False  # with more than text; with a tool call
-        self._said = self._kept = self._started = 0  # characters of text, of the rest; blocks
+        self._said = self._kept = 0  # characters of text, of the rest
+        self._blocks = self._started = 0  # those held back too; those announced
         self._calls = OpenCalls()
         self._extra, self._facts = Metadata(), Metadata()
 
@@ -178,8 +178,7 @@ class EventWriter:
     ) -> None:
         """Record token counts; the last known value of each wins.
 
-        `input` includes what was read from or written to a cache, `output` includes
-        reasoning. `cost` is in US dollars, where the provider reports it.
+        `input` includes what a cache gave or took, `output` reasoning; `cost` is in US dollars.
         """
         seen = self.usage_seen = self.usage_seen or Usage(reported=True)
         numbers = (input, output, cache_read, cache_write, reasoning, total)
@@ -284,17 +283,17 @@ class EventWriter:
         """Finish what is before a new block, which the answer may have one of too many."""
         self._close_run()
         self._announce(*self._calls.take_named())
-        if self._started + self._calls.waiting >= MOST_BLOCKS:
+        self._blocks += 1
+        if self._blocks > MOST_BLOCKS and not self._is_full:
             self._fill()
 
     def _fill(self) -> None:
         """Fail, and take in nothing more: a frame may go on for long."""
-        if not self._is_full:
-            self.close()
-            self._is_full = True
-            self._append = lambda event: None
-            why = f"the answer has more than {MOST_BLOCKS} blocks"
-            self.fail(Failure("streaming", kind=Kind.OUTPUT_TOO_LARGE, code="blocks", message=why))
+        self.close()
+        self._is_full = True
+        self._append = lambda event: None
+        why = f"the answer has more than {MOST_BLOCKS} blocks"
+        self.fail(Failure("streaming", kind=Kind.OUTPUT_TOO_LARGE, code="blocks", message=why))
 
     def _open_run(self, kind: str, key: Hashable) -> Run:
         self._make_room()
@@ -310,7 +309,7 @@ class EventWriter:
 
     def _announce(self, *calls: ToolCall) -> None:
         for call in calls:
-            self._calls.announce(call, self._started)
+            call.index = self._started
             self._started += 1
             if not call.id:
                 call.id = synthetic_id(self._prefix, call.index)
@@ -323,6 +322,7 @@ class EventWriter:
             stray = call.name is None and call.id is None
             if stray and (completed := self._calls.completed_by(call)) is not None:
                 self._calls.close(call)
+                self._blocks -= 1
                 self._append(ev.ToolCallDelta(completed.index, completed.parts[-1]))
                 return
             self._announce(call)

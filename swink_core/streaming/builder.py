@@ -79,15 +79,12 @@ def _nested(held: Any) -> Any:
 
 
 class MessageBuilder:
-    """Folds events into a message; a `Retry` voids what came before it.
-
-    `chars` counts the characters of the current attempt.
-    """
+    """Folds events into a message; a `Retry` voids what came before it."""
 
     def __init__(self, provider: str | None = None, model: str | None = None) -> None:
         self.turn_to(provider, model)
         self.terminal: ev.Done | ev.Error | None = None
-        self.chars = self._since_compaction = 0
+        self._since_compaction = 0
         self._blocks: list[_Open] = []
 
     def feed(self, batch: Sequence[ev.Event]) -> None:
@@ -98,7 +95,6 @@ class MessageBuilder:
             if kind in DELTAS:
                 delta: str = event.delta  # type: ignore[union-attr]
                 blocks[event.content_index].parts.append(delta)  # type: ignore[union-attr]
-                self.chars += len(delta)
             else:
                 self._fold(event)
         self._since_compaction += len(batch)
@@ -113,10 +109,9 @@ class MessageBuilder:
         end: Any = self.terminal or _NOT_YET
         blocks = [self._block(block) for block in self._blocks]
         who = (self.provider, end.model or self.model)
-        ids = (end.response_id or self.response_id, end.request_id or self.request_id)
-        took = (end.usage, end.cost, end.stop_reason)
+        known = (end.response_id, end.request_id, end.usage, end.cost, end.stop_reason)
         failed = (getattr(end, "error_kind", None), getattr(end, "error_message", None))
-        return AssistantMessage(blocks, *who, *ids, *took, *failed, end.metadata)
+        return AssistantMessage(blocks, *who, *known, *failed, end.metadata)
 
     def _block(self, block: _Open) -> Block:
         start, raw = block.start, block.joined()
@@ -151,18 +146,11 @@ class MessageBuilder:
             case "close":
                 self._blocks[event.content_index].end = _own(event)
             case "retry":
-                self._clear()
+                self._blocks.clear()
                 self.turn_to(*event.model.split("/", 1))
             case "end":
                 self.terminal = _own(event)
 
-    def _clear(self) -> None:
-        self._blocks.clear()
-        self.chars = 0
-        self.terminal = None
-
     def turn_to(self, provider: str | None, model: str | None = "") -> None:
         """Take note of who is asked from now on."""
         self.provider, self.model = provider, model
-        self.response_id: str | None = None
-        self.request_id: str | None = None

@@ -58,7 +58,7 @@ class Driver:
         self._targets, self._breaker, self._on_close = targets, breaker, on_close
         self._gates = Gates(call, gates if breaker is None else (breaker, *gates))
         self._builder = MessageBuilder(call.model.provider, call.model.id)
-        self._watchdog = Watchdog(call.clock, self._builder)
+        self._watchdog = Watchdog(call.clock)
         self.observers = Observers(call, [target.binding for target in targets])
         self._attempt: Attempt | None = None  # the one under way
         self._source: EventSource | ForeignSource | None = None  # its own, until that is closed
@@ -170,17 +170,16 @@ class Driver:
 
     async def _begin(self) -> Batch:
         """Wait, begin the next attempt, and return its first events."""
-        call, upcoming = self.call, self._retries.upcoming
-        assert upcoming
+        call = self.call
         if not call.attempts:
             call.context = await read_files(call.context)
         else:
             await self._release()  # which the loop goes on with even in a sleep of nothing
-            await call.clock.sleep(upcoming.delay)
+            await call.clock.sleep(self._retries.delay)
         told: Batch = []
         while True:
-            if call.attempts or self._retries.target:  # the call began with the first one
-                self._turn_to(self._targets[self._retries.target])
+            if call.attempts or self._retries.target is not call.attempt.target:
+                self._turn_to(self._retries.target)  # the call began with the first one
             told += self._retries.take_notices()
             refusal = await self._gates.enter()
             if refusal is None:
@@ -193,11 +192,11 @@ class Driver:
         call.attempts += 1
         self._content_shown = False
         self._limit = attempt.options.max_output_chars or inf
-        self._watchdog.begin_attempt(attempt.options.timeouts)
         if self._short_of_memory:
             told.append(ev.Notice("buffered", "memory ran out: the answer is asked for whole"))
-        self._source = open_source(call)
-        return told + self._source.begin()
+        source = self._source = open_source(call)
+        self._watchdog.begin_attempt(attempt.options.timeouts, source)
+        return told + source.begin()
 
     def _turn_to(self, target: Target) -> None:
         options = target.options
@@ -268,7 +267,7 @@ class Driver:
         if self._attempt is not None and self._source is not None:
             return self._source.cut(failure)
         if self._attempt is None and self.call.attempts:  # what the last one learnt is void
-            self._turn_to(self._targets[self._retries.target])
+            self._turn_to(self._retries.target)
         return [ev.Start(), self.call.error(failure)]
 
     async def _release(self) -> None:

@@ -121,9 +121,6 @@ class EventStream:
         A task that is reading gets `Error(aborted)` and reaches the end of its loop.
         """
         self._driver.interrupt()
-        await self._finish()
-
-    async def _finish(self) -> None:
         driving = self._driving or self._start()
         self._closed = True
         while driving.ag_running:  # a reader or another closer is at it, and is soon done

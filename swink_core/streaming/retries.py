@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from swink_core.failures.kinds import KINDS, most_retries
 from swink_core.plugins.binding import Target
@@ -31,61 +30,48 @@ def is_retryable(error: ev.Error) -> bool:
     return KINDS[error.error_kind or Kind.UNKNOWN].retries > 0 and most_retries(error.rule) != 0
 
 
-class Next(NamedTuple):
-    """The next attempt: which target, its number there, out of how many, after what wait."""
-
-    target: int
-    attempt: int
-    max_attempts: int
-    delay: float
-
-
 class Retries:
     """Counts retries per kind on each target, and the waits of the whole call.
 
-    `upcoming` is the attempt to make next; `None` if the last one was final. `target` is the
-    number of the one that it is made on.
+    `target` is what the next attempt is made on, `delay` the wait before it.
     """
 
     def __init__(
         self, call: Call, targets: Sequence[Target], breaker: CircuitBreaker | None = None
     ) -> None:
-        self.target = 0
+        self._coming = iter(targets)
+        self.target = next(self._coming)
+        self.delay = 0.0
         self._notices: list[ev.Notice] = []
-        self._call, self._targets, self._breaker = call, targets, breaker
+        self._call, self._breaker = call, breaker
         self._retries = defaultdict[Kind, int](int)
         self._made = 1
         self._waited, self._stale = 0.0, False
         self._waits: dict[Kind, Iterator[float | None]] = {}
-        if len(targets) > 1:
-            self._turn_to(0)
-        self.upcoming: Next | None = Next(self.target, 1, 1, 0.0)
 
     def ended(self, terminal: ev.Done | ev.Error, seen: bool) -> ev.Done | ev.Error | ev.Retry:
         """Return what the end of an attempt is to the caller, who may have `seen` output of it:
         the end of all, or a retry."""
-        self.upcoming = None
-        if isinstance(terminal, ev.Error) and terminal.stop_reason == "error":
-            if not seen or self._policy.restart_after_output:
-                self.upcoming = self.after(terminal)
-            if self.upcoming is not None:
-                return self._retry(terminal, self.upcoming)
-        return terminal
+        if isinstance(terminal, ev.Done) or terminal.stop_reason != "error":
+            return terminal
+        if seen and not self._policy.restart_after_output:
+            return terminal
+        return self.after(terminal) or terminal
 
-    def after(self, error: ev.Error) -> Next | None:
+    def after(self, error: ev.Error) -> ev.Retry | None:
         """Return what follows a failed attempt; `None` if the failure is final."""
         if error.rule == FINAL:
             return None
         kind = error.error_kind or Kind.UNKNOWN
         falls_back = KINDS[kind].falls_back or kind in self._policy.fall_back_on
-        return self._again(error) or (self._on_next_target() if falls_back else None)
+        return self._again(error) or (self._on_next_target(error) if falls_back else None)
 
     def pass_over(self, why: str) -> bool:
         """Leave the upcoming target out, which a gate refused; tell whether there is another."""
-        if self._is_last():
+        if self.target.is_last:
             return False
         self._tell(why)
-        self.upcoming = self._on_next_target()
+        self._move_on()
         return True
 
     def take_notices(self) -> list[ev.Notice]:
@@ -93,7 +79,7 @@ class Retries:
         notices, self._notices = self._notices, []
         return notices
 
-    def _again(self, error: ev.Error) -> Next | None:
+    def _again(self, error: ev.Error) -> ev.Retry | None:
         kind = error.error_kind or Kind.UNKNOWN
         policy = self._policy
         allowed = policy.retries.get(kind, KINDS[kind].retries)
@@ -101,7 +87,7 @@ class Retries:
         left = (allowed if most is None else min(allowed, most)) - self._retries[kind]
         if error.rule == STALE and not self._stale:
             self._stale = True  # not the provider's fault, so it does not count
-            return Next(self.target, self._made, self._made + left, 0.0)
+            return self._retry(error, self._made, self._made + left)
         too_long = (error.retry_after or 0.0) > policy.retry_after_cap
         if left <= 0 or too_long or self._is_cooling():
             return None
@@ -111,40 +97,36 @@ class Retries:
         self._retries[kind] += 1
         self._made += 1
         self._waited += delay
-        return Next(self.target, self._made, self._made + left - 1, delay)
+        return self._retry(error, self._made, self._made + left - 1, delay)
 
-    def _on_next_target(self) -> Next | None:
-        if self._is_last():
+    def _on_next_target(self, error: ev.Error) -> ev.Retry | None:
+        if self.target.is_last:
             return None
-        self._turn_to(self.target + 1)
+        self._move_on()
         named = self._policy.retries
         most = 1 + max(named.get(kind, row.retries) for kind, row in KINDS.items())
-        return Next(self.target, 1, most, 0.0)
+        return self._retry(error, 1, most)
 
-    def _turn_to(self, target: int) -> None:
-        self.target = target
+    def _move_on(self) -> None:
+        self.target = next(self._coming)
         while self._is_cooling():
             self._tell(KEEPS_FAILING)
-            self.target += 1
+            self.target = next(self._coming)
         self._retries.clear()
         self._waits.clear()
         self._made = 1
         self._stale = False
 
     def _is_cooling(self) -> bool:
-        target = self._targets[self.target]
-        return self._breaker is not None and not target.is_last and self._breaker.is_open(target)
+        target, breaker = self.target, self._breaker
+        return breaker is not None and not target.is_last and breaker.is_open(target)
 
     def _tell(self, why: str) -> None:
-        model = self._targets[self.target].model
-        self._notices.append(ev.Notice("target_passed_over", f"{model}: {why}"))
+        self._notices.append(ev.Notice("target_passed_over", f"{self.target.model}: {why}"))
 
     @property
     def _policy(self) -> RetryPolicy:
-        return self._targets[self.target].options.retry
-
-    def _is_last(self) -> bool:
-        return self.target + 1 >= len(self._targets)
+        return self.target.options.retry
 
     def _backoff(self, kind: Kind, policy: RetryPolicy) -> float:
         try:
@@ -156,9 +138,10 @@ class Retries:
             next(self._waits[kind])  # its first value only primes the generator
         return float(backoff.full_jitter(next(self._waits[kind]) or 0.0))
 
-    def _retry(self, error: ev.Error, upcoming: Next) -> ev.Retry:
-        call, (target, number, most, delay) = self._call, upcoming
-        model, kind, why = str(self._targets[target].model), error.error_kind, error.error_message
+    def _retry(self, error: ev.Error, number: int, most: int, delay: float = 0.0) -> ev.Retry:
+        self.delay = delay
+        call, model = self._call, str(self.target.model)
+        kind, why = error.error_kind, error.error_message
         log.warning(
             "call %s: %s failed (%s: %s); attempt %d/%d on %s in %.2f s",
             call.id, call.model, kind, why, number, most, model, delay,

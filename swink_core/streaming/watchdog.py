@@ -3,7 +3,10 @@
 While the stream waits for its source, the waiting task is known here. Interrupting it cancels
 that task with a reason; the stream catches the cancellation, takes it back (`uncancel`) and ends
 with the reason. A cancellation of anyone else's passes through. One timer serves all limits of a
-call and is re-armed only when it fires: a read costs two assignments.
+call and is re-armed only when it fires: a read costs a few assignments.
+
+What the consumer takes between two waits counts for no limit but the total. So all other moments
+are in waited time: the clock's, less what the consumer has taken of the call so far.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ import asyncio
 from typing import Literal
 
 from swink_core.failures.failure import Failure, Phase
-from swink_core.streaming.builder import MessageBuilder
+from swink_core.providers.foreign import ForeignSource
+from swink_core.providers.source import EventSource
 from swink_core.vocabulary.clock import Clock, Timer
 from swink_core.vocabulary.options import Timeouts
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
@@ -23,31 +27,27 @@ or having had one."""
 
 
 class Watchdog:
-    """Watches the waits of one call. `reason` says why it interrupted the current one.
-
-    `builder` knows how many characters have come so far, for the throughput floor.
-    """
+    """Watches the waits of one call. `reason` says why it interrupted the current one."""
 
     limits = Timeouts()
 
-    def __init__(self, clock: Clock, builder: MessageBuilder) -> None:
+    def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.reason: Failure | None = None
         self.waiting: asyncio.Task[object] | None = None
         self._cancelling = 0
-        self._builder = builder
         self._call_started: float | None = None
-        self._attempt_started = self._since = self._progress = self._left = 0.0
+        self._left = self._away = 0.0  # when the last wait ended; what the consumer has taken
+        self._attempt_started = self._since = self._progress = self._window_began = 0.0
         self._stage: Stage = "between"
         self._fired_unheard = False  # the timer fired while nobody waited
         self._settle: float | None = None
-        self._window_chars = 0
-        self._window_since = self._window_waited = 0.0
         self._timer: Timer | None = None
 
-    def begin_attempt(self, limits: Timeouts) -> None:
-        """Start the limits of an attempt, at the next wait."""
-        self.limits = limits
+    def begin_attempt(self, limits: Timeouts, source: EventSource | ForeignSource) -> None:
+        """Start the limits of an attempt on this source, at the next wait."""
+        self.limits, self._source = limits, source
+        self._window_chars = 0
         self._stage = "begun"
 
     def end_attempt(self) -> None:
@@ -59,21 +59,16 @@ class Watchdog:
         """Mark that the current task waits for the source from now on."""
         task = self.waiting = asyncio.current_task()
         self._cancelling = task.cancelling() if task is not None else 0
-        now = self._since = self._window_since = self.clock.time()
+        now = self.clock.time()
         if self._call_started is None:
-            self._call_started = now
+            self._call_started = self._left = now
+        self._away += now - self._left
+        self._since = now - self._away
         if self._stage == "begun":
             self._stage = "first_event"
-            self._attempt_started = self._progress = now
-            self._window_chars, self._window_waited = self._builder.chars, 0.0
+            self._attempt_started = self._progress = self._since
             self._arm()
-            return
-        away = now - self._left  # the consumer's time, which no limit but the total counts
-        self._attempt_started += away
-        self._progress += away
-        if self._settle is not None:
-            self._settle += away
-        if self._fired_unheard:
+        elif self._fired_unheard:
             self._arm()
 
     def back(self, has_events: bool) -> bool:
@@ -82,13 +77,12 @@ class Watchdog:
         Return whether it was cancelled, by us or by anyone, whatever became of that.
         """
         task, self.waiting = self.waiting, None
-        now = self._left = self.clock.time()
-        if self.limits.min_chars_per_second is not None:
-            # the wait for the first event has a limit of its own
-            self._window_waited += now - self._window_since if self._stage == "streaming" else 0.0
+        self._left = self.clock.time()
         if has_events:
-            self._stage = "streaming"
-            self._progress = now
+            self._progress = self._left - self._away
+            if self._stage != "streaming":  # the wait for the first event has a limit of its own
+                self._stage = "streaming"
+                self._window_began = self._progress
         return self.reason is not None or (
             task is not None and task.cancelling() > self._cancelling
         )
@@ -96,7 +90,7 @@ class Watchdog:
     def expect_end(self, seconds: float) -> None:
         """Limit what remains of the attempt, from the first time that it is called."""
         if self._settle is None:
-            self._settle = self.clock.time() + seconds
+            self._settle = self.clock.time() - self._away + seconds
             self._arm()
 
     def interrupt(self, reason: Failure) -> None:
@@ -126,20 +120,19 @@ class Watchdog:
             self._timer = None
 
     def _deadlines(self) -> list[tuple[float, str, Phase, float]]:
-        limits = self.limits
+        limits, away = self.limits, self._away
         rows: list[tuple[float | None, float, str, Phase]]
-        rows = [(limits.total, self._call_started or 0.0, "total", "streaming")]
+        rows = [(limits.total, (self._call_started or 0.0) - away, "total", "streaming")]
         if self._stage == "first_event":
             rows.append((limits.first_event, self._attempt_started, "first_event", "first_event"))
         elif self._stage == "streaming":
             rows.append((limits.idle, self._since, "idle", "streaming"))
             rows.append((limits.no_progress, self._progress, "no_progress", "streaming"))
             if limits.min_chars_per_second is not None:
-                began = self._window_since - self._window_waited
-                rows.append((limits.window, began, "throughput", "streaming"))
-        due = [(start + limit, code, phase, limit) for limit, start, code, phase in rows if limit]
+                rows.append((limits.window, self._window_began, "throughput", "streaming"))
+        due = [(away + at + limit, code, phase, limit) for limit, at, code, phase in rows if limit]
         if self._settle is not None:
-            due.append((self._settle, "settle", "finalize", 0.0))
+            due.append((away + self._settle, "settle", "finalize", 0.0))
         return due
 
     def _arm(self) -> None:
@@ -167,10 +160,10 @@ class Watchdog:
         self._arm()
 
     def _too_slow(self) -> bool:
-        chars, floor = self._builder.chars, self.limits.min_chars_per_second or 0.0
+        chars, floor = self._source.kept, self.limits.min_chars_per_second or 0.0
         got = chars - self._window_chars
-        self._window_chars, self._window_waited = chars, 0.0
-        self._window_since = self.clock.time()
+        self._window_chars = chars
+        self._window_began = self.clock.time() - self._away
         return got < floor * self.limits.window
 
 

@@ -28,7 +28,7 @@ from swink_core import (
     UserMessage,
 )
 from swink_core.plugins.package_data import PackageCatalog
-from swink_core.providers import Fitted, api_of, rule_of
+from swink_core.providers import Fitted, rule_of
 from swink_core.providers.schemas import joined_root
 
 HELLO = Context([UserMessage("Hi")])
@@ -254,21 +254,6 @@ def test_conditions_look_at_the_call_as_the_rules_before_have_left_it() -> None:
     free = fit(model, WITH_TOOL, temperature=0.5)
 
     assert (forced.options.temperature, free.options.temperature) == (0.5, None)
-
-
-def test_a_rule_says_which_api_is_asked() -> None:
-    model = ruled('api = "new"', 'when = { stop = ["set"] }\napi = "old"')
-
-    assert api_of(model, StreamOptions()) == "new"
-    assert api_of(model, StreamOptions(stop="END")) == "old"
-    assert api_of(ruled(), StreamOptions()) is None
-
-
-def test_a_rule_that_names_no_api_or_is_for_one_chooses_none() -> None:
-    chosen, other, own = 'api = "new"', "takes = { seed = true }", 'apis = ["old"]\napi = "older"'
-
-    assert api_of(ruled(chosen, other, own), StreamOptions()) == "new"
-    assert api_of(ruled(other, own), StreamOptions()) is None
 
 
 def test_tools_have_one_other_name_wherever_they_are_named() -> None:

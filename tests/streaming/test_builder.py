@@ -265,15 +265,6 @@ def test_a_partial_message_does_not_change_when_more_arrives() -> None:
     assert partial.tool_calls == [ToolCallBlock("x", "f", {}, "", "truncated")]
 
 
-def test_characters_of_the_current_attempt_are_counted() -> None:
-    builder = MessageBuilder()
-    builder.feed([Start(), TextStart(0), TextDelta(0, "abc"), ThinkingStart(1)])
-    builder.feed([ThinkingDelta(1, "de"), ToolCallStart(2, "x", "f"), ToolCallDelta(2, "{}")])
-    assert builder.chars == 7
-    builder.feed([Retry(2, 2, 0.0, "so", "toy/large")])
-    assert builder.chars == 0
-
-
 def test_pieces_do_not_pile_up_over_a_long_answer() -> None:
     builder = MessageBuilder()
     builder.feed([Start(), TextStart(0)])

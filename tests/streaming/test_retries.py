@@ -30,7 +30,7 @@ from swink_core import Error, Failure, Notice, Retry, RetryPolicy
 from swink_core import StreamErrorKind as Kind
 from swink_core.failures.kinds import KINDS
 from swink_core.providers import EventWriter
-from swink_core.streaming.retries import Next, Retries, is_retryable
+from swink_core.streaming.retries import Retries, is_retryable
 from swink_testing.calls import call_of
 from swink_testing.clock import ManualClock
 
@@ -165,7 +165,7 @@ def test_waits_for_a_rate_limit_do_not_eat_the_retries_for_faults() -> None:
 
 
 def test_the_first_attempt_is_made_at_once() -> None:
-    assert retries_of(RetryPolicy()).upcoming == Next(0, attempt=1, max_attempts=1, delay=0.0)
+    assert retries_of(RetryPolicy()).delay == 0.0
 
 
 def test_the_policy_none_makes_every_call_once() -> None:

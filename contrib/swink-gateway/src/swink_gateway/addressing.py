@@ -30,7 +30,7 @@ from swink_core import (
     Tool,
     UserMessage,
 )
-from swink_core.providers import Fitted, rule_of
+from swink_core.providers import Fitted
 from swink_gateway.protocols import Asked
 from swink_gateway.protocols.tool_names import Known
 from swink_gateway.reading import Refused
@@ -90,8 +90,8 @@ class Spoken:
         options = self._client.stream(model, asked.context, **said).call.options
         api = options.settings.get("api") or (model.info.api if model.info else None)
         if api is None:
-            ruled = rule_of(model, call=Fitted(model, asked.context, options))
-            api = ruled.api or info.dialect.get("api")
+            call = Fitted(model, asked.context, options)
+            api = call.wanted_api or info.dialect.get("api")
         elif not is_set and len(self._known) < MOST_KNOWN:
             self._known[known] = f"{family}-{api}"  # whatever is asked
         return f"{family}-{api}" if api else info.wire_format

@@ -11,12 +11,20 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from swink_core import CacheStrategy, Context, Model, StopReason, StreamOptions, ThinkingLevel
+from swink_core import (
+    CacheStrategy,
+    Context,
+    Model,
+    Notice,
+    StopReason,
+    StreamOptions,
+    ThinkingLevel,
+)
 from swink_core.providers import folded_system, marked_system, rule_of
 
 __all__ = [
-    "STOP_REASONS", "cache_ttl", "is_misplaced", "placed", "takes_system", "thinking",
-    "trim_prefill", "without_unanswered",
+    "STOP_REASONS", "cache_ttl", "changed_options", "is_misplaced", "placed", "takes_system",
+    "thinking", "trim_prefill", "without_unanswered",
 ]  # fmt: skip
 
 FIVE_MINUTES = 300
@@ -119,3 +127,8 @@ def is_misplaced(context: Context) -> bool:
 def _as_user(turn: dict[str, Any]) -> dict[str, Any]:
     content = [{**block, "text": marked_system(block["text"]).content} for block in turn["content"]]
     return {"role": "user", "content": content}
+
+
+def changed_options(model: Model, words: list[str]) -> tuple[Notice, ...]:
+    """Return the notices of what an API made of the options, each said in words."""
+    return tuple(Notice("option_changed", f"{model}: {what}") for what in words)

@@ -9,12 +9,11 @@ from swink_core.providers import (
     Fitted,
     HTTPProvider,
     HTTPRequest,
-    changed_options,
     folded_system,
     with_extra,
 )
 from swink_provider_anthropic import errors
-from swink_provider_anthropic.claude import is_misplaced, takes_system
+from swink_provider_anthropic.claude import changed_options, is_misplaced, takes_system
 from swink_provider_anthropic.converter import conversation
 from swink_provider_anthropic.marks import tell_crowded
 from swink_provider_anthropic.parameters import parameters

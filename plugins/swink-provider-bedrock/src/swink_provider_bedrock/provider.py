@@ -26,14 +26,13 @@ from swink_core.providers import (
     HTTPProvider,
     HTTPRequest,
     HTTPResponse,
-    changed_options,
     first_set,
     folded_system,
     model_path,
     rule_of,
     with_extra,
 )
-from swink_provider_anthropic.claude import is_misplaced, takes_system
+from swink_provider_anthropic.claude import changed_options, is_misplaced, takes_system
 from swink_provider_anthropic.marks import CROWDED, ends_marked, own_marks
 from swink_provider_anthropic.schemas import fit_schemas, limits_in_words
 from swink_provider_bedrock import errors

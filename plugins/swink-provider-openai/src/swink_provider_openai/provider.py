@@ -31,7 +31,6 @@ from swink_core.providers import (
     HTTPRequest,
     HTTPResponse,
     Parser,
-    api_of,
     closed_schema,
     first_set,
     is_own_address,
@@ -40,6 +39,7 @@ from swink_core.providers import (
 from swink_provider_openai.beside import with_kept_sound
 from swink_provider_openai.cache_marks import caches_by_marks, is_crowded
 from swink_provider_openai.chat import ChatAPI
+from swink_provider_openai.choice import api_of
 from swink_provider_openai.converter import ChatConverter
 from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.either import MISSING, EitherAPI

@@ -1,0 +1,24 @@
+"""The API that a model's rules want a call asked over: one of this package's has a choice."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from swink_core import Context, Model, StreamOptions
+from swink_core.providers import Fitted
+
+__all__ = ["api_of"]
+
+_NOTHING_SAID = Context([])
+
+
+def api_of(model: Model, options: StreamOptions, context: Context = _NOTHING_SAID) -> str | None:
+    """Return the API that rules want a call asked over; `None` where they say nothing."""
+    return Fitted(model, context, options).wanted_api if _choose(model.rules) else None
+
+
+@lru_cache(maxsize=4096)
+def _choose(rules: tuple[Any, ...]) -> bool:
+    """Tell whether any of the rules names an API to ask over."""
+    return any(rule.api for rule in rules)
