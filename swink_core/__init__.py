@@ -16,7 +16,7 @@ Import from `swink_core` and `swink_core.providers` alone: modules inside the pa
 
 import logging
 
-from swink_core.client import Client, ModelChain, complete, stream
+from swink_core.client import Client, ModelChain, complete, complete_sync, stream
 from swink_core.failures.exceptions import (
     AuthenticationError,
     ContentFiltered,
@@ -124,7 +124,7 @@ __all__ = [
     "ThinkingEnd", "ThinkingLevel", "ThinkingStart", "Timeouts", "Tool", "ToolCallBlock",
     "ToolCallDelta", "ToolCallEnd", "ToolCallStart", "ToolResultMessage", "UnknownFailure",
     "UnknownProvider", "Unsupported", "UrlSource", "Usage", "UsageError", "UserMessage", "complete",
-    "dump", "hookimpl", "load", "stream",
+    "complete_sync", "dump", "hookimpl", "load", "stream",
 ]  # fmt: skip
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # who wants the log says so

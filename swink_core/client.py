@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -286,3 +287,20 @@ async def complete(
     """Make one call with a client of its own and return its message."""
     async with stream(model, context, **options) as events:
         return await events.result()
+
+
+def complete_sync(
+    model: ModelChain | None, context: Prompt, **options: Unpack[Options]
+) -> AssistantMessage:
+    """Make one call and return its message, for scripts without an event loop.
+
+    Raises UsageError inside a running loop, which it would block.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(complete(model, context, **options))
+    raise UsageError(
+        "complete_sync() was called inside a running event loop",
+        resolution="Use: await swink.complete(…)",
+    )

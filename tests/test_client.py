@@ -759,3 +759,16 @@ async def test_stream_left_early_closes_its_client_too() -> None:
                 if isinstance(event, swink.TextDelta):
                     break
         await server.exchanges[0].disconnected()
+
+
+@pytest.mark.usefixtures("installed")
+def test_complete_sync_works_where_there_is_no_loop() -> None:
+    with Server(sends(*HELLO)) as server:
+        message = swink.complete_sync(MODEL, "Hi", api_key="k", base_url=server.url)
+    assert message.text == "Hello"
+
+
+async def test_complete_sync_refuses_to_block_a_running_loop() -> None:
+    with pytest.raises(UsageError, match="inside a running event loop") as caught:
+        swink.complete_sync(MODEL, "Hi")
+    assert "await swink.complete" in caught.value.resolution

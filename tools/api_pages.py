@@ -58,7 +58,7 @@ def client() -> str:
         "## `Call`",
         about(call),
         table(("property", "what"), facts),
-        *functions(swink_core, "stream", "complete"),
+        *functions(swink_core, "stream", "complete", "complete_sync"),
         section(Catalog),
     )
 

@@ -491,7 +491,7 @@ def test_programs_of_one_call_each_find_what_the_others_kept(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SWINK_CACHE", str(path))
-    first, again = (asyncio.run(swink.complete("echo/echo", "Hi")) for _ in range(2))
+    first, again = (swink.complete_sync("echo/echo", "Hi") for _ in range(2))
     assert first.metadata is None
     assert "swink_cache" in (again.metadata or {})
 

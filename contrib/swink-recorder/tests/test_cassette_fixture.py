@@ -33,7 +33,7 @@ async def test_async(cassette):
 
 
 def test_sync(cassette):
-    assert asyncio.run(swink.complete("echo/echo", WORDS)).text == WORDS
+    assert swink.complete_sync("echo/echo", WORDS).text == WORDS
 
 
 def test_thread(cassette):

@@ -356,7 +356,7 @@ def test_a_wrong_setting_leaves_it_out_by_name(
 ) -> None:
     monkeypatch.setenv("SWINK_RECORD", str(tmp_path / "calls"))
     monkeypatch.setenv("SWINK_RECORD_KEEP", "for ever")
-    assert asyncio.run(swink.complete("echo/echo", "Hi")).text == "Hi"
+    assert swink.complete_sync("echo/echo", "Hi").text == "Hi"
     assert "plugin recorder is left out" in caplog.text
     assert "30d 500MB 10000" in caplog.text
 
@@ -366,7 +366,7 @@ def test_every_call_of_a_program_is_recorded_where_the_environment_says_so(
 ) -> None:
     monkeypatch.setenv("SWINK_RECORD", str(path))
     for word in ("one", "two"):
-        asyncio.run(swink.complete("echo/echo", word))
+        swink.complete_sync("echo/echo", word)
     assert [entry.answer for entry in entries(path)] == ["two", "one"]
 
 
