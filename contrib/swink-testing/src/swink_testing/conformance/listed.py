@@ -28,9 +28,10 @@ class Listed(msgspec.Struct):
 
     `context` is as `dump` writes one; `model` is an id (`None`: the first of the catalogue), and
     `provider` the one of the package that it is of (`None`: whichever is checked). `body` is the
-    request's JSON data, `None` where the call is refused as unsupported; `headers` are among its
-    headers, and `path` is its address, from where the provider's own ends (`None`: any). Each
-    notice, as `code: detail`, has the words that `notices` lists, in their order.
+    request's JSON data (`{}`: it has none), `None` where the call is refused as unsupported;
+    `headers` are among its headers, `method` is how it is sent, and `path` its address, from where
+    the provider's own ends (`None`: any). Each notice, as `code: detail`, has the words that
+    `notices` lists, in their order.
     """
 
     about: str
@@ -40,6 +41,7 @@ class Listed(msgspec.Struct):
     provider: str | None = None
     options: dict[str, Any] = {}
     headers: dict[str, str] = {}
+    method: str = "POST"
     path: str | None = None
     notices: list[str] = []
 
@@ -47,7 +49,8 @@ class Listed(msgspec.Struct):
 def check_listed_requests(subject: Subject) -> None:
     """Each row of the package's `requests.jsonl` is the request that it says."""
     listed = subject.shipped(LISTED_REQUESTS, msgspec.json.Decoder(Listed).decode_lines)
-    rows = [row for row in listed or () if row.provider in (None, subject.name)]
+    rows = [*enumerate(listed or (), 1)]
+    rows = [(number, row) for number, row in rows if row.provider in (None, subject.name)]
     if not rows:
         raise DoesNotApply(f"its package lists none of its requests in {LISTED_REQUESTS}")
     if not subject.speaks_http:
@@ -55,7 +58,7 @@ def check_listed_requests(subject: Subject) -> None:
 
     async def ask() -> None:
         async with Asker(subject.host, **subject.options) as asker:
-            for number, row in enumerate(rows, 1):
+            for number, row in rows:
                 where = f"{LISTED_REQUESTS}, line {number} ({row.about})"
                 _compare(where, row, await _asked(asker, subject, where, row))
 
@@ -98,6 +101,8 @@ def _compare(where: str, row: Listed, outcome: Outcome) -> None:
     for name, value in row.headers.items():
         found = sent.get(name.lower())
         require(found == value, f"{where}: the header {name} is {found!r}", None, value)
+    method = outcome.request.method
+    require(method == row.method, f"{where} is a {method}", body, row.method)
     path = outcome.request.url.removeprefix(address_of(outcome.case))
     require(row.path in (None, path), f"{where} goes to {path}", body, row.path)
     if (difference := notice_difference(outcome.notices, row.notices)) is not None:
