@@ -42,13 +42,15 @@ LEAST = 0.95
 
 
 class Tried(NamedTuple):
-    """A provider: its name in the page's table, its entry point, the modules that are mutated, and
-    functions that are left out: they are neither request, parser nor errors."""
+    """A provider: its name in the page's table, its entry point, the modules that are mutated,
+    functions that are left out, which are neither request, parser nor errors, and the name that the
+    provider is installed by, where `PROVIDERS` has another."""
 
     title: str
     value: str
     modules: tuple[str, ...]
     without: tuple[str, ...] = ()
+    name: str | None = None
 
     @property
     def others(self) -> Iterator[str]:
@@ -103,6 +105,19 @@ PROVIDERS = {
             *("chat", "converter", "errors", "finish", "parameters"),
             *("parser", "pieces", "schemas", "usage"),
         ),
+    ),
+    "responses": Tried(
+        "OpenAI's Responses API",
+        "swink_provider_openai:OpenAIProvider",
+        _modules(
+            "swink_provider_openai",
+            *("either", "free_text", "provider", "terms"),
+            *("responses.agent", "responses.api", "responses.calls", "responses.converter"),
+            *("responses.facts", "responses.hosted", "responses.items", "responses.parser"),
+        ),
+        # how it is sent, whose it is and what classes may say, which is no request and no answer
+        ("respond", "send", "authorize", "__init_subclass__"),
+        "openai",
     ),
     "gemini": Tried(
         "Gemini",
@@ -215,7 +230,8 @@ def main() -> int:
 
 def _try_all(name: str, tried: Tried, sample: int | None) -> bool:
     """Try a provider's mutants, or a sample, and tell whether enough of them are found."""
-    if (broken := killed_by(subject_of(name, tried.value), CHECKS)) is not None:
+    point = tried.name or name
+    if (broken := killed_by(subject_of(point, tried.value), CHECKS)) is not None:
         print(f"{name} fails {broken} without a mutation")
         return False
     listed = msgspec.toml.decode(EQUIVALENT.read_bytes(), type=dict[str, str])
@@ -231,7 +247,7 @@ def _try_all(name: str, tried: Tried, sample: int | None) -> bool:
         if asked := sorted(mutants.keys() - equivalent):
             if sample is not None and len(asked) > sample:
                 asked = random.Random(0).sample(asked, sample)
-            found = sum(_is_found(name, tried, mutants[each]) for each in asked)
+            found = sum(_is_found(point, tried, mutants[each]) for each in asked)
             print(
                 f"{name}, {how}: {found} of {len(asked)} mutants of {len(mutants)} are found "
                 f"({found / len(asked):.1%}, at least {max(least, LEAST):.1%})"

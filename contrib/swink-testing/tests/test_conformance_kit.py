@@ -116,6 +116,7 @@ BROKEN = [
     ("sound", "broken:ForgetsSignatures", "answers_go_back"),
     ("sound", "broken:SendsUnknownFields", "requests_are_accepted"),
     ("sound", "broken:WrapsSystemPrompt", "listed_requests"),
+    ("sound", "broken:AsksByPut", "listed_requests"),
     ("sound", "broken:LogsKey", "no_secret_leaks"),
     ("sound", "broken:ShowsKey", "no_secret_leaks"),
     ("sound", "broken:KeyInAddress", "no_secret_leaks"),

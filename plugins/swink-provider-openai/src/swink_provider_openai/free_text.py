@@ -40,7 +40,7 @@ def said(call: ToolCallBlock) -> str:
     if (text := call.arguments.get("input")) is not None:
         return str(text)
     raw = call.raw_arguments or ""
-    with suppress(ValueError, LookupError, TypeError):
+    with suppress(ValueError, LookupError):
         return str(json.loads(raw + ended(True))["input"])
     return raw
 

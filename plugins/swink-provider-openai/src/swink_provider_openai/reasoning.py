@@ -85,7 +85,7 @@ class ReasoningDetails:
         """Take a piece and return its readable text; what is no object is left out."""
         if not isinstance(detail, dict):
             return ""
-        name = VISIBLE.get(str(detail.get("type")), "")
+        name = VISIBLE.get(str(detail.get("type")))
         text = detail.get(name)
         pieces = [text] if isinstance(text, str) else []
         last = self._entries[-1] if self._entries else None

@@ -42,8 +42,9 @@ class Listed(msgspec.Struct):
     data of an answer that was not streamed. `message` is as `dump` writes one, `notices` are
     those that are told, as `code: detail` or the beginning of it. `model` is an id (`None`: the
     first of the catalogue), and `provider` the one of the package that it is of (`None`: whichever
-    is checked), as the message is, unless it names another. What an answer cost is looked at where
-    a message says it: of a stream, the total that the stream itself reports.
+    is checked), as the message is, unless it names another. `options` are of the call that a
+    `whole` one answers. What an answer cost is looked at where a message says it: of a stream, the
+    total that the stream itself reports.
     """
 
     about: str
@@ -53,19 +54,21 @@ class Listed(msgspec.Struct):
     notices: list[str] = []
     model: str | None = None
     provider: str | None = None
+    options: dict[str, Any] = {}
 
 
 def check_listed_answers(subject: Subject) -> None:
     """Each row of the package's `answers.jsonl` is the message that it says."""
     listed = subject.shipped(LISTED_ANSWERS, msgspec.json.Decoder(Listed).decode_lines)
-    rows = [row for row in listed or () if row.provider in (None, subject.name)]
+    rows = [*enumerate(listed or (), 1)]
+    rows = [(number, row) for number, row in rows if row.provider in (None, subject.name)]
     if not rows:
         raise DoesNotApply(f"its package lists none of its answers in {LISTED_ANSWERS}")
     if not subject.parses or not writer(subject).is_data:
         raise DoesNotApply(UNWRITTEN)
 
     async def read() -> None:
-        for number, row in enumerate(rows, 1):
+        for number, row in rows:
             where = f"{LISTED_ANSWERS}, line {number} ({row.about})"
             model = listed_model(subject, row.model)
             _compare(where, row, model, await _events(subject, row, model))
@@ -76,7 +79,7 @@ def check_listed_answers(subject: Subject) -> None:
 async def _events(subject: Subject, row: Listed, model: Model) -> list[Event]:
     if row.whole is not None:
         http = MemoryHTTPClient(MemoryResponse.of_json(row.whole))
-        return await events_of_call(subject, http, model, transport="buffered")
+        return await events_of_call(subject, http, model, transport="buffered", **row.options)
     answer = writer(subject)
     texts = (each if isinstance(each, str) else json.dumps(each) for each in row.frames)
     body = b"".join(answer.frame(text.encode()) for text in texts)

@@ -41,10 +41,11 @@ class Listed(msgspec.Struct):
     `context` is as `dump` writes one; `model` is an id (`None`: the first of the catalogue), and
     `provider` the one of the package that it is of (`None`: whichever is checked). `options` are
     the call's, `of_client` those that its client has for the provider. `body` is the request's JSON
-    data, or where the answer comes from elsewhere than HTTP, what the conversation is converted to;
-    `None` where the call is refused as unsupported. `headers` are among the request's, and `path`
-    is its address, from where the provider's own ends (`None`: any). Each notice, as `code:
-    detail`, has the words that `notices` lists, in their order.
+    data (`{}`: it has none), or where the answer comes from elsewhere than HTTP, what the
+    conversation is converted to; `None` where the call is refused as unsupported. `headers` are
+    among the request's, `method` is how it is sent, and `path` its address, from where the
+    provider's own ends (`None`: any). Each notice, as `code: detail`, has the words that `notices`
+    lists, in their order.
     """
 
     about: str
@@ -55,6 +56,7 @@ class Listed(msgspec.Struct):
     options: dict[str, Any] = {}
     of_client: dict[str, Any] = {}
     headers: dict[str, str] = {}
+    method: str = "POST"
     path: str | None = None
     notices: list[str] = []
 
@@ -62,7 +64,8 @@ class Listed(msgspec.Struct):
 def check_listed_requests(subject: Subject) -> None:
     """Each row of the package's `requests.jsonl` is the request that it says."""
     listed = subject.shipped(LISTED_REQUESTS, msgspec.json.Decoder(Listed).decode_lines)
-    rows = [row for row in listed or () if row.provider in (None, subject.name)]
+    rows = [*enumerate(listed or (), 1)]
+    rows = [(number, row) for number, row in rows if row.provider in (None, subject.name)]
     if not rows:
         raise DoesNotApply(f"its package lists none of its requests in {LISTED_REQUESTS}")
     if not (subject.speaks_http or subject.reads_elsewhere):
@@ -71,7 +74,7 @@ def check_listed_requests(subject: Subject) -> None:
     async def ask() -> None:
         async with AsyncExitStack() as stack:
             askers: dict[str, Asker] = {}
-            for number, row in enumerate(rows, 1):
+            for number, row in rows:
                 where = f"{LISTED_REQUESTS}, line {number} ({row.about})"
                 if (client := repr(row.of_client)) not in askers:
                     own = {subject.name: row.of_client}
@@ -131,6 +134,8 @@ def _compare(where: str, row: Listed, outcome: Outcome) -> None:
         for name, value in row.headers.items():
             found = sent.get(name.lower())
             require(found == value, f"{where}: the header {name} is {found!r}", None, value)
+        method = request.method
+        require(method == row.method, f"{where} is a {method}", body, row.method)
         path = request.url.removeprefix(address_of(outcome.case))
         require(row.path in (None, path), f"{where} goes to {path}", body, row.path)
     if (difference := notice_difference(outcome.notices, row.notices)) is not None:

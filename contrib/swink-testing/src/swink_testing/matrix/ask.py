@@ -212,9 +212,9 @@ class Asker:
 
     @staticmethod
     def _elsewhere(case: Case, request: HTTPRequest) -> Asked | None:
-        """Read a request to an API that nobody knows but its provider."""
+        """Read a request to an API that nobody knows but its provider, or one without a body."""
         try:
-            body = msgspec.json.decode(request.body, type=dict[str, Any])
+            body = msgspec.json.decode(request.body or b"{}", type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError):
             return None
         return Asked(case.provider, "*", case.model.id, body)

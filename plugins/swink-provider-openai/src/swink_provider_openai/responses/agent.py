@@ -102,14 +102,17 @@ def _known(item: dict[str, Any]) -> dict[str, Any] | None:
     known = {"type": kind, **{name: item[name] for name in ITEMS[kind]}}
     if kind == "message" and not isinstance(said := item["content"], str):
         spoken = item["role"] == "assistant"
-        known["content"] = (
-            "".join(part.get("text", "") for part in said) if spoken else [*map(_part, said)]
-        )
+        known["content"] = "".join(map(_words, said)) if spoken else [*map(_part, said)]
     return known
 
 
 def _part(part: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in part.items() if name not in NO_FIELDS}
+
+
+def _words(part: dict[str, Any]) -> str:
+    """Return what a part of an answer says: its text, or why the model refuses."""
+    return str(part["refusal" if part["type"] == "refusal" else "text"])
 
 
 def _said_and_shown(output: str | list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:

@@ -73,7 +73,7 @@ def finish(item: Item, out: EventWriter) -> None:
             out.tool_call(item.number, arguments=ended(item.opened))
     else:
         add_rest_of_arguments(item, data.get("arguments"), out)
-        rest.pop("type", None)
+        del rest["type"]
     if rest:
         out.tool_call(item.number, metadata={"item": rest})
     out.end(item.number)

@@ -1,0 +1,88 @@
+"""What a row of a package's lists may say, and which row a failure names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import pytest
+from attrs import evolve
+from conformance_subjects import FIXTURES, subject_of
+
+from swink_testing.conformance import PROVIDER_CHECKS, Outcome, Result, Subject, run_check
+
+CHECKS = {check.name: check for check in PROVIDER_CHECKS}
+ASKED = {"about": "a question", "context": {"messages": [{"role": "user", "content": "Why?"}]}}
+WHOLE = {"about": "an answer", "whole": [{"type": "text", "text": "So."}, {"type": "done"}]}
+
+
+@pytest.fixture(autouse=True)
+def _fixture_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(FIXTURES)
+
+
+@pytest.fixture
+def result_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Return what a check says of a provider whose package ships these rows."""
+
+    def result_of(name: str, *rows: dict[str, Any]) -> Result:
+        data = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
+        monkeypatch.setattr(Subject, "shipped", lambda self, name, decode: decode(data))
+        return run_check(CHECKS[name], subject_of())
+
+    return result_of
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("listed_requests", {**ASKED, "body": {}}),
+        ("listed_answers", {**WHOLE, "message": {"content": []}}),
+        ("listed_errors", {"status": 400, "body": {}, "kind": "overloaded"}),
+    ],
+)
+def test_a_row_that_does_not_hold_is_named_by_its_line(
+    name: str, row: dict[str, Any], result_of: Callable[..., Result]
+) -> None:
+    result = result_of(name, {**row, "provider": "another"}, row)
+
+    assert result.outcome is Outcome.FAILED
+    assert "line 2" in result.detail
+
+
+@pytest.mark.parametrize(
+    ("more", "outcome"),
+    [
+        ({"method": "GET", "path": "/generate"}, Outcome.PASSED),
+        ({"method": "GET", "path": "/generate/7"}, Outcome.FAILED),
+        ({"path": "/generate"}, Outcome.FAILED),
+    ],
+)
+def test_a_request_without_a_body_is_one_like_others(
+    more: dict[str, Any],
+    outcome: Outcome,
+    result_of: Callable[..., Result],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sound = import_module("sound_provider").Sound
+    ask = sound.request
+    bare = {"body": b"", "method": "GET"}
+    monkeypatch.setattr(sound, "request", lambda *given: evolve(ask(*given), **bare))
+
+    assert result_of("listed_requests", {**ASKED, "body": {}, **more}).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("options", "outcome"), [({"seed": 7}, Outcome.PASSED), ({}, Outcome.FAILED)]
+)
+def test_a_whole_answer_is_asked_for_with_its_options(
+    options: dict[str, Any], outcome: Outcome, result_of: Callable[..., Result]
+) -> None:
+    message = {"content": [{"type": "text", "text": "So."}], "usage": {"reported": True},
+               "stop_reason": "stop"}  # fmt: skip
+    told = ["seed", "stop_reason: "]
+    row = {**WHOLE, "options": options, "message": message, "notices": told}
+
+    assert result_of("listed_answers", row).outcome is outcome
