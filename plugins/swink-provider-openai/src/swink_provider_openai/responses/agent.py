@@ -112,7 +112,7 @@ def _part(part: dict[str, Any]) -> dict[str, Any]:
 
 def _words(part: dict[str, Any]) -> str:
     """Return what a part of an answer says: its text, or why the model refuses."""
-    return str(part["refusal" if part["type"] == "refusal" else "text"])
+    return "".join(str(part[name]) for name in ("refusal", "text") if name in part)
 
 
 def _said_and_shown(output: str | list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
