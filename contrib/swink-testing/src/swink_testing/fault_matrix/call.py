@@ -66,12 +66,17 @@ def _client() -> tuple[swink.Client, _Connections, _Events]:
 
 @define
 class Outcome:
-    """How a call went, as caller, observers and server saw it."""
+    """How a call went, as caller, observers and server saw it.
+
+    `sent` are the bytes of the body that the server could be rid of, `read` those that the call
+    took in: sockets may hold the others.
+    """
 
     stream: swink.EventStream
     events: list[swink.Event]
     requests: int
     sent: int
+    read: int
 
     @property
     def call(self) -> swink.Call:
@@ -124,7 +129,9 @@ async def call(
     ):
         url = chaos.add("case", answer or subject.answer(), *faults) if faults else ""
         url = base_url(chaos) if base_url else url
+        taken: list[int] = []
         async with client.stream(subject.name, "Hello", base_url=url, **options) as stream:
+            stream.call.taps.append(lambda _, data: taken.append(len(data)))
             reader = asyncio.ensure_future(_collect(stream))
             if clock is not None:
                 await _let_time_pass(clock, chaos, reader, _Heard(stream, faults), step)
@@ -134,7 +141,7 @@ async def call(
         assert broken_rule(events) is None
         assert observer.events == events
         sent = sum(exchange.sent for exchange in chaos.exchanges)
-        return Outcome(stream, events, len(chaos.exchanges), sent)
+        return Outcome(stream, events, len(chaos.exchanges), sent, sum(taken))
 
 
 async def _collect(stream: swink.EventStream) -> list[swink.Event]:

@@ -51,6 +51,10 @@ UNDER_WAY = 8 * 1024 * 1024
 """Bytes that buffers may hold of what is no longer read, where the system does not say."""
 
 
+ONE_READ = 1024 * 1024
+"""Bytes that may be taken in beyond a limit before it is noticed."""
+
+
 def held_by_sockets() -> int:
     """Return how many bytes the two sockets of a connection may hold of what nobody reads.
 
@@ -188,6 +192,7 @@ class FaultMatrix:
         before = b"".join(answer.frames[: len(answer.ends) // 2])
         assert outcome.requests == await requests_for(subject, before, Kind.PROTOCOL)
         limit = int(outcome.terminal.error_message.partition("the limit of ")[2].split()[0])
+        assert outcome.read < (limit + ONE_READ) * outcome.requests
         most = min(limit + held_by_sockets(), HUGE_FRAME)
         assert outcome.sent < most * outcome.requests
         await assert_kept(subject, outcome, before)
