@@ -20,6 +20,7 @@ from swink_testing.observers import (
     PluginSubject,
     WrapperConformance,
 )
+from swink_testing.observing import CALLS
 
 WRITTEN: list[str] = []
 
@@ -155,6 +156,36 @@ class RemembersCalls:
             self.calls.append([call.id])
 
 
+class RemembersMostCalls(RemembersCalls):
+    """Keeps an object of three calls in five."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = 0
+
+    @swink.hookimpl
+    def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
+        if isinstance(event, swink.Done):
+            self.seen += 1
+            if self.seen % 5 < 3:
+                self.calls.append([call.id])
+
+
+class Samples:
+    """Keeps forty samples, which it takes late."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+        self.samples: list[list[str]] = []
+
+    @swink.hookimpl
+    def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
+        if isinstance(event, swink.Done):
+            self.seen += 1
+            if self.seen > 2 * CALLS and len(self.samples) < 40:
+                self.samples.append([call.id])
+
+
 class LeavesATask(Tally):
     def __init__(self) -> None:
         super().__init__()
@@ -196,6 +227,7 @@ BROKEN_OBSERVERS = [
     (Copies, "never_freezes"),
     (NeedsAProvidersName, "disturbs_no_call"),
     (RemembersCalls, "leaks_nothing"),
+    (RemembersMostCalls, "leaks_nothing"),
     (LeavesATask, "closes_in_time"),
     (WritesAnswers, "keeps_secrets"),
     (Greets, "silent_unless_configured"),
@@ -210,6 +242,12 @@ def test_a_fault_of_an_observer_fails_its_own_check_and_no_other(
     results = run_checks(OBSERVER_CHECKS, subject_of(make))
 
     assert [result.name for result in results if result.is_fault] == checks.split()
+
+
+def test_what_is_bounded_may_be_filled_late() -> None:
+    results = run_checks(OBSERVER_CHECKS, subject_of(Samples))
+
+    assert [result.name for result in results if result.is_fault] == []
 
 
 def test_every_observer_check_has_a_fault_that_fails_it() -> None:

@@ -170,7 +170,9 @@ def check_disturbs_no_call(subject: PluginSubject) -> None:
 def check_leaks_nothing(subject: PluginSubject) -> None:
     """Calls that have ended leave nothing behind that grows with their number.
 
-    What waits in a queue of its own may wait until it is closed.
+    What waits in a queue of its own may wait until it is closed. What is bounded, such as one
+    sample for each class of durations, is filled when it happens to be: where so many calls leave
+    too much, ten times as many say whether it goes on.
     """
 
     def left(calls: int) -> int:
@@ -186,8 +188,11 @@ def check_leaks_nothing(subject: PluginSubject) -> None:
 
     with only_new_objects():
         before = max(left(2 * CALLS) for _ in range(2))  # tables are filled, and what is bounded
-        grown = left(3 * CALLS) - before
-    require(grown < CALLS / 2, f"{CALLS} calls that have ended leave {grown} objects behind")
+        for more in (CALLS, 10 * CALLS):
+            grown = left(2 * CALLS + more) - before
+            if grown < more / 2:
+                return
+    fail(f"{more} calls that have ended leave {grown} objects behind")
 
 
 def check_never_freezes(subject: PluginSubject) -> None:
