@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import logging
 import time
+from typing import Any
 
 import pytest
+from conformance_subjects import FIXTURES, subject_of
 
 from swink_core import Host
 from swink_testing.conformance import Subject
@@ -39,6 +41,24 @@ def test_a_byte_of_a_large_frame_costs_what_one_of_a_small_frame_does(
     subjects: list[Subject],
 ) -> None:
     assert list(growing_frames(subjects)) == []
+
+
+def test_work_that_grows_faster_than_a_frame_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(FIXTURES))
+    subject = subject_of()
+    parser = type(subject.provider.parser(subject.model))
+
+    class LooksAgain(parser):  # type: ignore[misc,valid-type]
+        def feed(self, frame: bytes, out: Any) -> None:
+            for end in range(0, len(frame), 1 << 16):
+                hash(frame[:end])
+            super().feed(frame, out)
+
+    monkeypatch.setattr(type(subject.provider), "parser", lambda *_: LooksAgain())
+    told = list(growing_frames([subject]))
+
+    assert len(told) == 2
+    assert all("times as much by the byte" in line for line in told)
 
 
 # -- the meter itself -----------------------------------------------------------------------------
