@@ -102,7 +102,6 @@ class Watchdog:
     def recover(self) -> Failure | None:
         """Return the reason if the cancellation at hand is ours, and take it back."""
         reason, task = self.reason, asyncio.current_task()
-        self.waiting = None
         if reason is None or task is None:
             return None
         self.reason = None

@@ -171,6 +171,7 @@ def test_a_users_file_that_cannot_be_read_is_named(package: Path, tmp_path: Path
 BROKEN = [
     ("no_toml", "providers = [", "models.toml"),
     ("an_unknown_key", '[provider]\nname = "acme"\nkolour = "red"', "kolour"),
+    ("an_unknown_table", '[provider]\nname = "acme"\n[[modles]]\nid = "large"', "modles"),
     ("a_wrong_type", "[provider]\nname = 5", "name"),
     ("no_name", "[provider]\n", "name"),
     ("a_newer_level", '[provider]\nname = "acme"\napi_level = 99\nnew = 1', "level 99"),

@@ -199,7 +199,8 @@ async def test_a_dead_proxy_is_named_with_the_variable_and_without_its_password(
     with socket.socket() as unheard:
         unheard.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{unheard.getsockname()[1]}"
-        monkeypatch.setenv("https_proxy", f"http://somebody:S3CRET-1@{address}")
+        for name in ("HTTPS_PROXY", "https_proxy"):  # many systems set both
+            monkeypatch.setenv(name, f"http://somebody:S3CRET-1@{address}")
         failure = await failure_of("https://api.invalid/v1")
     assert (failure.kind, failure.code) == (Kind.NETWORK, "connection_refused")
     assert f"through the proxy http://{address} (https_proxy)" in failure.message

@@ -548,3 +548,24 @@ async def test_a_connection_that_is_not_accepted_ends_within_the_connect_limit()
         async with client_of(base_url=url, timeouts=Timeouts(connect=0.05)) as client:
             events = await collect(client.stream(MODEL, "Hi"))
     assert (events[-1].rule, events[-1].phase) == ("core:connect", "connect")
+
+
+class Exits(BaseException):
+    """Ends a program, like SystemExit, which event loops treat in a way of their own."""
+
+
+class Exiting(PipeClient):
+    async def send(self, *args: Any) -> Any:
+        raise Exits
+
+
+async def test_a_task_that_a_wait_has_left_for_good_is_not_cancelled() -> None:
+    async with client_of(http=Exiting()) as client:
+        stream = client.stream(MODEL, "Hi")
+        with pytest.raises(Exits):
+            await collect(stream)
+        await stream.aclose()
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+        await asyncio.sleep(0)
