@@ -110,12 +110,12 @@ class Kills:
         while (left := kills - renames - found.kills.total()) > 0:
             journalled = self.journalled()
             if len(journalled) == self.rows:
-                break  # so few rows that they ran out
+                break  # rows ran out a little early: the rest is killed at the rename
             step = max(1, int(0.9 * (self.rows - len(journalled)) / left))
             if how := self._kill_one(sum(before.values()), step):
                 found.kills[how] += 1
             before = self._look(found, before, journalled)
-        for number in range(renames):
+        for number in range(kills - found.kills.total()):
             journalled = self.journalled()
             pid = self._started(lambda after=number % 2: _kill_at_rename(after), "input")
             found.kills["at the rename"] += self._ended(pid)
