@@ -148,7 +148,7 @@ def long_frames(subjects: Iterable[Subject], size: int = HOSTILE_SIZE) -> Iterat
     A place that answers of several have is looked at once.
     """
     for where, answer, at, frame in _large_frames(subjects, size):
-        seconds = _step_seconds(answer, at, frame, FREEZE / 2)
+        seconds = _step_seconds(answer, at, frame, FREEZE)
         if seconds > FREEZE:
             yield f"{where} takes {seconds:.2f} s"
 
@@ -239,13 +239,16 @@ def long_errors(subject: Subject, size: int = HOSTILE_SIZE) -> Iterator[str]:
     for name in ("Retry-After", "retry-after-ms", "x-ratelimit-reset-requests", "Location"):
         for text in (*TEXTS, "1.", "Mon, ", "-1", "9e"):
             answers.append((f"{name} of {text!r}", {name: text * (size // len(text))}, b"{}"))
-    for where, headers, body in answers:
-        seconds = cpu_seconds(partial(_refused, subject, headers, body), FREEZE / 2)
-        if seconds > FREEZE:
-            yield f"{where} takes {seconds:.2f} s"
+    with asyncio.Runner() as runner:
+        for where, headers, body in answers:
+            seconds = cpu_seconds(partial(_refused, runner, subject, headers, body), FREEZE)
+            if seconds > FREEZE:
+                yield f"{where} takes {seconds:.2f} s"
 
 
-def _refused(subject: Subject, headers: dict[str, str], body: bytes) -> None:
+def _refused(
+    runner: asyncio.Runner, subject: Subject, headers: dict[str, str], body: bytes
+) -> None:
     headers = {"Content-Type": "application/json", **headers}
     http = MemoryHTTPClient(MemoryResponse([body], 429, headers))
 
@@ -256,7 +259,7 @@ def _refused(subject: Subject, headers: dict[str, str], body: bytes) -> None:
             async for _ in stream:
                 pass
 
-    asyncio.run(ask())
+    runner.run(ask())
 
 
 def _once(work: Callable[[], object]) -> float:
