@@ -123,7 +123,9 @@ PROVIDERS = {
     "services": Tried(
         "what OpenAI's package has for single services",
         "swink_provider_openai:OpenAIProvider",
-        _modules("swink_provider_openai", "beside", "cache_marks", "dialect", "reasoning"),
+        _modules(
+            "swink_provider_openai", "beside", "cache_marks", "choice", "dialect", "reasoning"
+        ),
         name="openai",
     ),
     "own-names": Tried(

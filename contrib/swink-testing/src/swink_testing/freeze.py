@@ -104,8 +104,8 @@ class Frames:
 
         def work() -> None:
             with suppress(Exception):  # what a parser raises ends its work, whatever it means
-                batch = [*source.take(frame), *source.fail(StopAsyncIteration())]
-                builder.feed(batch)
+                batch = source.take(frame)
+                builder.feed(batch if source.ended else [*batch, *source.fail(StopAsyncIteration())])
                 builder.message  # noqa: B018  # it is made when it is asked for
 
         source, builder = self._source(), MessageBuilder()
@@ -145,7 +145,7 @@ def by_parser(subjects: Iterable[Subject]) -> list[list[Subject]]:
 def long_frames(subjects: Iterable[Subject], size: int = HOSTILE_SIZE) -> Iterator[str]:
     """Yield what frames of `size` bytes hold the loop for longer than they may.
 
-    A place that answers of several have is looked at once.
+    A place that several answers have is looked at once, in the shortest of them.
     """
     for where, answer, at, frame in _large_frames(subjects, size):
         seconds = _step_seconds(answer, at, frame, FREEZE)
@@ -157,7 +157,8 @@ def _large_frames(
     subjects: Iterable[Subject], size: int
 ) -> Iterator[tuple[str, Frames, int, bytes]]:
     known = set[tuple[Any, str]]()
-    for answer in (frames for subject in subjects for frames in frames_of(subject)):
+    answers = (frames for subject in subjects for frames in frames_of(subject))
+    for answer in sorted(answers, key=lambda answer: len(answer.frames)):
         for at, frame in enumerate(answer.frames):
             try:
                 data = msgspec.json.decode(frame)
