@@ -105,7 +105,9 @@ class Frames:
         def work() -> None:
             with suppress(Exception):  # what a parser raises ends its work, whatever it means
                 batch = source.take(frame)
-                builder.feed(batch if source.ended else [*batch, *source.fail(StopAsyncIteration())])
+                if not source.ended:
+                    batch = [*batch, *source.fail(StopAsyncIteration())]
+                builder.feed(batch)
                 builder.message  # noqa: B018  # it is made when it is asked for
 
         source, builder = self._source(), MessageBuilder()
