@@ -9,7 +9,7 @@ of many elements, a mapping of many names, a number of many digits, nesting with
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
-from functools import cache, partial
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
@@ -85,11 +85,12 @@ def _ways(value: Any, size: int, texts: Sequence[str]) -> Iterator[tuple[str, Ca
             yield "with other texts and numbers", partial(_elements, all_differ, count)
 
 
+@lru_cache(maxsize=4)
 def _text(piece: bytes, size: int) -> bytes:
     return b'"%s"' % (piece * (size // len(piece)))
 
 
-@cache
+@lru_cache(maxsize=2)
 def _names(count: int) -> bytes:
     return b"{%s}" % b",".join(b'"n%d":1' % at for at in range(count))
 
