@@ -31,6 +31,7 @@ TESTS = ROOT / "contrib/swink-testing/tests"
 EQUIVALENT = TESTS / "equivalent_mutants.toml"
 BY_HAND = TESTS / "handwritten_mutants.toml"
 SOUND = TESTS / "fixtures/conformance"
+OWN_NAMES = ROOT / "plugins/swink-provider-openai/tests/fixtures"
 PAGE = ROOT / "docs/how-to/check-a-provider.md"
 
 QUICK = ("expected_message", "listed_answers", "listed_errors", "listed_requests", "whole_answers")
@@ -118,6 +119,20 @@ PROVIDERS = {
         # how it is sent, whose it is and what classes may say, which is no request and no answer
         ("respond", "send", "authorize", "__init_subclass__"),
         "openai",
+    ),
+    "services": Tried(
+        "what OpenAI's package has for single services",
+        "swink_provider_openai:OpenAIProvider",
+        _modules(
+            "swink_provider_openai", "beside", "cache_marks", "choice", "dialect", "reasoning"
+        ),
+        name="openai",
+    ),
+    "own-names": Tried(
+        "a service that has other names than OpenAI's",
+        "own_names:OwnNames",
+        _modules("swink_provider_openai", "promises", "renamed"),
+        ("refuse_idle_overrides",),  # what classes may not say
     ),
     "gemini": Tried(
         "Gemini",
@@ -222,7 +237,7 @@ def main() -> int:
     names = given.providers or [name for name, tried in PROVIDERS.items() if held(tried.title)]
     failed = False
     with tempfile.TemporaryDirectory() as folder:
-        sys.path[:0] = [str(SOUND), render(folder)]
+        sys.path[:0] = [str(SOUND), str(OWN_NAMES), render(folder)]
         for name in names:
             failed |= not _try_all(name, PROVIDERS[name], given.sample)
     return int(failed)
@@ -261,9 +276,10 @@ def _try_all(name: str, tried: Tried, sample: int | None) -> bool:
 
 def _is_found(name: str, tried: Tried, mutant: Mutant) -> bool:
     with mutant.installed():
-        found = killed_by(subject_of(name, tried.value), CHECKS) is not None or any(
-            killed_by(subject_of(each, tried.value), CHECKS[: len(QUICK)]) for each in tried.others
-        )
+        sys.modules.pop(tried.value.partition(":")[0], None)  # one that is built on the mutant
+        subjects = [subject_of(each, tried.value) for each in (name, *tried.others)]
+        found = any(killed_by(each, CHECKS[: len(QUICK)]) for each in subjects)
+        found = found or killed_by(subjects[0], CHECKS[len(QUICK) :]) is not None
     if not found:
         print(f"survives: {mutant.name}")
     return found

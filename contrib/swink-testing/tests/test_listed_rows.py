@@ -86,3 +86,16 @@ def test_a_whole_answer_is_asked_for_with_its_options(
     row = {**WHOLE, "options": options, "message": message, "notices": told}
 
     assert result_of("listed_answers", row).outcome is outcome
+
+
+@pytest.mark.parametrize(("most", "outcome"), [(2, Outcome.PASSED), (3, Outcome.FAILED)])
+def test_a_stream_is_asked_for_with_its_options(
+    most: int, outcome: Outcome, result_of: Callable[..., Result]
+) -> None:
+    message = {"content": [{"type": "text", "text": "So."}], "stop_reason": "error",
+               "error_kind": "output_too_large"}  # fmt: skip
+    row = {"about": "an answer", "frames": WHOLE["whole"], "message": message}
+
+    assert result_of("listed_answers", {**row, "options": {"max_output_chars": most}}).outcome is (
+        outcome
+    )

@@ -1,11 +1,14 @@
-"""What every provider promises, of every preset of this package."""
+"""What every provider promises, of every preset of this package, and of a row beyond them."""
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from swink_core import Host
 from swink_testing.conformance import (
     PROVIDER_CHECKS,
     ProviderConformance,
@@ -47,3 +50,20 @@ def test_a_preset_passes_the_kit(name: str) -> None:
     results = run_checks(PROVIDER_CHECKS, subject, subject.known_failures)
 
     assert {r.name: r.detail for r in results if r.is_fault} == {}
+
+
+def test_a_service_with_names_of_its_own_passes_the_kit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package `own_names` shows the kit what a dialect's `answer` and `headers` mean."""
+    monkeypatch.syspath_prepend(Path(__file__).parent / "fixtures")
+    point = EntryPoint("own-names", "own_names:OwnNames", "swink.providers")
+    entry = SimpleNamespace(
+        name=point.name, group=point.group, value=point.value, load=point.load,
+        dist=SimpleNamespace(name="own-names", version="1.0"),
+    )  # fmt: skip
+    subject = Subject(point.name, Host(entry_points=[entry], environ={}))
+
+    results = run_checks(PROVIDER_CHECKS, subject)
+
+    assert {r.name: r.detail for r in results if r.is_fault} == {}
+    listed = {"expected_message", "whole_answers", "listed_answers", "listed_requests"}
+    assert listed <= {r.name for r in results if r.applied}

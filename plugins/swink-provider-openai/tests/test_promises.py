@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import pytest
@@ -119,10 +118,16 @@ def test_names_for_what_is_no_such_field_are_refused() -> None:
         Dialect(answer={"reasonning": "thoughts"})
 
 
-def test_a_field_that_no_dialect_has_is_named_with_its_file() -> None:
-    said = 'dialect in models.toml has "hedaers", which no dialect has; did you mean "headers"?'
-    with pytest.raises(swink.PluginError, match=re.escape(said)):
-        Dialect.of({"hedaers": {"X-Project": "ACME_PROJECT"}})
+@pytest.mark.parametrize(
+    ("name", "near"), [("hedaers", "headers"), ("document_id", "document_ids")]
+)
+def test_a_field_that_no_dialect_has_is_named_with_its_file_and_the_nearest(
+    name: str, near: str
+) -> None:
+    said = f'dialect in models.toml has "{name}", which no dialect has; did you mean "{near}"?'
+    with pytest.raises(swink.PluginError) as caught:
+        Dialect.of({name: "x"})
+    assert caught.value.message.partition("\n")[0] == said
 
 
 @pytest.fixture

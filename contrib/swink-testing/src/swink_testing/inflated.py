@@ -9,12 +9,12 @@ of many elements, a mapping of many names, a number of many digits, nesting with
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
 
-__all__ = ["TEXTS", "inflated", "numbered"]
+__all__ = ["TEXTS", "inflated"]
 
 TEXTS = ("x", "1", " ", "[", '{"a":', "1m", "try again in 1", "\\u00e9", "\\n", "<think>")
 """What a long text repeats, as it stands in JSON."""
@@ -22,7 +22,7 @@ TEXTS = ("x", "1", " ", "[", '{"a":', "1m", "try again in 1", "\\u00e9", "\\n", 
 TAGS = frozenset({"type", "kind", "role", "object", "event", "status", "format"})
 """Names whose values say what a mapping is, and stay as they are in every element."""
 
-_HERE, _TEXT, _NUMBER = "@@here", "@@text", "@@number"
+_HERE, _AT, _NUMBER = "@@here", "@@at", "@@number"
 
 _json = msgspec.json.encode
 
@@ -37,22 +37,11 @@ def inflated(
     """
     for path, value in _places(data):
         place = ".".join(str(name) for name in path) or "all of it"
-        before, _, after = _json(_put(data, path, _HERE)).partition(b'"%s"' % _HERE.encode())
         for way, make in _ways(value, size, texts):
             where = f"{place}: {way}"
             if only is None or where in only:
-                yield where, before + make() + after
-
-
-def numbered(data: Any, count: int, *, numbers: bool = False) -> list[bytes]:
-    """Return data as JSON so many times, each time with other texts, and with other whole
-    `numbers` where that is asked for."""
-    template = _json(_marked(data, numbers))
-    number = b'"%s"' % _NUMBER.encode()
-    return [
-        template.replace(number, b"%d" % at).replace(_TEXT.encode(), b"%d" % at)
-        for at in range(count)
-    ]
+                around = _json(_put(data, path, _HERE))
+                yield where, around.replace(b'"%s"' % _HERE.encode(), make(), 1)
 
 
 def _places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
@@ -86,28 +75,38 @@ def _ways(value: Any, size: int, texts: Sequence[str]) -> Iterator[tuple[str, Ca
         yield "digits", lambda: b"1" * size
         yield "decimals", lambda: b"0." + b"1" * size
     elif isinstance(value, dict):
-        names = range(size // 10)
-        yield "names", lambda: b"{%s}" % b",".join(b'"n%d":1' % at for at in names)
+        yield "names", lambda: _names(size // 10)
     elif value:
         first, count = value[0], max(1, size // len(_json(value[0])))
-        yield "the same", lambda: _list([_json(first)] * count)
-        yield "with other texts", lambda: _list(numbered(first, count))
-        numbers = "with other texts and numbers"
-        yield numbers, lambda: _list(numbered(first, count, numbers=True))
+        yield "the same", partial(_elements, first, count)
+        if (texts_differ := _marked(first, False)) != first:
+            yield "with other texts", partial(_elements, texts_differ, count)
+        if (all_differ := _marked(first, True)) != texts_differ:
+            yield "with other texts and numbers", partial(_elements, all_differ, count)
 
 
+@lru_cache(maxsize=4)
 def _text(piece: bytes, size: int) -> bytes:
     return b'"%s"' % (piece * (size // len(piece)))
 
 
-def _list(elements: list[bytes]) -> bytes:
-    return b"[%s]" % b",".join(elements)
+@lru_cache(maxsize=2)
+def _names(count: int) -> bytes:
+    return b"{%s}" % b",".join(b'"n%d":1' % at for at in range(count))
+
+
+def _elements(marked: Any, count: int) -> bytes:
+    """Return a list of so many elements, each with its own number where there are marks."""
+    template = _json(marked).replace(b'"%s"' % _NUMBER.encode(), _AT.encode())
+    parts = template.split(_AT.encode())
+    return b"[%s]" % b",".join((b"%d" % at).join(parts) for at in range(count))
 
 
 def _marked(data: Any, numbers: bool) -> Any:
+    """Return data whose texts, and whole numbers where that is asked for, have marks."""
     match data:
         case str():
-            return f"{data}{_TEXT}"
+            return f"{data}{_AT}"
         case bool() | float():
             return data
         case int():

@@ -12,17 +12,19 @@ from swink_provider_openai.dialect import Dialect
 __all__ = ["headers_of", "refuse_idle_overrides"]
 
 _RULES = "[[rules]] of models.toml say what is taken, such as takes = { audio = false }"
-_NOT_ASKED = {
-    "parser": "name the class that reads answers as chat_parser",
-    "features": _RULES,
-    "knobs": _RULES,
-}
-"""What an `HTTPProvider` has and the API of a call decides here; and what is asked instead."""
 
 
 def refuse_idle_overrides(made: type) -> None:
-    """Raise TypeError for a class that overrides what nobody would ask of it."""
-    for name, instead in _NOT_ASKED.items():
+    """Raise TypeError for a class that overrides what nobody would ask of it.
+
+    That is what an `HTTPProvider` has and the API of a call decides here.
+    """
+    not_asked = {
+        "parser": "name the class that reads answers as chat_parser",
+        "features": _RULES,
+        "knobs": _RULES,
+    }
+    for name, instead in not_asked.items():
         if name in vars(made):
             raise TypeError(f"{made.__name__}.{name} would never be asked: {instead}")
 

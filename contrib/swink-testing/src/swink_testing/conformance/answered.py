@@ -42,9 +42,9 @@ class Listed(msgspec.Struct):
     data of an answer that was not streamed. `message` is as `dump` writes one, `notices` are
     those that are told, as `code: detail` or the beginning of it. `model` is an id (`None`: the
     first of the catalogue), and `provider` the one of the package that it is of (`None`: whichever
-    is checked), as the message is, unless it names another. `options` are of the call that a
-    `whole` one answers. What an answer cost is looked at where a message says it: of a stream, the
-    total that the stream itself reports.
+    is checked), as the message is, unless it names another. `options` are of the call that it
+    answers, such as `max_output_chars`. What an answer cost is looked at where a message says it:
+    of a stream, the total that the stream itself reports.
     """
 
     about: str
@@ -82,9 +82,12 @@ async def _events(subject: Subject, row: Listed, model: Model) -> list[Event]:
         return await events_of_call(subject, http, model, transport="buffered", **row.options)
     answer = writer(subject)
     texts = (each if isinstance(each, str) else json.dumps(each) for each in row.frames)
-    body = b"".join(answer.frame(text.encode()) for text in texts)
+    frames = [answer.frame(text.encode()) for text in texts]
+    if row.options:
+        http = MemoryHTTPClient(MemoryResponse(frames, headers=subject.answers()[0].headers))
+        return await events_of_call(subject, http, model, **row.options)
     call = call_of(subject.provider, model, id="memory")
-    events = [event async for event in source_of_call(subject.provider, call, [body])]
+    events = [event async for event in source_of_call(subject.provider, call, [b"".join(frames)])]
     if isinstance(events[-1], Done) and (total := call.attempt.reported_cost) is not None:
         events[-1].cost = Cost(total=total)
     return events
