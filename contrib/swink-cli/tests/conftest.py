@@ -9,12 +9,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
 
+from swink_testing import warm
 from swink_testing.command_line import swink_command
 
 sys.path.append(str(Path(__file__).parent))  # helpers, in a checkout and in an unpacked sdist
@@ -33,7 +34,8 @@ class Running:
 
     def __init__(
         self,
-        command: list[str],
+        command: list[str] | None,
+        arguments: Sequence[str],
         environment: Mapping[str, str],
         size: tuple[int, int] | None,
         stdin: str,
@@ -49,8 +51,13 @@ class Running:
             _set_size(inner, *size)
             options = dict.fromkeys(("stdin", "stdout", "stderr"), inner)
         if stdout is not None:
-            options["stdout"] = stdout
-        self.process = subprocess.Popen(command, env=dict(environment), **options)
+            options["stdout"] = stdout.fileno()
+        self.process: Any
+        if command is None and warm.can_run(environment, b""):
+            self.process = warm.start(arguments, environment, **options)
+        else:
+            command = command or swink_command(*arguments)
+            self.process = subprocess.Popen(command, env=dict(environment), **options)
         if self.process.stdin is not None:
             self.process.stdin.write(stdin.encode())
             self.process.stdin.close()
@@ -170,8 +177,7 @@ def start(swink_environment: dict[str, str]) -> Iterator[Callable[..., Running]]
         command: list[str] | None = None,
         **more: str,
     ) -> Running:
-        command = command or swink_command(*arguments)
-        running = Running(command, {**swink_environment, **more}, size, stdin, stdout)
+        running = Running(command, arguments, {**swink_environment, **more}, size, stdin, stdout)
         started.append(running)
         return running
 

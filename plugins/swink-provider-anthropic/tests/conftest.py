@@ -23,8 +23,21 @@ def server() -> Iterator[CaptureServer]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def anthropic() -> Any:
+    """The package, which takes a second to import: in those processes alone that need it."""
+    return pytest.importorskip("anthropic", reason="Anthropic's SDK is not installed")
+
+
+@pytest.fixture(scope="session")
+def declared(anthropic: Any) -> Any:
+    """What the package declares of a request."""
+    from anthropic.types.beta import message_create_params
+
+    return message_create_params.MessageCreateParamsStreaming
+
+
 @pytest.fixture
-def sdk(server: CaptureServer) -> Iterator[Any]:
-    anthropic = pytest.importorskip("anthropic", reason="Anthropic's SDK is not installed")
+def sdk(server: CaptureServer, anthropic: Any) -> Iterator[Any]:
     with anthropic.Anthropic(api_key="test", base_url=server.url, max_retries=0) as client:
         yield client

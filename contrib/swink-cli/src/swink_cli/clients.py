@@ -33,15 +33,18 @@ def make_client(models: Iterable[str] | None = None, plugins: Sequence[Any] = ()
 def client_parts(models: Iterable[str] | None, plugins: Sequence[Any]) -> dict[str, Any]:
     """Return what a client is made with; `plugins` are beside those that are installed."""
     names = None if models is None else {name.partition("/")[0] for name in models}
-    return {"host": Host(plugins) if plugins else _host(), "providers": kept_options(names)}
+    host = Host(plugins) if plugins else _host()
+    return {"host": host, "providers": kept_options(names, host)}
 
 
-def kept_options(providers: Iterable[str] | None = None) -> dict[str, dict[str, Any]]:
+def kept_options(
+    providers: Iterable[str] | None = None, host: Host | None = None
+) -> dict[str, dict[str, Any]]:
     """Return options by provider, of those named that are installed; `None` for all.
 
     A key is left out where the environment has one, which goes before it.
     """
-    host = _host()
+    host = host or _host()
     catalog = Catalog(host)
     settings, kept = read_settings().providers, kept_keys()
     installed = host.provider_names() if settings or kept else []

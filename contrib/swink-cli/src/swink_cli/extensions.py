@@ -8,6 +8,7 @@ with one is an error of that command and of no other. Nothing heavy is imported 
 from __future__ import annotations
 
 from collections.abc import Container
+from functools import cache
 from typing import TYPE_CHECKING
 
 import click
@@ -22,6 +23,7 @@ __all__ = ["GROUP", "added_commands", "describe_commands", "distribution_of", "l
 GROUP = "swink.commands"
 
 
+@cache
 def added_commands() -> dict[str, list[EntryPoint]]:
     """Return, by name, the commands that distributions claim; more than one claim is a fault."""
     from importlib.metadata import entry_points

@@ -254,6 +254,8 @@ def _as_command(arguments: list[str], whole: bool) -> list[str]:
         asks = whole and not _WORDS.intersection(arguments) and _is_piped()
         return [*arguments, "ask"] if asks else arguments
     first, *rest = arguments[at:]
+    if first in COMMANDS:
+        return arguments
     if first.startswith("-"):
         is_question = first != "--"
     else:

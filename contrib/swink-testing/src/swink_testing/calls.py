@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Hashable, Iterable, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 from swink_core import Call, Client, Context, Host, Model, StreamOptions
@@ -36,8 +37,13 @@ def call_of(
     info = getattr(binding.provider, "info", None)
     name = info.name if info else getattr(binding.provider, "name", "provider")
     model = model if isinstance(model, Model) else Model(name, model)
-    attempt = Attempt(Target(model, options or StreamOptions(), binding, info))
+    attempt = Attempt(Target(model, options or _NO_OPTIONS, binding, info))
     return Call(attempt, Context.of(context), attempts=1, **{"clock": DatedClock(), **given})
+
+
+_NOTHING_SET: Mapping[str, Any] = MappingProxyType({})
+_NO_OPTIONS = StreamOptions(headers=_NOTHING_SET, settings=_NOTHING_SET, extra=_NOTHING_SET)
+"""The options of every call that has none of its own: nobody can change them."""
 
 
 @lru_cache(maxsize=32)

@@ -38,15 +38,18 @@ def strings_of(data: Any) -> list[str]:
 
 def _add_strings(data: Any, found: list[str]) -> None:
     """Add them; so a string of a request is handed on once and not from level to level."""
-    if isinstance(data, str):
-        found.append(data)
-    elif isinstance(data, dict):
+    if isinstance(data, dict):
         for name, value in data.items():
             found.append(name)
-            _add_strings(value, found)
+            if isinstance(value, str):
+                found.append(value)
+            else:
+                _add_strings(value, found)
     elif isinstance(data, list):
         for item in data:
             _add_strings(item, found)
+    elif isinstance(data, str):
+        found.append(data)
 
 
 SIZE = "{}"
@@ -64,7 +67,10 @@ def _add_scalars(data: Any, path: str, found: list[tuple[str, Any]]) -> None:
     if isinstance(data, dict):
         found.append((f"{path}{SIZE}", len(data)))
         for name, value in data.items():
-            _add_scalars(value, f"{path}.{name}", found)
+            if isinstance(value, dict | list):
+                _add_scalars(value, f"{path}.{name}", found)
+            else:
+                found.append((f"{path}.{name}", value))
     elif isinstance(data, list):
         for value in data:
             _add_scalars(value, path, found)

@@ -18,13 +18,14 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
-__all__ = ["can_run", "run", "stand_in"]
+__all__ = ["Started", "can_run", "run", "stand_in", "start"]
 
 IMPORTED = (
     *("aiohttp", "cattrs", "csv", "importlib.metadata", "importlib_metadata", "platformdirs"),
@@ -57,20 +58,79 @@ def run(
     reader, writer = os.pipe()
     os.write(writer, stdin)
     os.close(writer)
-    told, tells = os.pipe()
-    with TemporaryFile() as output, TemporaryFile() as errors, open(told) as answer:
-        request = {"arguments": arguments, "environment": dict(environment), "folder": os.getcwd()}
-        streams = [reader, output.fileno(), errors.fileno(), tells]
-        socket.send_fds(_server(), [json.dumps(request).encode() + b"\n"], streams)
+    with TemporaryFile() as output, TemporaryFile() as errors:
+        process = start(arguments, environment, reader, output.fileno(), errors.fileno())
         os.close(reader)
-        os.close(tells)
-        pid = int(answer.readline())
-        ended, _, _ = select.select([told], [], [], seconds)
-        if not ended:
-            os.kill(pid, signal.SIGKILL)
-            raise TimeoutError(f"swink {' '.join(arguments)} has not ended in {seconds} s")
-        code = int(answer.readline())
+        try:
+            code = process.wait(seconds)
+        except TimeoutError:
+            process.kill()
+            raise
         return code, _all_of(output), _all_of(errors)
+
+
+class Started:
+    """A process that runs, with what of `subprocess.Popen` tests have a use for.
+
+    `stdin`, `stdout` and `stderr` are our ends of the pipes that were asked for, and `None` else.
+    """
+
+    stdin: IO[bytes] | None = None
+    stdout: IO[bytes] | None = None
+    stderr: IO[bytes] | None = None
+
+    def __init__(self, told: IO[str], what: str) -> None:
+        self._told = told
+        self._what = what
+        self._code: int | None = None
+        self.pid = int(told.readline())
+
+    def wait(self, seconds: float) -> int:
+        """Return the exit code as soon as there is one. Raises TimeoutError."""
+        if self._code is None:
+            if not select.select([self._told], [], [], seconds)[0]:
+                raise TimeoutError(f"{self._what} has not ended in {seconds} s")
+            self._code = int(self._told.readline())
+            self._told.close()
+        return self._code
+
+    def poll(self) -> int | None:
+        """Return the exit code, if there is one already."""
+        with suppress(TimeoutError):
+            self.wait(0)
+        return self._code
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, where it still runs."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it."""
+        self.send_signal(signal.SIGKILL)
+
+
+def start(
+    arguments: Sequence[str], environment: Mapping[str, str], stdin: int, stdout: int, stderr: int
+) -> Started:
+    """Start a command line on these file descriptors; `subprocess.PIPE` makes a pipe."""
+    told, tells = os.pipe()
+    theirs, ours = [], {}
+    for name, given in zip(_STANDARD, (stdin, stdout, stderr), strict=True):
+        if given != subprocess.PIPE:
+            theirs.append(os.dup(given))
+            continue
+        reader, writer = os.pipe()
+        theirs.append(reader if name == "stdin" else writer)
+        ours[name] = open(writer, "wb", 0) if name == "stdin" else open(reader, "rb", 0)  # noqa: SIM115
+    request = {"arguments": arguments, "environment": dict(environment), "folder": os.getcwd()}
+    socket.send_fds(_server(), [json.dumps(request).encode() + b"\n"], [*theirs, tells])
+    for descriptor in (*theirs, tells):
+        os.close(descriptor)
+    process = Started(open(told), f"swink {' '.join(arguments)}")  # noqa: SIM115
+    for name, pipe in ours.items():
+        setattr(process, name, pipe)
+    return process
 
 
 _STANDARD = ("stdin", "stdout", "stderr")

@@ -74,9 +74,14 @@ class Outcome:
         return strings_of(self.asked.body) if self.asked is not None else []
 
     @cached_property
+    def scalars(self) -> list[tuple[str, Any]]:
+        """Each scalar of the request's body with its path."""
+        return scalars_of(self.asked.body) if self.asked is not None else []
+
+    @cached_property
     def leaves(self) -> Counter[tuple[str, Any]]:
         """What the request says, counted: each scalar of its body with its path, its address."""
-        found = Counter(scalars_of(self.asked.body) if self.asked is not None else ())
+        found = Counter(self.scalars)
         found["url", self.request.url if self.request is not None else None] += 1
         return found
 

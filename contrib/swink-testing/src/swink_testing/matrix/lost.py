@@ -11,7 +11,7 @@ from typing import Any
 
 from swink_core import AssistantMessage, CacheStrategy, ThinkingLevel, ToolResultMessage, dump
 from swink_testing.matrix.ask import Outcome
-from swink_testing.request_readers import READERS, SIZE, read_request, scalars_of, strings_of
+from swink_testing.request_readers import READERS, SIZE, read_request, strings_of
 
 __all__ = ["invented_values", "lost_values"]
 
@@ -77,11 +77,11 @@ def invented_values(outcome: Outcome, plain: Outcome, most: int | None) -> Itera
     """
     if outcome.asked is None or plain.asked is None or plain.notices:
         return
-    unset = dict(scalars_of(plain.asked.body))
     for name, value in outcome.case.options.items():
         if name not in _SENT_AS_GIVEN or isinstance(value, str | list):
             continue
-        for path, leaf in scalars_of(outcome.asked.body):
+        unset = dict(plain.scalars)
+        for path, leaf in outcome.scalars:
             if path.endswith(SIZE):
                 continue
             if _all_sent(value, [leaf]) and unset.get(path) not in (None, value, most):
