@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from itertools import count
 from math import inf
 
 import pytest
 from attrs import evolve
 
-from swink_batch.limits import Lane, allowances
-from swink_core import Done, Error, StopReason, StreamErrorKind
+from swink import Client
+from swink_batch.limits import Lane, Limiter, allowances
+from swink_core import Done, Error, StopReason, StreamErrorKind, Target
+from swink_core.providers import LoopClock
 
 LATENCY = 0.3
 
@@ -253,3 +256,28 @@ def test_a_lane_waits_for_a_place_without_a_time() -> None:
     lane = Lane(1, 0.0)
     lane.begin(0.0)
     assert lane.wait(0.0) == inf
+
+
+async def test_a_retry_goes_before_those_who_have_not_begun() -> None:
+    limiter, went = Limiter(LoopClock(), 1), list[str]()
+    async with Client() as client:
+        streams = [client.stream("echo/echo", "Hi") for _ in range(4)]
+        targets = [stream.call.attempt.target for stream in streams]
+        await limiter.admit(targets[0])
+
+        async def go(name: str, take: Callable[[Target], Awaitable[None]], target: Target) -> None:
+            await take(target)
+            went.append(name)
+            limiter.leave(target, Done(StopReason.STOP), None)
+
+        ways = [("new", limiter.admit), ("newer", limiter.admit), ("retry", limiter.enter)]
+        waiting = [
+            asyncio.ensure_future(go(name, take, target))
+            for (name, take), target in zip(ways, targets[1:], strict=True)
+        ]
+        await asyncio.sleep(0)
+        limiter.give_up(targets[0])
+        await asyncio.gather(*waiting)
+        for stream in streams:
+            await stream.aclose()
+    assert went == ["retry", "new", "newer"]
