@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import msgspec
@@ -17,7 +18,7 @@ from swink_batch.journal import Index, Journal, Kept
 from swink_batch.limits import Limiter
 from swink_batch.rows import Rows, count_rows, read_rows
 from swink_batch.tally import Tally
-from swink_core import Model, StreamErrorKind, SwinkError, UsageError
+from swink_core import Model, StreamErrorKind, SwinkError, Target, UsageError
 from swink_core.providers import Clock
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ MOST_HOPELESS = 10
 """So many of them in a row, with nothing answered, end a run."""
 
 
+MOST_AT_ONCE = 1000
+"""Answers of earlier runs that are handed on before anything else has a turn."""
+
+
 class Runner:
     """One run of a job: `async with` opens its client and closes client and journal."""
 
@@ -63,7 +68,9 @@ class Runner:
         self._form = Form(job.prompt, job.id_field)
         is_own = journal is not None and journal is not job.journal
         self._ids = journal.index if journal is not None and is_own else Index()
-        self._rows = self._requests()
+        self._rows: Iterator[Request] = self._requests()
+        self._in_line: set[asyncio.Task[Any]] = set()  # which wait for a call's turn
+        self.tally.on_stop = self._leave_line
         self._ended = asyncio.Event()  # set whenever a call has ended
         self._hopeless = 0
         self._budget: Budget | None = None
@@ -84,25 +91,34 @@ class Runner:
             if self._job.turns is not None:
                 await self._job.turns.aclose()
         finally:
+            self.tally.on_stop = None
             if self._journal is not None and self._journal is not self._job.journal:
                 self._journal.close()
 
     def stop(self, why: str) -> None:
-        """Take no further row; calls under way go on to their end."""
+        """Take no further row, and leave those that wait for their turn; calls under way go on."""
         if self.tally.stopped is None:
-            self.tally.stopped = why
+            self.tally.stop(why)
             log.warning("the run stops: %s", why)
 
-    async def run(self) -> None:
-        """Ask all rows. Raises UsageError where the first cannot be asked, or two have one id."""
+    async def prepare(self) -> None:
+        """See that the run can begin. Raises UsageError where it cannot, as where the first row
+        cannot be asked."""
         if self._budget is not None:
             for model in self._job.each_model():
                 known = self._client.catalog.resolve(model)
                 self._budget.expect(known, self._job.options.get("max_tokens"))
+        await self._limiter.join()
+        self._look_at_rows()
+
+    def _look_at_rows(self) -> None:
         self.tally.total = self._count()
+        self._rows = chain([*islice(self._rows, 1)], self._rows)
+
+    async def run(self) -> None:
+        """Ask all rows. Raises UsageError where two have one id."""
         if self._watch is not None:
             self._watch(self.tally)
-        await self._limiter.join()
         workers = [asyncio.ensure_future(self._work()) for _ in range(self._job.concurrency)]
         try:
             await asyncio.gather(*workers)
@@ -163,11 +179,13 @@ class Runner:
             finally:
                 self.tally.under_way -= 1
                 self._ended.set()
+            if answer is None:
+                return
             await self._take(request, answer)
 
     def _kept(self, request: Request) -> Kept | None:
         """Return what an earlier run made of a row; `None` for one that is to be asked."""
-        if self._journal is None:
+        if self._journal is None or not self._job.resume:
             return None
         return self._journal.kept(request.key, request.check, self._job.retry_failed)
 
@@ -177,6 +195,8 @@ class Runner:
         else:
             self.tally.kept += 1
         await self._deliver(kept.line)
+        if not (self.tally.kept + self.tally.kept_failed) % MOST_AT_ONCE:
+            await asyncio.sleep(0)
 
     async def _take(self, request: Request, answer: Answer) -> None:
         if self._journal is not None:
@@ -207,7 +227,26 @@ class Runner:
                 return False
         return True
 
-    async def _ask(self, request: Request) -> Answer:
+    async def _admit(self, target: Target) -> bool:
+        """Wait for a call's turn; tell whether it came before the run was stopped."""
+        me = asyncio.current_task()
+        assert me is not None
+        self._in_line.add(me)
+        try:
+            await self._limiter.admit(target)
+        except asyncio.CancelledError:
+            if self.tally.stopped is None or me.uncancel():
+                raise
+        finally:
+            self._in_line.discard(me)
+        return self.tally.stopped is None
+
+    def _leave_line(self) -> None:
+        for waiting in self._in_line:
+            waiting.cancel()
+
+    async def _ask(self, request: Request) -> Answer | None:
+        """Return what becomes of a row; `None` where the run was stopped before it was asked."""
         if request.why is not None:
             return Answer(id=request.id, error=Failed("bad_row", request.why))
         options: dict[str, Any] = {**self._job.options, **request.options}
@@ -222,7 +261,8 @@ class Runner:
         if self._budget is not None:
             self._budget.begin()
         try:
-            await self._limiter.admit(target)
+            if not await self._admit(target):
+                return None
             began = self._clock.time()
             answer = succeeded(request.id, await stream.result(), self._model)
             if self._reads_json:
