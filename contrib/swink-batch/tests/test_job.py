@@ -145,7 +145,12 @@ async def test_a_run_that_cannot_begin_touches_nothing_and_can_be_corrected(
 ) -> None:
     output = tmp_path / "answers.jsonl"
     output.write_text("of an earlier run")
-    right = {"models": "echo/echo", "rows": some(3), "output": output, "prompt": "{text}"}
+    right: dict[str, Any] = {
+        "models": "echo/echo",
+        "rows": some(3),
+        "output": output,
+        "prompt": "{text}",
+    }
     with pytest.raises(SwinkError, match=said):
         await run(**{**right, **wrong})
     assert output.read_text() == "of an earlier run"

@@ -189,6 +189,7 @@ async def _run(job: Job, requests: Path, output: Path, order: Order) -> tuple[Ta
         presses.append(signal.SIGINT)
         if len(presses) == 1 and seen:
             seen[0].stop("interrupted")
+            progress.close()  # of the line that is drawn anew
             say("calls under way go on to their end; Ctrl-C again ends them")
         else:
             running.cancel()
