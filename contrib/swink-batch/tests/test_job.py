@@ -168,6 +168,21 @@ async def test_all_rows_are_asked_anew_on_demand(tmp_path: Path) -> None:
     assert set(asked.asked.values()) == {2}
 
 
+async def test_a_run_that_is_stopped_writes_all_that_earlier_ones_answered(tmp_path: Path) -> None:
+    def watch(tally: Tally) -> None:
+        tally.stop("at once")
+
+    path, output = tmp_path / "rows.jsonl", tmp_path / "answers.jsonl"
+    late = "\n".join(map(json.dumps, some(6)[3:]))
+    path.write_text(late)
+    await run("echo/echo", path, output, prompt="{text}")
+    path.write_text("\n".join(map(json.dumps, [*some(3), *some(9)[6:]])) + "\n" + late)
+    stopped = await run("echo/echo", path, output, prompt="{text}", watch=watch)
+    assert (stopped.kept, stopped.answered, len(written(output))) == (3, 0, 3)
+    whole = await run("echo/echo", path, output, prompt="{text}")
+    assert (whole.kept, whole.answered, len(written(output))) == (3, 6, 9)
+
+
 async def test_a_run_that_is_stopped_leaves_those_that_wait_for_their_turn(tmp_path: Path) -> None:
     def watch(tally: Tally) -> None:
         if tally.done == 2:

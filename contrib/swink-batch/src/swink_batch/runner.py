@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from itertools import chain, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import msgspec
@@ -44,7 +45,7 @@ MOST_HOPELESS = 10
 
 
 MOST_AT_ONCE = 1000
-"""Answers of earlier runs that are handed on before anything else has a turn."""
+"""Rows that are passed by before anything else has a turn."""
 
 
 class Runner:
@@ -68,6 +69,8 @@ class Runner:
         self._form = Form(job.prompt, job.id_field)
         is_own = journal is not None and journal is not job.journal
         self._ids = journal.index if journal is not None and is_own else Index()
+        self._to_come = len(self._ids) if is_own else 0  # answers of earlier runs
+        self._passed = 0
         self._rows: Iterator[Request] = self._requests()
         self._in_line: set[asyncio.Task[Any]] = set()  # which wait for a call's turn
         self.tally.on_stop = self._leave_line
@@ -166,22 +169,24 @@ class Runner:
 
     async def _work(self) -> None:
         for request in self._rows:  # shared: each worker takes the next one
-            if self.tally.stopped is not None:
+            if self.tally.stopped is not None and not self._hands_on:
                 return
             if (kept := self._kept(request)) is not None:
                 await self._keep(kept)
                 continue
             if self._budget is not None and not await self._can_pay(self._budget):
-                return
+                continue
+            if self.tally.stopped is not None:
+                await self._pass()
+                continue
             self.tally.under_way += 1
             try:
                 answer = await self._ask(request)
             finally:
                 self.tally.under_way -= 1
                 self._ended.set()
-            if answer is None:
-                return
-            await self._take(request, answer)
+            if answer is not None:
+                await self._take(request, answer)
 
     def _kept(self, request: Request) -> Kept | None:
         """Return what an earlier run made of a row; `None` for one that is to be asked."""
@@ -194,8 +199,20 @@ class Runner:
             self.tally.kept_failed += 1
         else:
             self.tally.kept += 1
+        self._to_come -= 1
         await self._deliver(kept.line)
-        if not (self.tally.kept + self.tally.kept_failed) % MOST_AT_ONCE:
+        await self._pass()
+
+    @property
+    def _hands_on(self) -> bool:
+        """Whether a run that was stopped goes through a file's further rows, for the answers that
+        earlier runs left: the output has no fewer than before."""
+        return self._to_come > 0 and isinstance(self._source, str | Path)
+
+    async def _pass(self) -> None:
+        """Count a row that is not asked, and let others have their turn now and then."""
+        self._passed += 1
+        if not self._passed % MOST_AT_ONCE:
             await asyncio.sleep(0)
 
     async def _take(self, request: Request, answer: Answer) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 from math import inf
 
 from attrs import define, field
@@ -127,7 +128,8 @@ class Limiter:
             await turn
         except asyncio.CancelledError:
             if turn.cancelled():
-                line.remove(turn)
+                with suppress(ValueError):  # `_wake` has taken it out
+                    line.remove(turn)
             else:
                 self._free(queue)
             raise
