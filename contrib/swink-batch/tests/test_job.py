@@ -168,6 +168,24 @@ async def test_all_rows_are_asked_anew_on_demand(tmp_path: Path) -> None:
     assert set(asked.asked.values()) == {2}
 
 
+async def test_others_have_their_turn_while_earlier_answers_are_taken_up(tmp_path: Path) -> None:
+    seen: set[int] = set()
+    tallies: list[Tally] = []
+
+    async def look() -> None:
+        while True:
+            seen.update(tally.kept for tally in tallies)
+            await asyncio.sleep(0)
+
+    output = tmp_path / "answers.jsonl"
+    await run("echo/echo", some(2000), output, prompt="{text}")
+    looking = asyncio.ensure_future(look())
+    again = await run("echo/echo", some(2000), output, prompt="{text}", watch=tallies.append)
+    looking.cancel()
+    assert again.kept == 2000
+    assert any(0 < kept < 2000 for kept in seen)
+
+
 async def test_a_run_that_is_stopped_writes_all_that_earlier_ones_answered(tmp_path: Path) -> None:
     def watch(tally: Tally) -> None:
         tally.stop("at once")

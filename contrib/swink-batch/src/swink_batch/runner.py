@@ -44,8 +44,8 @@ MOST_HOPELESS = 10
 """So many of them in a row, with nothing answered, end a run."""
 
 
-MOST_AT_ONCE = 1000
-"""Rows that are passed by before anything else has a turn."""
+MOST_AT_ONCE = 4
+"""Rows that one of hundreds of workers passes by before the others and all else have a turn."""
 
 
 class Runner:
