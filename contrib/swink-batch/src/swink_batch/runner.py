@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 import msgspec
 
@@ -19,7 +19,7 @@ from swink_batch.journal import Index, Journal, Kept
 from swink_batch.limits import Limiter
 from swink_batch.rows import Rows, count_rows, read_rows
 from swink_batch.tally import Tally
-from swink_core import Model, StreamErrorKind, SwinkError, Target, UsageError
+from swink_core import Model, StreamErrorKind, SwinkError, UsageError
 from swink_core.providers import Clock
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["Deliver", "Runner", "Watch"]
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 Deliver: TypeAlias = Callable[[bytes], Awaitable[object]]
 """Takes an answer's line."""
@@ -72,8 +74,8 @@ class Runner:
         self._to_come = len(self._ids) if is_own else 0  # answers of earlier runs
         self._passed = 0
         self._rows: Iterator[Request] = self._requests()
-        self._in_line: set[asyncio.Task[Any]] = set()  # which wait for a call's turn
-        self.tally.on_stop = self._leave_line
+        self._waiting: set[asyncio.Task[Any]] = set()  # for a call's turn, or for a batch's end
+        self.tally.on_stop = self._wait_no_more
         self._ended = asyncio.Event()  # set whenever a call has ended
         self._hopeless = 0
         self._budget: Budget | None = None
@@ -244,22 +246,23 @@ class Runner:
                 return False
         return True
 
-    async def _admit(self, target: Target) -> bool:
-        """Wait for a call's turn; tell whether it came before the run was stopped."""
+    async def _wait(self, waiting: Awaitable[T]) -> tuple[T] | None:
+        """Wait for something that a run which is stopped does without; `None`: it was stopped."""
         me = asyncio.current_task()
         assert me is not None
-        self._in_line.add(me)
+        self._waiting.add(me)
         try:
-            await self._limiter.admit(target)
+            found = await waiting
         except asyncio.CancelledError:
             if self.tally.stopped is None or me.uncancel():
                 raise
+            return None
         finally:
-            self._in_line.discard(me)
-        return self.tally.stopped is None
+            self._waiting.discard(me)
+        return (found,) if self.tally.stopped is None else None
 
-    def _leave_line(self) -> None:
-        for waiting in self._in_line:
+    def _wait_no_more(self) -> None:
+        for waiting in self._waiting:
             waiting.cancel()
 
     async def _ask(self, request: Request) -> Answer | None:
@@ -278,7 +281,7 @@ class Runner:
         if self._budget is not None:
             self._budget.begin()
         try:
-            if not await self._admit(target):
+            if await self._wait(self._limiter.admit(target)) is None:
                 return None
             began = self._clock.time()
             answer = succeeded(request.id, await stream.result(), self._model)

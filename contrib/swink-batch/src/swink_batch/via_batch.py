@@ -134,7 +134,9 @@ class BatchRunner(Runner):
         poll = backoff.on_predicate(
             waits, lambda found: found is None, factor=FIRST_POLL, max_value=LONGEST_POLL
         )(vendor.poll)
-        sources = await poll(id)
+        if self.tally.stopped is not None or (found := await self._wait(poll(id))) is None:
+            return  # the next run looks again
+        [sources] = found
         for name, status, body in await vendor.results(id, sources or ()):
             if (request := waiting.pop(name, None)) is not None:
                 answer = await self._answer(vendor, request, status, body)
