@@ -378,6 +378,24 @@ async def test_a_key_that_is_refused_ends_the_run_soon(tmp_path: Path) -> None:
     assert tally.stopped is not None
 
 
+async def test_a_server_that_throttles_for_ever_ends_the_run(tmp_path: Path) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(reply("429 Slow", b"{}", "application/json"))
+        writer.close()
+
+    listening = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
+    client = {"providers": {"openai": {"base_url": url, "api_key": "x", "api": "chat"}}}
+    rows = [row["text"] for row in some(500)]
+    tally = await run("openai/rows", rows, tmp_path / "o", client={**client, "retry": False})
+    listening.close()
+    assert tally.stopped is not None
+    assert "10 rows in a row failed so: Rate limited" in tally.stopped
+    assert tally.kinds == {"throttled": tally.failed}
+    assert tally.failed < 20
+
+
 async def test_a_fallback_answers_what_the_first_model_cannot(tmp_path: Path) -> None:
     client = {"retry": IMPATIENT, "providers": {"openai": {"base_url": "http://127.0.0.1:9"}}}
     models = ["openai/rows", "echo/echo"]

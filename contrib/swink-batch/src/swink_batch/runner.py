@@ -38,7 +38,12 @@ Watch: TypeAlias = Callable[[Tally], object]
 """Is told of a run's state when it begins, and whenever a row is done."""
 
 HOPELESS = frozenset(
-    {StreamErrorKind.AUTH, StreamErrorKind.QUOTA_EXHAUSTED, StreamErrorKind.MODEL_NOT_FOUND}
+    {
+        StreamErrorKind.AUTH,
+        StreamErrorKind.QUOTA_EXHAUSTED,
+        StreamErrorKind.MODEL_NOT_FOUND,
+        StreamErrorKind.THROTTLED,  # after all retries
+    }
 )
 """Failures that the next row has as well."""
 
