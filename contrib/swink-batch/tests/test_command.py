@@ -34,7 +34,7 @@ def test_a_file_is_answered_and_a_second_run_asks_nothing(
     assert [line.get("text") for line in found] == ["Say one", "Say two", None]
     assert "line 3 is no JSON" in found[2]["error"]["message"]
     assert json.loads(report.read_bytes())["kinds"] == {"bad_row": 1}
-    again = swink(*asked, "--prompt", "Say {text}")
+    again = swink(*asked, "--prompt", "Say {text}", "--resume")
     assert "0 answered, 0 failed" in again.stderr
     assert "2 answered and 1 failed in earlier runs" in again.stderr
 
@@ -46,6 +46,7 @@ def test_a_file_is_answered_and_a_second_run_asks_nothing(
         (["--shard", "3/2"], "there is no shard 3 of 2"),
         (["--shard", "half"], "'half' is not I/N"),
         (["--budget", "-1"], "budget is -1"),
+        (["--rpm", "nan"], "rpm is nan"),
         (["--prompt", "{"], "the prompt is no template"),
         (["--limits", "redis://127.0.0.1:9"], "Limits cannot be shared"),
     ],

@@ -17,7 +17,7 @@ from row_server import Rows, reply, stream_of
 
 from swink_batch import Answer, Job, Tally, answers, run
 from swink_batch.answers import as_json
-from swink_core import RetryPolicy, Timeouts, UsageError
+from swink_core import MediaError, RetryPolicy, SwinkError, Timeouts, UsageError
 from swink_testing.clock import ManualClock
 
 IMPATIENT = RetryPolicy(base=0.001, max_delay=0.01, retry_after_cap=0.05)
@@ -79,6 +79,27 @@ async def test_a_line_of_csv_is_as_long_as_it_likes_and_has_as_many_fields_as_th
     assert (tally.answered, tally.kinds) == (3, {"bad_row": 2})
 
 
+async def test_a_line_that_cannot_be_read_takes_no_other_rows_id(tmp_path: Path) -> None:
+    path, output = tmp_path / "rows.jsonl", tmp_path / "answers.jsonl"
+    lines = [json.dumps({"id": number, "text": f"row {number}"}) for number in range(5)]
+    path.write_text("\n".join([*lines[:2], "not json", *lines[3:], '{"id": 6, "text": null}']))
+    tally = await run("echo/echo", path, output, prompt="{text}", order="input")
+    assert [line["id"] for line in written(output)] == ["0", "1", "row 3", "3", "4", "6"]
+    assert (tally.answered, tally.kinds) == (4, {"bad_row": 2})
+    assert "the row's 'text', which the prompt names, is null" in output.read_text()
+
+
+async def test_a_damaged_parquet_file_is_named(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path, arrow = tmp_path / "rows.parquet", pytest.importorskip("pyarrow")
+    parquet.write_table(arrow.Table.from_pylist(some(5)), path)
+    whole = path.read_bytes()
+    for damaged in (b"", whole[: len(whole) // 2], whole[:4] + b"?" * 40 + whole[44:]):
+        path.write_bytes(damaged)
+        with pytest.raises(MediaError, match=r"rows\.parquet cannot be read as Parquet"):
+            await run("echo/echo", path, tmp_path / "answers.jsonl", prompt="{text}")
+
+
 async def test_failures_are_kept_with_their_kind_and_asked_again_on_demand(tmp_path: Path) -> None:
     rows = [{"id": "good", "prompt": "Hi"}, {"id": "empty", "prompt": ""}, {"id": "none"}]
     output = tmp_path / "answers.jsonl"
@@ -106,9 +127,97 @@ async def test_a_model_that_nobody_has_ends_the_run_before_it_begins(
     assert (await run("echo/echo", some(3), output, prompt="{text}")).answered == 3
 
 
-async def test_a_first_row_that_cannot_be_asked_ends_the_run_before_it_begins() -> None:
-    with pytest.raises(UsageError, match="the row has no 'txt', which the prompt names"):
-        await run("echo/echo", some(3), "/dev/null", prompt="{txt}", journal=None)
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"prompt": "{txt}"}, "the row has no 'txt', which the prompt names"),
+        ({"prompt": "{text"}, "the prompt is no template"),
+        ({"rows": "nowhere.jsonl"}, r"there is no file nowhere\.jsonl"),
+        ({"models": "openai/rows", "budget": 1.0}, "the price of openai/rows is not known"),
+        ({"budget": float("nan")}, "budget is nan"),
+        ({"models": ["echo/echo", "echo/think"], "via": "batch"}, "a batch has one model"),
+        ({"budget": 1.0, "via": "batch"}, "no budget stops a batch"),
+    ],
+    ids=str,
+)
+async def test_a_run_that_cannot_begin_touches_nothing_and_can_be_corrected(
+    wrong: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    output = tmp_path / "answers.jsonl"
+    output.write_text("of an earlier run")
+    right: dict[str, Any] = {
+        "models": "echo/echo",
+        "rows": some(3),
+        "output": output,
+        "prompt": "{text}",
+    }
+    with pytest.raises(SwinkError, match=said):
+        await run(**{**right, **wrong})
+    assert output.read_text() == "of an earlier run"
+    assert (await run(**right)).answered == 3
+
+
+async def test_all_rows_are_asked_anew_on_demand(tmp_path: Path) -> None:
+    output = tmp_path / "answers.jsonl"
+    async with server() as (asked, settings):
+        for resume in (True, False, True):
+            tally = await run(
+                "openai/rows", some(3), output, prompt="{text}", resume=resume, **settings
+            )
+    assert (tally.kept, tally.answered) == (3, 0)
+    assert set(asked.asked.values()) == {2}
+
+
+async def test_others_have_their_turn_while_earlier_answers_are_taken_up(tmp_path: Path) -> None:
+    seen: set[int] = set()
+    tallies: list[Tally] = []
+
+    async def look() -> None:
+        while True:
+            seen.update(tally.kept for tally in tallies)
+            await asyncio.sleep(0)
+
+    output = tmp_path / "answers.jsonl"
+    await run("echo/echo", some(2000), output, prompt="{text}")
+    looking = asyncio.ensure_future(look())
+    again = await run("echo/echo", some(2000), output, prompt="{text}", watch=tallies.append)
+    looking.cancel()
+    assert again.kept == 2000
+    assert any(0 < kept < 2000 for kept in seen)
+
+
+async def test_a_run_that_is_stopped_writes_all_that_earlier_ones_answered(tmp_path: Path) -> None:
+    def watch(tally: Tally) -> None:
+        tally.stop("at once")
+
+    path, output = tmp_path / "rows.jsonl", tmp_path / "answers.jsonl"
+    late = "\n".join(map(json.dumps, some(6)[3:]))
+    path.write_text(late)
+    await run("echo/echo", path, output, prompt="{text}")
+    path.write_text("\n".join(map(json.dumps, [*some(3), *some(9)[6:]])) + "\n" + late)
+    stopped = await run("echo/echo", path, output, prompt="{text}", watch=watch)
+    assert (stopped.kept, stopped.answered, len(written(output))) == (3, 0, 3)
+    whole = await run("echo/echo", path, output, prompt="{text}")
+    assert (whole.kept, whole.answered, len(written(output))) == (3, 6, 9)
+
+
+async def test_a_run_that_is_stopped_leaves_those_that_wait_for_their_turn(tmp_path: Path) -> None:
+    def watch(tally: Tally) -> None:
+        if tally.done == 2:
+            tally.stop("enough")
+
+    output = tmp_path / "answers.jsonl"
+    rows = [row["text"] for row in some(20)]
+    async with server() as (asked, settings):
+        tally = await asyncio.wait_for(
+            run("openai/rows", rows, output, rpm=1500.0, watch=watch, **settings), 5.0
+        )
+        assert tally.stopped == "enough"
+        assert 2 <= tally.answered == asked.asked.total() < 12
+        assert (tally.failed, tally.under_way) == (0, 0)
+        again = await run("openai/rows", rows, output, **settings)
+    assert (again.kept, again.answered) == (tally.answered, 20 - tally.answered)
+    assert set(asked.asked.values()) == {1}
 
 
 @pytest.mark.parametrize("template", ["{", "{text!r}", "{text:>5}", "{text.x}", "{0}", "{}"])
@@ -267,6 +376,24 @@ async def test_a_key_that_is_refused_ends_the_run_soon(tmp_path: Path) -> None:
     assert tally.kinds.keys() == {"auth"}
     assert tally.failed < 20
     assert tally.stopped is not None
+
+
+async def test_a_server_that_throttles_for_ever_ends_the_run(tmp_path: Path) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(reply("429 Slow", b"{}", "application/json"))
+        writer.close()
+
+    listening = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
+    client = {"providers": {"openai": {"base_url": url, "api_key": "x", "api": "chat"}}}
+    rows = [row["text"] for row in some(500)]
+    tally = await run("openai/rows", rows, tmp_path / "o", client={**client, "retry": False})
+    listening.close()
+    assert tally.stopped is not None
+    assert "10 rows in a row failed so: Rate limited" in tally.stopped
+    assert tally.kinds == {"throttled": tally.failed}
+    assert tally.failed < 20
 
 
 async def test_a_fallback_answers_what_the_first_model_cannot(tmp_path: Path) -> None:

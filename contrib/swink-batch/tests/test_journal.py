@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing
+from errno import ENOSPC
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from swink_batch import Answer, Failed
 from swink_batch.answers import read_answer
 from swink_batch.forms import digest
 from swink_batch.journal import Index, Journal, engine_of
-from swink_core import SwinkError
+from swink_core import SwinkError, UsageError
 
 JOB = {"models": ["echo/echo"], "options": {"max_tokens": 5}}
 
@@ -100,6 +102,42 @@ def test_a_file_that_was_cut_at_any_byte_has_all_whole_lines(tmp_path: Path) -> 
         third.close()
 
 
+def test_a_journal_without_an_answer_is_no_jobs(path: Path) -> None:
+    Journal(engine_of(path), {"models": ["echo/ehco"]}).close()
+    journal = opened(path)
+    add(journal, Answer(id="a"), 7)
+    journal.close()
+    with pytest.raises(UsageError, match="models was"):
+        Journal(engine_of(path), {"models": ["echo/ehco"]})
+
+
+def test_a_disk_that_fills_in_the_middle_of_a_line_leaves_no_part_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = 0
+
+    def write(file: int, data: bytes) -> int:
+        nonlocal room
+        if not room:
+            raise OSError(ENOSPC, "No space left on device")
+        room, written = 0, os_write(file, data[:room])
+        return written
+
+    journal, os_write = opened(tmp_path / "journal"), os.write
+    add(journal, Answer(id="a", text="one"), 7)
+    monkeypatch.setattr(os, "write", write)
+    room = 10
+    with pytest.raises(SwinkError, match=r"all\.journal: No space left on device"):
+        add(journal, Answer(id="b", text="two"), 7)
+    room = 1000
+    add(journal, Answer(id="c", text="three"), 7)
+    journal.close()
+    again = opened(tmp_path / "journal")
+    assert [text(again, id) for id in ("a", "c")] == ["one", "three"]
+    assert again.line(key("b")) is None
+    again.close()
+
+
 def test_a_database_that_cannot_be_written_is_named_and_keeps_what_it_has(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
     journal = opened(path)
@@ -118,7 +156,9 @@ def test_a_database_that_cannot_be_written_is_named_and_keeps_what_it_has(tmp_pa
 
 @pytest.mark.parametrize("line", [b"what is this\n", b'{"broken\n', b"{}\n"])
 def test_a_journal_that_something_else_wrote_to_is_refused(line: bytes, tmp_path: Path) -> None:
-    opened(tmp_path / "journal").close()
+    journal = opened(tmp_path / "journal")
+    journal.begin()
+    journal.close()
     [file] = (tmp_path / "journal").iterdir()
     file.write_bytes(file.read_bytes() + line)
     with pytest.raises(SwinkError, match="line 2 is no answer"):

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from itertools import count
-from math import inf
+from math import inf, isnan
 
 import pytest
 from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
 
-from swink_batch.limits import Lane, allowances
-from swink_core import Done, Error, StopReason, StreamErrorKind
+from swink import Client
+from swink_batch.limits import Lane, Limiter, allowances
+from swink_batch.limits.lane import LONGEST_SHUT
+from swink_core import Done, Error, StopReason, StreamErrorKind, Target
+from swink_core.providers import LoopClock
 
 LATENCY = 0.3
 
@@ -92,6 +98,20 @@ def all_of(*servers: Answer) -> Answer:
 THROTTLED = Error(error_message="slow down", error_kind=StreamErrorKind.THROTTLED)
 
 DONE = Done(StopReason.STOP)
+
+SLOW = Error(error_message="too long", error_kind=StreamErrorKind.TIMEOUT)
+
+LIES = {
+    name: {"x-ratelimit-remaining-requests": remaining, "x-ratelimit-reset-requests": reset}
+    for name, remaining, reset in [
+        ("shut", "0", "999999h"),
+        ("negative", "-5", "-30s"),
+        ("huge", "99999999999999999999", "1e308"),
+        ("slow", "1", "119"),
+        ("fast", "1e14", "0.000001"),
+        ("no number", "NaN", "inf"),
+    ]
+}
 
 
 def simulated(
@@ -185,6 +205,48 @@ def test_a_limit_that_refusals_alone_tell_is_used_and_hardly_passed(
     assert refused < 0.01 * answered
 
 
+@pytest.mark.parametrize("refusal", [0.005, 3.0])
+def test_a_server_that_refuses_the_first_calls_of_all_is_asked_until_it_answers(
+    refusal: float,
+) -> None:
+    shut = 20.0
+    lane, answered, refused = simulated(
+        lambda now: (THROTTLED if now < shut else None, {}), 4 * shut, refusal
+    )
+    assert refused < 3 * shut
+    assert answered > 20 * shut
+    assert lane.window.size > 8
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([0.0, 0.001, 0.1, 1.0, 3.0, 100.0]),
+            st.sampled_from([DONE, THROTTLED, SLOW, evolve(THROTTLED, retry_after=1e9)]),
+            st.sampled_from([*{**LIES, "none": {}}.values()]),
+        ),
+        max_size=60,
+    ),
+    st.integers(1, 9),
+)
+def test_whatever_a_server_says_the_next_call_has_its_turn_within_a_minute(
+    said: list[tuple[float, Done | Error, dict[str, str]]], at_once: int
+) -> None:
+    lane, now = Lane(at_once, 0.0), 0.0
+    begun: deque[float] = deque()
+    for seconds, terminal, headers in said:
+        now += seconds
+        while lane.wait(now) <= 0.0:
+            lane.begin(now)
+            begun.append(now)
+        if begun:
+            lane.end(begun.popleft(), now, terminal)
+            lane.heed(headers, now, isinstance(terminal, Done))
+        assert lane.busy == len(begun)
+        assert not isnan(lane.wait(now))
+        assert lane.wait(now) <= LONGEST_SHUT + 1e-6 or begun
+
+
 def test_without_limits_the_window_opens_to_its_most() -> None:
     lane, answered, refused = simulated(lambda now: (None, {}), 60.0)
     assert lane.window.size == 256
@@ -253,3 +315,28 @@ def test_a_lane_waits_for_a_place_without_a_time() -> None:
     lane = Lane(1, 0.0)
     lane.begin(0.0)
     assert lane.wait(0.0) == inf
+
+
+async def test_a_retry_goes_before_those_who_have_not_begun() -> None:
+    limiter, went = Limiter(LoopClock(), 1), list[str]()
+    async with Client() as client:
+        streams = [client.stream("echo/echo", "Hi") for _ in range(4)]
+        targets = [stream.call.attempt.target for stream in streams]
+        await limiter.admit(targets[0])
+
+        async def go(name: str, take: Callable[[Target], Awaitable[None]], target: Target) -> None:
+            await take(target)
+            went.append(name)
+            limiter.leave(target, Done(StopReason.STOP), None)
+
+        ways = [("new", limiter.admit), ("newer", limiter.admit), ("retry", limiter.enter)]
+        waiting = [
+            asyncio.ensure_future(go(name, take, target))
+            for (name, take), target in zip(ways, targets[1:], strict=True)
+        ]
+        await asyncio.sleep(0)
+        limiter.give_up(targets[0])
+        await asyncio.gather(*waiting)
+        for stream in streams:
+            await stream.aclose()
+    assert went == ["retry", "new", "newer"]

@@ -95,6 +95,24 @@ async def test_rows_are_handed_over_and_answered_at_a_batchs_price(
     assert lines["r0"]["cost"] == pytest.approx(ordinary.total / 2)
 
 
+async def test_a_run_that_is_stopped_leaves_its_batch_to_the_next_one(
+    tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]], monkeypatch: Any
+) -> None:
+    tallies: list[Tally] = []
+
+    async def poll(self: Any, id: str) -> None:
+        tallies[0].stop("enough")
+
+    with monkeypatch.context() as context:
+        context.setattr(via_batch.Vendor, "poll", poll)
+        context.setattr(via_batch, "FIRST_POLL", 3600.0)
+        stopped = asked(tmp_path, vendor, watch=tallies.append)
+        tally, lines = await asyncio.wait_for(stopped, 10.0)
+    assert (tally.stopped, tally.done, lines) == ("enough", 0, {})
+    tally, _ = await asked(tmp_path, vendor)
+    assert (tally.answered, len(vendor[1].batches)) == (4, 1)
+
+
 async def test_a_run_that_was_killed_while_it_waited_comes_back_to_its_batch(
     tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]], monkeypatch: Any
 ) -> None:

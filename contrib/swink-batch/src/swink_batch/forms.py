@@ -53,7 +53,7 @@ class Form:
     def request(self, number: int, row: Row | BadRow) -> Request:
         """Return the request of a row, of which this is the number."""
         if isinstance(row, BadRow):
-            id = str(number)
+            id = f"row {number}"  # the number alone may be another row's id
             return Request(id, digest(id.encode()), check=digest(row.why.encode()), why=row.why)
         named = {"prompt": row} if isinstance(row, str) else row
         id = str(number if (given := named.get(self._id_field)) is None else given)
@@ -97,7 +97,9 @@ def _filling(template: str) -> Callable[[Mapping[str, Any]], str]:
             said.append(text)
             if name is None:
                 continue
-            if row.get(name) is None:
+            if name in row and row[name] is None:
+                raise ValueError(f"the row's {name!r}, which the prompt names, is null")
+            if name not in row:
                 has = ", ".join(map(str, row))
                 raise ValueError(f"the row has no {name!r}, which the prompt names; it has {has}")
             said.append(str(row[name]))

@@ -12,6 +12,7 @@ from attrs import define, evolve, field
 
 from swink import Client
 from swink_batch.answers import Answer, read_answer
+from swink_batch.forms import Form
 from swink_batch.journal import Journal, engine_of
 from swink_batch.limits import Limiter, Turns
 from swink_batch.rows import Rows
@@ -46,8 +47,12 @@ def _shard(value: Any) -> tuple[int, int]:
     return int(number), int(count)
 
 
+def _template(job: Job, attribute: Any, value: str | None) -> None:
+    Form(value)
+
+
 def _positive(job: Job, attribute: Any, value: float | None) -> None:
-    if value is not None and value <= 0:
+    if value is not None and not value > 0:  # nor is NaN
         raise UsageError(f"{attribute.name} is {value}", resolution="Give a number above 0.")
 
 
@@ -66,7 +71,8 @@ class Job:
 
     `journal` keeps what was answered: a database (`.sqlite`, `.db`) or a folder, or a journal that
     is open, and stays so; `None` is none.
-    Rows that failed in an earlier run are asked again with `retry_failed`. `shard` is `(i, n)`: of
+    Rows that failed in an earlier run are asked again with `retry_failed`, and all rows without
+    `resume`, whose new answers take the place of the old. `shard` is `(i, n)`: of
     `n` processes that share a journal this one asks its part of the rows. `client` are arguments
     of `swink.Client`: credentials, addresses.
 
@@ -75,7 +81,7 @@ class Job:
     """
 
     models: Any
-    prompt: str | None = None
+    prompt: str | None = field(default=None, validator=_template)
     type: Any = None
     options: Mapping[str, Any] = field(factory=dict, repr=False)
     id_field: str = "id"
@@ -85,6 +91,7 @@ class Job:
     turns: Turns | None = field(default=None, repr=False)
     budget: float | None = field(default=None, validator=_positive)
     journal: str | Path | Journal | None = None
+    resume: bool = True
     retry_failed: bool = False
     shard: tuple[int, int] = field(default=(1, 1), converter=_shard)
     via: Via = "calls"
@@ -126,6 +133,7 @@ class Job:
         async def work() -> None:
             try:
                 async with runner:
+                    await runner.prepare()
                     await runner.run()
             except Exception:
                 await queue.put(None)
@@ -164,6 +172,7 @@ class Job:
                 file.write(line + b"\n")
 
         async with job._runner(rows, deliver, watch) as runner:
+            await runner.prepare()
             with opened(path, whole=order == "input") as file:
                 await runner.run()
                 if order == "input":

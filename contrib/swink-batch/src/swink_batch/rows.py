@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from operator import length_hint
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -50,8 +51,9 @@ def read_rows(source: Rows) -> Iterator[Row | BadRow]:
     if path.suffix == ".csv":
         yield from _csv_rows(path)
     elif path.suffix == ".parquet":
-        for batch in _parquet(path).iter_batches(PARQUET_ROWS):
-            yield from batch.to_pylist()
+        with _parquet(path) as file:
+            for batch in file.iter_batches(PARQUET_ROWS):
+                yield from batch.to_pylist()
     else:
         yield from _json_lines(path)
 
@@ -62,7 +64,8 @@ def count_rows(source: Rows) -> int | None:
         return length_hint(source) or None
     path = _checked(Path(source))
     if path.suffix == ".parquet":
-        return int(_parquet(path).metadata.num_rows)
+        with _parquet(path) as file:
+            return int(file.metadata.num_rows)
     lines, last = 0, b"\n"
     with path.open("rb") as file:
         while part := file.read(1 << 20):
@@ -113,12 +116,21 @@ def _json_lines(path: Path) -> Iterator[Row | BadRow]:
             yield row if is_row else BadRow(f"line {number} is neither an object nor a string")
 
 
-def _parquet(path: Path) -> Any:
+@contextmanager
+def _parquet(path: Path) -> Iterator[Any]:
+    """Open a Parquet file. Raises MediaError where it is none, or is damaged."""
     try:
+        import pyarrow
         import pyarrow.parquet as parquet
     except ImportError as error:
         raise UsageError(
             f"{path} cannot be read: pyarrow is not installed",
             resolution="pip install 'swink-batch[parquet]', or write the rows as JSONL.",
         ) from error
-    return parquet.ParquetFile(path)
+    try:
+        with parquet.ParquetFile(path) as file:
+            yield file
+    except (pyarrow.ArrowException, OSError) as error:
+        raise MediaError(
+            f"{path} cannot be read as Parquet: {error}", resolution="Write the file anew."
+        ) from error

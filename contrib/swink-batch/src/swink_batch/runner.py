@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 import msgspec
 
@@ -27,6 +29,8 @@ __all__ = ["Deliver", "Runner", "Watch"]
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 Deliver: TypeAlias = Callable[[bytes], Awaitable[object]]
 """Takes an answer's line."""
 
@@ -34,12 +38,21 @@ Watch: TypeAlias = Callable[[Tally], object]
 """Is told of a run's state when it begins, and whenever a row is done."""
 
 HOPELESS = frozenset(
-    {StreamErrorKind.AUTH, StreamErrorKind.QUOTA_EXHAUSTED, StreamErrorKind.MODEL_NOT_FOUND}
+    {
+        StreamErrorKind.AUTH,
+        StreamErrorKind.QUOTA_EXHAUSTED,
+        StreamErrorKind.MODEL_NOT_FOUND,
+        StreamErrorKind.THROTTLED,  # after all retries
+    }
 )
 """Failures that the next row has as well."""
 
 MOST_HOPELESS = 10
 """So many of them in a row, with nothing answered, end a run."""
+
+
+MOST_AT_ONCE = 4
+"""Rows that one of hundreds of workers passes by before the others and all else have a turn."""
 
 
 class Runner:
@@ -63,7 +76,11 @@ class Runner:
         self._form = Form(job.prompt, job.id_field)
         is_own = journal is not None and journal is not job.journal
         self._ids = journal.index if journal is not None and is_own else Index()
-        self._rows = self._requests()
+        self._to_come = len(self._ids) if is_own else 0  # answers of earlier runs
+        self._passed = 0
+        self._rows: Iterator[Request] = self._requests()
+        self._waiting: set[asyncio.Task[Any]] = set()  # for a call's turn, or for a batch's end
+        self.tally.on_stop = self._wait_no_more
         self._ended = asyncio.Event()  # set whenever a call has ended
         self._hopeless = 0
         self._budget: Budget | None = None
@@ -84,25 +101,34 @@ class Runner:
             if self._job.turns is not None:
                 await self._job.turns.aclose()
         finally:
+            self.tally.on_stop = None
             if self._journal is not None and self._journal is not self._job.journal:
                 self._journal.close()
 
     def stop(self, why: str) -> None:
-        """Take no further row; calls under way go on to their end."""
+        """Take no further row, and leave those that wait for their turn; calls under way go on."""
         if self.tally.stopped is None:
-            self.tally.stopped = why
+            self.tally.stop(why)
             log.warning("the run stops: %s", why)
 
-    async def run(self) -> None:
-        """Ask all rows. Raises UsageError where the first cannot be asked, or two have one id."""
+    async def prepare(self) -> None:
+        """See that the run can begin. Raises UsageError where it cannot, as where the first row
+        cannot be asked."""
         if self._budget is not None:
             for model in self._job.each_model():
                 known = self._client.catalog.resolve(model)
                 self._budget.expect(known, self._job.options.get("max_tokens"))
+        await self._limiter.join()
+        self._look_at_rows()
+
+    def _look_at_rows(self) -> None:
         self.tally.total = self._count()
+        self._rows = chain([*islice(self._rows, 1)], self._rows)
+
+    async def run(self) -> None:
+        """Ask all rows. Raises UsageError where two have one id."""
         if self._watch is not None:
             self._watch(self.tally)
-        await self._limiter.join()
         workers = [asyncio.ensure_future(self._work()) for _ in range(self._job.concurrency)]
         try:
             await asyncio.gather(*workers)
@@ -150,24 +176,28 @@ class Runner:
 
     async def _work(self) -> None:
         for request in self._rows:  # shared: each worker takes the next one
-            if self.tally.stopped is not None:
+            if self.tally.stopped is not None and not self._hands_on:
                 return
             if (kept := self._kept(request)) is not None:
                 await self._keep(kept)
                 continue
             if self._budget is not None and not await self._can_pay(self._budget):
-                return
+                continue
+            if self.tally.stopped is not None:
+                await self._pass()
+                continue
             self.tally.under_way += 1
             try:
                 answer = await self._ask(request)
             finally:
                 self.tally.under_way -= 1
                 self._ended.set()
-            await self._take(request, answer)
+            if answer is not None:
+                await self._take(request, answer)
 
     def _kept(self, request: Request) -> Kept | None:
         """Return what an earlier run made of a row; `None` for one that is to be asked."""
-        if self._journal is None:
+        if self._journal is None or not self._job.resume:
             return None
         return self._journal.kept(request.key, request.check, self._job.retry_failed)
 
@@ -176,7 +206,21 @@ class Runner:
             self.tally.kept_failed += 1
         else:
             self.tally.kept += 1
+        self._to_come -= 1
         await self._deliver(kept.line)
+        await self._pass()
+
+    @property
+    def _hands_on(self) -> bool:
+        """Whether a run that was stopped goes through a file's further rows, for the answers that
+        earlier runs left: the output has no fewer than before."""
+        return self._to_come > 0 and isinstance(self._source, str | Path)
+
+    async def _pass(self) -> None:
+        """Count a row that is not asked, and let others have their turn now and then."""
+        self._passed += 1
+        if not self._passed % MOST_AT_ONCE:
+            await asyncio.sleep(0)
 
     async def _take(self, request: Request, answer: Answer) -> None:
         if self._journal is not None:
@@ -207,7 +251,27 @@ class Runner:
                 return False
         return True
 
-    async def _ask(self, request: Request) -> Answer:
+    async def _wait(self, waiting: Awaitable[T]) -> tuple[T] | None:
+        """Wait for something that a run which is stopped does without; `None`: it was stopped."""
+        me = asyncio.current_task()
+        assert me is not None
+        self._waiting.add(me)
+        try:
+            found = await waiting
+        except asyncio.CancelledError:
+            if self.tally.stopped is None or me.uncancel():
+                raise
+            return None
+        finally:
+            self._waiting.discard(me)
+        return (found,) if self.tally.stopped is None else None
+
+    def _wait_no_more(self) -> None:
+        for waiting in self._waiting:
+            waiting.cancel()
+
+    async def _ask(self, request: Request) -> Answer | None:
+        """Return what becomes of a row; `None` where the run was stopped before it was asked."""
         if request.why is not None:
             return Answer(id=request.id, error=Failed("bad_row", request.why))
         options: dict[str, Any] = {**self._job.options, **request.options}
@@ -222,7 +286,8 @@ class Runner:
         if self._budget is not None:
             self._budget.begin()
         try:
-            await self._limiter.admit(target)
+            if await self._wait(self._limiter.admit(target)) is None:
+                return None
             began = self._clock.time()
             answer = succeeded(request.id, await stream.result(), self._model)
             if self._reads_json:

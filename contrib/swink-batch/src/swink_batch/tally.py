@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable
 from math import exp, log
 
 from attrs import define, field
@@ -77,11 +78,19 @@ class Tally:
     unpriced: int = 0
     latency: Latency = field(factory=Latency)
     stopped: str | None = None
+    on_stop: Callable[[], object] | None = field(default=None, repr=False)
     now: float = 0.0
     course: list[tuple[float, int]] = field(factory=list, repr=False)
     """How many rows were done after how many seconds."""
     _step: float = field(default=0.25, repr=False)
     _past: deque[tuple[float, int]] = field(factory=deque, repr=False)
+
+    def stop(self, why: str) -> None:
+        """Have the run take no further row, for that reason; calls under way go on."""
+        if self.stopped is None:
+            self.stopped = why
+            if self.on_stop is not None:
+                self.on_stop()
 
     def add(self, answer: Answer, now: float) -> None:
         """Count what became of a row."""

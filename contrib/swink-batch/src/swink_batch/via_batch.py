@@ -42,25 +42,31 @@ class _Line(msgspec.Struct, omit_defaults=True):
 class BatchRunner(Runner):
     """A run of a job for which one vendor's batch API answers."""
 
-    async def run(self) -> None:
-        """Hand over all rows, wait for them, and keep what became of them."""
-        models = self._job.models
-        if not self._is_one_model():
-            if len(models) > 1:
-                raise UsageError(
-                    "a batch has one model, and no other to fall back to",
-                    resolution="Name one model with --via batch.",
-                )
-            models = models[0]
+    async def prepare(self) -> None:
+        """See that the rows can be handed over. Raises UsageError where they cannot."""
+        if not self._is_one_model() and len(self._job.models) > 1:
+            raise UsageError(
+                "a batch has one model, and no other to fall back to",
+                resolution="Name one model with --via batch.",
+            )
         if self._job.journal is None:
             raise UsageError(
                 "a batch needs a journal to come back to", resolution="Name one: journal=…"
             )
-        self._model = str(models)
-        self.tally.total = self._count()
+        if self._job.budget is not None:
+            raise UsageError(
+                "no budget stops a batch, which is handed over as a whole",
+                resolution="Leave the budget out, or --via batch.",
+            )
+        self._look_at_rows()
+
+    async def run(self) -> None:
+        """Hand over all rows, wait for them, and keep what became of them."""
+        [model] = self._job.each_model()
+        self._model = str(model)
         if self._watch is not None:
             self._watch(self.tally)
-        provider = self._client.catalog.resolve(models).provider
+        provider = self._client.catalog.resolve(model).provider
         ledger = FileEngine(Path(f"{self._job.journal}.batches"))
         try:
             async with Vendor(provider, self._job.client) as vendor:
@@ -108,6 +114,8 @@ class BatchRunner(Runner):
         rows: Sequence[tuple[str, bytes]],
     ) -> None:
         names = [name for name, _ in rows]
+        assert self._journal is not None
+        self._journal.begin()  # the batch is that job's
         id = await vendor.submit(rows)
         ledger.append(msgspec.json.encode(_Line(id, names)))
         open_[id] = names
@@ -126,7 +134,9 @@ class BatchRunner(Runner):
         poll = backoff.on_predicate(
             waits, lambda found: found is None, factor=FIRST_POLL, max_value=LONGEST_POLL
         )(vendor.poll)
-        sources = await poll(id)
+        if self.tally.stopped is not None or (found := await self._wait(poll(id))) is None:
+            return  # the next run looks again
+        [sources] = found
         for name, status, body in await vendor.results(id, sources or ()):
             if (request := waiting.pop(name, None)) is not None:
                 answer = await self._answer(vendor, request, status, body)

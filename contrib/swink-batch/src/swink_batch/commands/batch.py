@@ -71,6 +71,12 @@ def _shard(context: click.Context, parameter: click.Parameter, value: str) -> tu
     help="Where to keep what was answered: a folder, or a database (*.sqlite). "
     "Default: the output's name and .journal.",
 )
+@click.option(
+    "--resume/--no-resume",
+    default=True,
+    show_default=True,
+    help="Go on where an earlier run was, or ask all rows anew.",
+)
 @click.option("--retry-failed", is_flag=True, help="Ask rows again that failed in an earlier run.")
 @click.option("--budget", type=float, metavar="DOLLARS", help="The most to spend, over all runs.")
 @click.option(
@@ -182,7 +188,8 @@ async def _run(job: Job, requests: Path, output: Path, order: Order) -> tuple[Ta
     def stop() -> None:
         presses.append(signal.SIGINT)
         if len(presses) == 1 and seen:
-            seen[0].stopped = seen[0].stopped or "interrupted"
+            seen[0].stop("interrupted")
+            progress.close()  # of the line that is drawn anew
             say("calls under way go on to their end; Ctrl-C again ends them")
         else:
             running.cancel()
@@ -193,6 +200,7 @@ async def _run(job: Job, requests: Path, output: Path, order: Order) -> tuple[Ta
         while not running.done():
             await asyncio.wait([running], timeout=TICK_SECONDS)
             if seen:
+                seen[0].now = loop.time()  # a rate falls while nothing comes
                 progress(seen[0])
         return running.result(), bool(presses)
     except asyncio.CancelledError:

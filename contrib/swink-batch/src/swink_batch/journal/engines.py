@@ -80,9 +80,13 @@ class FileEngine:
 
     def append(self, line: bytes) -> int:
         """Write a line and return its place."""
-        data, place = line + b"\n", self._end
-        while data:  # a disk that is full raises; a signal may cut a write short
-            data = data[os.write(self._file.fileno(), data) :]
+        data, place, file = line + b"\n", self._end, self._file.fileno()
+        try:
+            while data:  # a disk that is full, or a signal, may cut a write short
+                data = data[os.write(file, data) :]
+        except OSError as error:
+            os.ftruncate(file, place)  # the next line begins where this one did
+            raise _unusable(self._paths[0], error) from error
         self._end = self._ends[0] = place + len(line) + 1
         return place
 
@@ -156,12 +160,17 @@ class SQLiteEngine:
         try:
             yield
         except sqlite3.Error as error:
-            raise SwinkError(
-                f"{self._path}: {error}",
-                title="The journal cannot be used",
-                resolution="See that its disk has room and that the file is whole. The next run "
-                "goes on from what it holds.",
-            ) from error
+            raise _unusable(self._path, error) from error
+
+
+def _unusable(path: Path, error: Exception) -> SwinkError:
+    why = getattr(error, "strerror", None) or error
+    return SwinkError(
+        f"{path}: {why}",
+        title="The journal cannot be used",
+        resolution="See that its disk has room and that the file is whole. The next run goes on "
+        "from what it holds.",
+    )
 
 
 def _locked(path: Path) -> IO[bytes]:

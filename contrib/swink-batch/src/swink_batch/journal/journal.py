@@ -65,11 +65,16 @@ class Journal:
         self._job = _jsonable(job)
         self.cost = self.dearest = 0.0
         try:
-            if not self.read():
-                engine.append(_encode(_Job(self._job)))
+            self._is_begun = bool(self.read())
         except BaseException:
             engine.close()
             raise
+
+    def begin(self) -> None:
+        """Say what the answers are of, where no line does: until then it is no job's."""
+        if not self._is_begun:
+            self._engine.append(_encode(_Job(self._job)))
+            self._is_begun = True
 
     def read(self) -> int:
         """Take in the lines that were added since, and return how many there are."""
@@ -121,6 +126,7 @@ class Journal:
 
     def add(self, key: int, check: int, answer: Answer) -> bytes:
         """Keep an answer, and return its line."""
+        self.begin()
         line = _encode(answer)
         place = self._engine.append(b"%016x %b" % (check, line))
         self._put(key, place, answer.error is not None)

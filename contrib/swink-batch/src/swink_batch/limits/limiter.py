@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 from math import inf
 
 from attrs import define, field
@@ -21,10 +22,12 @@ MEMBERS_SECONDS = 5.0
 
 @define(eq=False)
 class _Queue:
-    """Those who wait for a lane, the first one first."""
+    """Those who wait for a lane, the first one first; `again` are retries, which go before those
+    who begin: their time limits count while they wait."""
 
     lane: Lane
     waiting: deque[asyncio.Future[None]] = field(factory=deque)
+    again: deque[asyncio.Future[None]] = field(factory=deque)
     timer: Timer | None = None
     owed: float = 0.0  # tokens that calls took beyond what was taken for them
 
@@ -73,7 +76,7 @@ class Limiter:
 
     async def admit(self, target: Target) -> None:
         """Return when a call may begin at a target, for which `enter` then returns at once."""
-        await self._take(target)
+        await self._take(target, is_retry=False)
         self._admitted.add(target)
 
     def give_up(self, target: Target) -> None:
@@ -87,7 +90,7 @@ class Limiter:
         if target in self._admitted:
             self._admitted.discard(target)
         else:
-            await self._take(target)
+            await self._take(target, is_retry=True)
 
     def leave(self, target: Target, terminal: Done | Error, response: ResponseHead | None) -> None:
         """Learn from how an attempt ended, and let the next one begin."""
@@ -99,14 +102,15 @@ class Limiter:
             queue.lane.heed(response.headers, now, isinstance(terminal, Done))
         self._wake(queue)
 
-    async def _take(self, target: Target) -> None:
+    async def _take(self, target: Target, is_retry: bool) -> None:
         key = self._key(target)
         queue = self._queue(key)
         now = self._clock.time()
-        if not queue.waiting and queue.lane.wait(now) <= 0.0:
+        line = queue.again if is_retry else queue.waiting
+        if not (queue.again or queue.waiting) and queue.lane.wait(now) <= 0.0:
             queue.lane.begin(now)
         else:
-            await self._stand_in_line(queue)
+            await self._stand_in_line(queue, line)
         tokens = 0.0
         if self._rpm or self._tpm or self._shared:
             try:
@@ -116,15 +120,16 @@ class Limiter:
                 raise
         self._begun[target] = queue, self._clock.time(), tokens
 
-    async def _stand_in_line(self, queue: _Queue) -> None:
+    async def _stand_in_line(self, queue: _Queue, line: deque[asyncio.Future[None]]) -> None:
         turn = asyncio.get_running_loop().create_future()
-        queue.waiting.append(turn)
+        line.append(turn)
         self._wake(queue)
         try:
             await turn
         except asyncio.CancelledError:
             if turn.cancelled():
-                queue.waiting.remove(turn)
+                with suppress(ValueError):  # `_wake` has taken it out
+                    line.remove(turn)
             else:
                 self._free(queue)
             raise
@@ -155,14 +160,14 @@ class Limiter:
         if queue.timer is not None:
             queue.timer.cancel()
             queue.timer = None
-        while queue.waiting:
+        while line := queue.again or queue.waiting:
             now = self._clock.time()
             wait = queue.lane.wait(now)
             if wait > 0.0:
                 if wait != inf:
                     queue.timer = self._clock.call_at(now + wait, lambda: self._wake(queue))
                 return
-            turn = queue.waiting.popleft()
+            turn = line.popleft()
             if not turn.done():
                 queue.lane.begin(now)
                 turn.set_result(None)

@@ -175,7 +175,7 @@ class Rate:
         if is_first:
             self._top = inf
         self._seen += not nothing
-        self._share = self._seen / max(self._seen, self._calls)
+        self._share = self._seen / max(1, self._seen, self._calls)
         self._gap += (self._clean - self._gap) * 0.2
         is_slow = self.value < UNHELPED * self._top < inf and self._seen >= ENOUGH
         is_noise = is_slow and self._share < 0.5 and self._share * (1.0 + self._gap) <= 2.0
