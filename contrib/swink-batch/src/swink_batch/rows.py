@@ -90,7 +90,10 @@ def _csv_rows(path: Path) -> Iterator[Row | BadRow]:
             named = len(rows.fieldnames or ())
             if None in row:
                 many = named + len(row[None])  # where DictReader puts the rest
-                yield BadRow(f"line {rows.line_num} has {many} fields, and the first line {named}")
+                yield BadRow(
+                    f"line {rows.line_num} has {many} fields, and the first line {named}: put what "
+                    'has a comma in it in "quotes"'
+                )
             elif None in row.values():
                 few = named - [*row.values()].count(None)
                 yield BadRow(f"line {rows.line_num} has {few} fields, and the first line {named}")

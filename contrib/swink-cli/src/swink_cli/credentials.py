@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from swink_cli.keys import IN_KEYRING, kept_keys
+from swink_cli.listing import left_out
 from swink_cli.terminal import table
 from swink_core import (
     Host,
@@ -74,7 +75,7 @@ def choices() -> str:
         if models and has_key(info):
             examples.append(f"-m {name}/{models[0].id}")
     if not rows:
-        return NO_PROVIDER
+        return left_out(host) or NO_PROVIDER
     lines = table(["Installed providers:", *(row[1:] for row in sorted(rows))])
     lines += ["", "To keep a key: swink keys set PROVIDER"]
     if examples:

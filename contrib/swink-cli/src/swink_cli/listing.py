@@ -17,7 +17,14 @@ from swink_core import (
 )
 from swink_core.providers import Catalog
 
-__all__ = ["PROVIDER_GROUP", "Installed", "installed_providers", "print_json", "print_lines"]
+__all__ = [
+    "PROVIDER_GROUP",
+    "Installed",
+    "installed_providers",
+    "left_out",
+    "print_json",
+    "print_lines",
+]
 
 PROVIDER_GROUP = "swink.providers"
 
@@ -47,6 +54,14 @@ def installed_providers(host: Host, catalog: Catalog) -> list[Installed]:
         info = info or ProviderInfo(entry.name)
         found.append(Installed(entry.name, entry.distribution, entry.version, info, error))
     return sorted(found, key=lambda one: (one.distribution, one.name))
+
+
+def left_out(host: Host) -> str:
+    """Name the installed plugins that the environment keeps from loading, if there are any."""
+    may = {(entry.group, entry.name) for entry in host.entries()}
+    there = {(entry.group, entry.name) for entry in Host(environ={}).entries()}
+    names = ", ".join(sorted({name for _, name in there - may}))
+    return f"SWINK_PLUGINS or SWINK_DISABLE_PLUGINS leaves out: {names}" if names else ""
 
 
 def print_json(rows: Iterable[dict[str, Any]]) -> None:
