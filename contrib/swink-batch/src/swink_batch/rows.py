@@ -78,7 +78,7 @@ def _checked(path: Path) -> Path:
             resolution=f"Its name ends in one of {', '.join(_SUFFIXES)}.",
         )
     if not path.is_file():
-        raise MediaError(f"there is no file {path}", resolution="Name the file of requests.")
+        raise MediaError(f"{path}: there is no such file", resolution="Name the file of requests.")
     return path
 
 
