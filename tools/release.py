@@ -199,6 +199,9 @@ def main() -> int:
     except SmokeFailure as failure:
         print(f"FAILED  {failure}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("stopped; dist/ is not whole", file=sys.stderr)
+        return 130
     print("nothing was uploaded: push the tag v… and the workflow `release` publishes these files")
     return 0
 
