@@ -22,6 +22,7 @@ __all__ = [
     "Installed",
     "installed_providers",
     "left_out",
+    "no_provider",
     "print_json",
     "print_lines",
 ]
@@ -62,6 +63,11 @@ def left_out(host: Host) -> str:
     there = {(entry.group, entry.name) for entry in Host(environ={}).entries()}
     names = ", ".join(sorted({name for _, name in there - may}))
     return f"SWINK_PLUGINS or SWINK_DISABLE_PLUGINS leaves out: {names}" if names else ""
+
+
+def no_provider(host: Host) -> str:
+    """Say why a host has no provider: none may load, or none is installed."""
+    return left_out(host) or "No provider is installed. Try: pip install swink-provider-openai"
 
 
 def print_json(rows: Iterable[dict[str, Any]]) -> None:
