@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -58,11 +59,14 @@ def installed_providers(host: Host, catalog: Catalog) -> list[Installed]:
 
 
 def left_out(host: Host) -> str:
-    """Name the installed plugins that the environment keeps from loading, if there are any."""
-    may = {(entry.group, entry.name) for entry in host.entries()}
-    there = {(entry.group, entry.name) for entry in Host(environ={}).entries()}
-    names = ", ".join(sorted({name for _, name in there - may}))
-    return f"SWINK_PLUGINS or SWINK_DISABLE_PLUGINS leaves out: {names}" if names else ""
+    """Say which variables keep installed plugins from loading, if any do."""
+    if len(host.entries()) == len(Host(environ={}).entries()):
+        return ""
+    said = [f"{name}={os.environ[name]}" for name in _CHOOSING if os.environ.get(name)]
+    return f"Installed plugins are left out by {' and '.join(said)}"
+
+
+_CHOOSING = ("SWINK_PLUGINS", "SWINK_DISABLE_PLUGINS")
 
 
 def no_provider(host: Host) -> str:
