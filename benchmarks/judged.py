@@ -41,19 +41,15 @@ PEERS = {
 STUCK_SECONDS = 15 * 60
 
 
-class Answered(NamedTuple):
-    """What became of one call: an outcome, `None` where the library has no word for the call."""
-
-    outcome: Outcome | None
-    refused_itself: str | None
-
-
 class Column(NamedTuple):
-    """A library, its version, and what became of each call."""
+    """A library, its version, and what became of each call.
+
+    An outcome is `None` where the library has no word for the call.
+    """
 
     library: str
     version: str
-    answered: list[Answered]
+    outcomes: list[Outcome | None]
 
 
 # -- asking --------------------------------------------------------------------------------------
@@ -63,13 +59,9 @@ async def ask_swink(wanted: list[Case]) -> Column:
     """Make the calls through swink."""
     from importlib.metadata import version
 
-    answered = []
     async with Asker() as asker:
-        for case in wanted:
-            outcome = await asker.outcome(case)
-            why = outcome.refusal.error_message if outcome.refusal else outcome.fault
-            answered.append(Answered(outcome, why or (str(outcome.usage_error or "") or None)))
-    return Column("swink-core", version("swink-core"), answered)
+        outcomes: list[Outcome | None] = [await asker.outcome(case) for case in wanted]
+    return Column("swink-core", version("swink-core"), outcomes)
 
 
 def ask_peer(library: str, wanted: list[Case]) -> Column | None:
@@ -89,19 +81,19 @@ def ask_peer(library: str, wanted: list[Case]) -> Column | None:
         print(f"{library} is left out: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
         return None
     head, *rows = lines
-    answered = [_answered(case, row) for case, row in zip(wanted, rows, strict=True)]
-    return Column(library, head["version"], answered)
+    outcomes = [_outcome(case, row) for case, row in zip(wanted, rows, strict=True)]
+    return Column(library, head["version"], outcomes)
 
 
-def _answered(case: Case, row: dict[str, Any]) -> Answered:
+def _outcome(case: Case, row: dict[str, Any]) -> Outcome | None:
     if row["inexpressible"]:
-        return Answered(None, None)
+        return None
     outcome = Outcome(case, conversation(case.conversation))
     outcome.notices = [Notice("said", text) for text in row["said"]]
     if row["url"] is not None:
         outcome.request = HTTPRequest(row["url"], row["body"].encode())
         outcome.asked = asked_of(case.provider, row["url"], row["body"].encode())
-    return Answered(outcome, None if outcome.asked else row["error"] or "nothing was sent")
+    return outcome
 
 
 # -- what became of them -------------------------------------------------------------------------
@@ -114,9 +106,8 @@ REFUSED = "refused by the API"
 VERDICTS = (SENT, SAID, SILENT, OWN, REFUSED)
 
 
-def verdict(judge: Judge, answered: Answered, plain: Outcome) -> str:
+def verdict(judge: Judge, outcome: Outcome | None, plain: Outcome) -> str:
     """Say what became of a call."""
-    outcome = answered.outcome
     if outcome is None or outcome.asked is None:
         return OWN
     told = outcome.asked
@@ -134,14 +125,14 @@ def table(columns: list[Column], wanted: list[Case], provider: str) -> list[str]
     places = [
         n
         for n, case in enumerate(wanted)
-        if case.provider == provider and all(c.answered[n].outcome for c in columns)
+        if case.provider == provider and all(c.outcomes[n] for c in columns)
     ]
     lines = ["| | " + " | ".join(f"{c.library} {c.version}" for c in columns) + " |"]
     lines.append("|---" * (len(columns) + 1) + "|")
     counts = []
     for column in columns:
         plain = {
-            wanted[n].model.id + wanted[n].conversation: column.answered[n].outcome
+            wanted[n].model.id + wanted[n].conversation: column.outcomes[n]
             for n in reversed(range(len(wanted)))
             if not wanted[n].options
         }
@@ -149,7 +140,7 @@ def table(columns: list[Column], wanted: list[Case], provider: str) -> list[str]
         for n in places:
             base = plain[wanted[n].model.id + wanted[n].conversation]
             assert base is not None
-            count[verdict(judge, column.answered[n], base)] += 1
+            count[verdict(judge, column.outcomes[n], base)] += 1
         counts.append(count)
     for name in VERDICTS:
         cells = [f"{c[name]} ({c[name] / max(1, len(places)):.0%})" for c in counts]
@@ -163,8 +154,8 @@ def that_asked(columns: list[Column], wanted: list[Case], provider: str) -> list
         column
         for column in columns
         if any(
-            case.provider == provider and answered.outcome and answered.outcome.asked
-            for case, answered in zip(wanted, column.answered, strict=True)
+            case.provider == provider and outcome and outcome.asked
+            for case, outcome in zip(wanted, column.outcomes, strict=True)
         )
     ]
 
@@ -175,7 +166,7 @@ def page(every: list[Column], wanted: list[Case]) -> str:
     for provider, ids in MODELS.items():
         columns = that_asked(every, wanted, provider)
         common = sum(
-            case.provider == provider and all(c.answered[n].outcome for c in columns)
+            case.provider == provider and all(c.outcomes[n] for c in columns)
             for n, case in enumerate(wanted)
         )
         parts.append(f"## `{provider}`: {common} calls\n")

@@ -100,7 +100,7 @@ def context_of(prompt: Prompt, system_prompt: str | None, tools: Any) -> Context
     if tools is not None:
         if not isinstance(tools, Sequence):
             raise InvalidContext(
-                f"tools are a {type(tools).__name__}", resolution="Pass a list of Tool."
+                f"tools are of type {type(tools).__name__}", resolution="Pass a list of Tool."
             )
         context = evolve(context, tools=list(tools))
     return context
@@ -201,7 +201,7 @@ def _check_content(where: str, message: Message) -> None:
     _expect(content, list | tuple, f"{where}: content is", allowed)
     for block in content:
         known = "Use the blocks of swink_core: TextBlock, ImageBlock, …"
-        _expect(block, Block, f"{where} holds", known)
+        _expect(block, Block, f"a block of {where} is", known)
         if not isinstance(block, _HOLDS.get(type(message), Block)):
             raise InvalidContext(
                 f"{where}: {block.type} in a message with the role {message.role}",
@@ -228,7 +228,7 @@ _SETTINGS: dict[str, Callable[[Any], bool]] = {
 
 def _expect(value: object, kind: Any, what: str, resolution: str) -> None:
     if not isinstance(value, kind):
-        raise InvalidContext(f"{what} a {type(value).__name__}", resolution=resolution)
+        raise InvalidContext(f"{what} of type {type(value).__name__}", resolution=resolution)
 
 
 def _check_fields(where: str, value: Any) -> None:

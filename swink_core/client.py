@@ -237,7 +237,7 @@ def _of_provider(name: str, given: Any) -> dict[str, Any]:
     """Return what a client was given for a provider as options: the rest are its settings."""
     if not isinstance(given, Mapping):
         raise InvalidOption(
-            f"the options of provider {name!r} are a {type(given).__name__}",
+            f"the options of provider {name!r} are of type {type(given).__name__}",
             resolution='Write Client(providers={"acme": {"api_key": …}}).',
         )
     given = full_options(given)

@@ -62,7 +62,11 @@ REFUSED: list[tuple[str, Context, str]] = [
         Context([HI, SystemMessage([ImageBlock(UrlSource("https://a.example/b.png"))])]),
         "message 1: image in a message with the role system",
     ),
-    ("an_instruction_of_nothing", Context([HI, SystemMessage(NOTHING)]), "content is a NoneType"),
+    (
+        "an_instruction_of_nothing",
+        Context([HI, SystemMessage(NOTHING)]),
+        "content is of type NoneType",
+    ),
     ("a_source_as_text", user(ImageBlock(WORD)), "source: expected Base64Source"),
     ("no_source", user(DocumentBlock(NOTHING)), "source: expected Base64Source"),
     (
@@ -118,7 +122,7 @@ REFUSED: list[tuple[str, Context, str]] = [
     (
         "a_part_that_is_no_object",
         user(ExtensionBlock("a", "k", "text")),
-        "message 0: data is a str",
+        "message 0: data is of type str",
     ),
     ("a_user_who_thinks", user(ThinkingBlock("hm")), "thinking in a message with the role user"),
     (

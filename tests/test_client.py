@@ -76,7 +76,7 @@ MISTAKES: list[tuple[str, Any, Any, dict[str, Any], type[Exception], str]] = [
      "timeout='soon': expected `float"),
     ("a_limit_said_twice", MODEL, "Hi", {"timeout": 3, "timeouts": swink.Timeouts()}, InvalidOption,
      "timeout and timeouts"),
-    ("tools_as_a_number", MODEL, "Hi", {"tools": 3}, InvalidContext, "tools are a int"),
+    ("tools_as_a_number", MODEL, "Hi", {"tools": 3}, InvalidContext, "tools are of type int"),
     ("a_message_of_no_role", MODEL, [{"content": "Hi"}], {}, InvalidContext, "unknown role None"),
     ("a_message_that_names_a_file", MODEL,
      [{"role": "user", "content": [{"type": "image", "source": {"type": "file", "path": "/x"}}]}],
@@ -87,9 +87,9 @@ MISTAKES: list[tuple[str, Any, Any, dict[str, Any], type[Exception], str]] = [
     ("no_conversation", MODEL, 5, {}, InvalidContext, "not int"),
     ("an_empty_conversation", MODEL, [], {}, InvalidContext, "the conversation is empty"),
     ("tools_as_one_tool", MODEL, "Hi", {"tools": swink.Tool("f")}, InvalidContext, "tools"),
-    ("tools_as_dicts", MODEL, "Hi", {"tools": [{"name": "f"}]}, InvalidContext, "tool 0 is a dict"),
+    ("tools_as_dicts", MODEL, "Hi", {"tools": [{"name": "f"}]}, InvalidContext, "of type dict"),
     ("a_system_prompt_of_another_type", MODEL, "Hi", {"system_prompt": 5}, InvalidContext,
-     "the system prompt is a int"),
+     "the system prompt is of type int"),
     ("a_missing_file", MODEL,
      [swink.UserMessage([swink.ImageBlock(swink.FileSource("/no/such.png"))])], {},
      swink.MediaError, "no/such.png"),
@@ -446,7 +446,7 @@ def test_what_is_one_providers_is_given_to_a_client_by_its_name(name: str) -> No
 # (what stands in providers=…, what the error names)
 NO_PROVIDERS = [
     ({"oen": {"api_key": CANARY}}, 'did you mean "one"'),
-    ({"one": CANARY}, "'one' are a str"),
+    ({"one": CANARY}, "'one' are of type str"),
     ({"one": {"api_kye": CANARY}}, "did you mean 'api_key'"),
     ({"one": {"temperature": "warm"}}, "temperature"),
 ]

@@ -165,13 +165,13 @@ def released(projects: list[Project], pythons: list[str], with_tests: bool) -> N
     versions = {project.version for project in projects}
     if len(versions) != 1:
         raise SmokeFailure(f"the distributions have several versions: {', '.join(versions)}")
-    built(projects)
-    print(f"ok      {len(projects)} distributions, {len([*DIST.iterdir()])} files", flush=True)
     found = {version: base for version in pythons if (base := interpreter(version))}
     for version in set(pythons) - set(found):
         print(f"absent  Python {version}", flush=True)
     if not found:
         raise SmokeFailure("this machine has none of these Pythons")
+    built(projects)
+    print(f"ok      {len(projects)} distributions, {len([*DIST.iterdir()])} files", flush=True)
     oldest = next(iter(found))
     failed = []
     with tempfile.TemporaryDirectory(prefix="swink-release-") as scratch:
@@ -199,6 +199,9 @@ def main() -> int:
     except SmokeFailure as failure:
         print(f"FAILED  {failure}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("stopped; dist/ is not whole", file=sys.stderr)
+        return 130
     print("nothing was uploaded: push the tag v… and the workflow `release` publishes these files")
     return 0
 

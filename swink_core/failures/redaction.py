@@ -55,10 +55,11 @@ def _user_information(url: str) -> str:
 
 
 def excerpt(data: bytes, secrets: Iterable[str], size: int) -> str:
-    """Return the beginning of a body or frame, in characters, to show to people."""
+    """Return the beginning of a body or frame, in characters, to show to people; of one that is
+    no text, its size."""
     # hidden before it is cut: a piece of a secret would not be found
-    text = redact(data[:BODY_CAP].decode("utf-8", "replace"), secrets)
-    return repr(text[:size].strip())
+    text = redact(data[:BODY_CAP].decode("utf-8", "replace"), secrets)[:size].strip()
+    return f"{len(data)} bytes that are no text" if "\0" in text else repr(text)
 
 
 def redact(text: str, secrets: Iterable[str]) -> str:

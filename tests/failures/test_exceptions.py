@@ -120,6 +120,19 @@ def test_secrets_are_hidden_in_texts_for_people(text: str, secrets: set[str], le
     assert redact(text, secrets) == left
 
 
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [
+        (b' {"type": "text"}\n', """'{"type": "text"}'"""),
+        (b"\xc3\xa9\xff", "'é\ufffd'"),
+        (b"\x00\x00\x00\x1c\x00\x00\x00\x0c\xd0\xb1", "10 bytes that are no text"),
+    ],
+    ids=["json", "damaged_text", "binary"],
+)
+def test_an_excerpt_quotes_text_and_measures_what_is_none(data: bytes, shown: str) -> None:
+    assert excerpt(data, (), 80) == shown
+
+
 def test_a_secret_at_the_edge_of_an_excerpt_is_hidden_whole() -> None:
     body = b"x" * 75 + b"sk-123456" + b"y" * 100
     for size in range(70, 95):

@@ -329,20 +329,20 @@ def test_a_converter_gets_each_message_in_order_and_results_that_follow_one_anot
 # (name, conversation, what is said of it)
 REFUSED: list[tuple[str, Any, str]] = [
     ("empty", Context([]), "the conversation is empty"),
-    ("a_message_as_a_dict", Context([{"role": "user"}]), "message 0 is a dict"),  # type: ignore[list-item]  # on purpose
-    ("a_message_as_text", Context(["Hi"]), "message 0 is a str"),  # type: ignore[list-item]  # on purpose
-    ("a_block_as_text", Context([UserMessage(["Hi"])]), "message 0 holds a str"),  # type: ignore[list-item]  # on purpose
-    ("a_block_as_a_dict", Context([HI, said({"type": "text"})]), "message 1 holds a dict"),
-    ("no_content", Context([UserMessage(None)]), "message 0: content is a NoneType"),  # type: ignore[arg-type]  # on purpose
-    ("an_answer_of_nothing", Context([AssistantMessage(None)]), "message 0: content is a NoneType"),  # type: ignore[arg-type]  # on purpose
-    ("content_as_a_block", Context([UserMessage(TextBlock("Hi"))]), "message 0: content is a Text"),  # type: ignore[arg-type]  # on purpose
+    ("a_message_as_a_dict", Context([{"role": "user"}]), "message 0 is of type dict"),  # type: ignore[list-item]  # on purpose
+    ("a_message_as_text", Context(["Hi"]), "message 0 is of type str"),  # type: ignore[list-item]  # on purpose
+    ("a_block_as_text", Context([UserMessage(["Hi"])]), "a block of message 0 is of type str"),  # type: ignore[list-item]  # on purpose
+    ("a_block_as_a_dict", Context([HI, said({"type": "text"})]), "message 1 is of type dict"),
+    ("no_content", Context([UserMessage(None)]), "content is of type NoneType"),  # type: ignore[arg-type]  # on purpose
+    ("an_answer_of_nothing", Context([AssistantMessage(None)]), "of type NoneType"),  # type: ignore[arg-type]  # on purpose
+    ("content_as_a_block", Context([UserMessage(TextBlock("Hi"))]), "content is of type TextBlock"),  # type: ignore[arg-type]  # on purpose
     ("text_that_is_none", Context([UserMessage([TextBlock(None)])]), "text: expected `str`"),  # type: ignore[arg-type]  # on purpose
     ("a_result_without_a_call", Context([HI, RESULT_A]), "message 1 answers tool call 'a'"),
     ("a_result_before_its_call", Context([RESULT_A, said(CALL_A)]), "message 0 answers"),
-    ("a_tool_as_a_dict", Context([HI], tools=[{"name": "f"}]), "tool 0 is a dict"),  # type: ignore[list-item]  # on purpose
+    ("a_tool_as_a_dict", Context([HI], tools=[{"name": "f"}]), "tool 0 is of type dict"),  # type: ignore[list-item]  # on purpose
     ("a_tool_without_a_name", Context([HI], tools=[Tool("")]), "tool 0 has no name"),
     ("two_tools_of_one_name", Context([HI], tools=[Tool("f"), Tool("f")]), "two tools are called"),
-    ("a_system_prompt_of_blocks", Context([HI], [TextBlock("be brief")]), "system prompt is a lis"),  # type: ignore[arg-type]  # on purpose
+    ("a_system_prompt_of_blocks", Context([HI], [TextBlock("be brief")]), "prompt is of type list"),  # type: ignore[arg-type]  # on purpose
 ]  # fmt: skip
 
 

@@ -73,7 +73,7 @@ async def test_a_line_of_csv_is_as_long_as_it_likes_and_has_as_many_fields_as_th
     tally = await run("echo/echo", path, output, prompt="{text}", order="input")
     told = [line.get("text") or line["error"]["message"] for line in written(output)]
     assert told[0::3] == ["one", long]
-    assert "line 3 has 3 fields, and the first line 2" in told[1]
+    assert "line 3 has 3 fields, and the first line 2: put what has a comma in it in" in told[1]
     assert "line 4 has 1 fields, and the first line 2" in told[2]
     assert told[4] == "of two\nlines"
     assert (tally.answered, tally.kinds) == (3, {"bad_row": 2})

@@ -47,7 +47,11 @@ TABLE: list[tuple[str, list[str], list[str]]] = [
     (
         "unknown option",
         ["-o", "temprature=1"],
-        ["Invalid option", "'temprature'; did you mean 'temperature'?", "-o extra.temprature="],
+        [
+            "Invalid option",
+            "'temprature'; did you mean 'temperature'?",
+            "--option extra.temprature=",
+        ],
     ),
     ("option without value", ["-o", "top_p"], ["'top_p' is not KEY=VALUE", "-o top_p=0.9"]),
     ("option of another type", ["-o", "temperature=hot"], ["temperature='hot': expected"]),

@@ -198,9 +198,31 @@ def test_an_install_in_two_versions_is_found(site: Site) -> None:
     ]
 
 
-@pytest.mark.parametrize("left_out", [{}, {"SWINK_PLUGINS": "openai"}], ids=["all", "one"])
-def test_the_command_says_that_nothing_is_wrong(swink: Any, left_out: dict[str, str]) -> None:
-    done = swink("doctor", **left_out)
+LEFT_OUT = "Installed plugins are left out by "
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [{}, {"SWINK_PLUGINS": "openai"}, {"SWINK_DISABLE_PLUGINS": "echo"}],
+    ids=["all", "one", "all_but_one"],
+)
+def test_the_command_says_that_nothing_is_wrong_and_what_leaves_plugins_out(
+    swink: Any, variables: dict[str, str]
+) -> None:
+    done = swink("doctor", **variables)
 
     assert done.returncode == 0, done.stdout
     assert "Nothing is wrong" in done.stdout
+    said = [f"{LEFT_OUT}{name}={value}" for name, value in variables.items()]
+    assert [line for line in done.stdout.splitlines() if LEFT_OUT in line] == said
+
+
+@pytest.mark.parametrize(
+    "line", [["plugins"], ["providers"], ["ask", "Hi"]], ids=["plugins", "providers", "ask"]
+)
+def test_what_is_left_out_is_not_said_to_be_missing(swink: Any, line: list[str]) -> None:
+    done = swink(*line, SWINK_PLUGINS="ecoh")
+
+    said = done.stdout + done.stderr
+    assert f"{LEFT_OUT}SWINK_PLUGINS=ecoh" in said
+    assert "pip install" not in said

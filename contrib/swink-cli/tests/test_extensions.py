@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -253,6 +254,12 @@ def test_a_command_of_ours_that_is_not_installed_says_what_brings_it(
     assert done.returncode == 2
     assert f"No such command {name!r}." in done.stderr
     assert done.stderr.endswith(f"pip install {distribution}\n")
+
+
+@pytest.mark.parametrize(("name", "distribution"), ELSEWHERE.items())
+def test_what_is_said_to_bring_a_command_brings_it(name: str, distribution: str) -> None:
+    points = metadata.distribution(distribution).entry_points
+    assert name in {point.name for point in points.select(group="swink.commands")}
 
 
 def test_the_help_has_no_heading_without_commands_below_it(

@@ -167,7 +167,7 @@ def test_advice_is_spelled_as_the_command_line_does_and_a_providers_words_are_no
     assert capsys.readouterr().err.splitlines() == [
         "Error: Too long",
         "please lower max_tokens",
-        "Raise -o max_output_chars=NUMBER, or lower --max-tokens.",
+        "Raise --option max_output_chars=NUMBER, or lower --max-tokens.",
         "Error: No address",
         "no address for acme: pass --base-url URL",
     ]

@@ -68,6 +68,17 @@ async def test_with_nobody_left_to_ask_a_whole_answer_is_503_and_says_when(
     assert answer.headers["x-should-retry"] == "false"
 
 
+@pytest.mark.parametrize("protocol", sorted({*ASKING} - {"native"}))  # its clients have own words
+async def test_a_key_that_is_missing_is_for_the_gateways_owner_to_set(protocol: str) -> None:
+    error = swink.Error(error_message="no API key for acme", error_kind=Kind.AUTH)
+    error.resolution = "Set ACME_API_KEY, or pass api_key=… (https://acme.test/keys)."
+    async with serving(Scripted([swink.Start(), error])) as gateway:
+        answer = await asked(gateway, protocol, False)
+    said = str(answer.json["error"])
+    assert "ACME_API_KEY where the gateway runs" in said
+    assert "api_key=" not in said
+
+
 @EACH
 async def test_with_nobody_left_to_ask_a_stream_says_so_inside_a_200(protocol: str) -> None:
     async with serving(failing(Kind.OVERLOADED)) as gateway:

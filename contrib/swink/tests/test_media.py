@@ -75,8 +75,8 @@ def test_an_image_in_memory_is_saved_as_apis_take_it(
 # (function, what it is given, exception, part of its text)
 MISTAKES: list[tuple[Any, Any, type[Exception], str]] = [
     (swink.image, "no-such.png", swink.MediaError, "no-such.png: there is no such file"),
-    (swink.image, 5, swink.UsageError, "an image cannot be made of a int"),
-    (swink.document, 5, swink.UsageError, "a document cannot be made of a int"),
+    (swink.image, 5, swink.UsageError, "no image can be made of a value of type int"),
+    (swink.document, 5, swink.UsageError, "no document can be made of a value of type int"),
     (swink.image, b"hello", swink.UsageError, "do not begin like any image"),
     (swink.image, b"%PDF-1.7", swink.UsageError, "application/pdf is no type of image"),
     (swink.document, PNG, swink.UsageError, "image/png is no type of document"),

@@ -58,7 +58,7 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda c: c.stream("echo/echo", "Hi", temprature=1), "did you mean 'temperature'?"),
     (lambda c: c.stream("echo/echo", "Hi", sistem_prompt="x"), "did you mean 'system_prompt'?"),
     (lambda c: c.stream("echo/echo", "Hi", max_tokens="ten"), "max_tokens='ten': expected `int"),
-    (lambda c: c.stream("echo/echo", "Hi", tools=3), "tools are a int"),
+    (lambda c: c.stream("echo/echo", "Hi", tools=3), "tools are of type int"),
     (lambda c: c.stream("echo/echo", "Hi", tools=[len]), "Use run(…, tools=[…])"),
     (lambda c: c.complete("echo/echo", "Hi", tools=[swink.tool(len)]), "Use run(…, tools=[…])"),
     (lambda c: c.complete("echo/echo", "Hi", type=int, tools=len), "Use run(…, tools=[…])"),

@@ -211,7 +211,7 @@ async def test_a_result_that_is_no_json_is_told_to_the_model() -> None:
 
     result = await result_of(f, {})
     assert result.is_error
-    assert "a object is no JSON data" in str(result.content)
+    assert "a value of type object is no JSON data" in str(result.content)
 
 
 async def test_a_tool_that_raises_says_so_to_the_model() -> None:
@@ -309,8 +309,8 @@ def no_schema(a: threading.Lock) -> None: ...  # type: ignore[valid-type]  # a f
 
 
 MISTAKES: list[tuple[Any, str]] = [
-    (3, "tools are a int"),
-    ([3], "a tool is a function, not a int"),
+    (3, "tools are of type int"),
+    ([3], "a tool is a function, not of type int"),
     ([swink.Tool("f")], "tool 'f' has no function"),
     ([add, add], "two tools have one name"),
     ([stars], "tool 'stars': *a can be named by no model"),

@@ -187,18 +187,10 @@ def _thought_and_called() -> Recording:
     name, body = "thought-and-called", json.dumps(answer).encode()
     headers = {"Content-Type": "application/json", "Accept": "application/json"}
     asked = {"messages": [_said("When is high water at Dover?")]}
-    return Recording(
-        provider="bedrock",
-        model=CLAUDE,
-        body=body,
-        chunks=[(0.9, len(body))],
-        wire_format="bedrock-converse",
-        note=NOTE,
-        request=RecordedRequest("POST", f"/model/{CLAUDE}/converse", headers, asked),
-        headers={"Content-Type": "application/json", "x-amzn-RequestId": name},
-        message=_answer(CLAUDE, name, blocks, usage=_usage(30, 12), reason=StopReason.TOOL_USE),
-        name=name,
-    )
+    message = _answer(CLAUDE, name, blocks, usage=_usage(30, 12), reason=StopReason.TOOL_USE)
+    request = RecordedRequest("POST", f"/model/{CLAUDE}/converse", headers, asked)
+    answered = {"Content-Type": "application/json"}
+    return _recording(name, CLAUDE, [(0.9, body)], request, answered, message)
 
 
 def _throttled() -> Recording:
@@ -223,31 +215,21 @@ def _throttled() -> Recording:
 def _too_long() -> Recording:
     words = "The model returned the following errors: Input is too long for requested model."
     body = b'{"message":"%s"}' % words.encode()
-    return Recording(
-        provider="bedrock",
-        model=NOVA,
-        body=body,
-        chunks=[(0.2, len(body))],
-        wire_format="bedrock-converse",
-        note=NOTE,
-        request=_request(NOVA, {"messages": [_said("…")]}),
-        status=400,
-        headers={
-            "Content-Type": "application/json",
-            "x-amzn-RequestId": "too-long",
-            "x-amzn-ErrorType": "ValidationException:http://example.invalid/com.amazon.bedrock/",
-        },
-        message=AssistantMessage(
-            [],
-            "bedrock",
-            NOVA,
-            request_id="too-long",
-            stop_reason=StopReason.ERROR,
-            error_kind=Kind.CONTEXT_WINDOW_EXCEEDED,
-            error_message=words,
-        ),
-        name="too-long",
+    headers = {
+        "Content-Type": "application/json",
+        "x-amzn-ErrorType": "ValidationException:http://example.invalid/com.amazon.bedrock/",
+    }
+    message = AssistantMessage(
+        [],
+        "bedrock",
+        NOVA,
+        request_id="too-long",
+        stop_reason=StopReason.ERROR,
+        error_kind=Kind.CONTEXT_WINDOW_EXCEEDED,
+        error_message=words,
     )
+    request = _request(NOVA, {"messages": [_said("…")]})
+    return _recording("too-long", NOVA, [(0.2, body)], request, headers, message, status=400)
 
 
 def _closed(index: int) -> bytes:
@@ -301,17 +283,30 @@ def _request(model: str, body: dict[str, Any]) -> RecordedRequest:
 def _stream(
     name: str, model: str, frames: Iterable[bytes], message: AssistantMessage, body: dict[str, Any]
 ) -> Recording:
-    frames = list(frames)
-    chunks = [(round(0.4 + 0.07 * number, 2), len(frame)) for number, frame in enumerate(frames)]
+    pieces = [(round(0.4 + 0.07 * number, 2), frame) for number, frame in enumerate(frames)]
+    headers = {"Content-Type": CONTENT_TYPE}
+    return _recording(name, model, pieces, _request(model, body), headers, message)
+
+
+def _recording(
+    name: str,
+    model: str,
+    pieces: list[tuple[float, bytes]],
+    request: RecordedRequest,
+    headers: dict[str, str],
+    message: AssistantMessage,
+    status: int = 200,
+) -> Recording:
     return Recording(
         provider="bedrock",
         model=model,
-        body=b"".join(frames),
-        chunks=chunks,
+        body=b"".join(piece for _, piece in pieces),
+        chunks=[(at, len(piece)) for at, piece in pieces],
         wire_format="bedrock-converse",
         note=NOTE,
-        request=_request(model, body),
-        headers={"Content-Type": CONTENT_TYPE, "x-amzn-RequestId": name},
+        request=request,
+        status=status,
+        headers={**headers, "x-amzn-RequestId": name},
         message=message,
         name=name,
     )

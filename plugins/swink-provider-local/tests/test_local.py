@@ -399,7 +399,13 @@ async def test_a_type_of_cache_that_the_environment_misspells_is_named(
 
 WRONG = [
     ("an unknown name", "nonsense", {}, Kind.MODEL_NOT_FOUND, "neither a known model"),
-    ("a path to nothing", "/nowhere/a.gguf", {}, Kind.MODEL_NOT_FOUND, "there is no file"),
+    (
+        "a path to nothing",
+        "/nowhere/a.gguf",
+        {},
+        Kind.MODEL_NOT_FOUND,
+        "/nowhere/a.gguf: there is no such file",
+    ),
     ("a context of nothing", "x", {"context": 0}, Kind.INVALID_REQUEST, "at least 1"),
     ("negative layers", "x", {"gpu_layers": -1}, Kind.INVALID_REQUEST, "gpu_layers"),
     ("a negative cache", "x", {"cache_ram": -1}, Kind.INVALID_REQUEST, "cache_ram"),

@@ -78,7 +78,7 @@ class Form:
             raise ValueError(f"the row has {has}; its fields are {', '.join(map(str, row))}")
         prompt: Prompt = row[given[0]]
         if not isinstance(prompt, str if given == ["prompt"] else list):
-            raise TypeError(f"{given[0]} is a {type(prompt).__name__}")
+            raise TypeError(f"{given[0]} is of type {type(prompt).__name__}")
         return prompt, options
 
 

@@ -81,7 +81,7 @@ def _checked(path: Path) -> Path:
             resolution=f"Its name ends in one of {', '.join(_SUFFIXES)}.",
         )
     if not path.is_file():
-        raise MediaError(f"there is no file {path}", resolution="Name the file of requests.")
+        raise MediaError(f"{path}: there is no such file", resolution="Name the file of requests.")
     return path
 
 
@@ -93,7 +93,10 @@ def _csv_rows(path: Path) -> Iterator[Row | BadRow]:
             named = len(rows.fieldnames or ())
             if None in row:
                 many = named + len(row[None])  # where DictReader puts the rest
-                yield BadRow(f"line {rows.line_num} has {many} fields, and the first line {named}")
+                yield BadRow(
+                    f"line {rows.line_num} has {many} fields, and the first line {named}: put what "
+                    'has a comma in it in "quotes"'
+                )
             elif None in row.values():
                 few = named - [*row.values()].count(None)
                 yield BadRow(f"line {rows.line_num} has {few} fields, and the first line {named}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from swink_cli.keys import IN_KEYRING, kept_keys
+from swink_cli.listing import no_provider
 from swink_cli.terminal import table
 from swink_core import (
     Host,
@@ -13,9 +14,7 @@ from swink_core import (
 )
 from swink_core.providers import Catalog
 
-__all__ = ["NO_PROVIDER", "choices", "describe", "has_key", "is_ready"]
-
-NO_PROVIDER = "No provider is installed. Try: pip install swink-provider-openai"
+__all__ = ["choices", "describe", "has_key", "is_ready"]
 
 
 def is_ready(info: ProviderInfo) -> bool:
@@ -74,7 +73,7 @@ def choices() -> str:
         if models and has_key(info):
             examples.append(f"-m {name}/{models[0].id}")
     if not rows:
-        return NO_PROVIDER
+        return no_provider(host)
     lines = table(["Installed providers:", *(row[1:] for row in sorted(rows))])
     lines += ["", "To keep a key: swink keys set PROVIDER"]
     if examples:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,7 +18,15 @@ from swink_core import (
 )
 from swink_core.providers import Catalog
 
-__all__ = ["PROVIDER_GROUP", "Installed", "installed_providers", "print_json", "print_lines"]
+__all__ = [
+    "PROVIDER_GROUP",
+    "Installed",
+    "installed_providers",
+    "left_out",
+    "no_provider",
+    "print_json",
+    "print_lines",
+]
 
 PROVIDER_GROUP = "swink.providers"
 
@@ -47,6 +56,22 @@ def installed_providers(host: Host, catalog: Catalog) -> list[Installed]:
         info = info or ProviderInfo(entry.name)
         found.append(Installed(entry.name, entry.distribution, entry.version, info, error))
     return sorted(found, key=lambda one: (one.distribution, one.name))
+
+
+def left_out(host: Host) -> str:
+    """Say which variables keep installed plugins from loading, if any do."""
+    if len(host.entries()) == len(Host(environ={}).entries()):
+        return ""
+    said = [f"{name}={os.environ[name]}" for name in _CHOOSING if os.environ.get(name)]
+    return f"Installed plugins are left out by {' and '.join(said)}"
+
+
+_CHOOSING = ("SWINK_PLUGINS", "SWINK_DISABLE_PLUGINS")
+
+
+def no_provider(host: Host) -> str:
+    """Say why a host has no provider: none may load, or none is installed."""
+    return left_out(host) or "No provider is installed. Try: pip install swink-provider-openai"
 
 
 def print_json(rows: Iterable[dict[str, Any]]) -> None:

@@ -52,7 +52,7 @@ COMMANDS = {
 }
 """Our own in the order of the help text; `NAME` is `swink_cli.commands.NAME.command`."""
 
-ELSEWHERE = {"check": "swink-testing"}
+ELSEWHERE = {"batch": "swink-batch", "check": "swink-testing", "gateway": "swink-gateway"}
 """Commands that people look for here, and the distribution that brings each."""
 
 

@@ -325,5 +325,5 @@ def _unknown(key: str) -> swink.InvalidOption:
     return swink.InvalidOption(
         f"no option {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
         resolution=f"Options are {', '.join(known)}. "
-        f"To send it to the provider as it is: -o extra.{key}=…",
+        f"To send it to the provider as it is: --option extra.{key}=…",
     )

@@ -111,9 +111,9 @@ KEEP_A_KEY = "or keep one: swink keys set {}, or pass --api-key KEY"
 SPELLED_HERE = {
     "or pass api_key=…": KEEP_A_KEY.format("PROVIDER"),
     "base_url=…": "--base-url URL",
-    "timeouts=Timeouts(…)": "-o timeouts.NAME=SECONDS",
-    "Options in extra=": "Options in -o extra.KEY=VALUE",
-    "Raise max_output_chars": "Raise -o max_output_chars=NUMBER",
+    "timeouts=Timeouts(…)": "--option timeouts.NAME=SECONDS",
+    "Options in extra=": "Options in --option extra.KEY=VALUE",
+    "Raise max_output_chars": "Raise --option max_output_chars=NUMBER",
     "lower max_tokens": "lower --max-tokens",
 }
 """How the command line spells what the library's advice says in Python."""

@@ -64,6 +64,10 @@ MOST_HEADER = 2000
 """Characters of a header of ours."""
 
 
+KEY_HERE = (", or pass api_key=…", " where the gateway runs")
+"""What the library advises who lacks a provider's key, and what helps here: a client's is ours."""
+
+
 def status_of(error: Error, models: int = 1) -> int:
     """Return the HTTP status of a failure, after which none of `models` models is left."""
     if models > 1 and error.error_kind in PASSING:
@@ -106,7 +110,8 @@ def text_of(error: Error) -> str:
     what = error.error_message or error.title
     if error.error_kind in PASSING and error.error_kind is not Kind.QUOTA_EXHAUSTED:
         return what or ""  # "try again", as is advised then, is what some clients look for, and do
-    return "\n".join(line for line in (what, error.resolution) if line)
+    advice = (error.resolution or "").replace(*KEY_HERE)
+    return "\n".join(line for line in (what, advice) if line)
 
 
 OTHER_MODELS = (

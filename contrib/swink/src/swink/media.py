@@ -119,7 +119,7 @@ def _read(given: object, media_type: str | None, what: str) -> Source:
                 raise MediaError(f"{given}: there is no such file", resolution="Check the path.")
             return FileSource(given, media_type)
     raise UsageError(
-        f"an {what} cannot be made of a {type(given).__name__}".replace("an d", "a d"),
+        f"no {what} can be made of a value of type {type(given).__name__}",
         resolution="Pass a path, an address or bytes.",
     )
 

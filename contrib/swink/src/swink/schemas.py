@@ -72,7 +72,7 @@ def plain_data(value: Any) -> Any:
 def _of_pydantic(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
-    raise TypeError(f"a {type(value).__name__} is no JSON data")
+    raise TypeError(f"a value of type {type(value).__name__} is no JSON data")
 
 
 def _made(kind: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:

@@ -171,7 +171,8 @@ def as_tool(given: ToolLike) -> FunctionTool[..., Any]:
         )
     if not callable(given):
         raise UsageError(
-            f"a tool is a function, not a {type(given).__name__}", resolution="Pass functions."
+            f"a tool is a function, not of type {type(given).__name__}",
+            resolution="Pass functions.",
         )
     return tool(given)
 
@@ -180,7 +181,7 @@ def tools_by_name(given: Sequence[ToolLike]) -> dict[str, FunctionTool[..., Any]
     """Return tools by their names. Raises UsageError for what is no tool, or for two of a name."""
     if not isinstance(given, Sequence):
         raise UsageError(
-            f"tools are a {type(given).__name__}", resolution="Pass a list of functions."
+            f"tools are of type {type(given).__name__}", resolution="Pass a list of functions."
         )
     named = {one.definition.name: one for one in map(as_tool, given)}
     if len(named) < len(given):

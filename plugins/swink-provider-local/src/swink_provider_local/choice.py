@@ -56,7 +56,7 @@ def file_of(model: Model, environ: Mapping[str, str]) -> Path | HubFile:
         return path
     looks_like_path = path.suffix.lower() == ".gguf"
     message = (
-        f"there is no file {path}"
+        f"{path}: there is no such file"
         if looks_like_path
         else f'"{name}" is neither a known model nor a file'
     )

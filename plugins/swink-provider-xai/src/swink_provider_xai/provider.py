@@ -20,7 +20,7 @@ WORDINGS = (  # besides those of the wire format's package
     ("monthly spending limit", Kind.QUOTA_EXHAUSTED),  # with a 429
     ("model not found", Kind.MODEL_NOT_FOUND),  # with a 400
     ("does not exist or your team", Kind.MODEL_NOT_FOUND),  # with a 404 or a 400
-    ("image inputs are not supported", Kind.UNSUPPORTED),
+    ("image inputs are not supported", Kind.UNSUPPORTED),  # "by this model", with a 400
     ("does not support parameter", Kind.UNSUPPORTED),
 )
 

@@ -6,7 +6,7 @@ import click
 
 from swink_cli.doctor import examine
 from swink_cli.exits import EXIT_FAILURE
-from swink_cli.listing import print_lines
+from swink_cli.listing import left_out, print_lines
 from swink_cli.terminal import printable
 from swink_core import Host
 
@@ -28,4 +28,6 @@ def command() -> int:
         print_lines([f"  {printable(finding.advice)}", ""] if finding.advice else [""])
     if not found:
         print_lines([f"Nothing is wrong with the plugins installed ({len(host.entries())})."])
+    if absent := left_out(host):
+        print_lines([absent])
     return EXIT_FAILURE if found else 0

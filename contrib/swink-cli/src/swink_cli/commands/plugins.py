@@ -7,11 +7,13 @@ from contextlib import suppress
 import click
 
 from swink_cli.exits import EXIT_FAILURE
-from swink_cli.listing import PROVIDER_GROUP, print_json, print_lines
+from swink_cli.listing import PROVIDER_GROUP, left_out, print_json, print_lines
 from swink_cli.terminal import table
 from swink_core import Host, PluginError
 
 __all__ = ["command"]
+
+NO_PLUGIN = "No plugin is installed. Try: pip install swink-provider-openai"
 
 
 @click.command("plugins")
@@ -40,7 +42,7 @@ def command(load: bool, as_json: bool) -> int:
     if as_json:
         print_json(rows)
     elif not rows:
-        print_lines(["No plugin is installed. Try: pip install swink-provider-openai"])
+        print_lines([left_out(host) or NO_PLUGIN])
     else:
         headings = ("NAME", "GROUP", "DISTRIBUTION", "VERSION", "STATE")
         shown = len(headings) if load else -1

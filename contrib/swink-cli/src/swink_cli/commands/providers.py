@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from swink_cli.completion import complete_provider
-from swink_cli.credentials import NO_PROVIDER, describe, is_ready
-from swink_cli.listing import Installed, installed_providers, print_json, print_lines
+from swink_cli.credentials import describe, is_ready
+from swink_cli.listing import Installed, installed_providers, no_provider, print_json, print_lines
 from swink_cli.terminal import table
 from swink_core import (
     Host,
@@ -33,7 +33,7 @@ def command(name: str | None, as_json: bool) -> None:
     if as_json:
         print_json(map(_data, found))
     elif not found:
-        print_lines([NO_PROVIDER])
+        print_lines([no_provider(host)])
     elif name is not None:
         print_lines(table(_facts(found[0])))
     else:

@@ -22,8 +22,9 @@ __all__ = ["command"]
 @click.command("tail")
 @click.argument("url", default=DEFAULT_URL)
 @click.option(
-    "-n", "--last", type=click.IntRange(0, 1_000), default=10, help="Begin with so many (10)."
-)
+    "-n", "--last", type=click.IntRange(0, 1_000), default=10, show_default=True,
+    help="Begin with so many.",
+)  # fmt: skip
 @click.option(
     "--gateway", is_flag=False, flag_value=DEFAULT_GATEWAY, metavar="[URL]",
     help=f"Follow the calls of a gateway, by default {DEFAULT_GATEWAY}.",

@@ -12,7 +12,7 @@ import click
 from swink_cli.clients import kept_options
 from swink_cli.completion import complete_model, complete_provider
 from swink_cli.exits import EXIT_FAILURE
-from swink_cli.listing import print_json, print_lines
+from swink_cli.listing import no_provider, print_json, print_lines
 from swink_cli.settings import chosen
 from swink_cli.terminal import fitted, printable, say, table
 from swink_core import Host, InvalidOption, SwinkError
@@ -196,7 +196,7 @@ def _check_all(as_json: bool) -> int:
         rows = [_data(name, found, LEVELS) for name, found in results.items()]
         print_json([*rows, *({"provider": n, "error": why} for n, why in unfit.items())])
     elif not (results or unfit):
-        print_lines(["No provider is installed. Try: pip install swink-provider-openai"])
+        print_lines([no_provider(Host())])
     else:
         print_lines(
             table(_printable(_overview(results, unfit)), ("PROVIDER", "LEVEL", "APPLIED", ""))
