@@ -60,6 +60,7 @@ BROKEN = [
     ("sound", "broken:ForgetsUsage", "expected_message"),
     ("sound", "broken:SkipsWhatItCannotRead", "damaged_frames"),
     ("sound", "careless:DropsBlanks", "pieces"),
+    ("sound", "careless:TidiesBlanks", "pieces"),
     ("sound", "careless:DropsRepeated", "pieces"),
     ("sound", "careless:DropsLateSignatures", "signatures_apart"),
     ("sound", "careless:SharesParser", "side_by_side"),
@@ -112,6 +113,8 @@ BROKEN = [
     ("sound", "careless:InputIsWhatWasNotCached", "counts_are_held"),
     ("sound", "careless:StrictFields", "unknown_fields"),
     ("sound", "careless:KeepsHeaders", "calls_are_apart"),
+    ("sound", "careless:AsksForAKey", "calls_are_apart"),
+    ("sound", "careless:AddsItsKey", "calls_are_apart"),
     ("sound", "careless:PrintsKey", "no_secret_leaks"),
     ("sound", "broken:ForgetsSignatures", "answers_go_back"),
     ("sound", "broken:SendsUnknownFields", "requests_are_accepted"),
@@ -176,6 +179,36 @@ def test_a_fault_fails_its_own_check_and_no_other(name: str, where: str, check: 
     for other in SHOWN_TWICE.get(where, ()):
         del found[other]
     assert found.keys() == {check}, found
+
+
+@pytest.mark.parametrize(
+    ("where", "outcome"),
+    [("Sound", Outcome.PASSED), ("broken:CountsWhatNobodyCounted", Outcome.FAILED)],
+)
+def test_missing_counts_are_looked_for_whatever_holds_them(
+    where: str, outcome: Outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An API may call it `tokens` what others call `usage`."""
+    subject = subject_of("sound", where)
+    parser = type(subject.provider.parser(subject.model))
+    feed = parser.feed
+
+    def read(self: Any, frame: bytes, out: EventWriter) -> None:
+        feed(self, frame.replace(b'"tokens"', b'"usage"'), out)
+
+    monkeypatch.setattr(parser, "feed", read)
+    recordings = [
+        evolve(each, body=(body := each.body.replace(b'"usage"', b'"tokens"')),
+               chunks=[(0.0, len(body))])
+        for each in subject.recordings
+    ]  # fmt: skip
+    monkeypatch.setattr(subject, "recordings", recordings)
+
+    assert run_check(_check("missing_usage"), subject).outcome is outcome
+
+
+def _check(name: str) -> Check[Subject]:
+    return next(each for each in PROVIDER_CHECKS if each.name == name)
 
 
 def test_an_event_that_takes_too_much_of_the_processor_blocks(
