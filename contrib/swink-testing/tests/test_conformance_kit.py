@@ -10,6 +10,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from importlib.metadata import EntryPoint
 from types import SimpleNamespace
 from typing import Any
 
@@ -245,6 +246,32 @@ def test_an_answer_that_comes_whole_is_left_before_it() -> None:
     )
 
     assert (found.outcome, found.detail) == (Outcome.PASSED, "")
+
+
+def test_a_stream_hook_that_is_a_coroutine_is_called_so() -> None:
+    class Coroutine:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        @swink.hookimpl
+        async def stream(self) -> None:
+            return None
+
+    found = run_check(_check("grammar"), subject_of("restless", load=lambda: Coroutine))
+
+    assert found.detail == (
+        "TypeError: stream returns no async iterator, but coroutine: "
+        "let it be a plain def with @hookimpl"
+    )
+
+
+def test_of_a_package_that_cannot_be_imported_one_check_says_so() -> None:
+    """Nor can the rules and rows be read that it ships."""
+    point = EntryPoint("absent", "absent_package:Absent", "swink.providers")
+    subject = Subject("absent", swink.Host(entry_points=[point], environ={}))
+
+    found = [result.name for result in run_checks(PROVIDER_CHECKS, subject) if result.is_fault]
+    assert found == ["loads"]
 
 
 def test_what_every_call_needs_to_be_set_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
