@@ -10,6 +10,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from importlib.metadata import EntryPoint
 from types import SimpleNamespace
 from typing import Any
 
@@ -60,6 +61,7 @@ BROKEN = [
     ("sound", "broken:ForgetsUsage", "expected_message"),
     ("sound", "broken:SkipsWhatItCannotRead", "damaged_frames"),
     ("sound", "careless:DropsBlanks", "pieces"),
+    ("sound", "careless:TidiesBlanks", "pieces"),
     ("sound", "careless:DropsRepeated", "pieces"),
     ("sound", "careless:DropsLateSignatures", "signatures_apart"),
     ("sound", "careless:SharesParser", "side_by_side"),
@@ -112,6 +114,9 @@ BROKEN = [
     ("sound", "careless:InputIsWhatWasNotCached", "counts_are_held"),
     ("sound", "careless:StrictFields", "unknown_fields"),
     ("sound", "careless:KeepsHeaders", "calls_are_apart"),
+    ("sound", "careless:ShowsWholeBodies", "listed_errors"),
+    ("sound", "careless:AsksForAKey", "calls_are_apart"),
+    ("sound", "careless:AddsItsKey", "calls_are_apart"),
     ("sound", "careless:PrintsKey", "no_secret_leaks"),
     ("sound", "broken:ForgetsSignatures", "answers_go_back"),
     ("sound", "broken:SendsUnknownFields", "requests_are_accepted"),
@@ -178,6 +183,36 @@ def test_a_fault_fails_its_own_check_and_no_other(name: str, where: str, check: 
     assert found.keys() == {check}, found
 
 
+@pytest.mark.parametrize(
+    ("where", "outcome"),
+    [("Sound", Outcome.PASSED), ("broken:CountsWhatNobodyCounted", Outcome.FAILED)],
+)
+def test_missing_counts_are_looked_for_whatever_holds_them(
+    where: str, outcome: Outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An API may call it `tokens` what others call `usage`."""
+    subject = subject_of("sound", where)
+    parser = type(subject.provider.parser(subject.model))
+    feed = parser.feed
+
+    def read(self: Any, frame: bytes, out: EventWriter) -> None:
+        feed(self, frame.replace(b'"tokens"', b'"usage"'), out)
+
+    monkeypatch.setattr(parser, "feed", read)
+    recordings = [
+        evolve(each, body=(body := each.body.replace(b'"usage"', b'"tokens"')),
+               chunks=[(0.0, len(body))])
+        for each in subject.recordings
+    ]  # fmt: skip
+    monkeypatch.setattr(subject, "recordings", recordings)
+
+    assert run_check(_check("missing_usage"), subject).outcome is outcome
+
+
+def _check(name: str) -> Check[Subject]:
+    return next(each for each in PROVIDER_CHECKS if each.name == name)
+
+
 def test_an_event_that_takes_too_much_of_the_processor_blocks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -211,6 +246,32 @@ def test_an_answer_that_comes_whole_is_left_before_it() -> None:
     )
 
     assert (found.outcome, found.detail) == (Outcome.PASSED, "")
+
+
+def test_a_stream_hook_that_is_a_coroutine_is_called_so() -> None:
+    class Coroutine:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        @swink.hookimpl
+        async def stream(self) -> None:
+            return None
+
+    found = run_check(_check("grammar"), subject_of("restless", load=lambda: Coroutine))
+
+    assert found.detail == (
+        "TypeError: stream returns no async iterator, but coroutine: "
+        "let it be a plain def with @hookimpl"
+    )
+
+
+def test_of_a_package_that_cannot_be_imported_one_check_says_so() -> None:
+    """Nor can the rules and rows be read that it ships."""
+    point = EntryPoint("absent", "absent_package:Absent", "swink.providers")
+    subject = Subject("absent", swink.Host(entry_points=[point], environ={}))
+
+    found = [result.name for result in run_checks(PROVIDER_CHECKS, subject) if result.is_fault]
+    assert found == ["loads"]
 
 
 def test_what_every_call_needs_to_be_set_is_set(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -202,6 +202,20 @@ class WritesAnswers(Tally):
             WRITTEN.append(event.delta)
 
 
+class OpensAFile:
+    """Opens a file with the first event, as an observer does that writes a log."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+
+    @swink.hookimpl
+    def on_event(self, event: swink.AssistantMessageEvent) -> None:
+        self.is_open = True
+
+    async def aclose(self) -> None:
+        self.is_open = False
+
+
 class Greets(Tally):
     def __init__(self) -> None:
         super().__init__()
@@ -248,6 +262,19 @@ def test_what_is_bounded_may_be_filled_late() -> None:
     results = run_checks(OBSERVER_CHECKS, subject_of(Samples))
 
     assert [result.name for result in results if result.is_fault] == []
+
+
+def test_what_a_check_made_is_closed_after_it() -> None:
+    made: list[OpensAFile] = []
+
+    def make() -> OpensAFile:
+        made.append(OpensAFile())
+        return made[-1]
+
+    results = run_checks(OBSERVER_CHECKS, PluginSubject(make))
+    assert not [result for result in results if result.is_fault]
+    assert len(made) > len(OBSERVER_CHECKS)
+    assert not [observer for observer in made if observer.is_open]
 
 
 def test_every_observer_check_has_a_fault_that_fails_it() -> None:

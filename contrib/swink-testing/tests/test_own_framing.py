@@ -10,6 +10,7 @@ from attrs import evolve
 from conformance_subjects import FIXTURES, subject_of
 
 from swink_core.providers import EventWriter, SSEDecoder
+from swink_testing.chaos_answers import Answer
 from swink_testing.conformance import (
     PROVIDER_CHECKS,
     Outcome,
@@ -111,6 +112,25 @@ def test_a_fault_is_found_in_frames_of_its_own(
     checks = [each for each in PROVIDER_CHECKS if each.name == check]
     [found] = run_checks(checks, packed(where, Packed, monkeypatch))
     assert found.outcome is Outcome.FAILED
+
+
+class Named(SSEDecoder):
+    """Hands out events without a name as they are, as any decoder of events does."""
+
+    @staticmethod
+    def as_json(frame: bytes) -> bytes:
+        return frame
+
+    @staticmethod
+    def of_json(text: bytes) -> bytes:
+        return b"event: named\ndata: %s\n\n" % text
+
+
+def test_a_decoder_that_writes_its_frames_is_asked_to_whatever_else_it_reads() -> None:
+    answer = Answer.of_body(b"data: {}\n\n", Named)
+
+    assert answer.frame(b"{}") == b"event: named\ndata: {}\n\n"
+    assert answer.payloads(answer.frame(b"{}")) == [b"{}"]
 
 
 def test_without_a_decoder_that_writes_the_checks_that_need_it_say_so(

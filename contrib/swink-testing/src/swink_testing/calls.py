@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Coroutine, Hashable, Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
@@ -14,7 +14,7 @@ from swink_core.plugins.call import Attempt
 from swink_core.plugins.host import PluginEntry, bind_hooks
 from swink_testing.clock import DatedClock
 
-__all__ = ["call_of", "client_with", "installed", "new_call"]
+__all__ = ["call_of", "client_with", "events_of", "installed", "new_call"]
 
 
 def call_of(
@@ -50,6 +50,16 @@ _NO_OPTIONS = StreamOptions(headers=_NOTHING_SET, settings=_NOTHING_SET, extra=_
 def _bound(provider: Any) -> Binding:
     """Return a provider's binding, made once: that takes longer than a short answer does."""
     return bind_hooks("provider", provider)
+
+
+def events_of(made: Any) -> Any:
+    """Return the events that a `stream` hook made. Raises TypeError where they are none."""
+    if hasattr(made, "__aiter__"):
+        return aiter(made)
+    if isinstance(made, Coroutine):
+        made.close()  # nobody will wait for it
+    found = f"stream returns no async iterator, but {type(made).__name__}"
+    raise TypeError(f"{found}: let it be a plain def with @hookimpl")
 
 
 def new_call() -> Call:

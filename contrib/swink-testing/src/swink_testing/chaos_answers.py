@@ -38,9 +38,9 @@ class FrameWriter(Protocol):
 class Answer:
     """A response as the provider gives it when all is well.
 
-    `ends` are the offsets in the body after each of its frames; `framing` is how frames are
-    marked off, `None` where it is neither SSE nor NDJSON; then `writer` is the provider's class of
-    decoders, if that writes frames.
+    `ends` are the offsets in the body after each of its frames; `writer` is the provider's class of
+    decoders, if that writes frames; `framing` is how they are marked off otherwise, `None` where it
+    is neither SSE nor NDJSON.
     """
 
     body: bytes = field(repr=False)
@@ -57,8 +57,8 @@ class Answer:
     ) -> Answer:
         """Make an answer of a stream's bytes; `decoder` makes the provider's decoder."""
         ends = tuple(frame_ends(body, decoder))
-        framing = framing_of(decoder)
-        writer = decoder if framing is None and isinstance(decoder, FrameWriter) else None
+        writer = decoder if isinstance(decoder, FrameWriter) else None
+        framing = framing_of(decoder) if writer is None else None
         return cls(body, content_type, ends=ends, framing=framing, writer=writer)
 
     @classmethod

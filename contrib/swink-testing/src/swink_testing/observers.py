@@ -10,6 +10,7 @@ callers: what passes through keeps its order, and leaving early reaches the prov
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import gc
 import inspect
@@ -37,7 +38,6 @@ from swink_testing.observing import (
     check_leaks_nothing,
     check_never_freezes,
     check_silent_unless_configured,
-    close_plugins,
     only_new_objects,
 )
 from swink_testing.wrapping import (
@@ -158,7 +158,7 @@ def check_keeps_nothing(subject: PluginSubject) -> None:
         del event
         ended = weakref.ref(call)
         del show, call
-        close_plugins(binding)
+        asyncio.run(subject.aclose())
         gc.collect()
     kept = sorted({name for name, alive in watched if alive() is not None})
     require(not kept, f"it keeps events alive: {', '.join(kept)}")

@@ -39,7 +39,6 @@ __all__ = [
     "check_leaks_nothing",
     "check_never_freezes",
     "check_silent_unless_configured",
-    "close_plugins",
     "only_new_objects",
 ]
 
@@ -159,7 +158,7 @@ def check_disturbs_no_call(subject: PluginSubject) -> None:
     """Real calls go as they go without it, and none leaves it out because it raised."""
     subject.observing()
     for name in _scenes():
-        plugin = subject.make()
+        plugin = subject.new()
         called = getattr(plugin, "name", None) or type(plugin).__name__
         with _log() as said:
             events = _events_of(_scenes()[name], plugin)
@@ -182,7 +181,7 @@ def check_leaks_nothing(subject: PluginSubject) -> None:
             call = new_call()
             for event in answer():
                 show(event, call)
-        close_plugins(binding)
+        asyncio.run(subject.aclose())
         gc.collect()
         return len(gc.get_objects())
 
@@ -247,7 +246,7 @@ def check_keeps_secrets(subject: PluginSubject) -> None:
     subject.observing()
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown), _log() as said:
-        plugin = subject.make()
+        plugin = subject.new()
 
         async def live() -> None:
             for scene in _scenes().values():
@@ -290,13 +289,6 @@ def only_new_objects() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
-
-
-def close_plugins(binding: Binding) -> None:
-    """Close the plugins that have an `aclose()`, in an event loop that is made for it."""
-    for plugin in binding.manager.get_plugins():
-        if hasattr(plugin, "aclose"):
-            asyncio.run(plugin.aclose())
 
 
 def _shows(binding: Binding) -> Callable[[ev.AssistantMessageEvent, Any], None]:

@@ -24,7 +24,6 @@ from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.conversations import conversations
 from swink_testing.conformance.plugin import AnsweringProvider, PluginSubject
 from swink_testing.conformance.streaming import broken_rule
-from swink_testing.observing import close_plugins
 
 __all__ = [
     "check_calls_are_told_apart",
@@ -47,7 +46,6 @@ def check_order_is_kept(subject: PluginSubject) -> None:
         return [event async for event in source]
 
     events = asyncio.run(collect())
-    close_plugins(binding)
     if (broken := broken_rule(events)) is not None:
         fail(broken)
     require(isinstance(events[-1], ev.Done), f"a whole answer ends in {events[-1]!r:.200}")
@@ -70,7 +68,6 @@ def check_leaving_reaches_the_provider(subject: PluginSubject) -> None:
             return bool(provider.is_open)
 
     was_open = asyncio.run(leave())
-    close_plugins(binding)
     require(not was_open, "the provider's stream is open after the call was left")
 
 
@@ -150,9 +147,7 @@ async def _answered(
                 async for _ in stream:
                     pass
             found.append((stream.message, provider.asked > before))
-    for plugin in binding.manager.get_plugins():
-        if hasattr(plugin, "aclose"):
-            await plugin.aclose()
+    await subject.aclose()
     return found
 
 

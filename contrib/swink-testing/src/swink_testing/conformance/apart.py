@@ -18,6 +18,8 @@ __all__ = ["check_calls_are_apart"]
 
 _OTHER_KEY = "sk-swink-of-another-call-51b0c7"
 
+_HELD = "sk-swink-held-by-the-caller-6ac1"
+
 _ENVIRONMENT_KEY = "sk-swink-of-the-environment-9d2e"
 
 
@@ -57,6 +59,9 @@ def check_calls_are_apart(subject: Subject) -> None:
 
         if CANARY_KEY in sent[0]:
             await _require_apart_at_once(subject)
+        for name, value in first.headers.items():
+            if CANARY_KEY in value and name.lower() in subject.provider.credential_headers:
+                await _require_held(subject, name, value.replace(CANARY_KEY, _HELD))
 
         path = other.url.removeprefix("http://another.invalid/v1").partition("?")[0]
         if version := re.match(r"/v\d\w*(?=/)", path):
@@ -74,6 +79,29 @@ def check_calls_are_apart(subject: Subject) -> None:
     names = subject.info.api_key_env if subject.info is not None else ()
     with quiet(), patch.dict(os.environ, dict.fromkeys(names, _ENVIRONMENT_KEY)):
         asyncio.run(ask())
+
+
+async def _require_held(subject: Subject, name: str, value: str) -> None:
+    """Credentials that the caller holds go out as they are, and no key is asked for or added."""
+    options = {k: v for k, v in subject.call_options().items() if k != "api_key"}
+    options["headers"] = {**options.get("headers", {}), name: value}
+    keys = [n for n, v in os.environ.items() if v == _ENVIRONMENT_KEY]
+    for unset in ([], keys):
+        http = MemoryHTTPClient(MemoryResponse(status=400))
+        with patch.dict(os.environ):
+            for key in unset:
+                del os.environ[key]
+            async with (
+                subject.client(http) as client,
+                client.stream(subject.model, "Hello", **options) as stream,
+            ):
+                async for _ in stream:
+                    pass
+        require(http.requests, f"without a key, a call with a {name} of its own is not made")
+        sent = [v for n, v in http.requests[0].headers.items() if n.lower() == name.lower()]
+        require(sent == [value], f"a call's own {name} does not go out as it is", sent, value)
+        added = f"{http.requests[0].url} {dict(http.requests[0].headers)}"
+        require(_ENVIRONMENT_KEY not in added, f"a key goes out beside a call's own {name}")
 
 
 async def _require_apart_at_once(subject: Subject) -> None:

@@ -123,4 +123,9 @@ def _with(answer: Answer, place: int, data: Any) -> bytes:
 
 
 def _counts(data: Any) -> Iterator[Place]:
-    return places(data, lambda name, value: "usage" in name or name.endswith("evalcount"))
+    return places(data, _counts_tokens)
+
+
+def _counts_tokens(name: str, value: Any) -> bool:
+    counted = "token" in name and isinstance(value, int | dict)
+    return counted or "usage" in name or name.endswith("evalcount")

@@ -20,9 +20,9 @@ _SHARE = 3
 
 def check_requests_are_accepted(subject: Subject) -> None:
     """No request breaks a known rule of its API, nor one of the package's `request_rules.jsonl`."""
-    judge = judge_of(subject)
     if not subject.speaks_http:
         raise DoesNotApply("it sends no HTTP request that could be looked at")
+    judge = judge_of(subject)
     if subject.name not in judge.providers:
         raise DoesNotApply(f"there are no rules for {subject.name}")
     asyncio.run(_ask(subject, judge))

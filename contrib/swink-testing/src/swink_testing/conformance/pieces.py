@@ -41,7 +41,7 @@ _NONCE, _SECOND = "nonce_piece", "nonce_second"
 
 PIECES = (
     "", " ", "\n\n", "0", "false", "[DONE]", "data: x\n\n", 'naïve 鍵 🔑 \u2028 \\ " & <b>',
-    "a\r\n\tb e\u0301 &amp; \u200b\ufeff", "long " * 2000,
+    "a\r\n\tb  e\u0301 &amp; \u200b\ufeff", "long " * 2000,
 )  # fmt: skip
 """What a piece of text may say, and is taken for nothing, for the end, or for markup."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -80,7 +80,7 @@ class AnsweringProvider:
 
 @define
 class PluginSubject:
-    """A plugin, made anew by `make` for each check.
+    """A plugin, made anew by `make` for each check, and closed after it.
 
     `installed` is what its entry point names. `written` returns, as text, what a plugin has put
     down somewhere, beside what it logs and prints.
@@ -89,6 +89,19 @@ class PluginSubject:
     make: Callable[[], Any] = field(repr=False)
     installed: Callable[[], Any] | None = field(default=None, repr=False)
     written: Callable[[Any], str] = field(default=str, repr=False)
+    _open: list[Any] = field(factory=list, init=False, repr=False)
+
+    def new(self) -> Any:
+        """Make one, which is closed with the others after the check."""
+        plugin = self.make()
+        if hasattr(plugin, "aclose"):
+            self._open.append(plugin)
+        return plugin
+
+    async def aclose(self) -> None:
+        """Close those that were made and can be closed."""
+        while self._open:
+            await self._open.pop().aclose()
 
     def binding(self) -> Binding:
         """Load a new plugin beside a provider that says the same thing every time.
@@ -122,7 +135,7 @@ class PluginSubject:
     @property
     def has_hooks(self) -> bool:
         """Whether any of its methods is a hook."""
-        manager, plugin = PluginManager(PROJECT), self.make()
+        manager, plugin = PluginManager(PROJECT), self.new()
         manager.register(plugin)
         return bool(manager.get_hookcallers(plugin))
 
@@ -132,11 +145,16 @@ class PluginSubject:
             name="scripted", group=PROVIDER_GROUP, value=f"{__name__}:ScriptedProvider",
             load=lambda: provider, dist=None,
         )  # fmt: skip
-        return Host([self.make()], entry_points=[entry], environ={})
+        return Host([self.new()], entry_points=[entry], environ={})
 
-    def environment(self) -> AbstractContextManager[object]:
-        """Plugins may read what they like."""
-        return nullcontext()
+    @contextmanager
+    def environment(self) -> Iterator[None]:
+        """Plugins may read what they like; those that a check made are closed after it."""
+        try:
+            yield
+        finally:
+            if self._open:
+                asyncio.run(self.aclose())
 
 
 # -- the script of calls -------------------------------------------------------------------------

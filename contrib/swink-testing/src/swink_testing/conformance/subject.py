@@ -37,7 +37,7 @@ from swink_core.plugins.catalog import USER_FILE_ENV
 from swink_core.plugins.host import PluginEntry
 from swink_core.providers import Catalog, HTTPClient, HTTPProvider
 from swink_recorder.recording import Recording, bundled_recordings, find_recordings
-from swink_testing.calls import call_of, installed
+from swink_testing.calls import call_of, events_of, installed
 from swink_testing.clock import DatedClock
 from swink_testing.conformance.check import DoesNotApply
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes
@@ -306,7 +306,7 @@ class Subject:
         call = call_of(self.binding, model, options=options, context=context, http=http)
         hook = self.binding.hook
         source = hook.stream(model=model, context=call.context, options=call.options, call=call)
-        events = aiter(source)
+        events = events_of(source)
         async with aclosing(events) if hasattr(events, "aclose") else nullcontext():
             async for event in events:
                 yield event

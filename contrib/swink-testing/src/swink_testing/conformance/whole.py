@@ -111,6 +111,12 @@ def check_listed_errors(subject: Subject) -> None:
                 row.says in terminal.error_message,
                 f"{where} should say {row.says!r}: {terminal.error_message}",
             )
+            whole = isinstance(row.body, dict) and f"HTTP {row.status}: "
+            require(
+                not whole or row.says.startswith(whole) or whole not in terminal.error_message,
+                f"{where} should say {row.says!r}, without the body around it: "
+                f"{terminal.error_message}",
+            )
 
     asyncio.run(read())
 
