@@ -252,7 +252,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--longest", type=float, default=60.0, help="seconds of tests a mutant")
+    parser.add_argument("--longest", type=float, default=300.0, help="seconds of tests a mutant")
     parser.add_argument("--again", action="store_true", help="try those that survived once more")
     options = parser.parse_args()
     KEPT.mkdir(parents=True, exist_ok=True)

@@ -132,7 +132,7 @@ async def test_a_model_that_nobody_has_ends_the_run_before_it_begins(
     [
         ({"prompt": "{txt}"}, "the row has no 'txt', which the prompt names"),
         ({"prompt": "{text"}, "the prompt is no template"),
-        ({"rows": "nowhere.jsonl"}, r"there is no file nowhere\.jsonl"),
+        ({"rows": "nowhere.jsonl"}, r"nowhere\.jsonl: there is no such file"),
         ({"models": "openai/rows", "budget": 1.0}, "the price of openai/rows is not known"),
         ({"budget": float("nan")}, "budget is nan"),
         ({"models": ["echo/echo", "echo/think"], "via": "batch"}, "a batch has one model"),

@@ -140,7 +140,10 @@ BROKEN = [
 
 SHOWN_TWICE = {
     "broken:EndOfInputIsSuccess": ("standard_faults", "listed_answers"),
-    "broken:EverythingIsNetwork": ("standard_faults", "error_bodies", "error_wordings"),
+    "broken:EverythingIsNetwork": (
+        *("standard_faults", "error_bodies", "error_wordings"),
+        "listed_errors",
+    ),
     "broken:ChangesContext": ("same_requests", "listed_requests"),
     "broken:CountsWhatNobodyCounted": ("whole_answers", "listed_answers"),
     "careless:InputIsWhatWasNotCached": ("expected_message", "listed_answers"),
@@ -163,7 +166,8 @@ SHOWN_TWICE = {
     "broken:DropsImages": ("listed_requests",),
     "broken:DropsSeed": ("listed_requests",),
     "broken:SendsUnknownFields": ("listed_requests",),
-    "broken:KeyInAddress": ("listed_requests",),
+    "broken:KeyInAddress": ("listed_requests", "calls_are_apart"),
+    "broken:ShowsKey": ("calls_are_apart",),
 }
 """Faults that other checks show too."""
 
