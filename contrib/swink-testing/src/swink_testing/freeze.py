@@ -209,35 +209,42 @@ def growing_frames(subjects: Iterable[Subject], most: int = 2) -> Iterator[str]:
         least, most_bytes = (
             frame for size in _GROWTH for _, frame in inflated(data, size, _CONTENT, {way})
         )
-        best = inf
-        for _ in range(_ROUNDS):
-            best = min(best, _cost_by_the_byte(answer, at, least, most_bytes))
-            if best <= PER_BYTE:
-                break
-        else:
-            yield f"{where} costs {best:.1f} times as much by the byte"
+        cost = _cost_by_the_byte(answer, at, least, most_bytes)
+        if cost > PER_BYTE:
+            yield f"{where} costs {cost:.1f} times as much by the byte"
 
 
 def _cost_by_the_byte(answer: Frames, at: int, least: bytes, most: bytes) -> float:
     """Return how many times as much a byte of the larger frame costs, beyond what just decoding
-    it does; all of it is measured at about the same time, since neighbours that use the memory
-    make what is large slower than what is small."""
+    it does: large mappings leave the processor's caches behind, whoever reads them.
+
+    What seems to grow is measured again and again, and each time's best counts: neighbours that
+    use the memory make what is large slower, and what is small hardly.
+    """
+    small = large = decoded_small = decoded_large = inf
     times = len(most) / len(least)
-    once = _step_seconds(answer, at, least)
-    grown = _step_seconds(answer, at, most, inf) / once
-    return grown / (
-        times if grown <= PER_BYTE * times else max(times, _decoding_grows(least, most))
-    )
+    cost = inf
+    for _ in range(_ROUNDS):
+        small = min(small, _step_seconds(answer, at, least))
+        large = min(large, _step_seconds(answer, at, most, inf))
+        cost = large / small / times
+        if cost > PER_BYTE:
+            decoded_small = min(decoded_small, _decoding_seconds(least))
+            decoded_large = min(decoded_large, _decoding_seconds(most))
+            if decoded_large < inf:
+                cost = large / small / max(times, decoded_large / decoded_small)
+        if cost <= PER_BYTE:
+            break
+    return cost
 
 
-def _decoding_grows(least: bytes, most: bytes) -> float:
-    """Return how many times as long it takes just to decode a larger frame, 0 where it cannot be
-    decoded: large mappings leave the processor's caches behind, whoever reads them."""
+def _decoding_seconds(frame: bytes) -> float:
+    """Return how long it takes just to decode a frame, infinity for one that cannot be decoded."""
     decode = msgspec.json.decode
     try:
-        return cpu_seconds(lambda: decode(most)) / cpu_seconds(lambda: decode(least))
+        return cpu_seconds(lambda: decode(frame))
     except (msgspec.DecodeError, RecursionError):
-        return 0.0
+        return inf
 
 
 def long_errors(subject: Subject, size: int = HOSTILE_SIZE) -> Iterator[str]:
