@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import pkgutil
+import re
 from collections.abc import Iterator
 from importlib import import_module, metadata
 from types import ModuleType
@@ -56,3 +57,11 @@ def test_a_library_says_nothing_on_stderr_by_itself(package: str) -> None:
             if isinstance(value, logging.Logger):
                 top = logging.getLogger(value.name.partition(".")[0])
                 assert any(isinstance(h, logging.NullHandler) for h in top.handlers), value.name
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_what_an_index_shows_has_no_link_that_leads_nowhere_there(package: str) -> None:
+    text = str(metadata.metadata(package).json["description"])
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert [link for link in links if not link.startswith("https://")] == []
+    assert text.startswith("# ")
