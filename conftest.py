@@ -11,6 +11,9 @@ from collections.abc import Generator
 
 import pytest
 
+YOUNG = 20_000
+"""Objects made until the collector looks at the young ones: tests make many that live on."""
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
@@ -21,4 +24,5 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.collect()
         gc.freeze()
+        gc.set_threshold(YOUNG)
         gc.enable()
