@@ -2,7 +2,8 @@
 
 Such a process has an environment, a folder and standard streams of its own, runs
 `python -m swink_cli` and ends as an interpreter ends. What an interpreter reads as it starts is
-not its own; `can_run` tells. It has imported no plugin, for those may read the environment.
+not its own; `can_run` tells. It has imported no plugin, for those may read the environment, but
+the recorder's, which reads it when it is made.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ from typing import IO
 __all__ = ["Started", "can_run", "run", "stand_in", "start"]
 
 IMPORTED = (
-    *("aiohttp", "cattrs", "csv", "importlib.metadata", "importlib_metadata", "platformdirs"),
-    *("swink_cli.calling", "swink_cli.clients", "swink_cli.main", "tomllib"),
+    *("aiohttp", "cattrs", "concurrent.futures.thread", "csv", "importlib.metadata"),
+    *("importlib_metadata", "platformdirs", "secrets", "sqlite3", "tomllib", "zipp"),
+    *("swink_cli.calling", "swink_cli.clients", "swink_cli.commands.ask", "swink_cli.credentials"),
+    *("swink_cli.listing", "swink_cli.main", "swink_cli.memory", "swink_cli.offer"),
 )
 
 AT_START = {"LANG": "C.UTF-8", "PYTHONWARNINGS": "error"}
