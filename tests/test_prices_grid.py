@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import tomllib
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -77,22 +79,36 @@ def test_a_row_costs_what_genai_prices_says(
     terms = [None, *{next(iter(v.when.items())) for v in model.price_variants or ()}]
     times = TIMES if _knows_the_time(info, model) else TIMES[:1]
     whole = _correction(name, "long_writes") is None
-    cached = [parts for parts in CACHED if whole or not parts[2]]
-    usages = [_counted(prompt, *parts) for prompt, parts in product(PROMPTS, cached)]
-    asked: dict[int, tuple[genai.ModelPrice, list[float]]] = {}
-    for at, term in product(times, terms):
-        prices = model.get_prices(at, dict([term]) if term else None)
-        if id(prices) not in asked:  # many times have the same prices
-            answers = [float(prices.calc_price(counted)["total_price"]) for counted in usages]
-            asked[id(prices)] = prices, answers
+    counts = _counts(whole)
+    for term in terms:
         tier: dict[str, object] = {} if term is None else {"service_tier": term[1]}
-        for counted, wanted in zip(usages, asked[id(prices)][1], strict=True):
-            extra = {"cache_write_long": counted.cache_write_1h_tokens, **tier}
-            read, write = counted.cache_read_tokens, counted.cache_write_tokens
-            usage = Usage(counted.input_tokens, counted.output_tokens, read, write, extra=extra)
-            ours = cost_of(usage, info.prices, at)
-            assert ours is not None
-            assert abs(ours.total - wanted) <= max(0.005 * wanted, 1e-12), (at, term, usage)
+        usages = [_usage(counted, tier) for counted in counts]
+        for at in times:
+            prices = model.get_prices(at, dict([term]) if term else None)
+            for usage, wanted in zip(usages, _asked(pickle.dumps(prices), whole), strict=True):
+                ours = cost_of(usage, info.prices, at)
+                assert ours is not None
+                assert abs(ours.total - wanted) <= max(0.005 * wanted, 1e-12), (at, term, usage)
+
+
+@cache
+def _counts(whole: bool) -> list[genai.Usage]:
+    """Return what is counted; not `whole`: without what is written for long."""
+    cached = [parts for parts in CACHED if whole or not parts[2]]
+    return [_counted(prompt, *parts) for prompt, parts in product(PROMPTS, cached)]
+
+
+@cache
+def _asked(pickled: bytes, whole: bool) -> list[float]:
+    """Return what all counts cost; many times, models and providers have the same prices."""
+    prices: genai.ModelPrice = pickle.loads(pickled)
+    return [float(prices.calc_price(counted)["total_price"]) for counted in _counts(whole)]
+
+
+def _usage(counted: genai.Usage, tier: dict[str, object]) -> Usage:
+    extra = {"cache_write_long": counted.cache_write_1h_tokens, **tier}
+    read, write = counted.cache_read_tokens, counted.cache_write_tokens
+    return Usage(counted.input_tokens, counted.output_tokens, read, write, extra=extra)
 
 
 def _knows_the_time(info: ModelInfo, model: genai.ModelInfo) -> bool:

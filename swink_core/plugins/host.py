@@ -201,17 +201,23 @@ class Host:
 
 def bind_hooks(name: str, provider: Any, shared: Iterable[tuple[str, Any]] = ()) -> Binding:
     """Return a provider's hooks with those of the shared plugins around it. Raises PluginError."""
-    manager = _manager()
+    manager = _Manager()
     manager.register(DefaultClassifier(), "swink-default")
     for plugin_name, plugin in ((name, provider), *shared):
         _register(manager, plugin, plugin_name)
     return Binding(name, provider, manager)
 
 
-def _manager() -> pluggy.PluginManager:
-    manager = pluggy.PluginManager(PROJECT)
-    manager.add_hookspecs(hookspecs)
-    return manager
+class _Manager(pluggy.PluginManager):
+    """Knows the hooks. It looks for them under names of plugins' own, not those Python gives."""
+
+    def __init__(self) -> None:
+        super().__init__(PROJECT)
+        self.add_hookspecs(hookspecs)
+
+    def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
+        """Pass over most names of an object: to look at each was most of what binding took."""
+        return None if name.startswith("__") else super().parse_hookimpl_opts(plugin, name)
 
 
 def _made(entry: PluginEntry) -> Any:
@@ -244,8 +250,7 @@ def _register(manager: pluggy.PluginManager, plugin: Any, name: str) -> None:
 
 
 async def _close(name: str, plugin: Any) -> None:
-    close = getattr(plugin, "aclose", None)
-    if close is None:
+    if (close := getattr(plugin, "aclose", None)) is None:
         return
     try:
         async with asyncio.timeout(CLOSE_SECONDS):
@@ -258,8 +263,7 @@ async def _close(name: str, plugin: Any) -> None:
 
 def _check_declared_level(entry: PluginEntry) -> None:
     """Before the import, because importing what needs another core fails with another message."""
-    info = package_catalog(entry.package).providers.get(entry.name)
-    if info is not None:
+    if (info := package_catalog(entry.package).providers.get(entry.name)) is not None:
         check_level(info.api_level, f'provider "{entry.name}" ({entry.distribution})')
 
 
@@ -270,7 +274,7 @@ def check_plugin(plugin: Any, name: str) -> None:
         hint = f"Implement it as a plain function{instead}."
         return PluginError(f'plugin "{name}" implements {what}', resolution=hint)
 
-    scratch = _manager()
+    scratch = _Manager()
     _register(scratch, plugin, name)
     for impl in scratch.hook.stream.get_hookimpls():
         if not (impl.wrapper or impl.hookwrapper) and inspect.isasyncgenfunction(impl.function):

@@ -28,9 +28,12 @@ async def chunks_of(*pieces: Any) -> AsyncIterator[bytes]:
         yield piece
 
 
+TOY = Toy("toy")
+
+
 def source_of(*pieces: Any, **given: Any) -> EventSource:
     limit = given.pop("limit", DEFAULT_FRAME_LIMIT)
-    call = call_of(Toy("toy"), "large", taps=given.pop("taps", []))
+    call = call_of(TOY, "large", taps=given.pop("taps", []))
     return EventSource(call, chunks_of(*pieces), SSEDecoder(limit), ToyParser(), **given)
 
 
@@ -388,7 +391,7 @@ class Chunks:
 
 
 def source_on(chunks: Chunks) -> EventSource:
-    return EventSource(call_of(Toy("toy"), "large"), chunks, SSEDecoder(), ToyParser())
+    return EventSource(call_of(TOY, "large"), chunks, SSEDecoder(), ToyParser())
 
 
 async def test_after_the_end_the_rest_of_the_input_is_read_so_that_the_connection_is_kept() -> None:

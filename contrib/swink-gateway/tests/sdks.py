@@ -431,7 +431,7 @@ async def google(base: str) -> AsyncIterator[Client]:
             base_url=base,
             retry_options={"attempts": 1},
             client_args={"verify": False},
-            async_client_args={"verify": False},
+            async_client_args={"verify": False, "ssl": False},
         )
         client = sdk.Client(api_key=KEY, vertexai=False, http_options=options)
         async with client.aio as asynchronous:

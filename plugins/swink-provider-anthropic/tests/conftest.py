@@ -39,5 +39,7 @@ def declared(anthropic: Any) -> Any:
 
 @pytest.fixture
 def sdk(server: CaptureServer, anthropic: Any) -> Iterator[Any]:
-    with anthropic.Anthropic(api_key="test", base_url=server.url, max_retries=0) as client:
+    http = anthropic.DefaultHttpxClient(verify=False)  # reading certificates takes longest of all
+    there = {"api_key": "test", "base_url": server.url, "http_client": http}
+    with anthropic.Anthropic(**there, max_retries=0) as client:
         yield client

@@ -177,10 +177,11 @@ def test_we_send_what_the_sdk_sends(
     monkeypatch.delenv("AZURE_OPENAI_API_VERSION", raising=False)
     monkeypatch.delenv("OPENAI_API_VERSION", raising=False)
     openai = pytest.importorskip("openai", reason="OpenAI's SDK is not installed")
+    own = {"api_key": "k", "http_client": openai.DefaultHttpxClient(verify=False)}
     if version:
-        sdk = openai.AzureOpenAI(api_key="k", azure_endpoint=server.url, api_version=version)
+        sdk = openai.AzureOpenAI(**own, azure_endpoint=server.url, api_version=version)
     else:
-        sdk = openai.OpenAI(api_key="k", base_url=f"{server.url}/openai/v1")
+        sdk = openai.OpenAI(**own, base_url=f"{server.url}/openai/v1")
     with sdk:
         api = sdk.chat.completions if "messages" in arguments else sdk.responses
         list(api.create(model=model, stream=True, **arguments))

@@ -100,7 +100,7 @@ def server() -> Iterator[CaptureServer]:
 
 @pytest.fixture
 def sdk(server: CaptureServer) -> Iterator[Any]:
-    with httpx.Client(trust_env=False) as http:
+    with httpx.Client(trust_env=False, verify=False) as http:
         yield cohere.ClientV2(api_key="test", base_url=server.url, httpx_client=http)
 
 

@@ -63,7 +63,7 @@ def server() -> Iterator[CaptureServer]:
 
 @pytest.fixture
 def sdk(server: CaptureServer) -> Iterator[Any]:
-    with ollama.Client(server.url, trust_env=False) as client:
+    with ollama.Client(server.url, trust_env=False, verify=False) as client:
         yield client
 
 

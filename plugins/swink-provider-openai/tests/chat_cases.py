@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from swink_provider_openai import OpenAIProvider
 from swink_testing import recorded_chat
 from swink_testing.corpus import Case, error_cases, stream_cases
@@ -36,8 +38,14 @@ ONLY_DETAILS = "openai_compat_other/snowflake-pydantic-ai-snowflake-thinking-str
 
 
 def provider_of(case: Case) -> OpenAIProvider:
-    """Make the provider that reads a case."""
-    return OpenAIProvider(PRESETS[case.name.partition("/")[0]])
+    """Return the provider that reads a case."""
+    return _provider(PRESETS[case.name.partition("/")[0]])
+
+
+@cache
+def _provider(preset: str) -> OpenAIProvider:
+    """Make a preset's provider, once: its hooks take longer to find than a short body to read."""
+    return OpenAIProvider(preset)
 
 
 def expected_text(case: Case) -> str:

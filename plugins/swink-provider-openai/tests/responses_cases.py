@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -46,8 +47,14 @@ independent reading takes the deltas alone, the SDK the whole texts, which is ri
 
 
 def provider_of(case: Case) -> OpenAIProvider:
-    """Make the provider that reads a case."""
-    return OpenAIProvider(PRESETS[case.name.partition("/")[0]])
+    """Return the provider that reads a case."""
+    return _provider(PRESETS[case.name.partition("/")[0]])
+
+
+@cache
+def _provider(preset: str) -> OpenAIProvider:
+    """Make a preset's provider, once: its hooks take longer to find than a short body to read."""
+    return OpenAIProvider(preset)
 
 
 def expected_text(case: Case) -> str:

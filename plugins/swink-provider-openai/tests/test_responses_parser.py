@@ -63,9 +63,12 @@ def summary(words: str) -> dict[str, Any]:
 COMPLETED = event("completed", response={"id": "resp_1", "model": "m", "status": "completed"})
 
 
+PROVIDER = OpenAIProvider("openai")
+
+
 def read(*frames: Any) -> list[AssistantMessageEvent]:
     body = b"".join(b"data: " + msgspec.json.encode(frame) + b"\n\n" for frame in frames)
-    return run_bytes(OpenAIProvider("openai"), MODEL, [body])
+    return run_bytes(PROVIDER, MODEL, [body])
 
 
 def message(*frames: Any) -> AssistantMessage:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, Literal, NotRequired, Required, Union, get_args, get_origin
 
 from typing_extensions import get_type_hints, is_typeddict
@@ -58,10 +59,16 @@ def _depth(found: list[str]) -> int:
     return max(line.partition(":")[0].count(".") for line in found)
 
 
+@cache
+def _fields(declared: Any) -> Mapping[str, Any]:
+    """Return the fields of a typed dictionary: to resolve them takes longer than all the rest."""
+    return get_type_hints(declared, include_extras=True)
+
+
 def _of_object(value: Any, declared: Any, path: str) -> list[str]:
     if not isinstance(value, Mapping):
         return [f"{path}: {value!r:.60} is no object"]
-    fields = get_type_hints(declared, include_extras=True)
+    fields = _fields(declared)
     missing = sorted(declared.__required_keys__ - value.keys())
     found = [f"{path}.{name} is missing" for name in missing]
     for name, item in value.items():
