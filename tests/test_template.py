@@ -235,7 +235,8 @@ class TestDiary(ObserverConformance):
 
 def test_every_variant_type_checks_strictly(rendered: Mapping[str, Path], tmp_path: Path) -> None:
     folders = [folder / part for folder in rendered.values() for part in ("src", "tests")]
-    mypy = (sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path)
+    cache = ROOT / ".mypy_cache" / "template"
+    mypy = (sys.executable, "-m", "mypy", "--strict", "--cache-dir", cache)
     own = tmp_path / "test_an_observer_that_writes.py"
     own.write_text(WRITES)
     _run(*mypy, *folders, own, cwd=next(iter(rendered.values())).parent)
