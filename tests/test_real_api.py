@@ -11,6 +11,7 @@ from pathlib import Path
 
 from documents import ROOT, files_of, shell_lines
 
+from swink_testing import warm
 from swink_testing.command_line import clean_environment
 from swink_testing.installed import install
 
@@ -20,13 +21,17 @@ LEVEL = "qwen: level 3 of 3, complete, of what applies: 48 of 55 checks"
 
 def test_the_steps_of_the_page_lead_to_what_it_says(tmp_path: Path) -> None:
     environment = clean_environment(tmp_path)
-    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    commands = tmp_path / "commands"
+    commands.mkdir()
+    handed_on = [warm.stand_in(commands)]
+    environment["PATH"] = f"{commands}:{Path(sys.executable).parent}:{environment['PATH']}"
 
     def typed(*lines: str, cwd: Path) -> str:
         done = subprocess.run(
             ["bash", "-c", "\n".join(lines)],
             cwd=cwd,
             env=environment,
+            pass_fds=handed_on,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

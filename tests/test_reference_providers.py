@@ -32,9 +32,9 @@ def test_every_installed_provider_is_on_the_page(name: str) -> None:
 
 
 def test_the_environment_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = generate_providers.page()
+    before, catalog = generate_providers.page(), Catalog(Host())
     for name in Host().provider_names():
-        info = Catalog(Host()).provider(name)
+        info = catalog.provider(name)
         for variable in info.base_url_env if info else ():
             monkeypatch.setenv(variable, "http://elsewhere.example/base")
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "a-project")

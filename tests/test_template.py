@@ -13,7 +13,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +91,17 @@ def _run(*command: str | Path, cwd: Path, **environment: str) -> str:
     return done.stdout
 
 
+BUILDS = """
+import os, sys
+from hatchling.build import build_editable
+
+_, built, *folders = sys.argv
+for folder in folders:
+    os.chdir(folder)
+    build_editable(built)
+"""
+
+
 class Environment:
     """A new venv with this environment's libraries within reach."""
 
@@ -104,12 +115,19 @@ class Environment:
         lines = [f"import site; site.addsitedir({path!r})" for path in sorted(found)]
         (libraries / "libraries.pth").write_text("\n".join(lines) + "\n")
 
-    def install(self, *folders: Path) -> None:
-        """Installs distributions, editable, without a package index."""
+    def install(self, *named: str | Path, cwd: Path) -> None:
+        """Installs distributions without a package index."""
         pip = (sys.executable, "-m", "pip", "--python", self.python, "--disable-pip-version-check")
         options = ("-qq", "--no-index", "--no-deps", "--no-build-isolation")
-        editable = (part for folder in folders for part in ("-e", folder))
-        _run(*pip, "install", *options, *editable, cwd=folders[0])
+        _run(*pip, "install", *options, *named, cwd=cwd)
+
+    def install_all(self, folders: Iterable[Path], built: Path) -> None:
+        """Installs distributions, editable, that one process builds into a folder.
+
+        `pip` starts three for each of them.
+        """
+        _run(sys.executable, "-c", BUILDS, built, *folders, cwd=built)
+        self.install(*built.glob("*.whl"), cwd=built)
 
     def run(self, *arguments: str | Path, cwd: Path, **environment: str) -> str:
         """Runs a module in the environment."""
@@ -235,7 +253,8 @@ class TestDiary(ObserverConformance):
 
 def test_every_variant_type_checks_strictly(rendered: Mapping[str, Path], tmp_path: Path) -> None:
     folders = [folder / part for folder in rendered.values() for part in ("src", "tests")]
-    mypy = (sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path)
+    cache = ROOT / ".mypy_cache" / "template"
+    mypy = (sys.executable, "-m", "mypy", "--strict", "--cache-dir", cache)
     own = tmp_path / "test_an_observer_that_writes.py"
     own.write_text(WRITES)
     _run(*mypy, *folders, own, cwd=next(iter(rendered.values())).parent)
@@ -260,10 +279,10 @@ def test_the_suites_that_run_have_every_line_of_the_template(
 
 
 def test_a_variants_own_suite_is_green_before_its_author_writes_a_line(
-    rendered: Mapping[str, Path], environment: Environment
+    rendered: Mapping[str, Path], environment: Environment, tmp_path: Path
 ) -> None:
     folders = [rendered[variant] for variant in SUITES]
-    environment.install(*folders)
+    environment.install_all(folders, tmp_path)
     output = environment.run(
         "pytest", "-q", "-p", "no:cacheprovider",
         "-c", folders[0] / "pyproject.toml", "--rootdir", folders[0].parent,
@@ -286,7 +305,7 @@ def test_from_swink_new_to_the_kit_and_the_demo_takes_less_than_a_minute(tmp_pat
     made = environment.run("swink_cli", "new", "acme", "--kind", "sse", cwd=tmp_path)
     folder = tmp_path / "swink-provider-acme"
     assert f"cd {folder}" in made.replace("\n", " ")
-    environment.install(folder)
+    environment.install("-e", folder, cwd=folder)
     assert "acme: level 3 of 3, complete" in environment.run("pytest", cwd=folder)
     demo = environment.run("swink_cli", "demo", cwd=folder, COLUMNS="200")
     rows = {line.split()[0]: line for line in demo.splitlines() if line.strip()}

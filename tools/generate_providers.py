@@ -43,7 +43,7 @@ def page() -> str:
     """Return the whole page; nothing in the environment changes it."""
     with patch.dict(os.environ, clear=True):
         found = list(rows())
-        calls = tool_calls()
+        calls = tool_calls(found)
         asked = {row.title: (*sent(row), framing(row), thinking(row)) for row in found}
     wires = sorted({row.wire for row in found})
     empty = [(name, r.name) for r in found for name in (*FEATURES, *KNOBS) if name not in r.takes]

@@ -24,7 +24,7 @@ from swink_testing.matrix.__main__ import main as run_matrix
 from swink_testing.matrix.ask import Asker, Outcome
 from swink_testing.matrix.cases import combination
 from swink_testing.matrix.exceptions import excuses
-from swink_testing.matrix.findings import Examined, Run, RunOptions, examined, of_any
+from swink_testing.matrix.findings import Examined, RunOptions, examined, of_any
 from swink_testing.matrix.ids import AskedModel
 from swink_testing.matrix.options import SCHEMA
 
@@ -202,7 +202,7 @@ def page() -> str:
         judge = Judge()
         names = [info.name for info in Asker().providers() if info.name in judge.providers]
         rows = RunOptions(names, asks=takes.shows, combinations=[PLAIN, *WHATS])
-        async for each in examined(judge, rows, Run()):
+        async for each in examined(judge, rows):
             takes.add(each)
 
     asyncio.run(run())

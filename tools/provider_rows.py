@@ -48,11 +48,10 @@ class Row:
     @property
     def takes(self) -> set[str]:
         """What calls may need and what tunes them, of one model or another."""
-        found: set[str] = set()
+        api, found = self.api, set[str]()
         for model in (self.model, *self.models):
-            rule = rule_of(model, self.api)
-            refused = {name for name, taken in rule.takes.items() if not taken}
-            found |= {*self.api.features, *self.api.knobs} - refused
+            refused = {name for name, taken in rule_of(model, api).takes.items() if not taken}
+            found |= {*api.features, *api.knobs} - refused
         return found
 
     @property
@@ -174,10 +173,10 @@ def _new(old: Any, new: Any, place: str = "") -> Iterator[str]:
             yield place + name
 
 
-def tool_calls() -> dict[str, str]:
+def tool_calls(rows: Iterable[Row]) -> dict[str, str]:
     """Tell by wire format how the arguments of calls come, as the recordings show it."""
     found: dict[str, set[str]] = {}
-    for row in rows():
+    for row in rows:
         if not isinstance(row.provider, HTTPProvider) or row.wire == RESPONSES:
             continue
         for folder in bundled_recordings(row.package):

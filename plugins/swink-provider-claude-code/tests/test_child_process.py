@@ -17,6 +17,7 @@ from swink_core import ProviderFailure
 from swink_core import StreamErrorKind as Kind
 from swink_provider_claude_code import child_process
 from swink_provider_claude_code.child_process import ChildProcess
+from swink_testing.observing import only_new_objects
 
 RUNS = int(os.environ.get("SWINK_CHILD_RUNS", "40"))
 """How often each way to end is gone; a thousand times takes minutes."""
@@ -177,15 +178,16 @@ async def test_descriptors_and_children_do_not_add_up(
     record = tmp_path / "escaped"
     record.touch()
     try:
-        await _run(script, how, str(record))
-        await asyncio.sleep(0)
-        gc.collect()  # what others left may hold some that go in between
-        before = _descriptors(), _children()  # another test's may be at work
-        for _ in range(RUNS):
+        with only_new_objects():  # what others left may hold some that would go in between
             await _run(script, how, str(record))
-        await asyncio.sleep(0)
-        gc.collect()
-        assert (_descriptors(), _children()) == before
+            await asyncio.sleep(0)
+            gc.collect()
+            before = _descriptors(), _children()  # another test's may be at work
+            for _ in range(RUNS):
+                await _run(script, how, str(record))
+            await asyncio.sleep(0)
+            gc.collect()
+            assert (_descriptors(), _children()) == before
     finally:
         for line in record.read_text().split():
             with contextlib.suppress(ProcessLookupError):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
 import io
 import logging
@@ -283,12 +284,21 @@ def check_silent_unless_configured(subject: PluginSubject) -> None:
 @contextlib.contextmanager
 def only_new_objects() -> Iterator[None]:
     """Have the garbage collector look at no object that is there already, of which a test run has
-    hundreds of thousands."""
+    hundreds of thousands. In a run that leaves some out itself, these are left out for good too."""
+    if for_good := _leaves_some_out():
+        gc.collect()
     gc.freeze()
     try:
         yield
     finally:
-        gc.unfreeze()
+        if not for_good:
+            gc.unfreeze()
+
+
+@functools.cache
+def _leaves_some_out() -> bool:
+    """Tell whether the run does; asked once, because they are counted one by one."""
+    return gc.get_freeze_count() > 0
 
 
 def _shows(binding: Binding) -> Callable[[ev.AssistantMessageEvent, Any], None]:

@@ -7,7 +7,7 @@ The rules are facts about other people's servers, each with the address of its s
 `rules/*.jsonl`, see `Rule`. `asked_of` reads from a request whom it asks for what.
 """
 
-from swink_testing.judge.asked import Asked, asked_of
+from swink_testing.judge.asked import Asked, asked_of, is_judged
 from swink_testing.judge.rules import Judge, Rule
 
-__all__ = ["Asked", "Judge", "Rule", "asked_of"]
+__all__ = ["Asked", "Judge", "Rule", "asked_of", "is_judged"]

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 from attrs import define, field
 
-__all__ = ["Asked", "asked_of"]
+__all__ = ["Asked", "asked_of", "is_judged"]
 
 
 @define(frozen=True)
@@ -52,20 +52,32 @@ _APIS = (
 _STREAMED_UNLESS_SAID = "ollama-chat"
 
 
+def is_judged(url: str) -> bool:
+    """Tell whether a request to this address is to an API that has rules."""
+    return _api_at(url) is not None
+
+
 def asked_of(provider: str, url: str, body: bytes) -> Asked | None:
     """Read a request that `provider` was sent; `None` for one to no API that has rules."""
+    if (found := _api_at(url)) is None:
+        return None
+    try:
+        data = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    if not isinstance(data, dict):
+        return None
+    api, wire_format, said = found
+    model = unquote(str(said.get("model") or data.get("model") or ""))
+    unless_said = wire_format == _STREAMED_UNLESS_SAID
+    streamed = bool(said["stream"] if "stream" in said else data.get("stream", unless_said))
+    return Asked(provider, api, model, data, wire_format, streamed)
+
+
+def _api_at(url: str) -> tuple[str, str, dict[str, str | None]] | None:
+    """Return the API at an address, its wire format and what the path says; `None`: no such."""
     path = urlsplit(url).path
     for pattern, api, wire_format in _APIS:
         if match := re.search(pattern, path):
-            try:
-                data = msgspec.json.decode(body)
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                return None
-            if not isinstance(data, dict):
-                return None
-            said = match.groupdict()
-            model = unquote(str(said.get("model") or data.get("model") or ""))
-            unless_said = wire_format == _STREAMED_UNLESS_SAID
-            streamed = bool(said["stream"] if "stream" in said else data.get("stream", unless_said))
-            return Asked(provider, api, model, data, wire_format, streamed)
+            return api, wire_format, match.groupdict()
     return None

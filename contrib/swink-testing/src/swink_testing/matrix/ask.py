@@ -16,9 +16,11 @@ from attrs import define, evolve, field
 from swink_core import (
     Client,
     Error,
+    Failure,
     Host,
     Model,
     Notice,
+    ProviderFailure,
     ProviderInfo,
     RetryPolicy,
     StreamErrorKind,
@@ -33,7 +35,7 @@ from swink_core.providers import (
 )
 from swink_testing.clock import BEGAN, DatedClock
 from swink_testing.driver import MemoryResponse
-from swink_testing.judge import Asked, asked_of
+from swink_testing.judge import Asked, asked_of, is_judged
 from swink_testing.matrix.cases import Case
 from swink_testing.matrix.conversations import conversation
 from swink_testing.matrix.said import Said
@@ -97,7 +99,11 @@ def address_of(case: Case) -> str:
 
 
 class _Wall:
-    """Stands where the network is: keeps a request and answers that it is refused."""
+    """Stands where the network is: keeps a request and refuses it.
+
+    What is judged is known by then, and no answer is made to be read; to a question that goes
+    before it, which may do without one, there is one.
+    """
 
     def __init__(self) -> None:
         self._request: HTTPRequest | None = None
@@ -109,6 +115,8 @@ class _Wall:
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
         self._request = request
+        if is_judged(request.url):
+            raise ProviderFailure(Failure("request", 400, kind=StreamErrorKind.INVALID_REQUEST))
         return MemoryResponse(status=400)
 
     def close_idle(self) -> None:

@@ -91,6 +91,15 @@ class Run:
         if len(kept) < 5:
             kept.append(finding)
 
+    def count(self, judge: Judge, outcome: Outcome, plain: Outcome) -> None:
+        """Count a case and what is found of it; `plain` is what became of it without options."""
+        self.cases += 1
+        self.sent += outcome.asked is not None
+        for finding in _findings(judge, outcome):
+            self.add(finding)
+        for value in lost_values(outcome, plain):
+            self.add(Finding(Kind.LOST, value, outcome))
+
     def rows(self, kinds: Iterable[Kind]) -> Iterator[tuple[Kind, str, str, int, Finding]]:
         """Yield kind, what, provider, count and an example, the most frequent first."""
         wanted = set(kinds)
@@ -99,8 +108,11 @@ class Run:
                 yield *key, count, self.found[key][0]
 
 
-async def examined(judge: Judge, given: RunOptions, run: Run) -> AsyncIterator[Examined]:
-    """Make the calls, count in `run` what is found, and yield what became of each."""
+async def examined(
+    judge: Judge, given: RunOptions, run: Run | None = None
+) -> AsyncIterator[Examined]:
+    """Make the calls, and yield what became of each; `run` counts what is found, which nobody
+    looks for without one."""
     async with Asker() as asker:
         for info in asker.providers(given.providers):
             judged = info.name in judge.providers
@@ -108,16 +120,12 @@ async def examined(judge: Judge, given: RunOptions, run: Run) -> AsyncIterator[E
             plain: dict[tuple[str, str], Outcome] = {}
             for case in cases_of(info.name, models, given.share, given.combinations):
                 outcome = await asker.outcome(case)
-                run.cases += 1
-                run.sent += outcome.asked is not None
-                for finding in _findings(judge, outcome):
-                    run.add(finding)
-                key = (case.model.id, case.conversation)
-                if outcome.asked is not None and key not in plain:
-                    without = Case(case.provider, case.model, case.conversation, {})
-                    plain[key] = await asker.outcome(without) if case.options else outcome
-                for value in lost_values(outcome, plain.get(key, outcome)):
-                    run.add(Finding(Kind.LOST, value, outcome))
+                if run is not None:
+                    key = (case.model.id, case.conversation)
+                    if outcome.asked is not None and key not in plain:
+                        without = Case(case.provider, case.model, case.conversation, {})
+                        plain[key] = await asker.outcome(without) if case.options else outcome
+                    run.count(judge, outcome, plain.get(key, outcome))
                 broken: Sequence[Rule] = ()
                 if judged and (outcome.refusal is not None or outcome.notices):
                     lifted = await asker.outcome(case, rules=False)
@@ -125,7 +133,7 @@ async def examined(judge: Judge, given: RunOptions, run: Run) -> AsyncIterator[E
                         broken = judge.refusals(
                             as_given.provider, as_given.api, as_given.model, as_given.body
                         )
-                    if not broken and (needless := _needless(outcome, lifted)):
+                    if run is not None and not broken and (needless := _needless(outcome, lifted)):
                         run.add(needless)
                 yield Examined(outcome, broken)
 
