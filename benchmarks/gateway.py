@@ -21,8 +21,8 @@ from typing import Any
 import aiohttp
 
 import swink_core as swink
-from benchmarks.run import _server as upstream
-from benchmarks.run import _spread as spread
+from benchmarks.rounds import server as upstream
+from benchmarks.run import spread
 from swink_gateway.server import Gateway
 
 LIMIT = 1.3

@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.run import _server as server
+from benchmarks.rounds import server
 
 ROOT = Path(__file__).resolve().parent.parent
 

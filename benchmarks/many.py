@@ -22,7 +22,7 @@ from typing import Any
 import aiohttp
 import orjson
 
-from benchmarks.run import _server as server
+from benchmarks.rounds import server
 from benchmarks.server import expected_text
 
 CALLS = 300

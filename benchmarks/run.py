@@ -15,17 +15,15 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.clients import CONTENDERS, Contender, Wire
-from benchmarks.server import expected_text
+from benchmarks.clients import CONTENDERS, Contender
+from benchmarks.rounds import Scenario, grown, measured, server, summary_of
+from benchmarks.wire import Wire
 
 BURST_LIMIT = 1.5
 PACED_LIMIT = 1.3
@@ -37,35 +35,6 @@ GROWTH_LIMIT = 1.25
 PLUGIN_LIMITS = {"wrapped": 1.8, "wrapped-b": 1.3, "observed": 1.10, "all": 2.0}
 
 PACKAGES = ("swink-core", "swink-provider-openai", "aiohttp", "orjson", "msgspec")
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """What a contender asks for in one round, and what the cost is divided by."""
-
-    title: str
-    kind: str
-    deltas: int
-    turns: int
-    requests: int  # In one turn.
-    unit: str
-
-    @property
-    def name(self) -> str:
-        return f"{self.kind}-{self.deltas}"
-
-    @property
-    def units(self) -> int:
-        return self.turns * self.requests * (self.deltas if self.unit == "delta" else 1)
-
-
-@dataclass
-class Row:
-    """What one contender cost in one scenario, one value a round."""
-
-    cpu_us: list[float] = field(default_factory=list)
-    reads: list[float] = field(default_factory=list)
-    connections: int = 0
 
 
 @dataclass(frozen=True)
@@ -93,111 +62,8 @@ def _plan(rounds: int, quick: bool) -> Plan:
     )
 
 
-@contextmanager
-def _server() -> Iterator[str]:
-    """Start the server in its own process and yield the base URL."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.server"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            port = process.stdout.readline().strip()
-            if not port:
-                raise RuntimeError("the benchmark's server did not start")
-            yield f"http://127.0.0.1:{port}/v1"
-        finally:
-            process.stdin.close()
-
-
-async def _turn(contender: Contender, scenario: Scenario) -> float:
-    """Return the CPU seconds of one turn, after making sure that the text is right."""
-    texts = []
-    # Everyone starts without garbage; the collector stays on, because its work on what a contender
-    # allocates is that contender's cost.
-    gc.collect()
-    start = time.process_time()
-    for _ in range(scenario.requests):
-        texts.append(await contender.run(scenario.name))
-    cpu = time.process_time() - start
-    expected = expected_text(scenario.deltas)
-    for text in texts:
-        if text != expected:
-            raise AssertionError(
-                f"{contender.name}, {scenario.name}: {len(text):,} characters that are not the"
-                f" {len(expected):,} expected ones; they end with {text[-40:]!r}"
-            )
-    return cpu
-
-
-async def _round(
-    contenders: Sequence[Contender], scenario: Scenario, wire: Wire, rows: dict[str, Row]
-) -> None:
-    cpu = dict.fromkeys(rows, 0.0)
-    reads = dict.fromkeys(rows, 0)
-    for turn in range(scenario.turns):
-        shift = turn % len(contenders)
-        for contender in (*contenders[shift:], *contenders[:shift]):
-            reads_before, connections_before = wire.reads, wire.connections
-            cpu[contender.name] += await _turn(contender, scenario)
-            reads[contender.name] += wire.reads - reads_before
-            rows[contender.name].connections += wire.connections - connections_before
-    for name, row in rows.items():
-        row.cpu_us.append(cpu[name] * 1e6 / scenario.units)
-        row.reads.append(reads[name] / scenario.units)
-
-
-async def _measure(
-    contenders: Sequence[Contender], scenario: Scenario, rounds: int, wire: Wire
-) -> dict[str, Row]:
-    rows = {contender.name: Row() for contender in contenders}
-    for contender in contenders:
-        await _turn(contender, scenario)  # Warm-up, thrown away.
-    for _ in range(rounds):
-        await _round(contenders, scenario, wire, rows)
-    return rows
-
-
-async def _grow(
-    contenders: Sequence[Contender], sizes: Sequence[Scenario], rounds: int, wire: Wire
-) -> dict[str, dict[str, Row]]:
-    """Measure answers of different lengths: rows by title and contender."""
-    rows = {size.title: {contender.name: Row() for contender in contenders} for size in sizes}
-    for _ in range(rounds):
-        for contender in contenders:
-            # Here lengths are compared, not contenders, so it is the lengths that stand together.
-            for size in sizes:
-                one = {contender.name: rows[size.title][contender.name]}
-                await _round([contender], size, wire, one)
-    return rows
-
-
-def _ratios(row: Row, floor: Row | None) -> list[float]:
-    if floor is None:
-        return []
-    return [ours / theirs for ours, theirs in zip(row.cpu_us, floor.cpu_us, strict=True)]
-
-
-def _summary(rows: dict[str, Row]) -> dict[str, dict[str, Any]]:
-    floor = rows.get("floor")
-    summary = {}
-    for name, row in rows.items():
-        ratios = _ratios(row, floor)
-        summary[name] = {
-            "cpu_us": statistics.median(row.cpu_us),
-            "ratio_to_floor": statistics.median(ratios) if ratios else None,
-            "reads": statistics.median(row.reads),
-            "new_connections": row.connections,
-            "cpu_us_rounds": row.cpu_us,
-            "ratio_rounds": ratios,
-        }
-    return summary
-
-
-def _spread(values: Sequence[float]) -> str:
+def spread(values: Sequence[float]) -> str:
+    """Say from where to where values go."""
     return f"{min(values):.2f}-{max(values):.2f}" if values else "-"
 
 
@@ -210,9 +76,9 @@ def _print_scenario(scenario: Scenario, rounds: int, summary: dict[str, dict[str
         ratio = row["ratio_to_floor"]
         cells = (
             f"{row['cpu_us']:.2f}",
-            _spread(row["cpu_us_rounds"]),
+            spread(row["cpu_us_rounds"]),
             "-" if ratio is None else f"{ratio:.2f}x",
-            _spread(row["ratio_rounds"]),
+            spread(row["ratio_rounds"]),
             f"{row['reads']:.4f}",
         )
         print(f"  {name:10}" + "".join(f"{cell:>15}" for cell in cells))
@@ -339,12 +205,12 @@ async def _bench(plan: Plan, names: Sequence[str], base_url: str) -> dict[str, A
         gc.freeze()
         results = {}
         for scenario in plan.scenarios:
-            rows = await _measure(contenders, scenario, plan.rounds, wire)
-            results[scenario.name] = _summary(rows)
+            rows = await measured(contenders, scenario, plan.rounds, wire)
+            results[scenario.name] = summary_of(rows)
             _print_scenario(scenario, plan.rounds, results[scenario.name])
         _print_plugins(results)
-        rows_by_size = await _grow(contenders, plan.growth, plan.rounds, wire)
-        growth = {title: _summary(rows) for title, rows in rows_by_size.items()}
+        rows_by_size = await grown(contenders, plan.growth, plan.rounds, wire)
+        growth = {title: summary_of(rows) for title, rows in rows_by_size.items()}
         _print_growth(growth)
         return {"results": results, "growth": growth}
     finally:
@@ -397,23 +263,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     plan = _plan(options.rounds or (3 if options.quick else 7), options.quick)
     environment = _environment()
     _print_environment(environment, plan.rounds)
-    with _server() as base_url:
+    with server() as base_url:
         try:
-            measured = asyncio.run(_bench(plan, options.only, base_url))
+            found = asyncio.run(_bench(plan, options.only, base_url))
         except ModuleNotFoundError as error:
             if error.name != "swink_core":
                 raise
             print("\nswink is not installed here: try --only floor,hand", file=sys.stderr)
             return 2
-    doubts = _doubts(measured["results"])
+    doubts = _doubts(found["results"])
     for doubt in doubts:
         print(f"\ndoubtful: {doubt}", file=sys.stderr)
     if options.json:
-        report = {"environment": environment, "rounds": plan.rounds, "doubts": doubts, **measured}
+        report = {"environment": environment, "rounds": plan.rounds, "doubts": doubts, **found}
         options.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     if not options.check:
         return 0
-    failures = _failures(measured["results"], measured["growth"])
+    failures = _failures(found["results"], found["growth"])
     for failure in failures:
         print(f"\nfailed: {failure}", file=sys.stderr)
     return 1 if failures else 0
