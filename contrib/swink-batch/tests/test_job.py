@@ -168,6 +168,18 @@ async def test_all_rows_are_asked_anew_on_demand(tmp_path: Path) -> None:
     assert set(asked.asked.values()) == {2}
 
 
+async def test_rows_that_are_known_by_another_field_now_are_not_asked_again(tmp_path: Path) -> None:
+    output = tmp_path / "answers.jsonl"
+    rows = [{"text": "a", "name": "first"}, {"text": "b", "name": "second"}]
+    async with server() as (asked, settings):
+        named: dict[str, Any] = {"prompt": "{text}", **settings}
+        await run("openai/rows", rows, output, id_field="name", **named)
+        with pytest.raises(UsageError, match=r"id_field was 'name' .* and is 'id' now"):
+            await run("openai/rows", rows, output, **named)
+        assert len(written(output)) == 2
+    assert set(asked.asked.values()) == {1}
+
+
 async def test_others_have_their_turn_while_earlier_answers_are_taken_up(tmp_path: Path) -> None:
     seen: set[int] = set()
     tallies: list[Tally] = []

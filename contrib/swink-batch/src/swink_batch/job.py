@@ -112,10 +112,11 @@ class Job:
     def told(self) -> dict[str, Any]:
         """Return what the answers depend on, for the journal's first line."""
         models = self.models if isinstance(self.models, list | tuple) else [self.models]
-        told = {"models": [str(each) for each in models], "prompt": self.prompt}
+        told: dict[str, Any] = {"models": [str(each) for each in models], "prompt": self.prompt}
         unsaid = {"api_key", "headers", "base_url", "retry", "timeouts", "transport"}
         options = {name: value for name, value in self.options.items() if name not in unsaid}
-        return {**told, "options": options, "type": repr(self.type) if self.type else None}
+        type_ = repr(self.type) if self.type else None
+        return {**told, "options": options, "type": type_, "id_field": self.id_field}
 
     def each_model(self) -> list[str | Model]:
         """Return the models of the chain, without their options."""
