@@ -12,7 +12,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    asynccontextmanager,
+    nullcontext,
+    suppress,
+)
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +59,57 @@ def test_a_program_prints_what_it_is_for(
     runpy.run_path(str(EXAMPLES / program), run_name="__main__")
     output = " ".join(capsys.readouterr().out.split())
     assert [text for text in printed if text not in output] == []
+
+
+SERVICES = [
+    ("openai/gpt-5.4-mini", "OPENAI", "/v1"),
+    ("anthropic/claude-sonnet-5", "ANTHROPIC", ""),
+    ("gemini/gemini-3.5-flash", "GEMINI", ""),
+]
+"""What one names for a live run: a model, and the variables of its key and address."""
+
+ASKED = [
+    ("chat.py", "echo/echo", "Hello\nAnd you?\n", ["> Hello > And you? >"]),
+    ("tool_loop.py", "echo/tools", "y\n", ["<- 12", "on their way", "2 turns"]),
+    (
+        "typed_answers.py",
+        "echo/echo",
+        "",
+        ["so far: {{'customer': 'One", "Complaint(customer='One lamp"],
+    ),
+    ("fan_out.py", "echo/echo", "", ["{model} stop"]),
+    ("observer.py", "echo/echo", "", ['"model": "{model}", "outcome": "stop"']),
+]
+
+
+@pytest.mark.parametrize(("model", "service", "path"), SERVICES)
+@pytest.mark.parametrize(("program", "behind", "answers", "printed"), ASKED)
+async def test_a_program_asks_a_service_with_the_key_it_has(
+    model: str,
+    service: str,
+    path: str,
+    program: str,
+    behind: str,
+    answers: str,
+    printed: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with (
+        swink.Client() as beyond,
+        Gateway(beyond, keys=["sesame"], routes={model.partition("/")[2]: [behind]}) as upstream,
+    ):
+        monkeypatch.setenv(f"{service}_BASE_URL", upstream.url + path)
+        monkeypatch.setattr(sys, "argv", [program, model])
+        for key in ("sesame", "other"):
+            monkeypatch.setenv(f"{service}_API_KEY", key)
+            monkeypatch.setattr(sys, "stdin", io.StringIO(answers))
+            run = partial(runpy.run_path, str(EXAMPLES / program), run_name="__main__")
+            with nullcontext() if key == "sesame" else suppress(swink.StreamError):
+                await asyncio.to_thread(run)
+            output = " ".join(capsys.readouterr().out.split())
+            found = [text for text in printed if text.format(model=model) in output]
+            assert found == (printed if key == "sesame" else [])
 
 
 def test_an_interrupt_stops_an_answer_of_the_chat_and_not_the_chat(tmp_path: Path) -> None:
