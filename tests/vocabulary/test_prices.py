@@ -52,6 +52,7 @@ CASES: list[tuple[str, Usage, datetime, float]] = [
     ("region", Usage(M, M, extra={"inference_geo": "us"}), SATURDAY, 13.2),
     ("from_a_day_on", Usage(M, M), datetime(2026, 12, 5, 12, tzinfo=UTC), 22.0),
     ("busy_hours", Usage(M, M), MONDAY, 32.0),
+    ("busy_hours_on_a_friday", Usage(M, M), MONDAY.replace(day=27), 32.0),
     ("busy_hours_are_over", Usage(M, M), MONDAY.replace(hour=4), 12.0),
     ("over_midnight", Usage(M, M), MONDAY.replace(hour=0, minute=29), 13.0),
     ("written", Usage(M, 0, 0, M), SATURDAY, 2.5),
