@@ -11,7 +11,9 @@ import asyncio
 import inspect
 import logging
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from types import FunctionType
 from typing import Any
 
@@ -25,7 +27,7 @@ from swink_core.plugins import hookspecs
 from swink_core.plugins.binding import Binding, raised_at
 from swink_core.plugins.hookspecs import PROJECT, hookimpl
 from swink_core.plugins.level import FIRST_API_LEVEL, check_level
-from swink_core.plugins.package_data import package_catalog
+from swink_core.plugins.package_data import package_catalog, state_of
 from swink_core.vocabulary.models import Model
 
 CLOSE_SECONDS = 5.0
@@ -290,12 +292,16 @@ def check_plugin(plugin: Any, name: str) -> None:
 
 
 def _names(value: str | None) -> frozenset[str] | None:
-    if value is None:
-        return None
-    return frozenset(name.strip() for name in value.split(",") if name.strip())
+    return None if value is None else frozenset(n.strip() for n in value.split(",") if n.strip())
 
 
 def _installed() -> list[Any]:
+    """List the installed plugins, read anew once a folder of the path is another or has changed."""
+    return _found(tuple((folder, state_of(folder)) for folder in sys.path))
+
+
+@lru_cache(maxsize=1)
+def _found(path: tuple[tuple[str, tuple[int, ...]], ...]) -> list[Any]:
     from importlib_metadata import entry_points
 
     return [point for point in entry_points() if point.group in (PROVIDER_GROUP, PLUGIN_GROUP)]
