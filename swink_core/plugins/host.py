@@ -110,10 +110,8 @@ class Host:
             entry = PluginEntry(point.name, point.group, point.value, point.dist, point.load)
             if entry.name in blocked or (allowed is not None and entry.name not in allowed):
                 continue
-            if entry.group == PROVIDER_GROUP:
-                self._claims.setdefault(entry.name, []).append(entry)
-            else:
-                self._plugins.append(entry)
+            provides = entry.group == PROVIDER_GROUP
+            (self._claims.setdefault(entry.name, []) if provides else self._plugins).append(entry)
 
     def provider_names(self) -> list[str]:
         """List the installed providers' names, sorted, importing none."""
@@ -129,12 +127,11 @@ class Host:
         Raises UnknownProvider, or PluginError where two distributions claim the name.
         """
         if not (claims := self._claims.get(name)):
-            installed = self.provider_names()
             from difflib import get_close_matches
 
-            near = get_close_matches(name, installed, 1)
+            near = get_close_matches(name, self._claims, 1)
             raise UnknownProvider(
-                f'no provider "{name}"; installed: {", ".join(installed) or "none"}'
+                f'no provider "{name}"; installed: {", ".join(self.provider_names()) or "none"}'
                 + (f'; did you mean "{near[0]}"?' if near else ""),
                 resolution="Check the name (swink providers), or install the package that brings "
                 "it, swink-provider-NAME for most; see swink doctor.",
@@ -221,6 +218,11 @@ class _Manager(pluggy.PluginManager):
         """Pass over most names of an object: to look at each was most of what binding took."""
         return None if name.startswith("__") else super().parse_hookimpl_opts(plugin, name)
 
+    def parse_hookspec_opts(self, specs: Any, name: str) -> Any:
+        """Pass over what the module of the hooks has but functions, as above."""
+        is_hook = inspect.isfunction(vars(specs)[name])
+        return super().parse_hookspec_opts(specs, name) if is_hook else None
+
 
 def _made(entry: PluginEntry) -> Any:
     """Import a provider's plugin and make it. Raises PluginError, whatever the plugin raises."""
@@ -243,8 +245,6 @@ def _register(manager: pluggy.PluginManager, plugin: Any, name: str) -> None:
         manager.register(plugin, name)
         manager.check_pending()
     except (pluggy.PluginValidationError, ValueError, TypeError) as error:
-        if manager.has_plugin(name):
-            manager.unregister(name=name)
         raise PluginError(
             f'plugin "{name}" does not fit the hooks: {error}',
             resolution="Hooks are stream, convert_messages, classify_error and on_event.",
