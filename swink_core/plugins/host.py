@@ -61,6 +61,10 @@ class PluginEntry:
     load: Callable[[], Any] = field(repr=False)
     error: str | None = None
 
+    def __str__(self) -> str:
+        """Name a provider as errors do."""
+        return f'provider "{self.name}" ({self.distribution})'
+
     @property
     def distribution(self) -> str:
         """The name of what was installed. It is read from a file of metadata, as is `version`."""
@@ -266,7 +270,7 @@ async def _close(name: str, plugin: Any) -> None:
 def _check_declared_level(entry: PluginEntry) -> None:
     """Before the import, because importing what needs another core fails with another message."""
     if (info := package_catalog(entry.package).providers.get(entry.name)) is not None:
-        check_level(info.api_level, f'provider "{entry.name}" ({entry.distribution})')
+        check_level(info.api_level, entry)
 
 
 def check_plugin(plugin: Any, name: str) -> None:
