@@ -86,6 +86,8 @@ help:
 demo: $(VENV)/.installed
 	@$(VENV)/$(BIN)/swink demo
 
+# tests start hundreds of interpreters: what one has compiled is there for the next
+test: export PYTHONDONTWRITEBYTECODE :=
 test: $(VENV)/.installed-dev
 	$(PY) -m pytest -q -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 

@@ -6,11 +6,12 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import core_size
 import pytest
@@ -78,10 +79,18 @@ def test_a_package_says_in_one_sentence_what_belongs_there(package: str) -> None
     assert docstring.endswith(".")
 
 
-@pytest.mark.parametrize("module", sorted(BY_NAME))
-def test_a_package_imports_only_from_those_above_it(module: str) -> None:
-    allowed = set(ORDER[: ORDER.index(module.partition(".")[0]) + 1])
-    assert {name.partition(".")[0] for name in _needed(BY_NAME[module])} <= allowed
+def test_a_package_imports_only_from_those_above_it() -> None:
+    wrong = {}
+    for module, path in BY_NAME.items():
+        allowed = set(ORDER[: ORDER.index(module.partition(".")[0]) + 1])
+        wrong[module] = {name.partition(".")[0] for name in _needed(path)} - allowed
+    assert _told(wrong) == {}
+
+
+def _told(wrong: Mapping[Any, Collection[str]]) -> dict[Any, Collection[str]]:
+    """Return what there is to tell, by the module that it is told of."""
+    assert wrong
+    return {module: found for module, found in wrong.items() if found}
 
 
 def test_no_modules_need_each_other() -> None:
@@ -98,12 +107,13 @@ def test_no_package_is_called_like_a_public_name() -> None:
     assert not {*swink_core.__all__} & {*ORDER}
 
 
-@pytest.mark.parametrize(
-    "module", [name for name in sorted(BY_NAME) if name.partition(".")[0] in SANS_IO]
-)
-def test_the_sans_io_packages_see_no_socket_clock_or_log(module: str) -> None:
-    seen = {name.partition(":")[0].partition(".")[0] for name in _imports(BY_NAME[module])}
-    assert not seen & NO_IO
+def test_the_sans_io_packages_see_no_socket_clock_or_log() -> None:
+    seen = {
+        module: {name.partition(":")[0].partition(".")[0] for name in _imports(path)}
+        for module, path in BY_NAME.items()
+        if module.partition(".")[0] in SANS_IO
+    }
+    assert _told({module: imported & NO_IO for module, imported in seen.items()}) == {}
 
 
 PROVIDERS = sorted(
@@ -138,10 +148,9 @@ def _code_words(path: Path) -> set[str]:
     return {word.lower() for text in texts for word in re.findall(r"[A-Za-z]+", text)}
 
 
-@pytest.mark.parametrize("module", sorted(BY_NAME))
-def test_the_core_names_no_provider(module: str) -> None:
-    named = _code_words(BY_NAME[module]) & (set(PROVIDERS) - COMMON_WORDS)
-    assert named == set()
+def test_the_core_names_no_provider() -> None:
+    providers = set(PROVIDERS) - COMMON_WORDS
+    assert _told({module: _code_words(path) & providers for module, path in BY_NAME.items()}) == {}
 
 
 OUTSIDE = sorted(
@@ -158,19 +167,21 @@ RELEASED_WITH_THE_CORE = "swink_testing"
 """The one distribution that may import the core's modules."""
 
 
-@pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: "/".join(path.parts[-2:]))
-def test_plugins_use_public_names_only(path: Path) -> None:
+def test_plugins_use_public_names_only() -> None:
     public = {
         "swink_core": {*swink_core.__all__, "", "providers"},
         "swink_core.providers": {*swink_core.providers.__all__},
     }
-    private = []
-    for imported in _imports(path):
-        module, _, name = imported.partition(":")
-        if module.partition(".")[0] == "swink_core" and name not in public.get(module, ()):
-            private.append(imported)
-    if RELEASED_WITH_THE_CORE not in path.parts:
-        assert private == []
+    private: dict[Path, list[str]] = {}
+    for path in OUTSIDE:
+        if RELEASED_WITH_THE_CORE in path.parts:
+            continue
+        private[path] = []
+        for imported in _imports(path):
+            module, _, name = imported.partition(":")
+            if module.partition(".")[0] == "swink_core" and name not in public.get(module, ()):
+                private[path].append(imported)
+    assert _told(private) == {}
 
 
 @pytest.mark.parametrize("package", [swink_core, swink_core.providers], ids=lambda p: p.__name__)
@@ -237,13 +248,13 @@ def test_commands_of_other_distributions_use_what_the_command_line_offers_them()
     assert taken <= offered
 
 
-@pytest.mark.parametrize(
-    "path",
-    sorted({*CORE.rglob("*.py"), *OUTSIDE}),
-    ids=lambda path: "/".join(path.parts[-2:]),
-)
-def test_a_module_fits_in_a_readers_head(path: Path) -> None:
-    assert len(path.read_text("utf-8").splitlines()) <= LONG
+def test_a_module_fits_in_a_readers_head() -> None:
+    lines = {
+        path: len(path.read_text("utf-8").splitlines())
+        for path in sorted({*CORE.rglob("*.py"), *OUTSIDE})
+    }
+    assert lines
+    assert {path: count for path, count in lines.items() if count > LONG} == {}
 
 
 def test_the_core_is_small_enough_to_be_read() -> None:
@@ -359,10 +370,11 @@ def _assigned(tree: ast.AST) -> Iterator[tuple[str, str]]:
                     yield ast.unparse(part.value), part.attr
 
 
-@pytest.mark.parametrize(
-    "path", sorted({*MODULES, *OUTSIDE}), ids=lambda path: "/".join(path.parts[-2:])
-)
-def test_nobody_else_assigns_to_the_fields_of_an_attempt_or_a_driver(path: Path) -> None:
+def test_nobody_else_assigns_to_the_fields_of_an_attempt_or_a_driver() -> None:
+    assert _told({path: _assigned_of_others(path) for path in sorted({*MODULES, *OUTSIDE})}) == {}
+
+
+def _assigned_of_others(path: Path) -> list[str]:
     owners = {
         owner.lower(): _fields(module, owner)
         for owner, module in OWNERS.items()
@@ -370,13 +382,12 @@ def test_nobody_else_assigns_to_the_fields_of_an_attempt_or_a_driver(path: Path)
     }
     text = path.read_text("utf-8")
     if not any(owner in text for owner in owners):
-        return  # nothing is assigned to a field of what is not named
-    wrong = [
+        return []  # nothing is assigned to a field of what is not named
+    return [
         f"{base}.{name}"
         for base, name in _assigned(ast.parse(text))
         if name in owners.get(base.rpartition(".")[2].strip("_"), ())
     ]
-    assert wrong == []
 
 
 def test_every_plugin_with_recordings_lists_what_its_messages_do_not_hold() -> None:

@@ -17,7 +17,6 @@ from fakes import Observer, broken_rules
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
-from swink_testing.calls import installed
 from swink_testing.clock import ManualClock
 from swink_testing.conformance import CANARY_KEY
 from swink_testing.driver import comparable, fold
@@ -75,7 +74,7 @@ async def test_what_a_stifled_cancellation_yields_is_kept_and_one_terminal_follo
         stubborn = Stubborn(chunks, place)
         monkeypatch.setattr(type(subject.provider), "chunks", lambda *_, it=stubborn: it)
         observer, clock = Observer(), ManualClock()
-        host = installed([observer])
+        host = swink.Host([observer])
         client = swink.Client(host=host, clock=clock, retry=swink.RetryPolicy.none())
         options: dict[str, Any] = {"api_key": CANARY_KEY, "base_url": "http://stubborn.invalid"}
         stream = client.stream(subject.name, "Hello", **options)

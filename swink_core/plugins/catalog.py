@@ -30,7 +30,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -52,7 +52,7 @@ class Catalog:
     def __init__(self, host: Host, environ: Mapping[str, str] | None = None) -> None:
         self._host = host
         self._environ = os.environ if environ is None else environ
-        self._packages: dict[str, PackageCatalog] = {}
+        self._read = cache(package_catalog)
         self._facts = lru_cache(maxsize=4096)(lambda *name: (self.model(*name), self.rules(*name)))
 
     def provider(self, name: str) -> ProviderInfo | None:
@@ -134,15 +134,11 @@ class Catalog:
         return info is not None and any(self._environ.get(name) for name in info.api_key_env)
 
     def _package(self, provider: str) -> PackageCatalog:
-        package = self._host.entry(provider).package
-        if package not in self._packages:
-            self._packages[package] = package_catalog(package)
-        return self._packages[package]
+        return self._read(self._host.entry(provider).package)
 
     @cached_property
     def _user(self) -> PackageCatalog:
-        path = self._environ.get(USER_FILE_ENV)
-        if not path:
+        if not (path := self._environ.get(USER_FILE_ENV)):
             return PackageCatalog()
         try:
             from pathlib import Path

@@ -11,7 +11,9 @@ import asyncio
 import inspect
 import logging
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from types import FunctionType
 from typing import Any
 
@@ -25,7 +27,7 @@ from swink_core.plugins import hookspecs
 from swink_core.plugins.binding import Binding, raised_at
 from swink_core.plugins.hookspecs import PROJECT, hookimpl
 from swink_core.plugins.level import FIRST_API_LEVEL, check_level
-from swink_core.plugins.package_data import package_catalog
+from swink_core.plugins.package_data import package_catalog, state_of
 from swink_core.vocabulary.models import Model
 
 CLOSE_SECONDS = 5.0
@@ -58,6 +60,10 @@ class PluginEntry:
     dist: Any = field(repr=False)
     load: Callable[[], Any] = field(repr=False)
     error: str | None = None
+
+    def __str__(self) -> str:
+        """Name a provider as errors do."""
+        return f'provider "{self.name}" ({self.distribution})'
 
     @property
     def distribution(self) -> str:
@@ -108,10 +114,8 @@ class Host:
             entry = PluginEntry(point.name, point.group, point.value, point.dist, point.load)
             if entry.name in blocked or (allowed is not None and entry.name not in allowed):
                 continue
-            if entry.group == PROVIDER_GROUP:
-                self._claims.setdefault(entry.name, []).append(entry)
-            else:
-                self._plugins.append(entry)
+            provides = entry.group == PROVIDER_GROUP
+            (self._claims.setdefault(entry.name, []) if provides else self._plugins).append(entry)
 
     def provider_names(self) -> list[str]:
         """List the installed providers' names, sorted, importing none."""
@@ -127,12 +131,11 @@ class Host:
         Raises UnknownProvider, or PluginError where two distributions claim the name.
         """
         if not (claims := self._claims.get(name)):
-            installed = self.provider_names()
             from difflib import get_close_matches
 
-            near = get_close_matches(name, installed, 1)
+            near = get_close_matches(name, self._claims, 1)
             raise UnknownProvider(
-                f'no provider "{name}"; installed: {", ".join(installed) or "none"}'
+                f'no provider "{name}"; installed: {", ".join(self.provider_names()) or "none"}'
                 + (f'; did you mean "{near[0]}"?' if near else ""),
                 resolution="Check the name (swink providers), or install the package that brings "
                 "it, swink-provider-NAME for most; see swink doctor.",
@@ -219,6 +222,11 @@ class _Manager(pluggy.PluginManager):
         """Pass over most names of an object: to look at each was most of what binding took."""
         return None if name.startswith("__") else super().parse_hookimpl_opts(plugin, name)
 
+    def parse_hookspec_opts(self, specs: Any, name: str) -> Any:
+        """Pass over what the module of the hooks has but functions, as above."""
+        is_hook = inspect.isfunction(vars(specs)[name])
+        return super().parse_hookspec_opts(specs, name) if is_hook else None
+
 
 def _made(entry: PluginEntry) -> Any:
     """Import a provider's plugin and make it. Raises PluginError, whatever the plugin raises."""
@@ -241,8 +249,6 @@ def _register(manager: pluggy.PluginManager, plugin: Any, name: str) -> None:
         manager.register(plugin, name)
         manager.check_pending()
     except (pluggy.PluginValidationError, ValueError, TypeError) as error:
-        if manager.has_plugin(name):
-            manager.unregister(name=name)
         raise PluginError(
             f'plugin "{name}" does not fit the hooks: {error}',
             resolution="Hooks are stream, convert_messages, classify_error and on_event.",
@@ -264,7 +270,7 @@ async def _close(name: str, plugin: Any) -> None:
 def _check_declared_level(entry: PluginEntry) -> None:
     """Before the import, because importing what needs another core fails with another message."""
     if (info := package_catalog(entry.package).providers.get(entry.name)) is not None:
-        check_level(info.api_level, f'provider "{entry.name}" ({entry.distribution})')
+        check_level(info.api_level, entry)
 
 
 def check_plugin(plugin: Any, name: str) -> None:
@@ -290,12 +296,16 @@ def check_plugin(plugin: Any, name: str) -> None:
 
 
 def _names(value: str | None) -> frozenset[str] | None:
-    if value is None:
-        return None
-    return frozenset(name.strip() for name in value.split(",") if name.strip())
+    return None if value is None else frozenset(n.strip() for n in value.split(",") if n.strip())
 
 
 def _installed() -> list[Any]:
+    """List the installed plugins, read anew once a folder of the path is another or has changed."""
+    return _found(tuple((folder, state_of(folder)) for folder in sys.path))
+
+
+@lru_cache(maxsize=1)
+def _found(path: tuple[tuple[str, tuple[int, ...]], ...]) -> list[Any]:
     from importlib_metadata import entry_points
 
     return [point for point in entry_points() if point.group in (PROVIDER_GROUP, PLUGIN_GROUP)]

@@ -19,8 +19,8 @@ FIRST_API_LEVEL = 1
 """The level of a plugin that states none."""
 
 
-def check_level(level: object, plugin: str) -> None:
-    """Refuse a level that this core does not offer. Raises PluginError."""
+def check_level(level: object, plugin: object) -> None:
+    """Refuse a level that this core does not offer, and name the plugin. Raises PluginError."""
     if not isinstance(level, int) or isinstance(level, bool):
         raise PluginError(
             f"{plugin} states the plugin API level {level!r}, which is not a whole number",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -42,24 +43,18 @@ class PackageCatalog:
         first = providers[0].name if providers else ""
         rows = (row if row.provider else replace(row, provider=first) for row in file.models)
         self.models = {(row.provider, row.id): row for row in rows}
-        others = (package_catalog(name) for name in file.rules_of)
-        inherited = (rule for other in others for rule in other.rules)
+        inherited = (rule for name in file.rules_of for rule in package_catalog(name).rules)
         self.rules: list[Rule] = [*inherited, *file.rules]
 
 
 def _check_levels(data: bytes, where: str) -> None:
     """Refuse a file of a newer level, which may have what this one forbids."""
-    try:
+    with suppress(msgspec.DecodeError):
         rows = msgspec.toml.decode(data)
-    except msgspec.DecodeError:
-        return
-    for row in [rows.get("provider"), *_rows(rows.get("providers"))]:
-        if isinstance(row, dict) and "api_level" in row:
-            check_level(row["api_level"], where)
-
-
-def _rows(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+        listed = rows.get("providers")
+        for row in [rows.get("provider"), *(listed if isinstance(listed, list) else ())]:
+            if isinstance(row, dict) and "api_level" in row:
+                check_level(row["api_level"], where)
 
 
 def package_catalog(package: str) -> PackageCatalog:
@@ -69,13 +64,21 @@ def package_catalog(package: str) -> PackageCatalog:
     except (ImportError, ValueError):
         return PackageCatalog()
     for folder in (spec.submodule_search_locations or ()) if spec else ():
-        from pathlib import Path
-
-        file = Path(folder) / FILE
-        if file.is_file():
-            return _catalog(file.read_bytes(), f"{package}/{FILE}")
+        if state := state_of(file := os.path.join(folder, FILE)):
+            return _catalog(file, state, f"{package}/{FILE}")
     return PackageCatalog()
 
 
-_catalog = lru_cache(maxsize=128)(PackageCatalog)
-"""Host, provider and catalogue read the same file, and so does every other client."""
+@lru_cache(maxsize=128)
+def _catalog(file: str, state: tuple[int, ...], where: str) -> PackageCatalog:
+    """Read a file once: host, provider and catalogue ask for the same, and so do other clients."""
+    with open(file, "rb") as opened:
+        return PackageCatalog(opened.read(), where)
+
+
+def state_of(path: str) -> tuple[int, ...]:
+    """Return what is another once a file was written, or a folder changed; `()` for neither."""
+    with suppress(OSError):
+        found = os.stat(path or ".")  # as the path has it, an empty name is this folder
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return ()

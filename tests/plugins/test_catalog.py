@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -187,6 +188,14 @@ def test_a_broken_catalogue_is_named_with_its_fault(package: Path, text: str, me
         catalog_of("acme").provider("acme")
     assert message in caught.value.message
     assert "catalogue_of_acme" in caught.value.message
+
+
+def test_a_catalogue_that_was_written_anew_is_read_anew(package: Path) -> None:
+    file = package / "models.toml"
+    for second, name in enumerate(("large", "small")):  # as long as one another
+        file.write_text(FILE.replace('"large"', f'"{name}"'))
+        os.utime(file, (second, second))
+        assert [model.id for model in catalog_of("acme").models("acme")] == [name]
 
 
 def test_a_package_without_a_catalogue_knows_nothing(package: Path) -> None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
+import shutil
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import importlib_metadata
 import pytest
 from fakes import HELLO, MODEL, Observer, Pipe, PipeClient, Toy, client_of, collect, entry_point
 
@@ -73,17 +77,57 @@ def test_one_distribution_found_twice_on_the_path_is_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for folder in (tmp_path / "checkout", tmp_path / "installed"):
-        (folder / "toy-1.0.dist-info").mkdir(parents=True)
-        for file, text in [
-            ("METADATA", "Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n"),
-            ("entry_points.txt", "[swink.providers]\ntoy = fakes:Toy\n"),
-        ]:
-            (folder / "toy-1.0.dist-info" / file).write_text(text, "utf-8")
+        install(folder, "toy")
         monkeypatch.syspath_prepend(str(folder))
     host = Host()
     assert host.bind("toy").name == "toy"
     found = [entry for entry in host.entries() if entry.name == "toy"]
     assert [(entry.distribution, entry.version) for entry in found] == [("toy", "1.0")]
+
+
+def install(folder: Path, name: str) -> Path:
+    """Put the metadata of a distribution with one provider into a folder."""
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", "utf-8")
+    (info / "entry_points.txt").write_text(f"[swink.providers]\n{name} = fakes:Toy\n", "utf-8")
+    return info
+
+
+@pytest.mark.parametrize("name_on_path", ["its own", ""])
+def test_what_is_installed_while_a_process_runs_is_there_and_what_is_removed_is_not(
+    name_on_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def toys() -> list[str]:
+        return [name for name in Host().provider_names() if name.startswith("toy")]
+
+    def folder(name: str) -> Path:
+        made = tmp_path / name
+        made.mkdir()
+        if name_on_path:
+            monkeypatch.syspath_prepend(str(made))
+        else:
+            monkeypatch.chdir(made)
+        return made
+
+    if not name_on_path:
+        monkeypatch.setattr(sys, "path", ["", *sys.path])
+    first = folder("first")
+    os.utime(first, (0, 0))  # nothing was installed there for a while
+    assert toys() == []
+    info = install(first, "toy")
+    os.utime(first, (1, 1))
+    assert toys() == ["toy"]
+    shutil.rmtree(info)
+    assert toys() == []
+    install(folder("second"), "toy-of-another-folder")
+    assert toys() == ["toy-of-another-folder"]
+
+
+def test_what_is_installed_is_read_once_for_all_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = Host().provider_names()
+    monkeypatch.setattr(importlib_metadata, "entry_points", None)
+    assert Host().provider_names() == names
 
 
 def misspelt(name: str) -> Any:

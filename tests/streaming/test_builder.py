@@ -188,19 +188,19 @@ ENDS = [
 ]
 
 
-@pytest.mark.parametrize("at", range(len(ARGUMENTS) + 1))
 @pytest.mark.parametrize(
     ("end", "cut", "empty"), [case[1:] for case in ENDS], ids=[case[0] for case in ENDS]
 )
 def test_arguments_cut_anywhere_keep_their_text_and_say_so(
-    end: list[Any], cut: str, empty: str, at: int
+    end: list[Any], cut: str, empty: str
 ) -> None:
-    raw = ARGUMENTS[:at]
-    deltas = [ToolCallDelta(0, raw)] if raw else []
-    (call,) = built(Start(), ToolCallStart(0, "a", "f"), *deltas, *end).tool_calls
-    state = {0: empty, len(ARGUMENTS): "complete"}.get(at, cut)
-    assert (call.raw_arguments, call.state) == (raw, state)
-    assert call.arguments == (WHOLE if at == len(ARGUMENTS) else {})
+    for at in range(len(ARGUMENTS) + 1):
+        raw = ARGUMENTS[:at]
+        deltas = [ToolCallDelta(0, raw)] if raw else []
+        (call,) = built(Start(), ToolCallStart(0, "a", "f"), *deltas, *end).tool_calls
+        state = {0: empty, len(ARGUMENTS): "complete"}.get(at, cut)
+        assert (call.raw_arguments, call.state) == (raw, state)
+        assert call.arguments == (WHOLE if at == len(ARGUMENTS) else {}), raw
 
 
 # (name, argument text, arguments, state) of a call that was completed

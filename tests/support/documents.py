@@ -9,7 +9,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import swink_core as swink
-from swink_testing.calls import installed
 from swink_testing.judge import Judge
 from swink_testing.strict import StrictServer
 
@@ -87,7 +86,7 @@ def _is_typed(line: str) -> bool:
 @contextmanager
 def vendors(text: str, environment: dict[str, str]) -> Iterator[None]:
     """Set the addresses and keys of the providers that a text names to strict servers of ours."""
-    catalog = swink.Client(host=installed()).catalog
+    catalog = swink.Client().catalog
     with ExitStack() as servers:
         for provider in sorted({*_MODEL.findall(text)} & Judge().providers):
             if (known := catalog.provider(provider)) is not None and known.base_url_env:

@@ -15,7 +15,6 @@ from attrs import define
 import swink_core as swink
 from swink_core.providers import HTTPClient
 from swink_gateway.server import Gateway
-from swink_testing.calls import installed
 
 ONCE = swink.RetryPolicy.none()
 
@@ -60,7 +59,7 @@ async def serving(
 ) -> AsyncIterator[Gateway]:
     """Serve; `http` stands where the network is, `plugins` have their say."""
     async with (
-        swink.Client(host=installed(plugins), http=http, providers=providers) as client,
+        swink.Client(host=swink.Host(plugins), http=http, providers=providers) as client,
         Gateway(client, **{"retry": ONCE, **options}) as gateway,
     ):
         yield gateway

@@ -14,7 +14,6 @@ import swink_core as swink
 from swink_core.providers import HTTPRequest, HTTPResponse
 from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_recorder.recording import Recording, bundled_recordings
-from swink_testing.calls import installed
 from swink_testing.corpus import Case, stream_cases
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
@@ -98,7 +97,7 @@ class Upstream:
     async def _direct(self, body: bytes | None) -> tuple[swink.AssistantMessage, Any]:
         http = MemoryHTTPClient(self.answer(body))
         async with (
-            swink.Client(host=installed(), http=http, providers=self.providers) as client,
+            swink.Client(http=http, providers=self.providers) as client,
             client.stream(self.model, "Hi", retry=ONCE) as stream,
         ):
             events = [event async for event in stream]

@@ -63,10 +63,12 @@ def test_every_rule_has_an_example_of_what_it_refuses_and_what_it_lets_through()
     assert sorted(example.rule for example in EXAMPLES) == sorted(rule.id for rule in JUDGE.rules)
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: str(example.rule))
-def test_a_rule_refuses_its_refused_example_and_not_the_other(example: Example) -> None:
-    assert example.rule in _ids(JUDGE.refusals(*example.asks(accepted=False)))
-    assert example.rule not in _ids(JUDGE.refusals(*example.asks(accepted=True)))
+def test_a_rule_refuses_its_refused_example_and_not_the_other() -> None:
+    def refuses(example: Example, accepted: bool) -> bool:
+        return example.rule in _ids(JUDGE.refusals(*example.asks(accepted)))
+
+    assert [one.rule for one in EXAMPLES if not refuses(one, accepted=False)] == []
+    assert [one.rule for one in EXAMPLES if refuses(one, accepted=True)] == []
 
 
 @pytest.mark.parametrize(

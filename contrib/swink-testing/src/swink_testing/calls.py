@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Coroutine, Hashable, Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
@@ -11,10 +10,10 @@ from typing import Any
 from swink_core import Call, Client, Context, Host, Model, StreamOptions
 from swink_core.plugins.binding import Binding, Target
 from swink_core.plugins.call import Attempt
-from swink_core.plugins.host import PluginEntry, bind_hooks
+from swink_core.plugins.host import bind_hooks
 from swink_testing.clock import DatedClock
 
-__all__ = ["call_of", "client_with", "events_of", "installed", "new_call"]
+__all__ = ["call_of", "client_with", "events_of", "new_call"]
 
 
 def call_of(
@@ -70,19 +69,6 @@ def new_call() -> Call:
 _NOTHING = object()
 
 
-def installed(plugins: Iterable[Any] = (), environ: Mapping[str, str] | None = None) -> Host:
-    """Return a new host of `plugins` and of all that is installed, as `Host` makes it.
-
-    What is installed is read once: that takes longer than most tests do.
-    """
-    return Host(plugins, entry_points=_installed(tuple(sys.path)), environ=environ)
-
-
-@lru_cache(maxsize=1)
-def _installed(path: tuple[str, ...]) -> list[PluginEntry]:
-    return Host(environ={}).entries()
-
-
 PERSONAL = ("api_key", "base_url", "headers", "settings", "extra")
 
 
@@ -92,7 +78,7 @@ def client_with(*, host: Host | None = None, plugins: Iterable[Any] = (), **opti
     Other options are the client's own, see `Client`. Its clock has a date of its own, so that no
     model is gone one day.
     """
-    host = host or installed(plugins)
+    host = host or Host(plugins)
     options.setdefault("clock", DatedClock())
     personal = {name: options.pop(name) for name in PERSONAL if name in options}
     return Client(host=host, providers=dict.fromkeys(host.provider_names(), personal), **options)

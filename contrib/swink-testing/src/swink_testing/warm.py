@@ -3,7 +3,8 @@
 Such a process has an environment, a folder and standard streams of its own, runs
 `python -m swink_cli` and ends as an interpreter ends. What an interpreter reads as it starts is
 not its own; `can_run` tells. It has imported no plugin, for those may read the environment, but
-the recorder's, which reads it when it is made.
+the recorder's, which reads it when it is made; of all others it knows what their packages say,
+which is read anew where the path is another or something on it has changed.
 """
 
 from __future__ import annotations
@@ -26,13 +27,19 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
+from swink_core import Host
+from swink_core.plugins.package_data import package_catalog
+
 __all__ = ["Started", "can_run", "run", "stand_in", "start"]
 
 IMPORTED = (
     *("aiohttp", "cattrs", "concurrent.futures.thread", "csv", "importlib.metadata"),
-    *("importlib_metadata", "platformdirs", "secrets", "sqlite3", "tomllib", "zipp"),
-    *("swink_cli.calling", "swink_cli.clients", "swink_cli.commands.ask", "swink_cli.credentials"),
-    *("swink_cli.listing", "swink_cli.main", "swink_cli.memory", "swink_cli.offer"),
+    *("importlib_metadata", "platformdirs", "rich.live", "rich.markdown", "rich.table", "secrets"),
+    *("sqlite3", "tomlkit", "tomllib", "zipp", "swink.amounts", "swink_cli.calling"),
+    *("swink_cli.clients", "swink_cli.commands.ask", "swink_cli.commands.chat"),
+    *("swink_cli.credentials", "swink_cli.extraction", "swink_cli.listing", "swink_cli.main"),
+    *("swink_cli.memory", "swink_cli.offer", "swink_core.providers.aiohttp_insides"),
+    *("swink_recorder.recorder", "swink_recorder.replay", "swink_recorder.sqlite_store"),
 )
 
 AT_START = {"LANG": "C.UTF-8", "PYTHONWARNINGS": "error"}
@@ -197,6 +204,8 @@ def _serve(asked: socket.socket) -> None:
     """Fork for each request, and return in the process that is to run it."""
     for name in IMPORTED:
         import_module(name)
+    for entry in Host(environ={}).entries():
+        package_catalog(entry.package)
     gc.freeze()  # so that no fork copies what a collection would only look at
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait

@@ -37,7 +37,7 @@ from swink_core.plugins.catalog import USER_FILE_ENV
 from swink_core.plugins.host import PluginEntry
 from swink_core.providers import Catalog, HTTPClient, HTTPProvider
 from swink_recorder.recording import Recording, bundled_recordings, find_recordings
-from swink_testing.calls import call_of, events_of, installed
+from swink_testing.calls import call_of, events_of
 from swink_testing.clock import DatedClock
 from swink_testing.conformance.check import DoesNotApply
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes
@@ -99,7 +99,7 @@ class Subject:
         by default those that the package ships. Raises UnknownProvider, or PluginError where
         two distributions claim the name.
         """
-        host = Host(entry_points=[installed(environ={}).entry(provider)], environ={})
+        host = Host(entry_points=[Host(environ={}).entry(provider)], environ={})
         if isinstance(recordings, str | Path):
             recordings = [recordings]
         paths = None if recordings is None else [Path(path) for path in recordings]
