@@ -95,7 +95,7 @@ async def drive_bytes(
 ) -> list[Event]:
     """Return all events that a body makes, read in these pieces and then ended."""
     source = source_of(provider, model, chunks, options=options, context=context)
-    return [event async for event in source]
+    return [event async for batch in source.batches() for event in batch]
 
 
 def source_of(
@@ -259,6 +259,10 @@ class MemoryHTTPClient:
 
     def __init__(self, *answers: MemoryResponse | Exception) -> None:
         self.requests: list[HTTPRequest] = []
+        self._answers = list(answers)
+
+    def answer(self, *answers: MemoryResponse | Exception) -> None:
+        """Give these answers from now on, in place of those that are left."""
         self._answers = list(answers)
 
     @property

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from swink_core import StreamOptions
 from swink_core.providers import EventSource, EventWriter, Parser
 from swink_core.streaming.builder import MessageBuilder
 from swink_testing.calls import call_of
@@ -117,7 +116,7 @@ class Frames:
         return work if not source.ended else lambda: None
 
     def _source(self) -> EventSource:
-        call = call_of(self._provider, self._model, options=StreamOptions())
+        call = call_of(self._provider, self._model)
         parser = self._provider.parser(call.model)
         return EventSource(call, _nothing(), _AsItIs(), parser, malformed="skip")
 
@@ -263,27 +262,24 @@ def long_errors(subject: Subject, size: int = HOSTILE_SIZE) -> Iterator[str]:
     for name in ("Retry-After", "retry-after-ms", "x-ratelimit-reset-requests", "Location"):
         for text in (*TEXTS, "1.", "Mon, ", "-1", "9e"):
             answers.append((f"{name} of {text!r}", {name: text * (size // len(text))}, b"{}"))
-    with asyncio.Runner() as runner:
-        for where, headers, body in answers:
-            seconds = cpu_seconds(partial(_refused, runner, subject, headers, body), FREEZE)
-            if seconds > FREEZE:
-                yield f"{where} takes {seconds:.2f} s"
-
-
-def _refused(
-    runner: asyncio.Runner, subject: Subject, headers: dict[str, str], body: bytes
-) -> None:
-    headers = {"Content-Type": "application/json", **headers}
-    http = MemoryHTTPClient(MemoryResponse([body], 429, headers))
+    http = MemoryHTTPClient()
+    client, options = subject.client(http), subject.call_options()
 
     async def ask() -> None:
-        async with subject.client(http).stream(
-            subject.model, "Hello", **subject.call_options()
-        ) as stream:
+        async with client.stream(subject.model, "Hello", **options) as stream:
             async for _ in stream:
                 pass
 
-    runner.run(ask())
+    def refused(headers: dict[str, str], body: bytes) -> None:
+        headers = {"Content-Type": "application/json", **headers}
+        http.answer(MemoryResponse([body], 429, headers))
+        runner.run(ask())
+
+    with asyncio.Runner() as runner:
+        for where, headers, body in answers:
+            seconds = cpu_seconds(partial(refused, headers, body), FREEZE)
+            if seconds > FREEZE:
+                yield f"{where} takes {seconds:.2f} s"
 
 
 def _once(work: Callable[[], object]) -> float:

@@ -99,6 +99,8 @@ def _elements(marked: Any, count: int) -> bytes:
     """Return a list of so many elements, each with its own number where there are marks."""
     template = _json(marked).replace(b'"%s"' % _NUMBER.encode(), _AT.encode())
     parts = template.split(_AT.encode())
+    if len(parts) == 1:
+        return b"[%s]" % b",".join(parts * count)
     return b"[%s]" % b",".join((b"%d" % at).join(parts) for at in range(count))
 
 

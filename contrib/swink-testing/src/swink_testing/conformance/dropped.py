@@ -132,7 +132,9 @@ class _Session:
         assert outcome.request is not None
         case, body = outcome.case, outcome.asked.body
         named = rf"(?<![\w.-]){re.escape(case.model.id)}(?![\w.-])"
-        if not re.search(named, "\n".join((unquote(outcome.request.url), *outcome.strings))):
+        if case.model.id not in outcome.strings and not re.search(
+            named, "\n".join((unquote(outcome.request.url), *outcome.strings))
+        ):
             yield f"the model's name: {case.model.id} is nowhere in the request"
         if outcome.notices:
             return

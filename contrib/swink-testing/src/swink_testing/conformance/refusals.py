@@ -95,13 +95,14 @@ def check_error_bodies(subject: Subject) -> None:
     _require_http(subject)
 
     async def ask() -> None:
+        refused = _Refused(subject)
         bodies = [*(json.dumps(data).encode() for data in _ODD), *_NO_JSON]
         for number, body in enumerate(bodies):
             for status in (400, 503, [*_KINDS][number % len(_KINDS)]):
-                await _require_kind(subject, status, body, (_KINDS[status],))
+                await refused.require_kind(status, body, (_KINDS[status],))
         for data in _TELLING:
             body = json.dumps(data).encode()
-            error = await _require_kind(subject, 400, body, (Kind.INVALID_REQUEST,))
+            error = await refused.require_kind(400, body, (Kind.INVALID_REQUEST,))
             require(
                 _SAID in error.error_message,
                 f"what an HTTP error says is not told, but: {error.error_message}",
@@ -118,10 +119,11 @@ def check_error_wordings(subject: Subject) -> None:
     _require_http(subject)
 
     async def ask() -> None:
+        refused = _Refused(subject)
         for status, said, others in _WORDINGS:
             for data in ({"error": {"message": said}}, {"message": said}):
                 body = json.dumps(data).encode()
-                await _require_kind(subject, status, body, (_KINDS[status], *others))
+                await refused.require_kind(status, body, (_KINDS[status], *others))
 
     with quiet():
         asyncio.run(ask())
@@ -132,21 +134,29 @@ def _require_http(subject: Subject) -> None:
         raise DoesNotApply("it does not speak HTTP")
 
 
-async def _require_kind(subject: Subject, status: int, body: bytes, kinds: Sequence[Kind]) -> Error:
-    headers = {"Content-Type": "application/json"}
-    refused = [MemoryResponse([body], status, headers) for _ in range(2)]
-    http = MemoryHTTPClient(*refused)  # the second for who renews credentials
-    client = subject.client(http)
-    async with client.stream(subject.model, "Hello", **subject.call_options()) as stream:
-        events = [event async for event in stream]
-    error = events[-1]
-    where = f"HTTP {status} with the body {body.decode('utf-8', 'replace')!r:.120}"
-    if not isinstance(error, Error):
-        fail(f"{where} ends in {error.type}")
-    require(
-        error.error_kind in kinds,
-        f"{where} is Error({error.error_kind}), expected {kinds[0]}: {error.error_message}",
-        body,
-        kinds[0],
-    )
-    return error
+class _Refused:
+    """The calls of a client that are refused, one after the other."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._http = MemoryHTTPClient()
+        self._client, self._options = subject.client(self._http), subject.call_options()
+        self._model = subject.model
+
+    async def require_kind(self, status: int, body: bytes, kinds: Sequence[Kind]) -> Error:
+        """Return the error that an answer becomes, which is of the first of the kinds at best."""
+        headers = {"Content-Type": "application/json"}
+        refused = [MemoryResponse([body], status, headers) for _ in range(2)]
+        self._http.answer(*refused)  # the second for who renews credentials
+        async with self._client.stream(self._model, "Hello", **self._options) as stream:
+            events = [event async for event in stream]
+        error = events[-1]
+        where = f"HTTP {status} with the body {body.decode('utf-8', 'replace')!r:.120}"
+        if not isinstance(error, Error):
+            fail(f"{where} ends in {error.type}")
+        require(
+            error.error_kind in kinds,
+            f"{where} is Error({error.error_kind}), expected {kinds[0]}: {error.error_message}",
+            body,
+            kinds[0],
+        )
+        return error
