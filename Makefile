@@ -9,8 +9,8 @@ STREAMS ?= 1000000
 REFUSALS ?= 100000
 CALLS ?= 3000
 MINUTES ?= 10
-# tests wait now and then, for a process or a socket: two more than there are processors
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 + (os.cpu_count() or 1))')
+# tests wait now and then, for a process or a socket: one more than there are processors
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(1 + (os.cpu_count() or 1))')
 PROVIDERS ?=
 PYTHONS ?=
 VERSION ?=

@@ -219,6 +219,29 @@ async def test_a_reader_that_hangs_up_is_forgotten() -> None:
 # -- configured by the environment ---------------------------------------------------------------
 
 
+async def test_who_has_the_head_of_the_answer_misses_nothing_from_then_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    feed, prepare = Feed(), web.StreamResponse.prepare
+
+    async def prepared(response: web.StreamResponse, request: web.BaseRequest) -> Any:
+        head = await prepare(response, request)
+        feed.publish("begin", {"call": "c1"})  # by who has read it, before the feed is followed
+        return head
+
+    monkeypatch.setattr(web.StreamResponse, "prepare", prepared)
+    async with (
+        served(feed) as url,
+        aiohttp.ClientSession() as session,
+        session.get(url) as response,
+    ):
+        feed.end()
+        body = await response.text()
+    assert [line for line in body.splitlines() if line.startswith("event")] == [
+        "event: begin", "event: now",
+    ]  # fmt: skip
+
+
 async def test_clients_of_a_process_share_a_server_that_ends_with_the_last() -> None:
     one, other = (from_environment({"SWINK_FEED": "0"}) for _ in range(2))
     assert one is not None

@@ -135,35 +135,40 @@ class Feed(CallObserver["_Call"]):
         """Whether anybody follows."""
         return bool(self._readers)
 
-    async def follow(
+    def follow(
         self, *, after: str | None = None, last: int = 0, idle: float = 15.0
     ) -> AsyncGenerator[Record | None, None]:
         """Yield records as they come, until the feed ends; `None` after `idle` seconds without.
 
+        What is published from now on is among them, whenever the reading begins.
         `after` is the id of the last record that was read, perhaps over another connection; where
         records after it are lost, a `gap` says how many (`None`: nobody knows, because the feed
         was another). Without it, the `last` records come first, then the progress of every call
         that is under way, then `now`.
         """
-        reader = _Reader(self._count)
+        with self._lock:
+            place, kept = self._count, len(self._ring)
         if after is None:
-            reader.place -= min(last, len(self._ring))
-        else:
-            feed, _, number = after.rpartition(".")
-            if feed == self._feed and _PLACE.fullmatch(number) and int(number) <= self._count:
-                reader.place = int(number)
-            else:
-                reader.place -= len(self._ring)
-                yield _gap(None)
+            return self._follow(place - min(last, kept), idle, welcome=True)
+        feed, _, number = after.rpartition(".")
+        if feed == self._feed and _PLACE.fullmatch(number) and int(number) <= place:
+            return self._follow(int(number), idle)
+        return self._follow(place - kept, idle, gap=True)
+
+    async def _follow(
+        self, place: int, idle: float, gap: bool = False, welcome: bool = False
+    ) -> AsyncGenerator[Record | None, None]:
+        if gap:
+            yield _gap(None)
+        reader = _Reader(place)
         self._readers.add(reader)
         try:
-            welcomed = after is not None
             while True:
                 reader.waits = True  # first, so that what is published now is not missed
                 if (record := self._next(reader)) is not None:
                     yield record
-                elif not welcomed:
-                    welcomed = True
+                elif welcome:
+                    welcome = False
                     for state in [*self._running.values()]:
                         if state is not None:
                             yield Record("progress", msgspec.json.encode(state.told()))

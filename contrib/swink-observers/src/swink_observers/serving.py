@@ -61,11 +61,12 @@ class FeedHandler:
             raise web.HTTPBadRequest(text=f"last is a number up to {KEPT}\n")
         headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
         response = web.StreamResponse(headers=headers)
-        await response.prepare(request)
         after = request.headers.get("Last-Event-ID")
+        # first, so that who has the head of the answer misses nothing from then on
+        records = self._feed.follow(after=after, last=int(last), idle=self._heartbeat)
+        await response.prepare(request)
         task: Any = asyncio.current_task()
         self._answers.add(task)
-        records = self._feed.follow(after=after, last=int(last), idle=self._heartbeat)
         try:
             await response.write(b"retry: %d\n\n" % RETRY_MILLISECONDS)
             async with aclosing(records):
