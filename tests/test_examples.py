@@ -58,11 +58,13 @@ def test_a_program_prints_what_it_is_for(
     assert [text for text in printed if text not in output] == []
 
 
+NEEDED = {"tools", "structured_output"}
+
 ASKED = [
-    ("chat.py", "Hello\nAnd you?\n", "> Understood. > Understood. >"),
-    ("tool_loop.py", "", "Understood. 1 turns"),
-    ("typed_answers.py", "", "Understood."),  # which is no value of the type, and said to be none
-    ("fan_out.py", "", " stop 0.0 s Understood."),
+    ("chat.py", "Hello\nAnd you?\n", r"> Understood\. > Understood\. >"),
+    ("tool_loop.py", "", r"Understood\. 1 turns"),
+    ("typed_answers.py", "", r"Understood\."),  # which is no value of the type, and said to be none
+    ("fan_out.py", "", r" stop \d+\.\d s Understood\."),
     ("observer.py", "", '"outcome": "stop"'),
 ]
 
@@ -77,13 +79,13 @@ def services() -> Iterator[tuple[str, Any]]:
             yield f"{provider}/{models[0].id}", known
 
 
-NEEDED = {"tools", "structured_output"}
+SERVED = [(*service, *asked) for service, asked in zip(services(), cycle(ASKED), strict=False)]
 
 
 @pytest.mark.parametrize(
     ("model", "known", "program", "answers", "printed"),
-    [(*service, *asked) for service, asked in zip(services(), cycle(ASKED), strict=False)],
-    ids=lambda value: str(value) if isinstance(value, str) and "." in value[-3:] else "",
+    SERVED,
+    ids=[f"{program}-{model}" for model, _, program, *_ in SERVED],
 )
 def test_a_program_asks_a_service_with_a_key_what_it_accepts(
     model: str,
@@ -103,7 +105,7 @@ def test_a_program_asks_a_service_with_a_key_what_it_accepts(
             runpy.run_path(str(EXAMPLES / program), run_name="__main__")
         except SystemExit as error:
             print(error)
-    assert printed in " ".join(capsys.readouterr().out.split())
+    assert re.search(printed, " ".join(capsys.readouterr().out.split()))
     assert server.asked
     assert (server.refused, server.ignored) == ([], [])
     assert all("sesame" in str(asked.headers) for asked in server.exchanges)
