@@ -194,13 +194,15 @@ ENDS = [
 def test_arguments_cut_anywhere_keep_their_text_and_say_so(
     end: list[Any], cut: str, empty: str
 ) -> None:
-    for at in range(len(ARGUMENTS) + 1):
-        raw = ARGUMENTS[:at]
+    def read(raw: str) -> tuple[str, str, Any]:
         deltas = [ToolCallDelta(0, raw)] if raw else []
         (call,) = built(Start(), ToolCallStart(0, "a", "f"), *deltas, *end).tool_calls
-        state = {0: empty, len(ARGUMENTS): "complete"}.get(at, cut)
-        assert (call.raw_arguments, call.state) == (raw, state)
-        assert call.arguments == (WHOLE if at == len(ARGUMENTS) else {}), raw
+        return call.raw_arguments, call.state, call.arguments
+
+    cuts = [ARGUMENTS[:at] for at in range(1, len(ARGUMENTS))]
+    assert [wrong for raw in cuts if (wrong := read(raw)) != (raw, cut, {})] == []
+    assert read("") == ("", empty, {})
+    assert read(ARGUMENTS) == (ARGUMENTS, "complete", WHOLE)
 
 
 # (name, argument text, arguments, state) of a call that was completed

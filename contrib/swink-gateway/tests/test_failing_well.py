@@ -6,6 +6,7 @@ docs/reference/real-clients.md.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -87,8 +88,8 @@ async def test_with_nobody_left_to_ask_a_stream_says_so_inside_a_200(protocol: s
     assert answer.status == 200
     assert "it broke" in text
     if protocol in ("chat", "messages"):
-        [error] = [line for line in text.splitlines() if '"error"' in line]
-        assert not [word for word in TRIGGERS if word in error]
+        text = re.sub('"id":"msg_[0-9a-f]+"', "", text)  # which has any three digits by chance
+        assert not [word for word in TRIGGERS if word in text]
     if protocol == "responses":
         assert '"code":"server_is_overloaded"' in text
 

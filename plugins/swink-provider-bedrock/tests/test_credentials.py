@@ -345,6 +345,9 @@ class _Instance(LoopbackServer):
 
 
 @needs_botocore
+@pytest.mark.filterwarnings(  # what botocore's older ones call, Python 3.12 deprecates
+    "ignore:datetime.datetime.utcnow:DeprecationWarning:botocore"
+)
 async def test_an_instances_keys(files: _Files, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
     with _Instance() as server:
