@@ -193,11 +193,11 @@ manual shows; langchain is its package for each provider.
 def main() -> None:
     """Ask all libraries and write the page."""
     parser = argparse.ArgumentParser(description="Judge the requests of swink and its peers.")
-    parser.add_argument("--only", help="peers, separated by commas; the page is printed")
+    parser.add_argument("--only", nargs="+", choices=PEERS, help="these peers; the page is printed")
     only = parser.parse_args().only
     wanted = cases()
     columns = [asyncio.run(ask_swink(wanted))]
-    for library in only.split(",") if only else PEERS:
+    for library in only or PEERS:
         column = ask_peer(library, wanted)
         if column is not None:
             columns.append(column)

@@ -83,6 +83,18 @@ def test_a_distributions_tests_need_nothing_of_the_repositorys(folder: Path) -> 
         assert not _imported(path) & elsewhere, path.name
 
 
+def test_the_cores_sdist_has_the_tests_that_are_its_own_for_make() -> None:
+    packages = {f"/tests/{init.parent.name}" for init in ROOT.glob("swink_core/*/__init__.py")}
+    [words] = re.findall(r",tests/test_%\.py,([\w ]+)\)", (ROOT / "Makefile").read_text("utf-8"))
+    modules = {f"/tests/test_{word}.py" for word in words.split()}
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    shipped = pyproject["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+
+    helpers = {"/tests/conftest.py", "/tests/support"}
+
+    assert {p for p in shipped if p.startswith("/tests/")} == packages | modules | helpers
+
+
 def test_helpers_beside_tests_have_names_of_their_own() -> None:
     """They share one process here, and `import` knows one module by a name."""
     helpers = Counter(

@@ -149,8 +149,10 @@ async def test_a_reader_that_leaves_is_forgotten() -> None:
     feed = Feed()
     async with aclosing(feed.follow()) as records:
         await anext(records)
-        assert feed.is_followed
-    assert not feed.is_followed
+        forgotten = asyncio.create_task(feed.drained())
+        await asyncio.sleep(0)
+        assert not forgotten.done()
+    await asyncio.wait_for(forgotten, timeout=5)
 
 
 # -- over HTTP -----------------------------------------------------------------------------------
@@ -212,8 +214,7 @@ async def test_a_reader_that_hangs_up_is_forgotten() -> None:
     feed = Feed()
     async with served(feed, heartbeat=0.01) as url:
         await lines_of(url, until=b"event: now")
-        while feed.is_followed:  # noqa: ASYNC110  # nobody is told
-            await asyncio.sleep(0)
+        await asyncio.wait_for(feed.drained(), timeout=5)
 
 
 # -- configured by the environment ---------------------------------------------------------------

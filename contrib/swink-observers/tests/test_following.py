@@ -275,4 +275,4 @@ async def test_a_program_shows_its_own_calls() -> None:
         await client.complete("echo/echo", "Hi")
         await asyncio.sleep(0)
     assert "under way" in text.getvalue()
-    assert not feed.is_followed
+    await asyncio.wait_for(feed.drained(), timeout=5)

@@ -126,14 +126,9 @@ class Feed(CallObserver["_Call"]):
             reader.wake()
 
     async def drained(self) -> None:
-        """Return when nobody follows a feed that has ended."""
+        """Return when nobody follows; until a feed has ended, somebody may again."""
         while self._readers:  # noqa: ASYNC110  # they may be in other threads
             await asyncio.sleep(0.01)
-
-    @property
-    def is_followed(self) -> bool:
-        """Whether anybody follows."""
-        return bool(self._readers)
 
     def follow(
         self, *, after: str | None = None, last: int = 0, idle: float = 15.0
