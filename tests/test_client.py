@@ -74,6 +74,8 @@ MISTAKES: list[tuple[str, Any, Any, dict[str, Any], type[Exception], str]] = [
      "max_tokens='ten': expected `int"),
     ("a_limit_of_no_number", MODEL, "Hi", {"timeout": "soon"}, InvalidOption,
      "timeout='soon': expected `float"),
+    ("a_limit_of_a_word_of_ours", MODEL, "Hi", {"timeout": "total"}, InvalidOption,
+     "timeout='total': expected `float"),
     ("a_limit_said_twice", MODEL, "Hi", {"timeout": 3, "timeouts": swink.Timeouts()}, InvalidOption,
      "timeout and timeouts"),
     ("tools_as_a_number", MODEL, "Hi", {"tools": 3}, InvalidContext, "tools are of type int"),

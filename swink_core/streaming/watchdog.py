@@ -29,8 +29,6 @@ or having had one."""
 class Watchdog:
     """Watches the waits of one call. `reason` says why it interrupted the current one."""
 
-    limits = Timeouts()
-
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.reason: Failure | None = None

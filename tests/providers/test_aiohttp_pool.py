@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import gzip
 import inspect
+import os
 import select
+import socket
 import ssl
 import threading
 import time
@@ -93,7 +95,14 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, ssl.S
 async def test_without_a_poll_a_connection_that_spoke_while_idle_is_not_used_either(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    ask, waits = select.select, set()
+
+    def asked(*sockets: Any) -> Any:
+        waits.add(sockets[-1])
+        return ask(*sockets)
+
     monkeypatch.delattr(select, "poll")
+    monkeypatch.setattr(select, "select", asked)
     with LateServer(b"HTTP/1.1 408 Request Timeout\r\n\r\n") as server:
         async with aiohttp.ClientSession(connector=Connector()) as session:
             for number in range(1, 4):
@@ -102,6 +111,37 @@ async def test_without_a_poll_a_connection_that_spoke_while_idle_is_not_used_eit
                 server.was_read.set()
                 server.said.wait()
         assert len({id(exchange._connection) for exchange in server.exchanges}) == 2
+    assert waits == {0}
+
+
+class Idle:
+    """What aiohttp has of a pooled connection over this socket."""
+
+    should_close = False
+
+    def __init__(self, socket: socket.socket) -> None:
+        self.transport, self._socket = self, socket
+
+    def get_extra_info(self, name: str) -> socket.socket:
+        return self._socket
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there a socket is no file")
+def test_a_connection_may_be_where_the_standard_input_was() -> None:
+    here, there = socket.socketpair()
+    stdin = os.dup(0)
+    try:
+        os.dup2(here.fileno(), 0)
+        first = socket.socket(fileno=0)
+        assert not aiohttp_insides._is_spoilt(Idle(first))
+        there.send(b"x")
+        assert aiohttp_insides._is_spoilt(Idle(first))
+        first.detach()
+    finally:
+        os.dup2(stdin, 0)
+        os.close(stdin)
+        here.close()
+        there.close()
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])

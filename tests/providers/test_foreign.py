@@ -97,6 +97,18 @@ async def test_events_of_one_read_for_which_a_wrapper_waits_come_one_by_one() ->
     assert (after[-1], end[-1]) == ("text_end", "done")
 
 
+async def test_events_of_one_read_for_which_a_wrapper_does_not_wait_come_together() -> None:
+    async def handing_on(inner: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async for event in inner:
+            yield event
+
+    async with client_of(Around(handing_on), http=PipeClient(Pipe(ALL_AT_ONCE))) as client:
+        batches = [len(batch) async for batch in client.stream(MODEL, "Hi").batches() if batch]
+    async with client_of(http=PipeClient(Pipe(ALL_AT_ONCE))) as client:
+        bare = [len(batch) async for batch in client.stream(MODEL, "Hi").batches() if batch]
+    assert batches == bare == [1, 5]
+
+
 async def test_what_a_wrapper_made_before_it_raised_is_handed_on() -> None:
     async def raising(inner: AsyncIterator[Any]) -> AsyncIterator[Any]:
         async for event in inner:

@@ -155,8 +155,9 @@ def test_media_have_the_apis_word_for_their_type(source: Any, form: str) -> None
 def test_media_without_a_word_are_refused_with_those_that_there_are(source: Any, kind: str) -> None:
     with pytest.raises(ProviderFailure, match=f"documents may be png, text, not {kind}") as caught:
         media_form(source, FORMS, "documents")
-    assert caught.value.failure.kind is StreamErrorKind.UNSUPPORTED
-    assert caught.value.failure.code == "documents"
+    failure = caught.value.failure
+    assert (failure.phase, failure.code) == ("request", "documents")
+    assert failure.kind is StreamErrorKind.UNSUPPORTED
 
 
 def _asks(*sources: Any) -> Context:

@@ -41,10 +41,12 @@ from swink_core import (
     UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
+from swink_core.framing import FrameTooLong
 from swink_core.providers import (
     HTTPProvider,
     HTTPRequest,
 )
+from swink_core.providers.buffered import BufferedDecoder
 from swink_testing.calls import call_of
 
 JSON = {"Content-Type": "application/json"}
@@ -711,6 +713,14 @@ async def test_a_whole_answer_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> No
     async with client_of(http=PipeClient(pipe)) as client:
         events = await collect(client.stream(MODEL, "Hi", transport="buffered"))
     assert (events[-1].error_kind, events[-1].rule) == (Kind.PROTOCOL, "core:frame")
+    assert f"an answer is longer than the limit of {len(WHOLE) - 1} bytes" in str(events[-1])
+
+
+def test_a_whole_answer_may_have_64_mib() -> None:
+    decoder = BufferedDecoder()
+    assert decoder.feed(bytes(64 * 1024 * 1024)) == []
+    with pytest.raises(FrameTooLong):
+        decoder.feed(b"x")
 
 
 async def test_a_provider_may_ask_for_a_whole_answer_itself_and_says_so() -> None:

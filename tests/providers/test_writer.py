@@ -383,6 +383,13 @@ def test_a_call_without_an_id_is_announced_with_its_second_fragment() -> None:
     assert types(out.take()) == ["tool_call_start", "tool_call_delta", "tool_call_delta"]
 
 
+def test_a_call_with_a_name_comes_before_what_begins_after_it() -> None:
+    out = EventWriter()
+    out.tool_call(0, name="f", arguments="{}")
+    out.text("Hi")
+    assert types(out.take()) == ["tool_call_start", "tool_call_delta", "text_start", "text_delta"]
+
+
 # -- everything that a parser may say, in any order ----------------------------------------------
 
 _keys = st.none() | st.integers(0, 2)

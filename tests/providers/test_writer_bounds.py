@@ -64,6 +64,18 @@ def test_one_block_more_fails_the_answer_and_nothing_after_it_is_taken_in(
     assert len(builder.message.content) == BOUND
 
 
+def test_a_fragment_that_completes_a_call_under_another_key_is_no_block_of_its_own() -> None:
+    out = EventWriter("toy", "1")
+    for number in range(3):
+        out.tool_call(number, id=f"c{number}", name="f", arguments="{")
+        out.tool_call(f"{number} drifted", arguments="}")
+        out.end(f"{number} drifted")
+        out.end(number)
+    for number in range(3, BOUND):
+        out.text("a", key=number)
+    assert out.failure is None
+
+
 def test_an_answer_that_begins_anew_has_the_whole_bound_again() -> None:
     out = EventWriter("toy", "1", "toy/large")
     for _ in range(2):

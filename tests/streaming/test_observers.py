@@ -191,6 +191,20 @@ async def test_a_plugin_that_does_not_close_holds_up_neither_client_nor_others(
     assert f"plugin plugin0 (swink-plugin0) {said}" in caplog.text
 
 
+async def test_a_plugin_has_five_seconds_to_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit, limits = asyncio.timeout, []
+
+    def limited(seconds: float) -> Any:
+        limits.append(seconds)
+        return limit(seconds)
+
+    monkeypatch.setattr(asyncio, "timeout", limited)
+    host = installed_host(Closing(at_once))
+    async with client_with(host=host, http=PipeClient(Pipe(*HELLO)), api_key="k") as client:
+        await collect(client.stream(MODEL, "Hi"))
+    assert limits[-1] == 5.0
+
+
 async def test_plugins_close_with_the_last_client_of_their_host() -> None:
     plugin = Closing(at_once)
     host, http = installed_host(plugin), PipeClient(Pipe(*HELLO))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from swink_core import Model, ModelInfo
+from swink_core.vocabulary.models import Rule
 
 # (name, provider, id)
 NAMES = [
@@ -39,3 +40,10 @@ def test_a_model_lacks_only_what_the_catalogue_says_it_lacks() -> None:
     known = Model("acme", "large", ModelInfo("large", capabilities=frozenset({"images"})))
     assert known.lacks("tools")
     assert not known.lacks("images")
+
+
+@pytest.mark.parametrize("known", [ModelInfo("large"), Rule(name="large")], ids=["info", "rule"])
+def test_what_a_catalogue_says_is_the_same_for_every_call(known: ModelInfo | Rule) -> None:
+    with pytest.raises(AttributeError):
+        known.api = "another"  # type: ignore[misc]
+    assert known.api is None
