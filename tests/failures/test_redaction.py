@@ -6,6 +6,7 @@ import pytest
 
 from swink_core import StreamOptions
 from swink_core.failures.redaction import (
+    address_fault,
     basic_credentials,
     credentials_in,
     excerpt,
@@ -100,6 +101,22 @@ def test_an_address_that_is_none_is_not_shown(url: str) -> None:
 def test_the_options_of_a_call_do_not_show_what_is_secret_in_its_address(url: str) -> None:
     assert "canary" not in repr(StreamOptions(base_url=url))
     assert "https://a.example/v1" in repr(StreamOptions(base_url="https://a.example/v1"))
+
+
+FAULTS = [
+    ("https://[::1", "its brackets do not match"),
+    ("ftp://acme.test", "it does not begin with https://"),
+    ("acme.test/v1", "it does not begin with https://"),
+    ("http://acme.test:x", "its port is no number"),
+    ("HTTPS://acme.test:x", "its port is no number"),
+    ("http://", "it names no host"),
+    ("https://:80", "it names no host"),
+]
+
+
+@pytest.mark.parametrize(("url", "fault"), FAULTS)
+def test_what_is_wrong_with_an_address_is_said_without_it(url: str, fault: str) -> None:
+    assert address_fault(url) == fault
 
 
 def test_an_address_that_is_refused_is_not_quoted() -> None:

@@ -383,14 +383,18 @@ async def test_what_came_before_a_failure_and_was_not_read_yet_is_not_lost() -> 
         response.close()
 
 
-async def test_a_pooled_connection_that_the_server_gave_up_is_stale() -> None:
+@pytest.mark.parametrize("politely", [True, False])
+async def test_a_pooled_connection_that_the_server_gave_up_is_stale(politely: bool) -> None:
     served = 0
 
     async def answer(exchange: Exchange) -> None:
         nonlocal served
         served += 1
         if served > 1:
-            exchange.reset()
+            if politely:
+                exchange._connection._transport.close()  # type: ignore[union-attr]  # it is open
+            else:
+                exchange.reset()
             return
         await sends(b"x")(exchange)
 

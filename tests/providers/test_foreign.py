@@ -187,6 +187,15 @@ async def test_events_may_be_handed_over_in_lists() -> None:
         assert await collect(client.stream(MODEL, "Hi")) == ANSWER
 
 
+async def test_nothing_comes_after_an_end_that_was_handed_over_with_more() -> None:
+    class Lists:
+        async def batches(self) -> AsyncIterator[list[Any]]:
+            yield [*ANSWER, swink.Notice("late", "nobody listens"), *ANSWER]
+
+    async with client_of(providers={"toy": Yielding(Lists)}) as client:
+        assert await collect(client.stream(MODEL, "Hi")) == ANSWER
+
+
 async def test_an_iterator_need_not_know_how_to_be_closed() -> None:
     class Plain:
         def __init__(self) -> None:

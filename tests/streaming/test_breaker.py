@@ -51,6 +51,16 @@ async def test_a_circuit_opens_after_failures_in_a_row_and_half_opens_after_its_
     assert await lets_in(breaker) is allowed
 
 
+async def test_who_is_passed_over_is_told_as_a_target_that_could_not_be_reached() -> None:
+    breaker, _ = await broken(3)
+    with pytest.raises(ProviderFailure) as caught:
+        await breaker.enter(FIRST)
+    failure = caught.value.failure
+    assert (failure.phase, failure.kind, failure.code) == (
+        "connect", Kind.OVERLOADED, "circuit_open",
+    )  # fmt: skip
+
+
 async def test_an_answer_between_failures_starts_the_count_again() -> None:
     breaker, _ = await broken(2)
     breaker.leave(FIRST, Done(StopReason.STOP), None)

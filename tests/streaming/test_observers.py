@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -115,6 +116,33 @@ async def test_others_get_every_event_as_if_it_were_not_there(
     for task in faulty.tasks:
         task.cancel()
     await asyncio.wait(faulty.tasks)
+
+
+@pytest.mark.parametrize("pieces", [HELLO, [b"".join(HELLO)]], ids=["one_by_one", "together"])
+async def test_an_observer_can_tell_what_came_together(pieces: list[bytes]) -> None:
+    reads: list[tuple[str, int]] = []
+
+    class Counting:
+        @swink.hookimpl
+        def on_event(self, event: Any, call: swink.Call) -> None:
+            reads.append((event.type, call.attempt.reads))
+
+    async with client_of(Counting(), http=PipeClient(Pipe(*pieces))) as client:
+        await collect(client.stream(MODEL, "Hi"))
+    deltas = [count for kind, count in reads if kind == "text_delta"]
+    assert deltas == ([2, 3] if len(pieces) > 1 else [1, 1])
+
+
+@pytest.mark.parametrize("level", [logging.DEBUG, logging.INFO])
+async def test_the_log_has_each_event_where_it_is_asked_for_so_much(
+    level: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(level, "swink_core")
+    async with client_of(http=PipeClient(Pipe(*HELLO))) as client:
+        events = await collect(client.stream(MODEL, "Hi"))
+    said = [record.getMessage() for record in caplog.records]
+    logged = [event for event in events if any(line.endswith(f": {event!r}") for line in said)]
+    assert logged == (events if level == logging.DEBUG else [])
 
 
 async def test_an_interrupt_goes_on_to_whoever_pressed_the_keys_and_the_stream_is_closed() -> None:

@@ -6,6 +6,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
+from attrs import asdict
 
 from swink_core import (
     CacheStrategy,
@@ -269,3 +270,34 @@ def test_thinking_is_a_budget_and_a_level(
 
 def test_the_public_names_of_levels_and_budgets_agree() -> None:
     assert {*THINKING_BUDGETS} == {*ThinkingLevel} - {ThinkingLevel.OFF}
+
+
+NONE = dict.fromkeys(StreamOptions.names())
+
+# what nobody asked for
+DEFAULTS: list[tuple[Any, dict[str, Any]]] = [
+    (CacheStrategy(), {"mode": "auto", "ttl": None}),
+    (
+        Timeouts(),
+        {"connect": 10, "first_event": 300, "idle": 300, "no_progress": 1800, "total": None}
+        | {"min_chars_per_second": None, "window": 30},
+    ),
+    (
+        RetryPolicy(),
+        {"retries": {}, "budget": 120, "base": 1, "factor": 2, "max_delay": 30}
+        | {"retry_after_cap": 60, "restart_after_output": False, "fall_back_on": frozenset()}
+        | {"circuit_threshold": 5, "circuit_cooldown": 30},
+    ),
+    (
+        StreamOptions(),
+        NONE
+        | {"stop": (), "transport": "auto", "headers": {}, "settings": {}, "extra": {}}
+        | {"timeouts": Timeouts(), "retry": RetryPolicy(), "rules": True}
+        | {"max_output_chars": 33_554_432},
+    ),
+]
+
+
+@pytest.mark.parametrize(("made", "values"), DEFAULTS, ids=lambda value: type(value).__name__)
+def test_what_nobody_asked_for_is_as_the_reference_says(made: Any, values: dict[str, Any]) -> None:
+    assert asdict(made, recurse=False) == values
