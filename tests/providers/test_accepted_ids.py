@@ -15,6 +15,7 @@ REFUSED = re.compile(r"[^a-z0-9_]")
 # (an id, the longest that is taken, whether it stays as it is)
 IDS: list[tuple[str, int | None, bool]] = [
     ("call_1", None, True),
+    ("x", None, True),
     ("x" * 400, None, True),
     ("x" * 13, 13, True),
     ("x" * 14, 13, False),

@@ -6,7 +6,8 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
-from attrs import asdict
+from attrs import asdict, fields_dict
+from attrs.exceptions import FrozenInstanceError
 
 from swink_core import (
     CacheStrategy,
@@ -270,6 +271,16 @@ def test_thinking_is_a_budget_and_a_level(
 
 def test_the_public_names_of_levels_and_budgets_agree() -> None:
     assert {*THINKING_BUDGETS} == {*ThinkingLevel} - {ThinkingLevel.OFF}
+
+
+@pytest.mark.parametrize("kind", [CacheStrategy, Timeouts, RetryPolicy, StreamOptions])
+def test_options_stay_as_they_were_checked_and_are_given_by_name(kind: type) -> None:
+    made, name = kind(), next(iter(fields_dict(kind)))
+    with pytest.raises(FrozenInstanceError):
+        setattr(made, name, None)
+    if kind is not CacheStrategy:  # whose mode says enough by itself
+        with pytest.raises(TypeError):
+            kind(None)
 
 
 NONE = dict.fromkeys(StreamOptions.names())
