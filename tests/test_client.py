@@ -66,6 +66,8 @@ MISTAKES: list[tuple[str, Any, Any, dict[str, Any], type[Exception], str]] = [
      "no option 'temprature'; did you mean 'temperature'?"),
     ("what_another_library_calls_it", MODEL, "Hi", {"max_retries": 1}, InvalidOption,
      "no option 'max_retries'; did you mean 'retry'?"),
+    ("tools_by_half", MODEL, "Hi", {"tool": []}, InvalidOption,
+     "no option 'tool'; did you mean 'tools'?"),
     ("the_system_prompt_by_half", MODEL, "Hi", {"system": "Be brief."}, InvalidOption,
      "did you mean 'system_prompt'?"),
     ("the_system_prompt_misspelt", MODEL, "Hi", {"sistem_prompt": "x"}, InvalidOption,

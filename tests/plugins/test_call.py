@@ -134,6 +134,13 @@ def test_calls_are_themselves_and_may_be_kept_in_sets() -> None:
     assert len({one, other}) == 2
 
 
+def test_targets_are_themselves_too_though_a_chain_may_name_one_twice() -> None:
+    made = call_with().attempt.target
+    same = type(made)(made.model, made.options, made.binding, made.info)
+    assert made != same
+    assert len({made, same}) == 2
+
+
 def test_where_the_hook_fails_a_failure_is_classified_by_the_core() -> None:
     provider = Acme()
     provider.broken = True

@@ -579,6 +579,15 @@ def test_an_extension_is_a_whole_block_of_the_provider() -> None:
     ]
 
 
+def test_a_call_with_a_name_is_no_rest_of_another() -> None:
+    out = EventWriter()
+    out.tool_call(0, id="x", name="f", arguments="{")
+    out.tool_call(1, name="g", arguments="}")
+    out.end(1)
+    calls = [(call.name, call.raw_arguments) for call in message_of(out).tool_calls]
+    assert calls == [("f", "{"), ("g", "}")]
+
+
 def test_text_that_goes_on_beside_a_call_is_a_block_of_its_own() -> None:
     out = EventWriter()
     out.text("a")

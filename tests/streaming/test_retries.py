@@ -291,6 +291,13 @@ async def test_a_rate_limit_beyond_the_cap_is_final_and_stays_one() -> None:
     assert "credit" not in caught.value.resolution
 
 
+async def test_a_wait_as_long_as_the_cap_is_waited_for() -> None:
+    http, clock = PipeClient(refused(503, {"Retry-After": "60"}), good()), ManualClock(jump=True)
+    client = client_of(http=http, retry=RetryPolicy(), clock=clock)
+    assert (await client.complete(MODEL, "Hi")).text == "Hello"
+    assert clock.sleeps == [60.0]
+
+
 @pytest.mark.parametrize("wait", ["61", "7200"])  # 61 s are within the budget
 async def test_an_overload_beyond_the_cap_is_final_and_stays_an_overload(wait: str) -> None:
     http = PipeClient(refused(503, {"Retry-After": wait}), good())
@@ -522,6 +529,17 @@ async def test_the_limit_over_the_whole_call_ends_the_wait() -> None:
     assert len(http.requests) == 1
     assert caught.value.rule == "core:total"
     assert not caught.value.retryable
+
+
+async def test_the_limit_over_the_whole_call_leaves_no_time_for_the_next_model() -> None:
+    clock, http = ManualClock(), PipeClient(Pipe(), good())
+    client = client_of(http=http, clock=clock, timeouts=swink.Timeouts(total=20))
+    reader = asyncio.create_task(collect(client.stream([MODEL, "toy/other"], "Hi")))
+    await settled()
+    await clock.advance(20)
+    events = await reader
+    assert [type(event) for event in events] == [swink.Start, swink.Error]
+    assert (events[-1].rule, len(http.requests)) == ("core:total", 1)
 
 
 # -- falling back ---------------------------------------------------------------------------------
