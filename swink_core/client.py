@@ -285,8 +285,8 @@ async def complete(
     model: ModelChain | None, context: Prompt, **options: Unpack[Options]
 ) -> AssistantMessage:
     """Make one call with a client of its own and return its message."""
-    async with stream(model, context, **options) as events:
-        return await events.result()
+    async with Client() as client:
+        return await client.complete(model, context, **options)
 
 
 def complete_sync(

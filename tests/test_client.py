@@ -766,6 +766,23 @@ async def test_stream_left_early_closes_its_client_too() -> None:
 
 
 @pytest.mark.usefixtures("installed")
+async def test_a_call_that_is_refused_closes_the_client_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    closed: list[swink.Client] = []
+    close = swink.Client.aclose
+
+    async def closing(client: swink.Client) -> None:
+        closed.append(client)
+        await close(client)
+
+    monkeypatch.setattr(swink.Client, "aclose", closing)
+    with pytest.raises(InvalidOption):
+        await swink.complete(MODEL, "Hi", temperature="hot")  # type: ignore[arg-type]  # refused
+    assert len(closed) == 1
+
+
+@pytest.mark.usefixtures("installed")
 def test_complete_sync_works_where_there_is_no_loop() -> None:
     with Server(sends(*HELLO)) as server:
         message = swink.complete_sync(MODEL, "Hi", api_key="k", base_url=server.url)

@@ -87,7 +87,7 @@ class Catalog:
     def rules(self, provider: str, model_id: str) -> tuple[Rule, ...]:
         """Return the rules for an id, known or not, in the order in which they apply."""
         files = (self._package(provider), self._user)
-        named = {rule.name or id(rule): rule for file in files for rule in file.rules}
+        named = {rule.name or id(rule): rule for file in files for rule in file.rules()}
         return tuple(
             rule
             for rule in named.values()

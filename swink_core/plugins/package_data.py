@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from functools import lru_cache
 from importlib.util import find_spec
+from itertools import chain
 
 import msgspec
 from msgspec.structs import replace
@@ -26,30 +27,36 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class PackageCatalog:
-    """One file's providers and models by name, and its rules after those of packages it names."""
+    """One file's providers and models by name, and its rules."""
 
     def __init__(self, data: bytes = b"", where: str = "") -> None:
         try:
             file = msgspec.toml.decode(data, type=_File)
-        except msgspec.DecodeError as error:
+            # a rule reads its expression
+            [Rule(name=row.id, match=row.match or "") for row in file.models]
+        except (msgspec.DecodeError, ValueError) as error:
             _check_levels(data, where)
             raise PluginError(
                 f"{where}: {error}", title="Broken catalogue", resolution="Correct the file."
             ) from error
         providers = [file.provider, *file.providers] if file.provider else file.providers
-        self.providers = {
-            row.name: row if row.title else replace(row, title=row.name) for row in providers
-        }
+        titled = (row if row.title else replace(row, title=row.name) for row in providers)
+        self.providers = {row.name: row for row in titled}
         first = providers[0].name if providers else ""
         rows = (row if row.provider else replace(row, provider=first) for row in file.models)
         self.models = {(row.provider, row.id): row for row in rows}
-        inherited = (rule for name in file.rules_of for rule in package_catalog(name).rules)
-        self.rules: list[Rule] = [*inherited, *file.rules]
+        self._rules, self._rules_of = file.rules, file.rules_of
+
+    def rules(self, within: tuple[str, ...] = ()) -> list[Rule]:
+        """Return its rules after those of the packages that it names, but for those `within`."""
+        names = [name for name in self._rules_of if name not in within]
+        inherited = (package_catalog(name).rules((*within, name)) for name in names)
+        return [*chain.from_iterable(inherited), *self._rules]
 
 
 def _check_levels(data: bytes, where: str) -> None:
     """Refuse a file of a newer level, which may have what this one forbids."""
-    with suppress(msgspec.DecodeError):
+    with suppress(msgspec.DecodeError, ValueError):
         rows = msgspec.toml.decode(data)
         listed = rows.get("providers")
         for row in [rows.get("provider"), *(listed if isinstance(listed, list) else ())]:

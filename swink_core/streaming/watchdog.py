@@ -33,10 +33,8 @@ class Watchdog:
         self.clock = clock
         self.reason: Failure | None = None
         self.waiting: asyncio.Task[object] | None = None
-        self._cancelling = 0
         self._call_started: float | None = None
         self._left = self._away = 0.0  # when the last wait ended; what the consumer has taken
-        self._attempt_started = self._since = self._progress = self._window_began = 0.0
         self._stage: Stage = "between"
         self._fired_unheard = False  # the timer fired while nobody waited
         self._settle: float | None = None

@@ -175,6 +175,12 @@ BROKEN = [
     ("an_unknown_table", '[provider]\nname = "acme"\n[[modles]]\nid = "large"', "modles"),
     ("a_wrong_type", "[provider]\nname = 5", "name"),
     ("no_name", "[provider]\n", "name"),
+    (
+        "no_expression",
+        '[provider]\nname = "acme"\n[[models]]\nid = "large"\nmatch = "("',
+        "large '('",
+    ),
+    ("no_utf_8", "# caf\xe9", "can't decode byte 0xe9"),
     ("a_newer_level", '[provider]\nname = "acme"\napi_level = 99\nnew = 1', "level 99"),
 ]
 
@@ -183,7 +189,7 @@ BROKEN = [
     ("text", "message"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN]
 )
 def test_a_broken_catalogue_is_named_with_its_fault(package: Path, text: str, message: str) -> None:
-    (package / "models.toml").write_text(text)
+    (package / "models.toml").write_text(text, "latin-1")
     with pytest.raises(PluginError) as caught:
         catalog_of("acme").provider("acme")
     assert message in caught.value.message
@@ -196,6 +202,21 @@ def test_a_catalogue_that_was_written_anew_is_read_anew(package: Path) -> None:
         file.write_text(FILE.replace('"large"', f'"{name}"'))
         os.utime(file, (second, second))
         assert [model.id for model in catalog_of("acme").models("acme")] == [name]
+
+
+def test_rules_of_another_package_are_read_anew_and_those_that_name_each_other_end(
+    package: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "rules_of_another"
+    other.mkdir()
+    circle = 'rules_of = ["catalogue_of_acme"]\n'
+    texts = ['[[rules]]\nname = "first"\n', circle + '[[rules]]\nname = "later"\n']
+    (package / "models.toml").write_text(
+        'rules_of = ["rules_of_another"]\n' + FILE + '[[rules]]\nname = "own"\n'
+    )
+    for text, names in zip(texts, [["first", "own"], ["own", "later"]], strict=True):
+        (other / "models.toml").write_text(text)
+        assert [rule.name for rule in catalog_of("acme").rules("acme", "large")] == names
 
 
 def test_a_package_without_a_catalogue_knows_nothing(package: Path) -> None:
