@@ -394,3 +394,42 @@ def check_the_end(scene: Scene, watcher: Watcher) -> None:
     assert ended.items() <= kept.items()
     for name, result in kept.items():
         assert result.is_error == (result.content != f"{name} is done")
+
+
+async def test_a_run_that_is_closed_waits_at_ease_for_a_tool_that_takes_its_time_to_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sleep, looks, may_end = asyncio.sleep, 0, asyncio.Event()
+
+    async def counting(seconds: float) -> None:
+        nonlocal looks
+        looks += 1
+        await sleep(seconds)
+
+    async def slow() -> str:
+        """Wait."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await may_end.wait()
+        return ""
+
+    async with swink.Client() as client:
+        run = client.run("echo/tool", "Hi", tools=[slow])
+        events: list[Any] = []
+
+        async def read() -> None:
+            async for event in run:
+                events.append(event)
+
+        reader = asyncio.create_task(read())
+        while "ToolStart" not in names(events):
+            await sleep(0)
+        monkeypatch.setattr(asyncio, "sleep", counting)
+        closing = asyncio.create_task(run.aclose())
+        for _ in range(1_000):
+            await sleep(0)
+        assert looks < 100
+        may_end.set()
+        await asyncio.gather(closing, reader)
+    assert isinstance(events[-1], RunEnd)

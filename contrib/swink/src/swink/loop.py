@@ -174,8 +174,10 @@ class Run(OfStream):
         self._toolbox.cancel()
         await self._stream.aclose()
         driving = self._driving or self._start()
-        while driving.ag_running:  # noqa: ASYNC110  # its reader is at it, and soon done
-            await asyncio.sleep(0)
+        pause = 0.0  # its reader is at it, and soon done, unless a tool takes its time to end
+        while driving.ag_running:
+            await asyncio.sleep(pause)
+            pause = 0.01
         await driving.aclose()
         self._end("aborted")
 
