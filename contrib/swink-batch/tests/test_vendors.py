@@ -155,6 +155,30 @@ def prompts(vendor: tuple[str, VendorServer, dict[str, Any]]) -> list[list[str]]
     return [[prompt for _, prompt in each["requests"]] for each in vendor[1].batches.values()]
 
 
+async def test_a_look_that_fails_ends_the_others(
+    tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]], monkeypatch: Any
+) -> None:
+    looks: list[str] = []
+
+    async def poll(self: Any, id: str) -> None:
+        looks.append(id)
+        if id == looks[0] and len({*looks}) == 2:
+            raise SwinkError("gone")
+
+    for number in (1, 2):
+        await handed_over(
+            tmp_path, vendor, shard=(number, 2), journal=tmp_path / "answers.jsonl.journal"
+        )
+    monkeypatch.setattr(via_batch.Vendor, "poll", poll)
+    with pytest.raises(SwinkError, match="gone"):
+        await asked(tmp_path, vendor)
+    assert len({*looks}) == 2
+    count = len(looks)
+    await asyncio.sleep(0.05)
+    assert len(looks) == count
+    assert len(asyncio.all_tasks()) == 1
+
+
 async def test_a_row_that_says_something_else_than_its_batch_is_handed_over_anew(
     tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]]
 ) -> None:

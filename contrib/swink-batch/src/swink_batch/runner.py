@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
@@ -25,7 +25,7 @@ from swink_core.providers import Clock
 if TYPE_CHECKING:
     from swink_batch.job import Job
 
-__all__ = ["Deliver", "Runner", "Watch"]
+__all__ = ["Deliver", "Runner", "Watch", "together"]
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +53,17 @@ MOST_HOPELESS = 10
 
 MOST_AT_ONCE = 4
 """Rows that one of hundreds of workers passes by before the others and all else have a turn."""
+
+
+async def together(works: Iterable[Coroutine[Any, Any, object]]) -> None:
+    """Carry all out at a time; where one fails, the others end before it is told."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class Runner:
@@ -129,13 +140,7 @@ class Runner:
         """Ask all rows. Raises UsageError where two have one id."""
         if self._watch is not None:
             self._watch(self.tally)
-        workers = [asyncio.ensure_future(self._work()) for _ in range(self._job.concurrency)]
-        try:
-            await asyncio.gather(*workers)
-        finally:
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
+        await together(self._work() for _ in range(self._job.concurrency))
         self.tally.now = self._clock.time()
         self.tally.refused = sum(lane.refused for lane in self._limiter.lanes.values())
 

@@ -7,7 +7,6 @@ answer and the ledger's line leaves a batch that nobody fetches.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import backoff
 from swink_batch.answers import Answer, Failed, as_json, failed, succeeded
 from swink_batch.forms import Request
 from swink_batch.ledger import Ledger, id_part, row_name
-from swink_batch.runner import Runner
+from swink_batch.runner import Runner, together
 from swink_batch.vendors import Vendor, batch_price
 from swink_core import SwinkError, UsageError
 
@@ -107,8 +106,8 @@ class BatchRunner(Runner):
                 fetched[id] = ours
             elif there := [name for name in ours if name in kept]:
                 ledger.end(id, there)  # a run was killed before it wrote this
-        await asyncio.gather(
-            *(self._fetch(vendor, ledger, id, fetched[id], waiting) for id in fetched)
+        await together(
+            self._fetch(vendor, ledger, id, ours, waiting) for id, ours in fetched.items()
         )
 
     async def _submit(
