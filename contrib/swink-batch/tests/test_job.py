@@ -9,7 +9,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from attrs import define
@@ -238,10 +238,29 @@ async def test_a_template_that_is_none_is_refused(template: str) -> None:
         _ = [answer async for answer in answers("echo/echo", some(1), prompt=template)]
 
 
-async def test_two_rows_of_one_id_are_refused() -> None:
-    rows = [{"id": "a", "prompt": "Hi"}, {"id": "a", "prompt": "Ho"}]
-    with pytest.raises(UsageError, match="row 2 has the id of an earlier one, 'a'"):
-        _ = [answer async for answer in answers("echo/echo", rows)]
+@pytest.mark.parametrize("order", ["completion", "input"])
+async def test_a_row_that_repeats_an_id_has_a_line_of_its_own(
+    order: Literal["completion", "input"], tmp_path: Path
+) -> None:
+    ids = ["a", "row 4", "a", "a", "row 3"]
+    rows = [{"id": id, "prompt": f"row {n}"} for n, id in enumerate(ids, 1)]
+    output = tmp_path / "answers.jsonl"
+    tally = await run("echo/echo", rows, output, order=order)
+    assert (tally.answered, tally.kinds) == (2, {"bad_row": 3})
+    lines = {line["id"]: line for line in written(output)}
+    told = {id: line.get("text") or line["error"]["message"] for id, line in lines.items()}
+    assert told == {
+        "a": "row 1",
+        "row 4": "row 2",
+        "row 3": "the row has the id of an earlier one, 'a': give each row its own",
+        "row row 4": "the row has the id of an earlier one, 'a': give each row its own",
+        "row 5": "the row has the id of an earlier one, 'row 3': give each row its own",
+    }
+    assert len(written(output)) == len(rows)
+    again = await run("echo/echo", rows, output, order=order)
+    assert (again.done, again.kept, again.kept_failed) == (0, 2, 3)
+    assert {line["id"]: line for line in written(output)} == lines
+    assert len(written(output)) == len(rows)
 
 
 async def test_a_hostile_server_leaves_no_row_without_an_answer_or_a_reason(

@@ -179,6 +179,9 @@ def test_the_index_is_a_dictionary(entries: dict[int, int], met_first: bool) -> 
     assert len(index) == len(entries)
     assert {key: index.get(key) for key in entries} == entries
     assert [index.meet(key) for key in entries] == [not met_first] * len(entries)
+    for is_first in (True, False):
+        assert [index.meet(key, again=True) for key in entries] == [is_first] * len(entries)
+    assert {key: index.get(key) for key in entries} == entries
     unknown = next(key for key in range(1, 400) if key not in entries)
     assert index.get(unknown) == 0
 

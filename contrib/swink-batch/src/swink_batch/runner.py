@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 import msgspec
 
 from swink import Client
-from swink_batch.answers import Answer, Failed, as_json, failed, succeeded
+from swink_batch.answers import Answer, as_json, bad_row, failed, succeeded
 from swink_batch.budget import Budget
-from swink_batch.forms import Form, Request
+from swink_batch.forms import Form, Request, unasked
 from swink_batch.journal import Index, Journal, Kept
 from swink_batch.limits import Limiter
 from swink_batch.rows import Rows, count_rows, read_rows
@@ -137,7 +137,7 @@ class Runner:
         self._rows = chain([*islice(self._rows, 1)], self._rows)
 
     async def run(self) -> None:
-        """Ask all rows. Raises UsageError where two have one id."""
+        """Ask all rows."""
         if self._watch is not None:
             self._watch(self.tally)
         await together(self._work() for _ in range(self._job.concurrency))
@@ -150,7 +150,7 @@ class Runner:
     def lines(self) -> Iterator[bytes]:
         """Yield the lines of all rows that have one, in the order of the input."""
         assert self._journal is not None
-        for _, request in self._own_rows():
+        for _, request in self._own_rows(again=True):
             if (line := self._journal.line(request.key)) is not None:
                 yield line
 
@@ -158,25 +158,31 @@ class Runner:
         total = count_rows(self._source)
         return None if total is None else total // self._job.shard[1]
 
-    def _own_rows(self) -> Iterator[tuple[int, Request]]:
-        """Yield the requests of this process's rows, and which rows of all they are."""
+    def _own_rows(self, again: bool = False) -> Iterator[tuple[int, Request]]:
+        """Yield the requests of this process's rows, each id once, and which rows of all they are.
+
+        A row that has the id of an earlier one is told by its number. `again` is for the second
+        time.
+        """
         number, count = self._job.shard
         for position, row in enumerate(read_rows(self._source), 1):
             request = self._form.request(position, row)
-            if count == 1 or request.key % count == number - 1:
-                yield position, request
+            if count > 1 and request.key % count != number - 1:
+                continue
+            name, why = str(position), f"the row has the id of an earlier one, {request.id!r}"
+            while not self._ids.meet(request.key, again):
+                name = f"row {name}"  # which may be another row's id itself
+                request = unasked(name, f"{why}: give each row its own")
+            yield position, request
 
     def _requests(self) -> Iterator[Request]:
-        """Yield the requests of this process's rows, each id once."""
         for position, request in self._own_rows():
-            if not self._ids.meet(request.key):
-                raise UsageError(
-                    f"row {position} has the id of an earlier one, {request.id!r}",
-                    resolution="Give each row its own, or name the field that tells them apart "
-                    "(id_field, --id).",
-                )
             if request.why is not None and position == 1:
-                raise UsageError(request.why, title="The first row cannot be asked")
+                raise UsageError(
+                    request.why,
+                    title="The first row cannot be asked",
+                    resolution="Correct the row, or the prompt that names its fields (--prompt).",
+                )
             yield request
 
     async def _work(self) -> None:
@@ -278,7 +284,7 @@ class Runner:
     async def _ask(self, request: Request) -> Answer | None:
         """Return what becomes of a row; `None` where the run was stopped before it was asked."""
         if request.why is not None:
-            return Answer(id=request.id, error=Failed("bad_row", request.why))
+            return bad_row(request.id, request.why)
         options: dict[str, Any] = {**self._job.options, **request.options}
         began = self._clock.time()
         try:

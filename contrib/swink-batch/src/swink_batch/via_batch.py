@@ -13,7 +13,7 @@ from typing import Any
 
 import backoff
 
-from swink_batch.answers import Answer, Failed, as_json, failed, succeeded
+from swink_batch.answers import Answer, Failed, as_json, bad_row, failed, succeeded
 from swink_batch.forms import Request
 from swink_batch.ledger import Ledger, id_part, row_name
 from swink_batch.runner import Runner, together
@@ -77,6 +77,9 @@ class BatchRunner(Runner):
                 if name in theirs:
                     kept.add(name)
                 await self._keep(found)
+                continue
+            if request.why is not None:
+                await self._take(request, bad_row(request.id, request.why))
                 continue
             try:
                 body = await vendor.request(self._stream(vendor, request))
@@ -166,8 +169,6 @@ class BatchRunner(Runner):
         return answer
 
     def _stream(self, vendor: Vendor, request: Request) -> Any:
-        if request.why is not None:
-            raise UsageError(request.why)
         options: dict[str, Any] = {**self._job.options, **request.options, "transport": "buffered"}
         models = self._job.models if self._is_one_model() else self._job.models[0]
         return vendor.client.stream(models, request.prompt, type=self._job.type, **options)
