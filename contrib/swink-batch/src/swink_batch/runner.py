@@ -151,8 +151,8 @@ class Runner:
         """Yield the lines of all rows that have one, in the order of the input."""
         assert self._journal is not None
         for _, request in self._own_rows(again=True):
-            if (line := self._journal.line(request.key)) is not None:
-                yield line
+            if (kept := self._journal.kept(request.key, request.check)) is not None:
+                yield kept.line
 
     def _count(self) -> int | None:
         total = count_rows(self._source)
@@ -192,10 +192,10 @@ class Runner:
             if (kept := self._kept(request)) is not None:
                 await self._keep(kept)
                 continue
-            if self._budget is not None and not await self._can_pay(self._budget):
-                continue
+            if self._budget is not None:
+                await self._wait_for(self._budget)
             if self.tally.stopped is not None:
-                await self._pass()
+                await self._leave(request)
                 continue
             self.tally.under_way += 1
             try:
@@ -205,6 +205,8 @@ class Runner:
                 self._ended.set()
             if answer is not None:
                 await self._take(request, answer)
+            else:
+                await self._leave(request)
 
     def _kept(self, request: Request) -> Kept | None:
         """Return what an earlier run made of a row; `None` for one that is to be asked."""
@@ -221,10 +223,17 @@ class Runner:
         await self._deliver(kept.line)
         await self._pass()
 
+    async def _leave(self, request: Request) -> None:
+        """Ask a row no more: what an earlier run made of it stands, even if it was to be asked
+        again."""
+        kept = self._journal.kept(request.key, request.check) if self._journal else None
+        await (self._keep(kept) if kept is not None else self._pass())
+
     @property
     def _hands_on(self) -> bool:
         """Whether a run that was stopped goes through a file's further rows, for the answers that
-        earlier runs left: the output has no fewer than before."""
+        earlier runs left: but for rows that say something else, the output has no fewer than
+        before."""
         return self._to_come > 0 and isinstance(self._source, str | Path)
 
     async def _pass(self) -> None:
@@ -251,16 +260,14 @@ class Runner:
             assert answer.error is not None
             self.stop(f"{self._hopeless} rows in a row failed so: {answer.error.message}")
 
-    async def _can_pay(self, budget: Budget) -> bool:
-        while not budget.admits():
+    async def _wait_for(self, budget: Budget) -> None:
+        """Wait until a further call can be paid for, or the run is stopped, as where none can."""
+        while self.tally.stopped is None and not budget.admits():
             if not budget.under_way:
                 self.stop(f"the budget of ${budget.dollars:g} is used up")
-                return False
+                return
             self._ended.clear()
             await self._ended.wait()
-            if self.tally.stopped is not None:
-                return False
-        return True
 
     async def _wait(self, waiting: Awaitable[T]) -> tuple[T] | None:
         """Wait for something that a run which is stopped does without; `None`: it was stopped."""
