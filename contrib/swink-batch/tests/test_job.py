@@ -9,7 +9,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from attrs import define
@@ -213,6 +213,52 @@ async def test_a_run_that_is_stopped_writes_all_that_earlier_ones_answered(tmp_p
     assert (whole.kept, whole.answered, len(written(output))) == (3, 6, 9)
 
 
+@pytest.mark.parametrize("order", ["completion", "input"])
+@pytest.mark.parametrize("again", [{"retry_failed": True}, {"resume": False}], ids=str)
+async def test_a_run_that_is_stopped_leaves_the_answers_that_it_was_to_replace(
+    again: dict[str, Any], order: Literal["completion", "input"], tmp_path: Path
+) -> None:
+    def watch(tally: Tally) -> None:
+        tally.stop("at once")
+
+    path, output = tmp_path / "rows.jsonl", tmp_path / "answers.jsonl"
+    rows = [*some(2), {"id": "none"}, *some(5)[2:]]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    await run("echo/echo", path, output, prompt="{text}")
+    before = {line["id"]: line for line in written(output)}
+    path.write_text(path.read_text().replace("row r4", "another"))
+    settings: dict[str, Any] = {"prompt": "{text}", "order": order, "watch": watch, **again}
+    stopped = await run("echo/echo", path, output, **settings)
+    del before["r4"]  # which says something else now
+    assert {line["id"]: line for line in written(output)} == before
+    assert (stopped.done, stopped.kept, stopped.kept_failed) == (0, 4, 1)
+
+
+async def test_a_run_that_stops_at_its_budget_lets_others_have_their_turn(tmp_path: Path) -> None:
+    beats = 0
+
+    async def beat() -> None:
+        nonlocal beats
+        while True:
+            await asyncio.sleep(0)
+            beats += 1
+
+    path, output = tmp_path / "rows.jsonl", tmp_path / "answers.jsonl"
+    model = "openai/gpt-5.4-mini"
+    async with server() as (_, settings):
+        path.write_text(json.dumps(some(2001)[-1]))
+        await run(model, path, output, prompt="{text}", **settings)
+        path.write_text("\n".join(map(json.dumps, some(2001))))
+        beating = asyncio.ensure_future(beat())
+        less = {**settings, "budget": 1e-9, "concurrency": 1}
+        tally = await run(model, path, output, prompt="{text}", **less)
+        beating.cancel()
+    assert tally.stopped is not None
+    assert "budget of $1e-09 is used up" in tally.stopped
+    assert (tally.kept, len(written(output))) == (1, 1)
+    assert beats > 200
+
+
 async def test_a_run_that_is_stopped_leaves_those_that_wait_for_their_turn(tmp_path: Path) -> None:
     def watch(tally: Tally) -> None:
         if tally.done == 2:
@@ -238,10 +284,29 @@ async def test_a_template_that_is_none_is_refused(template: str) -> None:
         _ = [answer async for answer in answers("echo/echo", some(1), prompt=template)]
 
 
-async def test_two_rows_of_one_id_are_refused() -> None:
-    rows = [{"id": "a", "prompt": "Hi"}, {"id": "a", "prompt": "Ho"}]
-    with pytest.raises(UsageError, match="row 2 has the id of an earlier one, 'a'"):
-        _ = [answer async for answer in answers("echo/echo", rows)]
+@pytest.mark.parametrize("order", ["completion", "input"])
+async def test_a_row_that_repeats_an_id_has_a_line_of_its_own(
+    order: Literal["completion", "input"], tmp_path: Path
+) -> None:
+    ids = ["a", "row 4", "a", "a", "row 3"]
+    rows = [{"id": id, "prompt": f"row {n}"} for n, id in enumerate(ids, 1)]
+    output = tmp_path / "answers.jsonl"
+    tally = await run("echo/echo", rows, output, order=order)
+    assert (tally.answered, tally.kinds) == (2, {"bad_row": 3})
+    lines = {line["id"]: line for line in written(output)}
+    told = {id: line.get("text") or line["error"]["message"] for id, line in lines.items()}
+    assert told == {
+        "a": "row 1",
+        "row 4": "row 2",
+        "row 3": "the row has the id of an earlier one, 'a': give each row its own",
+        "row row 4": "the row has the id of an earlier one, 'a': give each row its own",
+        "row 5": "the row has the id of an earlier one, 'row 3': give each row its own",
+    }
+    assert len(written(output)) == len(rows)
+    again = await run("echo/echo", rows, output, order=order)
+    assert (again.done, again.kept, again.kept_failed) == (0, 2, 3)
+    assert {line["id"]: line for line in written(output)} == lines
+    assert len(written(output)) == len(rows)
 
 
 async def test_a_hostile_server_leaves_no_row_without_an_answer_or_a_reason(

@@ -38,10 +38,10 @@ def add(journal: Journal, answer: Answer, check: int) -> None:
     journal.add(key(answer.id), check, answer)
 
 
-def text(journal: Journal, id: str) -> str:
-    line = journal.line(key(id))
-    assert line is not None
-    return read_answer(line).text
+def text(journal: Journal, id: str, check: int) -> str:
+    kept = journal.kept(key(id), check)
+    assert kept is not None
+    return read_answer(kept.line).text
 
 
 def test_what_was_added_is_there_when_it_is_opened_again(path: Path) -> None:
@@ -51,8 +51,8 @@ def test_what_was_added_is_there_when_it_is_opened_again(path: Path) -> None:
     journal.close()
     again = opened(path)
     assert (again.cost, again.dearest) == (0.75, 0.5)
-    assert text(again, "a") == "line\nbreak ü"
-    assert again.line(key("c")) is None
+    assert text(again, "a", 7) == "line\nbreak ü"
+    assert again.kept(key("c"), 7) is None
     kept = [again.kept(key(id), check) for id, check in (("a", 7), ("a", 6), ("b", 8), ("c", 0))]
     assert [each and each.failed for each in kept] == [False, None, True, None]
     assert again.kept(key("a"), 7, retry_failed=True)
@@ -66,7 +66,7 @@ def test_a_later_answer_takes_the_place_of_an_earlier_one(path: Path) -> None:
         add(journal, Answer(id="a", text=said), 1)
     journal.close()
     again = opened(path)
-    assert text(again, "a") == "new"
+    assert text(again, "a", 1) == "new"
     again.close()
 
 
@@ -79,7 +79,7 @@ def test_writers_see_what_the_others_wrote_before_them(path: Path) -> None:
     for journal in (first, second):
         journal.close()
     third = opened(path)
-    assert [text(third, id) for id in ("a", "b")] == ["first", "second"]
+    assert [text(third, id, 1) for id in ("a", "b")] == ["first", "second"]
     third.close()
 
 
@@ -133,8 +133,8 @@ def test_a_disk_that_fills_in_the_middle_of_a_line_leaves_no_part_of_it(
     add(journal, Answer(id="c", text="three"), 7)
     journal.close()
     again = opened(tmp_path / "journal")
-    assert [text(again, id) for id in ("a", "c")] == ["one", "three"]
-    assert again.line(key("b")) is None
+    assert [text(again, id, 7) for id in ("a", "c")] == ["one", "three"]
+    assert again.kept(key("b"), 7) is None
     again.close()
 
 
@@ -149,8 +149,8 @@ def test_a_database_that_cannot_be_written_is_named_and_keeps_what_it_has(tmp_pa
         add(journal, Answer(id="b", text="two"), 7)
     journal.close()
     again = opened(path)
-    assert text(again, "a") == "one"
-    assert again.line(key("b")) is None
+    assert text(again, "a", 7) == "one"
+    assert again.kept(key("b"), 7) is None
     again.close()
 
 
@@ -179,6 +179,9 @@ def test_the_index_is_a_dictionary(entries: dict[int, int], met_first: bool) -> 
     assert len(index) == len(entries)
     assert {key: index.get(key) for key in entries} == entries
     assert [index.meet(key) for key in entries] == [not met_first] * len(entries)
+    for is_first in (True, False):
+        assert [index.meet(key, again=True) for key in entries] == [is_first] * len(entries)
+    assert {key: index.get(key) for key in entries} == entries
     unknown = next(key for key in range(1, 400) if key not in entries)
     assert index.get(unknown) == 0
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -69,11 +70,14 @@ def written(path: Path) -> dict[str, dict[str, Any]]:
 
 
 async def asked(
-    tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]], **more: Any
+    tmp_path: Path,
+    vendor: tuple[str, VendorServer, dict[str, Any]],
+    rows: list[dict[str, Any]] = ROWS,
+    **more: Any,
 ) -> tuple[Tally, dict[str, dict[str, Any]]]:
     model, _, settings = vendor
     output = tmp_path / "answers.jsonl"
-    tally = await run(model, ROWS, output, via="batch", **settings, **more)
+    tally = await run(model, rows, output, via="batch", **settings, **more)
     return tally, written(output)
 
 
@@ -136,34 +140,173 @@ async def failing(self: Any, id: str) -> None:
     raise SwinkError("gone")
 
 
-async def test_what_was_handed_over_can_be_cancelled(
-    tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]], monkeypatch: Any
+async def handed_over(
+    tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]], **more: Any
 ) -> None:
-    vendor[1].polls = 1000
-    with monkeypatch.context() as context:
+    """Hand rows over, and end before anything is known of them."""
+    with pytest.MonkeyPatch.context() as context:
         context.setattr(via_batch.Vendor, "poll", failing)
         with pytest.raises(SwinkError, match="gone"):
-            await asked(tmp_path, vendor)
+            await asked(tmp_path, vendor, **more)
+
+
+def prompts(vendor: tuple[str, VendorServer, dict[str, Any]]) -> list[list[str]]:
+    """Return what was asked in each batch."""
+    return [[prompt for _, prompt in each["requests"]] for each in vendor[1].batches.values()]
+
+
+async def test_a_look_that_fails_ends_the_others(
+    tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]], monkeypatch: Any
+) -> None:
+    looks: list[str] = []
+
+    async def poll(self: Any, id: str) -> None:
+        looks.append(id)
+        if id == looks[0] and len({*looks}) == 2:
+            raise SwinkError("gone")
+
+    for number in (1, 2):
+        await handed_over(
+            tmp_path, vendor, shard=(number, 2), journal=tmp_path / "answers.jsonl.journal"
+        )
+    monkeypatch.setattr(via_batch.Vendor, "poll", poll)
+    with pytest.raises(SwinkError, match="gone"):
+        await asked(tmp_path, vendor)
+    assert len({*looks}) == 2
+    count = len(looks)
+    await asyncio.sleep(0.05)
+    assert len(looks) == count
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_a_row_that_says_something_else_than_its_batch_is_handed_over_anew(
+    tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]]
+) -> None:
+    await handed_over(tmp_path, vendor)
+    changed = [{"id": "r0", "prompt": "another row"}, *ROWS[1:]]
+    tally, lines = await asked(tmp_path, vendor, changed)
+    assert prompts(vendor)[1:] == [["another row"]]
+    assert (lines["r0"]["text"], lines["r1"]["text"]) == (
+        "answer to another row",
+        "answer to row r1",
+    )
+    assert (tally.answered, tally.failed, len(lines)) == (4, 2, 6)
+    again, same = await asked(tmp_path, vendor, changed)
+    assert (again.done, same, len(vendor[1].batches)) == (0, lines, 2)
+
+
+@pytest.mark.parametrize("polls", [1, 3])
+async def test_a_row_that_a_run_has_not_stays_for_one_that_has(
+    polls: int, tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]]
+) -> None:
+    vendor[1].polls = polls
+    await handed_over(tmp_path, vendor)
+    for many in (2, 0, 6):
+        _, lines = await asked(tmp_path, vendor, ROWS[:many])
+        assert lines.keys() == {row["id"] for row in ROWS[:many]}
+    assert [lines[f"r{n}"]["text"] for n in range(4)] == [f"answer to row r{n}" for n in range(4)]
+    assert len(vendor[1].batches) == 1
+
+
+async def test_each_shard_comes_back_to_its_own_batch(
+    tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]]
+) -> None:
+    model, server, settings = vendor
+    shared: dict[str, Any] = {"journal": tmp_path / "journal"}
+    await handed_over(tmp_path, vendor, shard=(1, 2), **shared)
+    tallies = await asyncio.gather(
+        *(
+            run(
+                model,
+                ROWS,
+                tmp_path / f"{n}.jsonl",
+                via="batch",
+                shard=(n, 2),
+                **shared,
+                **settings,
+            )
+            for n in (2, 1)
+        )
+    )
+    assert sum(tally.answered for tally in tallies) == 4
+    assert len(server.batches) == 2
+    assert sorted(chain(*prompts(vendor))) == sorted(row["prompt"] for row in ROWS)
+    tally, lines = await asked(tmp_path, vendor, **shared)
+    assert (tally.done, tally.kept, len(lines)) == (0, 4, 6)
+
+
+async def test_a_run_without_shards_fetches_what_shards_handed_over(
+    tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]]
+) -> None:
+    for number in (1, 2):
+        await handed_over(
+            tmp_path, vendor, shard=(number, 2), journal=tmp_path / "answers.jsonl.journal"
+        )
+    tally, lines = await asked(tmp_path, vendor)
+    assert (tally.answered, len(lines), len(vendor[1].batches)) == (4, 6, 2)
+
+
+async def test_a_run_that_was_killed_before_the_ledgers_last_line_asks_nothing_again(
+    tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]]
+) -> None:
+    _, lines = await asked(tmp_path, vendor)
+    ledger = tmp_path / "answers.jsonl.journal.batches" / "all.journal"
+    ledger.write_bytes(ledger.read_bytes().splitlines(keepends=True)[0])
+    for _ in range(2):
+        tally, same = await asked(tmp_path, vendor)
+        assert (tally.kept, tally.kept_failed, same) == (4, 2, lines)
+    tally, _ = await asked(tmp_path, vendor, retry_failed=True)
+    assert (tally.failed, prompts(vendor)[1:]) == (2, [["row bad", "row lost"]])
+
+
+async def test_a_ledger_that_something_else_wrote_to_is_named(
+    tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]]
+) -> None:
+    await asked(tmp_path, vendor)
+    ledger = tmp_path / "answers.jsonl.journal.batches" / "all.journal"
+    ledger.write_bytes(ledger.read_bytes() + b"what is this\n")
+    with pytest.raises(SwinkError, match=r"journal\.batches: line 3 is no batch"):
+        await asked(tmp_path, vendor)
+
+
+async def test_what_was_handed_over_can_be_cancelled(
+    tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]]
+) -> None:
+    vendor[1].polls = 1000
+    await handed_over(tmp_path, vendor)
     tally, _ = await asked(tmp_path, vendor, cancel=True)
     assert vendor[1].faults == []
     kept = 0 if vendor[0].startswith("bedrock/") else 1  # a job that was stopped tells nothing
     assert (tally.answered, tally.kinds["batch_ended"]) == (kept, 6 - kept)
 
 
+async def test_cancelling_ends_what_rows_said_before_and_nothing_that_has_ended(
+    tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]]
+) -> None:
+    vendor[1].polls = 1000
+    await handed_over(tmp_path, vendor)
+    changed = [{**row, "prompt": f"another {row['prompt']}"} for row in ROWS]
+    tally, _ = await asked(tmp_path, vendor, changed, cancel=True)
+    assert [each["cancelled"] for each in vendor[1].batches.values()] == [True]
+    assert tally.done == 0
+    vendor[1].polls = 1
+    await handed_over(tmp_path, vendor, rows=changed)
+    tally, _ = await asked(tmp_path, vendor, changed, cancel=True)
+    assert (tally.answered, vendor[1].faults) == (4, [])
+    assert [each["cancelled"] for each in vendor[1].batches.values()] == [True, False]
+
+
 @pytest.mark.skipif(
     "SWINK_BATCH_SDKS" not in os.environ, reason="make counterparts drives the SDKs"
 )
 async def test_the_vendors_sdk_sends_what_swink_sends_and_reads_the_same(
-    tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]], monkeypatch: Any
+    tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]]
 ) -> None:
     provider, _, model = vendor[0].partition("/")
     drive, cancelled = SDKS[provider]
     (tmp_path / "other").mkdir()
     _, lines = await asked(tmp_path, vendor)
-    with monkeypatch.context() as context:
-        context.setattr(via_batch.Vendor, "poll", failing)
-        with pytest.raises(SwinkError, match="gone"):
-            await asked(tmp_path / "other", vendor)
+    await handed_over(tmp_path / "other", vendor)
     await asked(tmp_path / "other", vendor, cancel=True)
     rows = rows_of(vendor[1])
     names = {name: row["id"] for (name, _), row in zip(rows, ROWS, strict=True)}

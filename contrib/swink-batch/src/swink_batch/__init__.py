@@ -1,7 +1,8 @@
 """Many prompts: a hundred or ten million, on one machine or many.
 
 job.py        what is asked of whom; `run` and `answers`
-runner.py     one run of a job
+runner.py     one run of a job; via_batch.py one over a vendor's batch API
+ledger.py     which rows that was handed
 rows.py       rows of JSONL, CSV, Parquet or any iterable; forms.py makes requests of them
 answers.py    what becomes of a row
 journal/      what has been answered, kept through every kind of end

@@ -23,7 +23,7 @@ from swink_core import (
     dump,
 )
 
-__all__ = ["Answer", "Failed", "as_json", "failed", "read_answer", "succeeded"]
+__all__ = ["Answer", "Failed", "as_json", "bad_row", "failed", "read_answer", "succeeded"]
 
 _FIELDS = ("input", "output", "cache_read", "cache_write", "reasoning", "total")
 
@@ -88,6 +88,11 @@ def failed(id: str, error: SwinkError, model: str) -> Answer:
     told = f"{error.title}: {error.message}" if error.title else error.message
     answer.error = Failed(kind, told, error.resolution)
     return answer
+
+
+def bad_row(id: str, why: str) -> Answer:
+    """Return what is kept of a row that cannot be asked."""
+    return Answer(id=id, error=Failed("bad_row", why, "Correct the row, and start the run again."))
 
 
 def as_json(answer: Answer) -> Answer:

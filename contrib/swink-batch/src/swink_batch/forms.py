@@ -13,7 +13,7 @@ from attrs import define
 from swink_batch.rows import BadRow, Row
 from swink_core import Context, Tool, UsageError, load
 
-__all__ = ["Form", "Request", "digest"]
+__all__ = ["Form", "Request", "digest", "unasked"]
 
 Prompt = Context | str | Sequence[Any]
 
@@ -38,6 +38,11 @@ class Request:
     why: str | None = None
 
 
+def unasked(id: str, why: str) -> Request:
+    """Return what stands for a row that cannot be asked."""
+    return Request(id, digest(id.encode()), check=digest(why.encode()), why=why)
+
+
 class Form:
     """How rows become requests.
 
@@ -53,8 +58,7 @@ class Form:
     def request(self, number: int, row: Row | BadRow) -> Request:
         """Return the request of a row, of which this is the number."""
         if isinstance(row, BadRow):
-            id = f"row {number}"  # the number alone may be another row's id
-            return Request(id, digest(id.encode()), check=digest(row.why.encode()), why=row.why)
+            return unasked(f"row {number}", row.why)  # the number alone may be another row's id
         named = {"prompt": row} if isinstance(row, str) else row
         id = str(number if (given := named.get(self._id_field)) is None else given)
         key, check = digest(id.encode()), digest(_ENCODER.encode(row))

@@ -105,9 +105,13 @@ class Job:
         if isinstance(self.journal, Journal):
             self.journal.read()  # what others have added
             return self.journal
+        return Journal(engine_of(self.journal, self.writer), self.told())
+
+    @property
+    def writer(self) -> str:
+        """The name of this process among those that write the journal."""
         number, count = self.shard
-        name = "all" if count == 1 else f"{number}-of-{count}"
-        return Journal(engine_of(self.journal, name), self.told())
+        return "all" if count == 1 else f"{number}-of-{count}"
 
     def told(self) -> dict[str, Any]:
         """Return what the answers depend on, for the journal's first line."""

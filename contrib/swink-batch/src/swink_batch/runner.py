@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 import msgspec
 
 from swink import Client
-from swink_batch.answers import Answer, Failed, as_json, failed, succeeded
+from swink_batch.answers import Answer, as_json, bad_row, failed, succeeded
 from swink_batch.budget import Budget
-from swink_batch.forms import Form, Request
+from swink_batch.forms import Form, Request, unasked
 from swink_batch.journal import Index, Journal, Kept
 from swink_batch.limits import Limiter
 from swink_batch.rows import Rows, count_rows, read_rows
@@ -25,7 +25,7 @@ from swink_core.providers import Clock
 if TYPE_CHECKING:
     from swink_batch.job import Job
 
-__all__ = ["Deliver", "Runner", "Watch"]
+__all__ = ["Deliver", "Runner", "Watch", "together"]
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +53,17 @@ MOST_HOPELESS = 10
 
 MOST_AT_ONCE = 4
 """Rows that one of hundreds of workers passes by before the others and all else have a turn."""
+
+
+async def together(works: Iterable[Coroutine[Any, Any, object]]) -> None:
+    """Carry all out at a time; where one fails, the others end before it is told."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class Runner:
@@ -126,16 +137,10 @@ class Runner:
         self._rows = chain([*islice(self._rows, 1)], self._rows)
 
     async def run(self) -> None:
-        """Ask all rows. Raises UsageError where two have one id."""
+        """Ask all rows."""
         if self._watch is not None:
             self._watch(self.tally)
-        workers = [asyncio.ensure_future(self._work()) for _ in range(self._job.concurrency)]
-        try:
-            await asyncio.gather(*workers)
-        finally:
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
+        await together(self._work() for _ in range(self._job.concurrency))
         self.tally.now = self._clock.time()
         self.tally.refused = sum(lane.refused for lane in self._limiter.lanes.values())
 
@@ -145,33 +150,39 @@ class Runner:
     def lines(self) -> Iterator[bytes]:
         """Yield the lines of all rows that have one, in the order of the input."""
         assert self._journal is not None
-        for _, request in self._own_rows():
-            if (line := self._journal.line(request.key)) is not None:
-                yield line
+        for _, request in self._own_rows(again=True):
+            if (kept := self._journal.kept(request.key, request.check)) is not None:
+                yield kept.line
 
     def _count(self) -> int | None:
         total = count_rows(self._source)
         return None if total is None else total // self._job.shard[1]
 
-    def _own_rows(self) -> Iterator[tuple[int, Request]]:
-        """Yield the requests of this process's rows, and which rows of all they are."""
+    def _own_rows(self, again: bool = False) -> Iterator[tuple[int, Request]]:
+        """Yield the requests of this process's rows, each id once, and which rows of all they are.
+
+        A row that has the id of an earlier one is told by its number. `again` is for the second
+        time.
+        """
         number, count = self._job.shard
         for position, row in enumerate(read_rows(self._source), 1):
             request = self._form.request(position, row)
-            if count == 1 or request.key % count == number - 1:
-                yield position, request
+            if count > 1 and request.key % count != number - 1:
+                continue
+            name, why = str(position), f"the row has the id of an earlier one, {request.id!r}"
+            while not self._ids.meet(request.key, again):
+                name = f"row {name}"  # which may be another row's id itself
+                request = unasked(name, f"{why}: give each row its own")
+            yield position, request
 
     def _requests(self) -> Iterator[Request]:
-        """Yield the requests of this process's rows, each id once."""
         for position, request in self._own_rows():
-            if not self._ids.meet(request.key):
-                raise UsageError(
-                    f"row {position} has the id of an earlier one, {request.id!r}",
-                    resolution="Give each row its own, or name the field that tells them apart "
-                    "(id_field, --id).",
-                )
             if request.why is not None and position == 1:
-                raise UsageError(request.why, title="The first row cannot be asked")
+                raise UsageError(
+                    request.why,
+                    title="The first row cannot be asked",
+                    resolution="Correct the row, or the prompt that names its fields (--prompt).",
+                )
             yield request
 
     async def _work(self) -> None:
@@ -181,10 +192,10 @@ class Runner:
             if (kept := self._kept(request)) is not None:
                 await self._keep(kept)
                 continue
-            if self._budget is not None and not await self._can_pay(self._budget):
-                continue
+            if self._budget is not None:
+                await self._wait_for(self._budget)
             if self.tally.stopped is not None:
-                await self._pass()
+                await self._leave(request)
                 continue
             self.tally.under_way += 1
             try:
@@ -194,6 +205,8 @@ class Runner:
                 self._ended.set()
             if answer is not None:
                 await self._take(request, answer)
+            else:
+                await self._leave(request)
 
     def _kept(self, request: Request) -> Kept | None:
         """Return what an earlier run made of a row; `None` for one that is to be asked."""
@@ -210,10 +223,17 @@ class Runner:
         await self._deliver(kept.line)
         await self._pass()
 
+    async def _leave(self, request: Request) -> None:
+        """Ask a row no more: what an earlier run made of it stands, even if it was to be asked
+        again."""
+        kept = self._journal.kept(request.key, request.check) if self._journal else None
+        await (self._keep(kept) if kept is not None else self._pass())
+
     @property
     def _hands_on(self) -> bool:
         """Whether a run that was stopped goes through a file's further rows, for the answers that
-        earlier runs left: the output has no fewer than before."""
+        earlier runs left: but for rows that say something else, the output has no fewer than
+        before."""
         return self._to_come > 0 and isinstance(self._source, str | Path)
 
     async def _pass(self) -> None:
@@ -240,16 +260,14 @@ class Runner:
             assert answer.error is not None
             self.stop(f"{self._hopeless} rows in a row failed so: {answer.error.message}")
 
-    async def _can_pay(self, budget: Budget) -> bool:
-        while not budget.admits():
+    async def _wait_for(self, budget: Budget) -> None:
+        """Wait until a further call can be paid for, or the run is stopped, as where none can."""
+        while self.tally.stopped is None and not budget.admits():
             if not budget.under_way:
                 self.stop(f"the budget of ${budget.dollars:g} is used up")
-                return False
+                return
             self._ended.clear()
             await self._ended.wait()
-            if self.tally.stopped is not None:
-                return False
-        return True
 
     async def _wait(self, waiting: Awaitable[T]) -> tuple[T] | None:
         """Wait for something that a run which is stopped does without; `None`: it was stopped."""
@@ -273,7 +291,7 @@ class Runner:
     async def _ask(self, request: Request) -> Answer | None:
         """Return what becomes of a row; `None` where the run was stopped before it was asked."""
         if request.why is not None:
-            return Answer(id=request.id, error=Failed("bad_row", request.why))
+            return bad_row(request.id, request.why)
         options: dict[str, Any] = {**self._job.options, **request.options}
         began = self._clock.time()
         try:

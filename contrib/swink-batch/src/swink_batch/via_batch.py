@@ -1,25 +1,22 @@
 """A run over a vendor's batch API: hand over, wait, fetch; each step kept, so that it resumes.
 
-Beside the journal stands a ledger, a folder named after it and `.batches`, with a line for each
-batch that was begun, and one when its results are in the journal. A run that is started again looks
-after the batches that it finds there, and hands over what is in none. A process that is killed
-between a vendor's answer and the ledger's line leaves a batch that nobody fetches.
+A run that is started again fetches those batches of the ledger in which it finds rows of its own
+that say what they said, and hands over what is in none. A process that is killed between a vendor's
+answer and the ledger's line leaves a batch that nobody fetches.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import backoff
-import msgspec
 
-from swink_batch.answers import Answer, Failed, as_json, failed, succeeded
+from swink_batch.answers import Answer, Failed, as_json, bad_row, failed, succeeded
 from swink_batch.forms import Request
-from swink_batch.journal import FileEngine
-from swink_batch.runner import Runner
+from swink_batch.ledger import Ledger, id_part, row_name
+from swink_batch.runner import Runner, together
 from swink_batch.vendors import Vendor, batch_price
 from swink_core import SwinkError, UsageError
 
@@ -29,14 +26,6 @@ FIRST_POLL = 5.0
 """Seconds until a batch is looked at again, at first; then ever longer."""
 
 LONGEST_POLL = 120.0
-
-
-class _Line(msgspec.Struct, omit_defaults=True):
-    """A line of the ledger: a batch was begun with these rows, or its results are in."""
-
-    batch: str
-    rows: list[str] = []
-    ended: bool = False
 
 
 class BatchRunner(Runner):
@@ -67,7 +56,7 @@ class BatchRunner(Runner):
         if self._watch is not None:
             self._watch(self.tally)
         provider = self._client.catalog.resolve(model).provider
-        ledger = FileEngine(Path(f"{self._job.journal}.batches"))
+        ledger = Ledger(Path(f"{self._job.journal}.batches"), self._job.writer)
         try:
             async with Vendor(provider, self._job.client) as vendor:
                 await self._hand_over(vendor, ledger)
@@ -75,17 +64,23 @@ class BatchRunner(Runner):
             ledger.close()
         self.tally.now = self._clock.time()
 
-    async def _hand_over(self, vendor: Vendor, ledger: FileEngine) -> None:
-        open_ = _open_batches(ledger)
-        theirs = {row for rows in open_.values() for row in rows}
+    async def _hand_over(self, vendor: Vendor, ledger: Ledger) -> None:
+        open_ = ledger.open_batches()
+        theirs = {name for names in open_.values() for name in names}
+        kept: set[str] = set()
         waiting: dict[str, Request] = {}
         rows: list[tuple[str, bytes]] = []
         size = 0
         for request in self._rows:
-            if (kept := self._kept(request)) is not None:
-                await self._keep(kept)
+            name = row_name(request)
+            if (found := self._kept(request)) is not None:
+                if name in theirs:
+                    kept.add(name)
+                await self._keep(found)
                 continue
-            name = f"row-{request.key:016x}"
+            if request.why is not None:
+                await self._take(request, bad_row(request.id, request.why))
+                continue
             try:
                 body = await vendor.request(self._stream(vendor, request))
             except SwinkError as error:
@@ -104,12 +99,24 @@ class BatchRunner(Runner):
         if rows:
             await self._submit(vendor, ledger, open_, rows)
         self.tally.under_way = len(waiting)
-        await asyncio.gather(*(self._fetch(vendor, ledger, id, open_[id], waiting) for id in open_))
+        asked = {*map(id_part, waiting)}
+        fetched: dict[str, list[str]] = {}
+        for id, names in open_.items():
+            ours = [name for name in names if name in kept or id_part(name) in asked]
+            if not waiting.keys().isdisjoint(names) or (
+                self._job.cancel and not asked.isdisjoint(map(id_part, names))
+            ):
+                fetched[id] = ours
+            elif there := [name for name in ours if name in kept]:
+                ledger.end(id, there)  # a run was killed before it wrote this
+        await together(
+            self._fetch(vendor, ledger, id, ours, waiting) for id, ours in fetched.items()
+        )
 
     async def _submit(
         self,
         vendor: Vendor,
-        ledger: FileEngine,
+        ledger: Ledger,
         open_: dict[str, list[str]],
         rows: Sequence[tuple[str, bytes]],
     ) -> None:
@@ -117,18 +124,20 @@ class BatchRunner(Runner):
         assert self._journal is not None
         self._journal.begin()  # the batch is that job's
         id = await vendor.submit(rows)
-        ledger.append(msgspec.json.encode(_Line(id, names)))
+        ledger.begin(id, names)
         open_[id] = names
 
     async def _fetch(
         self,
         vendor: Vendor,
-        ledger: FileEngine,
+        ledger: Ledger,
         id: str,
-        rows: Sequence[str],
+        ours: Sequence[str],
         waiting: dict[str, Request],
     ) -> None:
-        if self._job.cancel:
+        """Wait for a batch, and keep what became of `ours` of its rows: the others' results are
+        left to a run that has them."""
+        if self._job.cancel and await vendor.poll(id) is None:
             await vendor.cancel(id)
         waits: Any = backoff.expo
         poll = backoff.on_predicate(
@@ -141,11 +150,11 @@ class BatchRunner(Runner):
             if (request := waiting.pop(name, None)) is not None:
                 answer = await self._answer(vendor, request, status, body)
                 await self._take(request, answer)
-        for name in rows:
+        for name in ours:
             if (request := waiting.pop(name, None)) is not None:
                 why = Failed("batch_ended", "The batch ended without an answer to this row.")
                 await self._take(request, Answer(id=request.id, error=why))
-        ledger.append(msgspec.json.encode(_Line(id, ended=True)))
+        ledger.end(id, ours)
         self.tally.under_way = len(waiting)
 
     async def _answer(self, vendor: Vendor, request: Request, status: int, body: bytes) -> Answer:
@@ -160,19 +169,6 @@ class BatchRunner(Runner):
         return answer
 
     def _stream(self, vendor: Vendor, request: Request) -> Any:
-        if request.why is not None:
-            raise UsageError(request.why)
         options: dict[str, Any] = {**self._job.options, **request.options, "transport": "buffered"}
         models = self._job.models if self._is_one_model() else self._job.models[0]
         return vendor.client.stream(models, request.prompt, type=self._job.type, **options)
-
-
-def _open_batches(ledger: FileEngine) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for _, line in ledger.lines():
-        said = msgspec.json.decode(line, type=_Line)
-        if said.ended:
-            found.pop(said.batch, None)
-        else:
-            found[said.batch] = said.rows
-    return found

@@ -24,7 +24,9 @@ LARGER = 1.5
 """How many times as large it is then."""
 
 MET = 1 << 62
-"""The bit of a value that says that the id was met in this run."""
+"""The bit of a value that says that the id was met in this run; that above it, once more."""
+
+MARKS = MET | MET << 1
 
 
 class _Part:
@@ -44,7 +46,7 @@ class _Part:
 
 
 class Index:
-    """From an id's digest to a value of 62 bits, and one more; 0 stands for an unknown one."""
+    """From an id's digest to a value of 62 bits, and two marks; 0 stands for an unknown one."""
 
     def __init__(self) -> None:
         self._parts = [_Part(SMALLEST) for _ in range(PARTS)]
@@ -61,21 +63,22 @@ class Index:
         """Return the value of an id; 0 for an unknown one."""
         key = key or 1
         part = self._parts[key % PARTS]
-        return part.values[part.slot(key)] & ~MET
+        return part.values[part.slot(key)] & ~MARKS
 
     def put(self, key: int, value: int) -> None:
         """Keep a value, in the place of what was kept for the id."""
         key = key or 1
         part, at = self._place(key)
-        part.values[at] = part.values[at] & MET | value
+        part.values[at] = part.values[at] & MARKS | value
 
-    def meet(self, key: int) -> bool:
-        """Mark an id as met; tell whether it is for the first time."""
-        key = key or 1
+    def meet(self, key: int, again: bool = False) -> bool:
+        """Mark an id as met; tell whether it is for the first time. `again` has marks of its own,
+        for who goes through the ids once more."""
+        key, mark = key or 1, MET << again
         part, at = self._place(key)
         value = part.values[at]
-        part.values[at] = value | MET
-        return not value & MET
+        part.values[at] = value | mark
+        return not value & mark
 
     def _place(self, key: int) -> tuple[_Part, int]:
         """Return the slot of a key, which is made if there is none."""

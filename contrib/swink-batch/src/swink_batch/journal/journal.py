@@ -132,11 +132,6 @@ class Journal:
         self._put(key, place, answer.error is not None)
         return line
 
-    def line(self, key: int) -> bytes | None:
-        """Return the line of an id's answer; `None` where there is none."""
-        known = self.index.get(key)
-        return self._line(known)[17:] if known else None
-
     def _put(self, key: int, place: int, failed: bool) -> None:
         self.index.put(key, place + 1 | (_FAILED if failed else 0))
 
