@@ -81,6 +81,27 @@ async def test_a_key_that_is_missing_is_for_the_gateways_owner_to_set(protocol: 
 
 
 @EACH
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("status", [401, 403])
+async def test_credentials_of_the_gateways_that_are_refused_are_no_clients_to_mend(
+    protocol: str, stream: bool, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    body = {"error": {"message": "Incorrect API key provided: sk-ab***yz, for gpt-4.1-mini."}}
+    http = MemoryHTTPClient(MemoryResponse.of_json(body, status))
+    own = {"openai": {"base_url": "http://upstream.invalid/v1", "api_key": "k"}}
+    routes = {"best": ["openai/gpt-4.1-mini"]}
+    async with serving(http=http, providers=own, routes=routes) as gateway:
+        answer = await asked(gateway, protocol, stream, "best")
+    said = answer.body.decode()
+    assert "does not accept the gateway's own credentials" in said
+    assert "whoever runs the gateway" in said
+    told_to_others = ("OPENAI_API_KEY", "it may use", "for gpt", "sk-ab")
+    assert [words for words in told_to_others if words in said] == []
+    assert answer.status == (200 if stream else 401)
+    assert "openai/gpt-4.1-mini accepts: Incorrect API key provided" in caplog.text
+
+
+@EACH
 async def test_with_nobody_left_to_ask_a_stream_says_so_inside_a_200(protocol: str) -> None:
     async with serving(failing(Kind.OVERLOADED)) as gateway:
         answer = await asked(gateway, protocol, True)

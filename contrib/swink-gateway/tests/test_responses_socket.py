@@ -13,7 +13,9 @@ from serving import Scripted, ask, serving
 
 import swink_core as swink
 from swink_core import AssistantMessage, StopReason, SystemMessage, TextBlock, UserMessage
+from swink_gateway.config import Source
 from swink_gateway.kept import Kept
+from swink_gateway.limits import Allowance, MemoryLedger
 from swink_gateway.protocols.responses import ResponsesEncoder
 from swink_gateway.responses_serving import MOST_WAITING
 
@@ -62,6 +64,35 @@ async def test_a_prewarm_is_answered_without_asking_a_model_and_gone_on_from() -
         follows = {**CREATE, "previous_response_id": warm[-1]["response"]["id"]}
         await answer(socket, follows)
     assert upstream.context.messages == [SystemMessage("Be brief."), UserMessage("Hi")]
+
+
+class BrokenOnce(MemoryLedger):
+    """A ledger whose first call fails as no ledger should."""
+
+    broken = True
+
+    async def admit(self, key: str, allowance: Allowance, tokens: int, dollars: float) -> Any:
+        if self.broken:
+            self.broken = False
+            raise RuntimeError("database is locked")
+        return await super().admit(key, allowance, tokens, dollars)
+
+
+async def test_a_failure_of_the_gateway_s_own_is_told_and_the_next_request_is_answered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    config = Source("team.toml", '[keys.a]\nkey = "${A}"\n').config({"A": "key-a"})
+    async with (
+        serving(Scripted(ANSWER), config=config, ledger=BrokenOnce()) as gateway,
+        aiohttp.ClientSession(headers={"x-api-key": "key-a"}) as session,
+        session.ws_connect(f"{gateway.url}/v1/responses") as socket,
+    ):
+        [failed] = await answer(socket, {**CREATE, "stream_id": "a"})
+        assert (failed["type"], failed["status"], failed["stream_id"]) == ("error", 500, "a")
+        assert failed["error"]["message"] == "the gateway failed to answer"
+        assert "database is locked" in caplog.text
+        events = await answer(socket, CREATE)
+    assert events[-1]["type"] == "response.completed"
 
 
 async def test_events_name_the_lane_of_their_request() -> None:

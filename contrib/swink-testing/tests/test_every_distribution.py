@@ -6,6 +6,8 @@ import inspect
 import logging
 import pkgutil
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib import import_module, metadata
 from types import ModuleType
@@ -65,3 +67,33 @@ def test_what_an_index_shows_has_no_link_that_leads_nowhere_there(package: str) 
     links = re.findall(r"\]\(([^)]+)\)", text)
     assert [link for link in links if not link.startswith("https://")] == []
     assert text.startswith("# ")
+
+
+AS_ON_WINDOWS = """
+import asyncio, os, pkgutil, signal, sys
+from importlib import import_module
+LACKS = {
+    signal: "SIGALRM SIGCHLD SIGCONT SIGHUP SIGKILL SIGPIPE SIGQUIT SIGTSTP SIGUSR1 SIGUSR2 "
+            "SIGWINCH SIG_BLOCK SIG_UNBLOCK pthread_sigmask setitimer sigwait",
+    os: "chown fork geteuid getuid killpg mkfifo nice pread pwrite register_at_fork setsid "
+        "sysconf",
+}
+for module, names in LACKS.items():
+    for name in names.split():
+        vars(module).pop(name, None)
+package = sys.argv[1]
+for found in pkgutil.walk_packages(import_module(package).__path__, f"{package}."):
+    if not found.name.endswith("__main__"):
+        try:
+            import_module(found.name)
+        except Exception as error:
+            print(found.name, repr(error))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="every other test shows it there")
+@pytest.mark.parametrize("package", PACKAGES)
+def test_all_modules_can_be_imported_without_what_windows_lacks(package: str) -> None:
+    command = [sys.executable, "-c", AS_ON_WINDOWS, package]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.returncode) == ("", 0), done.stderr

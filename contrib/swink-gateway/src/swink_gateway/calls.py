@@ -8,6 +8,7 @@ asked for, as an HTTP status where not.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -28,6 +29,7 @@ from swink_core import (
     StreamErrorKind,
     SwinkError,
 )
+from swink_core.providers import redact
 from swink_gateway.addressing import Spoken, addressed, answerable
 from swink_gateway.charging import Charge, charged
 from swink_gateway.counting import ESTIMATED, estimated_tokens
@@ -42,6 +44,8 @@ from swink_gateway.relay import Limits
 from swink_gateway.routing import Chain, Routing, restarted
 
 __all__ = ["OWNER", "Calls", "respond"]
+
+log = logging.getLogger(__name__)
 
 Answering = Callable[[web.Request, Asked], Awaitable[web.StreamResponse]]
 """What makes an answer to a request that was read."""
@@ -78,6 +82,14 @@ def refusing() -> Iterator[None]:
     except SwinkError as error:
         wrong = of_exception(error)
         raise Refused(wrong, status_of(wrong)) from error
+
+
+def _log_refused(stream: EventStream) -> None:
+    """Log what a provider said of the gateway's credentials, which its clients are not told."""
+    message = stream.message
+    if message.error_kind is StreamErrorKind.AUTH:
+        said = redact(message.error_message or "", stream.call.secrets)
+        log.warning("no credentials that %s accepts: %s", stream.call.model, said)
 
 
 @define
@@ -207,6 +219,7 @@ class Calls:
             charge.stream = stream
             async with stream:
                 yield stream, facts, len(chain)
+                _log_refused(stream)
 
     def _stream(
         self, protocol: ClientProtocol, chain: Chain, asked: Asked

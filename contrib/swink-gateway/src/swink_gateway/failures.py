@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import ceil
 
 from aiohttp import web
+from attrs import evolve
 
 from swink_core import (
     Error,
@@ -18,7 +19,7 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 
 __all__ = ["PASSING", "STATUSES", "headers_of", "of_exception", "status_of", "text_of"]
-__all__ += ["header_text", "is_exhausted", "of_bad_request", "passed_on", "refusal"]
+__all__ += ["for_clients", "header_text", "is_exhausted", "of_bad_request", "passed_on", "refusal"]
 
 STATUSES: dict[Kind, int] = {
     Kind.THROTTLED: 429,
@@ -68,6 +69,11 @@ KEY_HERE = (", or pass api_key=…", " where the gateway runs")
 """What the library advises who lacks a provider's key, and what helps here: a client's is ours."""
 
 
+NOT_LET_IN = "The gateway was not let in"
+ITS_OWNER = "Tell whoever runs the gateway, whose log says more; no key of yours is at fault."
+"""What helps a client where it is the gateway's own credentials that a provider refused."""
+
+
 def status_of(error: Error, models: int = 1) -> int:
     """Return the HTTP status of a failure, after which none of `models` models is left."""
     if models > 1 and error.error_kind in PASSING:
@@ -105,8 +111,24 @@ def is_exhausted(error: Error) -> bool:
     return error.error_kind in PASSING and not waits
 
 
+def for_clients(error: Error) -> Error:
+    """Return a failure as clients are told it.
+
+    An upstream that refuses the gateway's credentials says so to the gateway's owner: its words are
+    about a key that clients do not have, and may name the model behind a name of ours.
+    """
+    advice = error.resolution or ""
+    if error.error_kind is not Kind.AUTH or KEY_HERE[0] in advice:
+        return error
+    told = evolve(error, title=NOT_LET_IN, resolution=ITS_OWNER)
+    if error.status is not None:
+        told.error_message = "the model's provider does not accept the gateway's own credentials"
+    return told
+
+
 def text_of(error: Error) -> str:
     """Return what went wrong and what to do, for people."""
+    error = for_clients(error)
     what = error.error_message or error.title
     if error.error_kind in PASSING and error.error_kind is not Kind.QUOTA_EXHAUSTED:
         return what or ""  # "try again", as is advised then, is what some clients look for, and do

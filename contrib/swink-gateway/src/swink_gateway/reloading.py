@@ -58,14 +58,17 @@ class Reloader:
         """Look at the file now and then, and read it on SIGHUP."""
         loop = asyncio.get_running_loop()
         looking = asyncio.ensure_future(self._look_for_ever())
-        with suppress(NotImplementedError, RuntimeError):  # Windows, or not the main thread
-            loop.add_signal_handler(signal.SIGHUP, self.read)
+        hang_up = getattr(signal, "SIGHUP", None)  # Windows has none
+        with suppress(RuntimeError):  # not the main thread
+            if hang_up is not None:
+                loop.add_signal_handler(hang_up, self.read)
         try:
             yield
         finally:
             looking.cancel()
-            with suppress(NotImplementedError, RuntimeError):
-                loop.remove_signal_handler(signal.SIGHUP)
+            with suppress(RuntimeError):
+                if hang_up is not None:
+                    loop.remove_signal_handler(hang_up)
 
     def read(self) -> None:
         """Use what the file says now."""

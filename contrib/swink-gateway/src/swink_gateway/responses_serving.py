@@ -11,6 +11,7 @@ answer on its way (`response.steer`) is given back. After an hour a connection i
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from contextlib import suppress
 from copy import copy
@@ -33,6 +34,8 @@ from swink_gateway.reading import MOST_BLOCKS, Refused, asked_of, json_of, size_
 from swink_gateway.relay import Line, hold_little, relayed
 
 __all__ = ["ResponsesRoutes"]
+
+log = logging.getLogger(__name__)
 
 UPGRADE = 426
 """What a client that asks for a WebSocket takes for: use HTTP."""
@@ -181,23 +184,34 @@ class _Connection:
         while True:
             body, size = await self._waiting.get()
             self._held -= size
-            lane = _lane(body)
             try:
-                with self._calls.place(size):
-                    asked = await within(partial(self._read, body), size)
-                    size = _go_on(asked, size, self._most_bytes, self._kept, self)
-                    await self._create(asked, size, lane)
-            except Refused as refusal:
-                await self._refuse(refusal, lane)
+                await self._answer(body, size, _lane(body))
             except ConnectionResetError:
                 return
-            self._waiting.task_done()
+            finally:
+                self._waiting.task_done()
 
     async def end(self) -> None:
         """Have answered what was asked, and say that no more is."""
         await self._waiting.join()
         why = f"the connection has been open for {SOCKET_SECONDS:g} s: open another"
         await self._refuse(Refused(of_bad_request(why), 400, SOCKET_ENDED), None)
+
+    async def _answer(self, body: Any, size: int, lane: str | None) -> None:
+        try:
+            with self._calls.place(size):
+                asked = await within(partial(self._read, body), size)
+                size = _go_on(asked, size, self._most_bytes, self._kept, self)
+                await self._create(asked, size, lane)
+        except Refused as refusal:
+            await self._refuse(refusal, lane)
+        except ConnectionResetError:
+            raise
+        except Exception:
+            log.exception("the gateway failed at a frame of a WebSocket")
+            failed = Error(error_message="the gateway failed to answer")
+            failed.error_kind = StreamErrorKind.INTERNAL
+            await self._refuse(Refused(failed, status_of(failed)), lane)
 
     def _read(self, body: Any) -> Asked:
         if isinstance(body, Refused):

@@ -147,4 +147,7 @@ class _Parent:
 
 
 _ENDING = (signal.SIGTERM, signal.SIGINT)
-_PASSED_ON = (*_ENDING, signal.SIGHUP)
+_PASSED_ON = tuple(
+    getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)
+)
+"""Windows, where nothing is forked but this is imported, has no SIGHUP."""

@@ -7,6 +7,7 @@ Each debt has an id, by which it counts once, however often somebody tries to pa
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,10 @@ __all__ = ["Debt", "Debts", "is_running"]
 
 Debt = tuple[str, str, int, int, int, float]
 """An id, a key, the second of it, requests, tokens and dollars."""
+
+_SYNCHRONIZE, _WAIT_TIMEOUT, _ACCESS_DENIED = 0x100000, 0x102, 5
+"""https://learn.microsoft.com/windows/win32/procthread/process-security-and-access-rights, what
+`WaitForSingleObject` returns of a process that has not ended, and `ERROR_ACCESS_DENIED`."""
 
 
 class Debts:
@@ -58,6 +63,16 @@ class Debts:
 
 def is_running(process: str) -> bool:
     """Tell whether a process of this machine is still there, by its id."""
+    if sys.platform == "win32":  # where os.kill ends a process, or sends it a Ctrl-C
+        import ctypes
+
+        kernel = ctypes.WinDLL("kernel32", use_last_error=True)
+        handle = kernel.OpenProcess(_SYNCHRONIZE, False, int(process))
+        if not handle:
+            return ctypes.get_last_error() == _ACCESS_DENIED
+        waits = kernel.WaitForSingleObject(handle, 0) == _WAIT_TIMEOUT
+        kernel.CloseHandle(handle)
+        return waits
     try:
         os.kill(int(process), 0)
     except ProcessLookupError:

@@ -25,7 +25,7 @@ from swink_core import (
     dump,
     load,
 )
-from swink_gateway.failures import headers_of
+from swink_gateway.failures import for_clients, headers_of
 from swink_gateway.protocols import Asked, BadRequest, Facts, Known, Reply
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.frames import SSE, data_frame, encode
@@ -90,7 +90,8 @@ class NativeProtocol:
 
     def failure(self, error: Error, status: int) -> Reply:
         """Return what says that there is no answer, with this HTTP status."""
-        body = {"error": {"message": error.error_message, **dump(error)}}
+        told = for_clients(error)
+        body = {"error": {"message": told.error_message, **dump(told)}}
         return Reply(status, encode(body), headers_of(error))
 
     def _options(self, given: dict[str, Any]) -> dict[str, Any]:
@@ -134,7 +135,7 @@ class NativeEncoder:
         if kind in _DELTAS:
             return _DELTAS[kind] % (event.content_index, encode(event.delta))
         self.ended = kind in (Done, Error)
-        return data_frame(dump(event))
+        return data_frame(dump(for_clients(event) if kind is Error else event))
 
     def whole(self, message: AssistantMessage) -> bytes:
         """Return the message."""
