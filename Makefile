@@ -14,6 +14,7 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print(1 + (os.cpu_count() or 1))')
 PROVIDERS ?=
 PYTHONS ?=
 VERSION ?=
+DRAFT ?=
 MUTANTS ?= 200
 SEED ?= 1
 PROCESSES ?= 2
@@ -76,7 +77,8 @@ help:
 	@echo 'make clients      drive real coding agents through the gateway, installing them (2 GB), and'
 	@echo '                  1,000 clients that are slow, that vanish, and whose upstream hangs;'
 	@echo '                  CLIENTS_ARGS="codex", or --write for a new table'
-	@echo 'make changelog    move the fragments of changelog.d/ to CHANGELOG.md (VERSION=0.2.0)'
+	@echo 'make changelog    move the fragments of changelog.d/ to CHANGELOG.md (VERSION=0.2.0),'
+	@echo '                  or show what that would be (DRAFT=1)'
 	@echo 'make release      build every distribution into dist/, check and install it on every Python that'
 	@echo '                  is here, with the newest and the oldest dependencies, run its tests from'
 	@echo '                  its sdist, write an SBOM, and stop before uploading (PYTHONS="3.12 3.13")'
@@ -117,8 +119,8 @@ reference: $(VENV)/.installed-dev
 	$(PY) tools/generate_reference.py
 
 changelog: $(VENV)/.installed-release
-	@test -n "$(VERSION)" || { echo "say which: make changelog VERSION=0.2.0" >&2; exit 1; }
-	$(PY) -m towncrier build --yes --version $(VERSION)
+	@test -n "$(VERSION)$(DRAFT)" || { echo "say which: make changelog VERSION=0.2.0; make changelog DRAFT=1 shows what it would be" >&2; exit 1; }
+	$(PY) tools/changelog.py $(if $(DRAFT),--draft,"$(VERSION)")
 
 release: $(VENV)/.installed-release
 	$(PY) tools/release.py $(foreach version,$(PYTHONS),--python $(version))

@@ -11,6 +11,7 @@ distribution's tests run from its sdist. What was installed is listed in `dist/`
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -22,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
+from sbom import complete
 from smoke_wheels import ROOT, Project, SmokeFailure, build, distributions, run, run_tests
 
 DIST = ROOT / "dist"
@@ -157,19 +159,35 @@ def inventory(place: Place, version: str) -> Path:
     file = DIST / f"swink-{version}.cdx.json"
     run([sys.executable, "-m", "cyclonedx_py", "environment", place.python, "--of", "JSON",
          "-o", file], env=place.variables)  # fmt: skip
+    bom = json.loads(file.read_bytes())
+    complete(bom, version, [*DIST.glob("*.whl"), *DIST.glob("*.tar.gz")])
+    file.write_text(json.dumps(bom, indent=2) + "\n", "utf-8")
     return file
 
 
-def released(projects: list[Project], pythons: list[str], with_tests: bool) -> None:
-    """Build, install and test. Raises SmokeFailure for what would make a bad release."""
+def pythons_here(asked: list[str]) -> dict[str, str]:
+    """Return where the Pythons are that were asked for, or those of a release that are here.
+
+    Raises SmokeFailure if one that was asked for is not here, or none is.
+    """
+    versions = asked or [*PYTHONS]
+    found = {version: base for version in versions if (base := interpreter(version))}
+    absent = [version for version in versions if version not in found]
+    if absent and (asked or not found):
+        raise SmokeFailure(f"this machine has no Python {', '.join(absent)}")
+    for version in absent:
+        print(f"absent  Python {version}", flush=True)
+    return found
+
+
+def released(projects: list[Project], found: dict[str, str], with_tests: bool) -> None:
+    """Build, install and test on the Pythons that were found.
+
+    Raises SmokeFailure for what would make a bad release.
+    """
     versions = {project.version for project in projects}
     if len(versions) != 1:
         raise SmokeFailure(f"the distributions have several versions: {', '.join(versions)}")
-    found = {version: base for version in pythons if (base := interpreter(version))}
-    for version in set(pythons) - set(found):
-        print(f"absent  Python {version}", flush=True)
-    if not found:
-        raise SmokeFailure("this machine has none of these Pythons")
     built(projects)
     print(f"ok      {len(projects)} distributions, {len([*DIST.iterdir()])} files", flush=True)
     oldest = next(iter(found))
@@ -195,13 +213,16 @@ def main() -> int:
     parser.add_argument("--without-tests", action="store_true")
     options = parser.parse_args()
     try:
-        released(distributions(), options.python or [*PYTHONS], not options.without_tests)
+        found = pythons_here(options.python or [])
+        released(distributions(), found, not options.without_tests)
     except SmokeFailure as failure:
         print(f"FAILED  {failure}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("stopped; dist/ is not whole", file=sys.stderr)
         return 130
+    if options.without_tests:
+        print("left out: the tests; run it once more with them before you push a tag")
     print("nothing was uploaded: push the tag v… and the workflow `release` publishes these files")
     return 0
 

@@ -1,0 +1,81 @@
+"""`make changelog`: what it refuses leaves the fragments and the change log as they were."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import changelog
+import pytest
+
+HEAD = "# Changelog\n\n<!-- releases -->\n"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "changelog.d"
+    folder.mkdir()
+    (folder / "README.md").write_text("how fragments look\n")
+    (folder / "1.added.md").write_text("A door.\n")
+    (tmp_path / "CHANGELOG.md").write_text(HEAD)
+    return tmp_path
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What towncrier is asked, which does nothing here."""
+    seen: list[list[str]] = []
+
+    def ask(command: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+        seen.append(command[3:])
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(changelog.subprocess, "run", ask)
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("abc", "'abc' is no version: make changelog VERSION=0.2.0"),
+        ("0.2.x", "'0.2.x' is no version: make changelog VERSION=0.2.0"),
+        ("", "'' is no version: make changelog VERSION=0.2.0"),
+        ("v0.2.0", "'v0.2.0' is written 0.2.0: make changelog VERSION=0.2.0"),
+        ("0.2.0-rc1", "'0.2.0-rc1' is written 0.2.0rc1: make changelog VERSION=0.2.0rc1"),
+    ],
+)
+def test_what_is_no_version_is_refused(
+    root: Path,
+    asked: list[list[str]],
+    version: str,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert changelog.main([version], root) == 1
+    assert capsys.readouterr().err == f"{said}\n"
+    assert asked == []
+
+
+@pytest.mark.parametrize("argument", ["0.2.0", "--draft"])
+def test_a_release_without_fragments_gets_no_section(
+    root: Path, asked: list[list[str]], argument: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (root / "changelog.d" / "1.added.md").unlink()
+    assert changelog.main([argument], root) == 1
+    assert "changelog.d/ has no fragments" in capsys.readouterr().err
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("argument", "how"),
+    [
+        ("0.2.0", ["build", "--yes", "--version", "0.2.0"]),
+        ("0.2.0rc1", ["build", "--yes", "--version", "0.2.0rc1"]),
+        ("--draft", ["build", "--draft", "--version", "draft"]),
+    ],
+)
+def test_what_is_whole_is_done(
+    root: Path, asked: list[list[str]], argument: str, how: list[str]
+) -> None:
+    assert changelog.main([argument], root) == 0
+    assert asked == [how]

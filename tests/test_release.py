@@ -1,0 +1,104 @@
+"""`make release`: which Pythons it takes, what it says at the end, and what its SBOM tells."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import release
+import sbom
+
+HERE = {"3.11": "/usr/bin/python3.11", "3.13": "/usr/bin/python3.13"}
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, str], bool]]:
+    """What would be built on a machine of two Pythons: for which of them, with tests or not."""
+    seen: list[tuple[dict[str, str], bool]] = []
+    monkeypatch.setattr(release, "interpreter", HERE.get)
+    monkeypatch.setattr(
+        release, "released", lambda _, found, with_tests: seen.append((found, with_tests))
+    )
+    return seen
+
+
+def _run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr("sys.argv", ["release.py", *arguments])
+    return release.main()
+
+
+def test_without_a_name_it_takes_what_is_here(
+    monkeypatch: pytest.MonkeyPatch, steps: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(monkeypatch) == 0
+    assert steps == [(HERE, True)]
+    said = capsys.readouterr().out
+    assert "absent  Python 3.12\nabsent  Python 3.14\n" in said
+    assert "left out" not in said
+
+
+@pytest.mark.parametrize(
+    ("asked", "absent"), [(("3.11", "nope"), "nope"), (("3.12", "3.14"), "3.12, 3.14")]
+)
+def test_a_python_that_was_asked_for_must_be_here(
+    monkeypatch: pytest.MonkeyPatch,
+    steps: list[Any],
+    asked: tuple[str, ...],
+    absent: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert _run(monkeypatch, *(part for each in asked for part in ("--python", each))) == 1
+    assert capsys.readouterr().err == f"FAILED  this machine has no Python {absent}\n"
+    assert steps == []
+
+
+def test_it_says_that_the_tests_were_left_out(
+    monkeypatch: pytest.MonkeyPatch, steps: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(monkeypatch, "--python", "3.13", "--without-tests") == 0
+    assert steps == [({"3.13": HERE["3.13"]}, False)]
+    assert capsys.readouterr().out.startswith("left out: the tests;")
+
+
+def test_an_sbom_tells_which_files_our_distributions_are(tmp_path: Path) -> None:
+    wheel = tmp_path / "swink_core-0.2.0-py3-none-any.whl"
+    sdist = tmp_path / "swink_core-0.2.0.tar.gz"
+    for file in (sdist, wheel):
+        file.write_text(file.name)
+    home = {"type": "website", "url": "https://example.org"}
+    local = {"type": "distribution", "url": wheel.as_uri()}
+    theirs = {"bom-ref": "attrs==1", "name": "attrs", "purl": "pkg:pypi/attrs@1"}
+    bom: dict[str, Any] = {
+        "metadata": {},
+        "components": [
+            {"bom-ref": "c", "name": "swink-core", "externalReferences": [home, local]},
+            dict(theirs),
+        ],
+        "dependencies": [{"ref": "c", "dependsOn": ["attrs==1"]}],
+    }
+
+    sbom.complete(bom, "0.2.0", [sdist, wheel])
+
+    core, other = bom["components"]
+    digests = [
+        {"alg": "SHA-256", "content": hashlib.sha256(file.name.encode()).hexdigest()}
+        for file in (wheel, sdist)
+    ]
+    assert core["purl"] == "pkg:pypi/swink-core@0.2.0"
+    assert core["hashes"] == digests[:1]
+    assert core["externalReferences"] == [
+        home,
+        {"type": "distribution", "url": wheel.name, "hashes": digests[:1]},
+        {"type": "distribution", "url": sdist.name, "hashes": digests[1:]},
+    ]
+    assert other == theirs
+    assert (bom["metadata"]["component"]["name"], bom["metadata"]["component"]["version"]) == (
+        "swink",
+        "0.2.0",
+    )
+    root = bom["metadata"]["component"]["bom-ref"]
+    assert {"ref": root, "dependsOn": ["c"]} in bom["dependencies"]
+    assert str(tmp_path) not in json.dumps(bom)

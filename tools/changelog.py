@@ -1,0 +1,67 @@
+"""Move the fragments of `changelog.d/` to `CHANGELOG.md`, or show what that would be.
+
+What is no version, and a release of no fragments, it refuses, and changes nothing:
+
+    python tools/changelog.py 0.2.0
+    python tools/changelog.py --draft
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
+
+ROOT = Path(__file__).resolve().parent.parent
+
+TOWNCRIER = (sys.executable, "-m", "towncrier", "build")
+
+
+class ChangelogError(Exception):
+    """Why the change log stays as it is."""
+
+
+def released(text: str) -> str:
+    """Return a release's version. Raises ChangelogError for what is none, or is written otherwise
+    than the files of the release will have it."""
+    try:
+        written = str(Version(text))
+    except InvalidVersion:
+        raise ChangelogError(f"{text!r} is no version: make changelog VERSION=0.2.0") from None
+    if written != text:
+        raise ChangelogError(f"{text!r} is written {written}: make changelog VERSION={written}")
+    return written
+
+
+def fragments(root: Path) -> list[Path]:
+    """Return what a release would move. Raises ChangelogError if it is nothing."""
+    folder = root / "changelog.d"
+    found = sorted(path for path in folder.glob("*.md") if path.name != "README.md")
+    if not found:
+        raise ChangelogError(f"{folder.name}/ has no fragments: nothing changed for users")
+    return found
+
+
+def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
+    """Do what the command line says; return 1, and change nothing, where that cannot be."""
+    parser = argparse.ArgumentParser(prog="tools/changelog.py", description=__doc__)
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("version", nargs="?", metavar="VERSION")
+    which.add_argument("--draft", action="store_true", help="show it, and change nothing")
+    options = parser.parse_args(arguments)
+    try:
+        how = ["--draft", "--version", "draft"]
+        if not options.draft:
+            how = ["--yes", "--version", released(options.version)]
+        fragments(root)
+    except ChangelogError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return subprocess.run([*TOWNCRIER, *how], cwd=root).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
