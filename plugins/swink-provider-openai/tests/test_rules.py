@@ -28,6 +28,7 @@ from swink_core import (
     UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
+from swink_recorder.cassette import Cassette
 from swink_testing.clock import DatedClock
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 from swink_testing.judge import Judge
@@ -115,6 +116,25 @@ async def test_a_server_without_responses_is_asked_over_chat_and_that_is_remembe
 
 async def _events(stream: AsyncIterator[Any]) -> list[Any]:
     return [event async for event in stream]
+
+
+@pytest.mark.parametrize("known", [0, 1], ids=["a new client", "a client that has asked before"])
+async def test_calls_to_a_server_without_responses_are_replayed(known: int, tmp_path: Path) -> None:
+    whole = MemoryResponse([CHAT, b"data: [DONE]\n\n"], headers=SSE)
+    answers = [MemoryResponse(status=404), *[whole] * (2 + known)]
+    of_ours = {"openai": {"api_key": "test", "base_url": "http://gateway.example/v1"}}
+    tape = tmp_path / "tape.json"
+    async with Client(http=MemoryHTTPClient(*answers), providers=of_ours) as client:
+        for _ in range(known):
+            await client.complete("openai/gpt-5.4", WITH_TOOL)
+        with Cassette(tape):
+            said = [(await client.complete("openai/gpt-5.4", WITH_TOOL)).text for _ in range(2)]
+
+    async with Client(http=MemoryHTTPClient(), providers=of_ours) as client:
+        with Cassette(tape, "none"):
+            again = [(await client.complete("openai/gpt-5.4", WITH_TOOL)).text for _ in range(2)]
+
+    assert said == again == ["Hi", "Hi"]
 
 
 async def test_openai_itself_has_the_api_and_only_lacks_the_model() -> None:

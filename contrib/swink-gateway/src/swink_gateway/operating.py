@@ -64,7 +64,7 @@ class OperatorRoutes:
 
     def _is_operator(self, owner: str) -> bool:
         key = self._calls.routing.config.keys.get(owner)
-        return not owner or (key is not None and key.operator)
+        return owner == "" if key is None else key.operator  # who has no name owns the gateway
 
 
 _ROW = (

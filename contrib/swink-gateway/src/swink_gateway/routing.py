@@ -80,6 +80,8 @@ class Routing:
             yield from self._unknown(("rules", at, "to"), rule.to, known=known)
         owners: dict[bytes, str] = {}
         for name, key in config.keys.items():
+            if not name:
+                yield Fault(("keys", name), "a name of whose key it is was expected")
             for digest in key.key:
                 if owners.setdefault(digest, name) != name:
                     yield Fault(("keys", name, "key"), f"it is the key of {owners[digest]}, too")
