@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import pytest
 
-from swink_testing import warm
+from swink_testing import screens, warm
 from swink_testing.command_line import swink_command
 
 sys.path.append(str(Path(__file__).parent))  # helpers, in a checkout and in an unpacked sdist
@@ -96,11 +96,7 @@ class Running:
 
     def is_waiting(self) -> bool:
         """Tells whether the process waits for something: a key, where it has nothing to do."""
-        seen = Path(f"/proc/{self.process.pid}/stat")
-        if seen.exists():
-            return seen.read_text().rpartition(")")[2].split()[0] == "S"
-        told = ["ps", "-o", "state=", "-p", str(self.process.pid)]
-        return subprocess.check_output(told, text=True).startswith(("S", "I"))
+        return screens.is_waiting(self.process.pid)
 
     def finish(self) -> int:
         """Reads to the end and returns the exit code."""

@@ -20,13 +20,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-__all__ = ["INTERRUPT", "PIPE", "WIDTHS", "Typed", "check_screen"]
+__all__ = ["INTERRUPT", "PIPE", "WIDTHS", "Typed", "check_screen", "is_waiting"]
 
 PIPE = 0
 """The width of a screen that is none: output goes into a pipe."""
@@ -39,7 +40,7 @@ INTERRUPT = "\x03"
 SECONDS = 60
 
 _PROGRAM = """
-import importlib.metadata, io, shlex, signal, sys
+import importlib.metadata, io, os, pathlib, shlex, signal, sys
 from swink_cli import main as program
 from swink_core.plugins.host import PluginEntry
 
@@ -47,6 +48,7 @@ from swink_core.plugins.host import PluginEntry
 importlib.metadata.Distribution.version = PluginEntry.version = "1.2.3"
 program._version = lambda name: "1.2.3"
 signal.signal(signal.SIGINT, signal.default_int_handler)
+pathlib.Path(sys.argv[2]).write_text(str(os.getpid()))
 keyboard = sys.stdin
 for line in shlex.split(sys.argv[1]):
     print("$ swink", line.replace("\\n", " "), flush=True)
@@ -93,7 +95,7 @@ def check_screen(
     """
     texts = [line.line if isinstance(line, Typed) else line for line in lines]
     typed = [line for line in lines if isinstance(line, Typed)]
-    program = [sys.executable, "-c", _PROGRAM, shlex.join(texts)]
+    program = [sys.executable, "-c", _PROGRAM, shlex.join(texts), str(folder / "pid")]
     given = {**environment, "NO_COLOR": "1"}
     if columns:
         shown = _in_tmux(program, typed, columns, folder, given)
@@ -107,6 +109,18 @@ def check_screen(
         screens.mkdir(exist_ok=True)
         file.write_text(told, "utf-8")
     assert told == file.read_text("utf-8")
+
+
+def is_waiting(pid: int) -> bool:
+    """Tell whether a process waits for something: a key, where it has nothing to do.
+
+    Python sees a Ctrl-C at its prompt only while it waits for a key.
+    """
+    seen = Path(f"/proc/{pid}/stat")
+    if seen.exists():
+        return seen.read_text().rpartition(")")[2].split()[0] == "S"
+    told = ["ps", "-o", "state=", "-p", str(pid)]
+    return subprocess.check_output(told, text=True).startswith(("S", "I"))
 
 
 def _type(typed: Sequence[Typed], source: int, press: Callable[[str], None]) -> bytes:
@@ -148,6 +162,10 @@ def _in_tmux(
 
     def press(keys: str) -> None:
         if keys == INTERRUPT:
+            end = time.monotonic() + SECONDS
+            while not is_waiting(int((folder / "pid").read_text())):
+                assert time.monotonic() < end, "the program never waited"
+                time.sleep(0.005)
             screen = run("capture-pane", "-p")
             interrupted.append(screen[max(0, screen.rfind("$ swink")) :].strip())
         run("send-keys", "-H", *(f"{key:02x}" for key in keys.encode()))
