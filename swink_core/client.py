@@ -168,7 +168,7 @@ class Client:
                 )
         chain = models if isinstance(models, list) or _is_chain(models) else [models]
         if not chain:
-            raise InvalidModel("the chain of models is empty")
+            raise InvalidModel("the chain of models is empty", resolution="Name a model in it.")
         found = self._resolved
         if {*map(type, chain)} == {str} and _PLAIN.issuperset(map(type, options.values())):
             found = self._remembered  # what is of other types may be equal, and differ or change

@@ -194,7 +194,9 @@ def _kept(path: Path | None, start: str) -> tuple[Any, bytes]:
     found = [kept for kept in store.conversations() if kept.id.startswith(start)]
     if start and len({kept.id for kept in found}) > 1:
         raise swink.UsageError(
-            f"{len(found)} conversations begin with {start}", title="Which conversation?"
+            f"{len(found)} conversations begin with {start}",
+            title="Which conversation?",
+            resolution="Write more of its id: `swink log conversations` lists them.",
         )
     if not found:
         none = f"no conversation begins with {start}" if start else "no conversation is kept yet"

@@ -36,7 +36,7 @@ def command(models: Sequence[str], unset: bool) -> None:
 def check_models(models: Sequence[str]) -> None:
     """Raise for a name that is no model's, before it is kept."""
     if not all(models):
-        raise InvalidModel("a model's name is empty")
+        raise InvalidModel("a model's name is empty", resolution="Name one, as in acme/large.")
     catalog = Catalog(Host())
     for model in chosen(models, begins=True):
         catalog.resolve(model)
