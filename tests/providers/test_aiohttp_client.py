@@ -430,3 +430,13 @@ def test_what_the_system_raises_has_a_kind_and_a_code(
     assert (failure.kind, failure.code) == (kind, code)
     assert failure.message
     assert failure.exception is error
+
+
+def test_what_the_system_raises_is_told_in_its_words_or_by_its_name() -> None:
+    from swink_core.providers.network import failure_of
+
+    raised = (ConnectionResetError("the cable is out"), ConnectionResetError())
+    assert [failure_of(error, "connect").message for error in raised] == [
+        "the cable is out",
+        "ConnectionResetError",
+    ]

@@ -336,8 +336,8 @@ def test_the_address_is_the_callers_the_environments_or_the_providers() -> None:
     info = {"base_url": "https://own.example/v1/", "base_url_env": ("A_URL",)}
     provider = provider_with(**info)
     environ = {"A_URL": "https://environment.example/"}
-    options = StreamOptions(base_url="https://caller.example//")
-    assert provider.base_url(options, environ) == "https://caller.example"
+    options = StreamOptions(base_url="https://caller.example/of_//")
+    assert provider.base_url(options, environ) == "https://caller.example/of_"
     assert provider.base_url(StreamOptions(), environ) == "https://environment.example"
     assert provider.base_url(StreamOptions(), {}) == "https://own.example/v1"
     with pytest.raises(swink.ProviderFailure, match="pass base_url=… or set A_URL"):
