@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from errno import ENOSPC
 from pathlib import Path
@@ -81,6 +83,40 @@ def test_writers_see_what_the_others_wrote_before_them(path: Path) -> None:
     third = opened(path)
     assert [text(third, id, 1) for id in ("a", "b")] == ["first", "second"]
     third.close()
+
+
+def test_a_journal_that_stays_open_counts_at_each_reading_what_was_added(path: Path) -> None:
+    journal = opened(path)
+    for id, cost in (("a", 5.0), ("b", 2.0)):
+        add(journal, Answer(id=id, cost=cost), 7)
+    other = opened(path, "other")
+    add(other, Answer(id="c", cost=1.0), 7)
+    for _ in range(2):
+        journal.read()
+        assert (journal.cost, journal.dearest) == (8.0, 5.0)
+    for each in (journal, other):
+        each.close()
+
+
+def test_a_journal_needs_nothing_that_windows_has_not(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "pread", raising=False)
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    for number in range(2):
+        journal = opened(path)
+        add(journal, Answer(id=f"r{number}", text="x" * 5000), number)
+        assert [len(text(journal, f"r{n}", n)) for n in range(number + 1)] == [5000] * (number + 1)
+        journal.close()
+
+
+def test_threads_may_read_lines_at_a_time(path: Path) -> None:
+    engine = engine_of(path)
+    places = {engine.append(b"%d" % n * 300): b"%d" % n * 300 for n in range(100)}
+    with ThreadPoolExecutor(4) as threads:
+        for _ in range(20):
+            assert [*threads.map(engine.read, places)] == [*places.values()]
+    engine.close()
 
 
 def test_a_file_that_was_cut_at_any_byte_has_all_whole_lines(tmp_path: Path) -> None:

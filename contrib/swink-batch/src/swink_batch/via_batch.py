@@ -38,9 +38,10 @@ class BatchRunner(Runner):
                 "a batch has one model, and no other to fall back to",
                 resolution="Name one model with --via batch.",
             )
-        if self._job.journal is None:
+        if not isinstance(self._job.journal, str | Path):
             raise UsageError(
-                "a batch needs a journal to come back to", resolution="Name one: journal=…"
+                "a batch needs the path of a journal, to come back to",
+                resolution="Name one: journal=…",
             )
         if self._job.budget is not None:
             raise UsageError(

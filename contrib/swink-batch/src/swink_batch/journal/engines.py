@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 from typing import IO, Protocol
 
 from swink_core import SwinkError, UsageError
@@ -29,7 +30,7 @@ class Engine(Protocol):
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield all lines with their places, an older one of the same writer first: the next time
-        those that were added since, at least by other writers."""
+        those that were added since, by whomever."""
 
     def append(self, line: bytes) -> int:
         """Write a line, which has no line break in it, and return its place."""
@@ -61,7 +62,8 @@ class FileEngine:
         self._end = _whole(self._file)
         self._folder, self._paths = folder, [own]
         self._ends: dict[int, int] = {}  # how far each file is read
-        self._open: dict[int, int] = {0: self._file.fileno()}
+        self._open: dict[int, IO[bytes]] = {}  # to read from, at any place
+        self._alone = Lock()  # at a file's position
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield all lines with their places that it has not yielded yet, the own file's last."""
@@ -87,26 +89,27 @@ class FileEngine:
         except OSError as error:
             os.ftruncate(file, place)  # the next line begins where this one did
             raise _unusable(self._paths[0], error) from error
-        self._end = self._ends[0] = place + len(line) + 1
+        self._end = place + len(line) + 1
         return place
 
     def read(self, place: int) -> bytes:
         """Return a line."""
         number, offset = place >> PLACE_BITS, place & (1 << PLACE_BITS) - 1
-        if number not in self._open:
-            self._open[number] = os.open(self._paths[number], os.O_RDONLY)
         data, size = b"", 4096
-        while b"\n" not in data:
-            data, size = os.pread(self._open[number], size, offset), size * 4
+        with self._alone:
+            if number not in self._open:  # not buffered: what is not read yet may change
+                self._open[number] = self._paths[number].open("rb", buffering=0)
+            file = self._open[number]
+            while b"\n" not in data:
+                file.seek(offset)
+                data, size = file.read(size), size * 4
         return data[: data.index(b"\n")]
 
     def close(self) -> None:
         """Have all written to the disk, and close the files."""
         os.fsync(self._file.fileno())
-        for number, descriptor in self._open.items():
-            if number:
-                os.close(descriptor)
-        self._file.close()
+        for file in (*self._open.values(), self._file):
+            file.close()
 
 
 class SQLiteEngine:

@@ -53,7 +53,7 @@ class Kept(NamedTuple):
 
 
 class Journal:
-    """The answers of a job. `cost` is what those cost that were there when it was opened, and
+    """The answers of a job. `cost` is what those cost that were there when it was read last, and
     `dearest` the most that one of them did.
 
     `job` says what the answers are of: another job's journal is refused with a UsageError.
