@@ -136,6 +136,14 @@ async def test_a_model_that_nobody_has_ends_the_run_before_it_begins(
         ({"models": "openai/rows", "budget": 1.0}, "the price of openai/rows is not known"),
         ({"budget": float("nan")}, "budget is nan"),
         ({"models": ["echo/echo", "echo/think"], "via": "batch"}, "a batch has one model"),
+        ({"models": []}, "the chain of models is empty"),
+        ({"models": ()}, "the chain of models is empty"),
+        ({"models": None}, "not one of type NoneType"),
+        ({"models": ["echo/echo", 5]}, "not one of type int"),
+        ({"models": ("echo/echo", 5)}, "not one of type int"),
+        ({"models": [["echo/echo"]]}, "not one of type list"),
+        ({"models": [("echo/echo", "echo/think")]}, "not one of type tuple"),
+        ({"models": {"echo/echo": {}}}, "not one of type dict"),
         ({"budget": 1.0, "via": "batch"}, "no budget stops a batch"),
     ],
     ids=str,
@@ -442,6 +450,24 @@ async def test_a_budget_ends_a_run_before_it_is_spent(tmp_path: Path) -> None:
 async def test_a_budget_needs_a_price() -> None:
     with pytest.raises(UsageError, match="the price of openai/rows is not known"):
         _ = [a async for a in answers("openai/rows", ["Hi"], budget=1.0)]
+
+
+@pytest.mark.parametrize("wrap", [lambda pair: pair, lambda pair: [pair], lambda pair: (pair,)])
+async def test_a_model_with_options_of_its_own_tells_no_key_of_it(
+    wrap: Any, tmp_path: Path
+) -> None:
+    output = tmp_path / "answers.jsonl"
+    pair = ("openai/rows", {"base_url": "http://127.0.0.1:9", "api_key": "secret", "seed": 1})
+    client = {"retry": False}
+    tally = await run(wrap(pair), ["Hi"], output, client=client)
+    assert (tally.failed, tally.kinds.keys()) == (1, {"network"})
+    [line] = written(output)
+    assert line["model"] == "openai/rows"
+    journal = (tmp_path / "answers.jsonl.journal" / "all.journal").read_text()
+    assert "('openai/rows', {'seed': 1})" in journal.splitlines()[0]
+    assert "secret" not in journal + output.read_text()
+    again = await run(("openai/rows", {**pair[1], "api_key": "other"}), ["Hi"], output)
+    assert again.kept_failed == 1
 
 
 async def test_a_key_that_is_refused_ends_the_run_soon(tmp_path: Path) -> None:
