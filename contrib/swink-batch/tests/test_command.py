@@ -49,6 +49,7 @@ def test_a_file_is_answered_and_a_second_run_asks_nothing(
         (["--rpm", "nan"], "rpm is nan"),
         (["--prompt", "{"], "the prompt is no template"),
         (["--limits", "redis://127.0.0.1:9"], "Limits cannot be shared"),
+        (["--limits", "foo"], "limits cannot be shared at 'foo'"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_asked(
