@@ -50,8 +50,8 @@ class RedisTurns:
             ) from error
         self._error = RedisError
         try:
-            self._redis: Any = redis.Redis.from_url(url)
-            self._redis.connection_pool.make_connection()  # it alone knows what a query may say
+            pool: Any = redis.ConnectionPool.from_url(url)
+            pool.make_connection()  # it alone knows what a query may say
         except (ValueError, TypeError, RedisError) as error:
             user, _, server = url.rpartition("@")  # a password's part may be in the error as well
             given, why = ("…@", "") if user else ("", f": {error}")
@@ -61,6 +61,7 @@ class RedisTurns:
                 resolution="Give the address of a Redis server: redis://HOST:6379, rediss://HOST, "
                 "or unix:///PATH.",
             ) from error
+        self._redis: Any = redis.Redis.from_pool(pool)
         self._take = self._redis.register_script(_TAKE)
         self._members = self._redis.register_script(_MEMBERS)
         self._name = secrets.token_hex(8)
