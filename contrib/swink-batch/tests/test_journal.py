@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from swink_batch import Answer, Failed
 from swink_batch.answers import read_answer
 from swink_batch.forms import digest
-from swink_batch.journal import Index, Journal, engine_of
+from swink_batch.journal import FileEngine, Index, Journal, SQLiteEngine, engine_of
 from swink_core import SwinkError, UsageError
 
 JOB = {"models": ["echo/echo"], "options": {"max_tokens": 5}}
@@ -83,6 +83,26 @@ def test_writers_see_what_the_others_wrote_before_them(path: Path) -> None:
     third = opened(path)
     assert [text(third, id, 1) for id in ("a", "b")] == ["first", "second"]
     third.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "engine"),
+    [
+        ("runs.db", SQLiteEngine),
+        ("runs.sqlite", SQLiteEngine),
+        ("runs.sqlite3", SQLiteEngine),
+        ("runs", FileEngine),
+        ("sqlite3", FileEngine),
+        ("runs.sqlite3.journal", FileEngine),
+        ("folder.sqlite3", FileEngine),
+    ],
+)
+def test_a_name_says_the_engine_but_a_folder_is_one(
+    name: str, engine: type, tmp_path: Path
+) -> None:
+    (tmp_path / "folder.sqlite3").mkdir()
+    with closing(engine_of(tmp_path / name)) as found:
+        assert type(found) is engine
 
 
 def test_a_journal_that_stays_open_counts_at_each_reading_what_was_added(path: Path) -> None:

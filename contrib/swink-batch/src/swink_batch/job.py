@@ -99,8 +99,8 @@ class Job:
     minute, where they are known; `turns` shares limits with other processes (`None`: nobody). No
     call begins that `budget`, in US dollars over all runs of the journal, might not pay for.
 
-    `journal` keeps what was answered: a database (`.sqlite`, `.db`) or a folder, or a journal that
-    is open, and stays so; `None` is none.
+    `journal` keeps what was answered: a database (`.db`, `.sqlite`, `.sqlite3`) or a folder, or a
+    journal that is open, and stays so; `None` is none.
     Rows that failed in an earlier run are asked again with `retry_failed`, and all rows without
     `resume`, whose new answers take the place of the old. `shard` is `(i, n)`: of
     `n` processes that share a journal this one asks its part of the rows. `client` are arguments

@@ -22,7 +22,7 @@ __all__ = ["Engine", "FileEngine", "SQLiteEngine", "engine_of"]
 PLACE_BITS = 44
 """Bits of a place that are the offset in its file; those above are the file's number."""
 
-DATABASES = (".sqlite", ".db")
+DATABASES = (".db", ".sqlite", ".sqlite3")
 
 
 class Engine(Protocol):
@@ -43,13 +43,15 @@ class Engine(Protocol):
 
 
 def engine_of(path: str | Path, shard: str = "all") -> Engine:
-    """Return the engine for a path: a database's (`.sqlite`, `.db`), or a folder of files.
+    """Return the engine for a path: a database's by its ending (`.db`, `.sqlite`, `.sqlite3`), or
+    a folder of files.
 
     `shard` names the writer: each has its own file. Raises UsageError where another process
     writes this shard.
     """
     path = Path(path)
-    return SQLiteEngine(path, shard) if path.suffix in DATABASES else FileEngine(path, shard)
+    is_database = path.suffix in DATABASES and not path.is_dir()
+    return SQLiteEngine(path, shard) if is_database else FileEngine(path, shard)
 
 
 class FileEngine:
