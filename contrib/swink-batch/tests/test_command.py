@@ -61,6 +61,16 @@ def test_what_is_wrong_is_said_before_anything_is_asked(
     assert said in done.stderr
 
 
+def test_a_prompt_in_a_file_begins_behind_a_mark_of_byte_order(
+    swink: Any, rows: Path, tmp_path: Path
+) -> None:
+    output, prompt = tmp_path / "out.jsonl", tmp_path / "prompt.txt"
+    prompt.write_text("Say {text}", "utf-8-sig")
+    swink("batch", str(rows), "-o", str(output), "-m", "echo/echo", "--prompt", f"@{prompt}")
+    said = {line.get("text") for line in map(json.loads, output.read_bytes().splitlines())}
+    assert said == {"Say one", "Say two", None}
+
+
 @pytest.mark.parametrize("option", ["--output", "--journal", "--report"])
 def test_a_place_where_no_file_can_be_is_named(
     option: str, swink: Any, rows: Path, tmp_path: Path

@@ -6,6 +6,7 @@ import asyncio
 import csv
 import gc
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -89,6 +90,15 @@ async def test_a_line_that_cannot_be_read_takes_no_other_rows_id(tmp_path: Path)
     assert "the row's 'text', which the prompt names, is null" in output.read_text()
 
 
+async def test_a_mark_of_byte_order_before_the_first_line_is_none_of_it(tmp_path: Path) -> None:
+    path, output = tmp_path / "rows.jsonl", tmp_path / "answers.jsonl"
+    for begin in ("", "\n"):
+        path.write_text(begin + "\n".join(map(json.dumps, some(2))), "utf-8-sig")
+        tally = await run("echo/echo", path, output, prompt="{text}", order="input")
+        assert tally.kinds == {}
+        assert [line["text"] for line in written(output)] == ["row r0", "row r1"]
+
+
 async def test_a_damaged_parquet_file_is_named(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     path, arrow = tmp_path / "rows.parquet", pytest.importorskip("pyarrow")
@@ -163,6 +173,25 @@ async def test_a_run_that_cannot_begin_touches_nothing_and_can_be_corrected(
         await run(**{**right, **wrong})
     assert output.read_text() == "of an earlier run"
     assert (await run(**right)).answered == 3
+
+
+@pytest.mark.parametrize("order", ["completion", "input"])
+async def test_a_disk_that_fills_in_the_last_line_ends_the_run(
+    order: Literal["completion", "input"], tmp_path: Path
+) -> None:
+    resource = pytest.importorskip("resource", reason="limits of files are Unix's")
+    output = tmp_path / "answers.jsonl"
+    await run("echo/echo", some(3), output, prompt="{text}")
+    whole = output.read_bytes()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) - 3, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            await run("echo/echo", some(3), output, prompt="{text}", order=order)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    again = await run("echo/echo", some(3), output, prompt="{text}", order="input")
+    assert (again.kept, output.read_bytes()) == (3, whole)
 
 
 async def test_all_rows_are_asked_anew_on_demand(tmp_path: Path) -> None:
@@ -290,6 +319,15 @@ async def test_a_run_that_is_stopped_leaves_those_that_wait_for_their_turn(tmp_p
 async def test_a_template_that_is_none_is_refused(template: str) -> None:
     with pytest.raises(UsageError, match="the prompt is no template"):
         _ = [answer async for answer in answers("echo/echo", some(1), prompt=template)]
+
+
+@pytest.mark.parametrize(
+    "field",
+    ["{text!r}", "{text:>5}", "{text.x}", "{text[1]}", "{[1]}", '{"text": [1]}', "{text:{n}}"],
+)
+def test_what_is_no_fields_name_is_told_as_it_was_written(field: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(f"{field} is no field's name")):
+        Job(models="echo/echo", prompt=f"Say {{{{so}}}} {field}")
 
 
 @pytest.mark.parametrize("order", ["completion", "input"])

@@ -93,7 +93,8 @@ def _filling(template: str) -> Callable[[Mapping[str, Any]], str]:
         raise _bad_template(str(error)) from error
     for _, name, spec, conversion in parts:
         if name is not None and (not name.isidentifier() or spec or conversion):
-            raise _bad_template(f"{{{name}}} is no field")
+            written = name + f"!{conversion}" * bool(conversion) + f":{spec}" * bool(spec)
+            raise _bad_template(f"{{{written}}} is no field's name")
 
     def fill(row: Mapping[str, Any]) -> str:
         said: list[str] = []
@@ -115,5 +116,6 @@ def _filling(template: str) -> Callable[[Mapping[str, Any]], str]:
 def _bad_template(why: str) -> UsageError:
     return UsageError(
         f"the prompt is no template: {why}",
-        resolution="Name a row's fields in braces, {text}; a brace itself is written {{ or }}.",
+        resolution="Name a row's fields in braces, {text}, without an index or a format; a brace "
+        "itself is written {{ or }}.",
     )

@@ -202,6 +202,7 @@ class Job:
         async def deliver(line: bytes) -> None:
             if order == "completion":
                 file.write(line + b"\n")
+                file.flush()
 
         async with job._runner(rows, deliver, watch) as runner:
             await runner.prepare()
@@ -229,7 +230,7 @@ class Job:
 def opened(path: Path, whole: bool) -> Iterator[IO[bytes]]:
     """Yield a file to write; a `whole` one takes the path's place when all is written."""
     part = path.with_name(f".{path.name}.part") if whole else path
-    with part.open("wb", buffering=-1 if whole else 0) as file:
+    with part.open("wb") as file:
         yield file
     if whole:
         part.replace(path)

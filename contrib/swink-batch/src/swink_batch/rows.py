@@ -6,6 +6,7 @@ A file is never read whole, and a line that is no row does not end a run: it is 
 from __future__ import annotations
 
 import csv
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from operator import length_hint
@@ -108,6 +109,8 @@ def _json_lines(path: Path) -> Iterator[Row | BadRow]:
     decode = msgspec.json.Decoder().decode
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
+            if number == 1:
+                line = line.removeprefix(BOM_UTF8)
             if not line.strip():
                 continue
             try:

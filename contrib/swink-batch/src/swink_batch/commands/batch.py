@@ -165,7 +165,7 @@ def command(
 
 def _text(path: Path) -> str:
     try:
-        return path.expanduser().read_text("utf-8")
+        return path.expanduser().read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise MediaError(
             f"the prompt cannot be read: {error}", resolution="Name a text file after the @."
