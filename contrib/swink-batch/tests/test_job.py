@@ -80,6 +80,20 @@ async def test_a_line_of_csv_is_as_long_as_it_likes_and_has_as_many_fields_as_th
     assert (tally.answered, tally.kinds) == (3, {"bad_row": 2})
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+async def test_a_run_knows_how_many_rows_a_csv_file_has(end: str, tmp_path: Path) -> None:
+    path, seen = tmp_path / "rows.csv", list[tuple[int | None, int]]()
+    rows = ["id,text", 'a,"of\nthree\nlines"', "", 'b,a 5" pipe', 'c,"the ""last"""']
+    with path.open("w", newline="", encoding="utf-8-sig") as file:
+        file.write(end.join(rows))
+
+    def watch(tally: Tally) -> None:
+        seen.append((tally.total, tally.done))
+
+    await run("echo/echo", path, tmp_path / "o.jsonl", prompt="{text}", watch=watch)
+    assert seen == [(3, 0), (3, 1), (3, 2), (3, 3)]
+
+
 async def test_a_line_that_cannot_be_read_takes_no_other_rows_id(tmp_path: Path) -> None:
     path, output = tmp_path / "rows.jsonl", tmp_path / "answers.jsonl"
     lines = [json.dumps({"id": number, "text": f"row {number}"}) for number in range(5)]
